@@ -125,7 +125,7 @@ setup(
     package_data={
         "pipeline": ["py.typed"],
         "transforms": ["py.typed"],
-        "transforms.core.report": ["report_page/*"],
+        "transforms.report": ["report_page/*"],
     },
     entry_points={"console_scripts": ["image-tfrecords=pipeline.command_line:main"]},
     install_requires=INSTALL_REQUIRES,

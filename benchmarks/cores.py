@@ -287,7 +287,7 @@ def checked_line(runs: Sequence[Runs], parts: Parts) -> str:
 
 def estimate_table(parts: Parts) -> str:
     """Estimated images per second for other numbers of cores, with the default's processes."""
-    from pipeline.inputs.job_size import JobSize
+    from pipeline.resolve.samples import JobSize
     from pipeline.run.workers import Machine, choose_workers
 
     rows = []

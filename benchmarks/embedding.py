@@ -26,7 +26,7 @@ _SHAPE = (224, 224, 3)
 
 def make_model(path: Path) -> Any:
     """EfficientNetB0 without its top, saved as a file."""
-    from transforms.core.images.check import import_tensorflow
+    from transforms.images.check import import_tensorflow
 
     keras = import_tensorflow().keras
     keras.utils.set_random_seed(1)
@@ -38,12 +38,12 @@ def make_model(path: Path) -> Any:
 def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[bytes]]:
     """A run over all files as a shard does it, which gives the records."""
     from transforms.convert_images import ImageConverter
-    from transforms.core.features.layouts import LAYOUTS, with_embedding
-    from transforms.core.images.check import Limits
-    from transforms.core.images.checked_image import CheckedImage
-    from transforms.core.images.embeddings import Embedding
     from transforms.core.records import ShardImage
     from transforms.embed_images import Embedder, files_digest
+    from transforms.examples.layouts import LAYOUTS, with_embedding
+    from transforms.images.check import CheckedImage
+    from transforms.images.embeddings import Embedding
+    from transforms.images.pixel_options import Limits
 
     digests = (files_digest(str(model)), "")
     shape = (7, 7, 1280)
@@ -69,7 +69,7 @@ def predict(paths: Sequence[str], model: Any) -> Callable[[], Any]:
     """A run of `model.predict` over the pixels of all files, which it does not read."""
     import numpy as np
 
-    from transforms.core.images.embeddings import BATCH_IMAGES, input_pixels
+    from transforms.images.embeddings import BATCH_IMAGES, input_pixels
 
     pixels = np.stack([input_pixels(Path(path).read_bytes(), "jpeg", _SHAPE) for path in paths])
     return lambda: model.predict(pixels, batch_size=BATCH_IMAGES, verbose=0)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from environments import make_environment
 from measure import Run, last_line, run
 
-from transforms.core.examples.tfrecord import TFRecordError, read_records
+from transforms.examples.tfrecord import TFRecordError, read_records
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SCRIPTS = Path(__file__).resolve().parent / "contenders"

@@ -82,8 +82,8 @@ def measured(link: Link, objects: int) -> Iterator[list[Reading]]:
 def read_ahead(link: Link, planned: Sequence[ShardImage]) -> Reading:
     """Reads and checks all images as a shard does."""
     from transforms.convert_images import ImageConverter
-    from transforms.core.images.check import Limits
-    from transforms.core.images.checked_image import CheckedImage
+    from transforms.images.check import CheckedImage
+    from transforms.images.pixel_options import Limits
 
     converter = ImageConverter(
         root=f"gs://{_BUCKET}", features=(), limits=Limits(10**8, 10**8), check="full"

@@ -27,9 +27,10 @@ def convert_bare(argv: Sequence[str]) -> None:
     from pipeline.run.beam_import import import_beam
 
     import_beam(argv)
-    from transforms import describe_dataset, write_report
-    from transforms.core.dataset.image_statistics import Samples, Statistics
-    from transforms.core.examples import decoded_image
+    from transforms import dataset_files as describe_dataset
+    from transforms import write_report
+    from transforms.dataset.image_statistics import Samples, Statistics
+    from transforms.examples import encoder as decoded_image
 
     def nothing(*args: object, **kwargs: object) -> None:
         return None

@@ -30,7 +30,7 @@ from transforms.core.machine import usable_cores
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 if TYPE_CHECKING:
-    from transforms.core.images.pixel_options import Resize
+    from transforms.images.pixel_options import Resize
 
 _WANTED = 0.85
 _QUALITY = 95
@@ -83,10 +83,9 @@ def bare_pool(
 def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
     """A run over all files as a shard does it, up to the bytes that are stored."""
     from transforms.convert_images import ImageConverter
-    from transforms.core.images.check import Limits
-    from transforms.core.images.checked_image import CheckedImage
-    from transforms.core.images.pixel_options import PixelOptions
     from transforms.core.records import ShardImage
+    from transforms.images.check import CheckedImage
+    from transforms.images.pixel_options import Limits, PixelOptions
 
     converter = ImageConverter(
         root="",
@@ -119,7 +118,7 @@ def run_rounds(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the rates, and the product's over that of the bare pool."""
-    from transforms.core.images.pixel_options import Resize
+    from transforms.images.pixel_options import Resize
 
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     add = parser.add_argument

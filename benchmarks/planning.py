@@ -21,7 +21,7 @@ from measure import read_memory
 
 if TYPE_CHECKING:
     from transforms.core.records import NameRange
-    from transforms.storage.file_metadata import FoundFile
+    from transforms.storage.interface import FoundFile
 
 _CLASSES = 10
 _IMAGE_BYTES = 110_000
@@ -60,7 +60,7 @@ def _stem(index: int) -> tuple[str, str]:
 def list_names(count: int) -> Iterator[FoundFile]:
     """The listing of a folder of `count` images, as if it were read."""
     # Beam is for the process that plans, see plan_names.
-    from transforms.storage.file_metadata import FoundFile
+    from transforms.storage.interface import FoundFile
 
     for index in range(count):
         label, stem = _stem(index)
@@ -95,9 +95,10 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
     from pipeline.run.beam_import import import_beam
 
     import_beam([])
-    from pipeline import dry_run, preflight
-    from pipeline.flags.options import parse_flags
-    from transforms.storage.local.local_storage import LocalStorage
+    from pipeline import dry_run
+    from pipeline.options.parser import parse_flags
+    from pipeline.resolve import preflight
+    from transforms.storage.local_storage import LocalStorage
 
     real_list = LocalStorage.list_range
 

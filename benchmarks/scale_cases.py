@@ -83,10 +83,10 @@ def distinct(count: int, work: Path) -> Ran:
 def _compared(count: int, *, is_equal: bool) -> Ran:
     import apache_beam as beam
 
-    from transforms.core.dataset.ledger import ShardSummary
     from transforms.core.records import FingerprintBatch
+    from transforms.dataset.ledger import ShardSummary
     from transforms.drop_duplicates import FindEqualImages
-    from transforms.gather import Gather
+    from transforms.packing import Gather
 
     shards = -(-count // SHARD_IMAGES)
     batch = tuple[int, FingerprintBatch]
@@ -107,7 +107,7 @@ def _name(number: int, shards: int) -> str:
 
 
 def _empty_summary(number: int, shards: int) -> Any:
-    from transforms.core.dataset.ledger import ShardSummary
+    from transforms.dataset.ledger import ShardSummary
 
     return ShardSummary(_name(number, shards), "", records=SHARD_IMAGES)
 
@@ -115,11 +115,8 @@ def _empty_summary(number: int, shards: int) -> Any:
 def _fingerprints(
     number: int, shards: int, is_equal: bool
 ) -> Iterable[tuple[int, FingerprintBatch]]:
-    from transforms.core.duplicates.fingerprints import (
-        MANY_BUCKETS,
-        content_hash,
-        fingerprint_batches,
-    )
+    from transforms.records.fingerprints import MANY_BUCKETS, fingerprint_batches
+    from transforms.records.record_index import content_hash
 
     images = range(number * SHARD_IMAGES, (number + 1) * SHARD_IMAGES)
     contents = [content_hash(b"" if is_equal else str(image).encode()) for image in images]
@@ -129,11 +126,10 @@ def _fingerprints(
 
 def index_of(name: str, contents: Sequence[str]) -> Any:
     """The index of a shard with an image of each content; an empty one was not compared."""
-    from transforms.core.images.check import ImageInfo
-    from transforms.core.images.checked_image import CheckedImage
-    from transforms.core.images.pixel_options import Original
-    from transforms.core.index.index_rows import IndexRows
     from transforms.core.records import ShardImage
+    from transforms.images.check import CheckedImage, ImageInfo
+    from transforms.images.pixel_options import Original
+    from transforms.records.record_index import IndexRows
 
     rows, info, original = IndexRows(), ImageInfo("jpeg", 300, 400, 3), Original(300, 400, 1)
     for record, content in enumerate(contents):
@@ -158,13 +154,12 @@ def shards(count: int, work: Path) -> Ran:
     """Staged shards of 1,364 images in 1,000 classes, with tiny files, which are published."""
     import apache_beam as beam
 
-    from transforms.core.dataset.ledger import PlanTotals
-    from transforms.core.dataset.manifest import Dataset
-    from transforms.core.features.layouts import LAYOUTS
-    from transforms.core.labels.label_rules import LabelRules
-    from transforms.core.planning.rejection_limit import RejectionLimit
     from transforms.core.records import Count
-    from transforms.core.rejections import Rejection
+    from transforms.core.rejections import Rejection, RejectionLimit
+    from transforms.dataset.ledger import PlanTotals
+    from transforms.dataset.manifest import Dataset
+    from transforms.examples.layouts import LAYOUTS
+    from transforms.labels.label_rules import LabelRules
     from transforms.publish_dataset import PublishDataset
 
     output = work / "shards"
@@ -208,7 +203,7 @@ def shards(count: int, work: Path) -> Ran:
 
 
 def _summary_type() -> Any:
-    from transforms.core.dataset.ledger import ShardSummary
+    from transforms.dataset.ledger import ShardSummary
 
     return ShardSummary
 
@@ -219,10 +214,10 @@ def _shard_labels() -> dict[str, int]:
 
 def _staged(number: int, count: int, output: str) -> Any:
     """Writes the files of a staged shard, with statistics as large as those of real images."""
-    from transforms.core.dataset.file_content import crc32c_hex
-    from transforms.core.dataset.image_statistics import Sample, Statistics
-    from transforms.core.dataset.ledger import ShardSummary
-    from transforms.core.index.record_index import index_bytes
+    from transforms.dataset.image_statistics import Sample, Statistics
+    from transforms.dataset.ledger import ShardSummary
+    from transforms.dataset.manifest import crc32c_hex
+    from transforms.records.record_index import index_bytes
     from transforms.storage.files import sidecar_path
 
     file = f"train-{number:05d}-of-{count:05d}.tfrecord"
@@ -273,8 +268,8 @@ def _run(construct: Callable[[beam.Pipeline], Any]) -> Ran:
 
 
 def _config(command: str, flags: list[str]) -> Any:
-    from pipeline import preflight
-    from pipeline.flags.options import parse_flags
+    from pipeline.options.parser import parse_flags
+    from pipeline.resolve import preflight
 
     parsed, _ = parse_flags(command, [*flags, "--progress", "off"])
     return preflight.check_flags(parsed)
@@ -291,7 +286,7 @@ def run_case(name: str, count: int, workers: int, work: Path) -> Ran:
     """
     global _workers
     _workers = workers
-    from transforms.storage.gcs.gcs_client import client
+    from transforms.storage.gcs_requests import client
 
     # That of another case has another server.
     client.cache_clear()

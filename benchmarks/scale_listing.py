@@ -81,10 +81,10 @@ def list_in_ranges(workers: int, result: Path) -> tuple[int, int]:
     """
     from cluster_runner import run_graph
 
-    from transforms.core.labels.path_labels import PathRules
     from transforms.find_images import ImageFinder
     from transforms.join_labels import ReadInputs
-    from transforms.storage.gcs.gcs_client import client
+    from transforms.labels.label_rules import PathRules
+    from transforms.storage.gcs_requests import client
 
     # That of another listing has another server.
     client.cache_clear()
@@ -108,7 +108,7 @@ def list_in_ranges(workers: int, result: Path) -> tuple[int, int]:
 
 def list_in_turn() -> tuple[int, int]:
     """Lists page by page."""
-    from transforms.storage.gcs.gcs_storage import GcsStorage
+    from transforms.storage.gcs_storage import GcsStorage
 
     names = total = 0
     for file in GcsStorage().list_files(_GLOB):
@@ -120,7 +120,7 @@ def list_in_turn() -> tuple[int, int]:
 @contextmanager
 def _client_of(server: ListingServer) -> Iterator[None]:
     """Points this process to a server, and leaves no client of it to those that follow."""
-    from transforms.storage.gcs.gcs_client import client
+    from transforms.storage.gcs_requests import client
 
     client.cache_clear()
     try:

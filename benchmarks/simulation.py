@@ -24,7 +24,7 @@ from report import markdown_table
 from tests.servers.listed_names import PAGE, ListedRange, in_classes, listing_rounds
 from transforms.core.rejections import MAX_LISTED
 from transforms.list_rejections import PART_LINES
-from transforms.publication import JOINED_AHEAD
+from transforms.publish_dataset import JOINED_AHEAD
 
 # Seconds in which a worker may be the only one with work.
 MAX_ALONE = 120.0

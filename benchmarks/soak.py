@@ -24,9 +24,9 @@ from measure import Run, last_line, run
 from report import MB, markdown_table
 from soak_files import IMAGES, KINDS, LABELS, Plan, Record, Rejected, build_files
 
-from transforms.core.dataset.output_names import MANIFEST, REJECTED
-from transforms.core.examples.decoder import decode_example
-from transforms.core.examples.tfrecord import read_records
+from transforms.dataset.output_names import MANIFEST, REJECTED
+from transforms.examples.decoder import decode_example
+from transforms.examples.tfrecord import read_records
 
 _ROOT = Path(__file__).resolve().parent.parent
 _DATASET = "dataset"

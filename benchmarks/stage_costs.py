@@ -26,29 +26,28 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from transforms.add_totals import AddParts
-from transforms.core.dataset.file_content import StagedParts, content_summary, crc32c_hex
-from transforms.core.dataset.ledger import PlanTotals, ShardSummary
-from transforms.core.dataset.manifest import (
+from transforms.core.records import BucketDuplicates, RejectedPart
+from transforms.core.rejections import Rejection, RejectionTotals
+from transforms.dataset.ledger import PlanTotals, ShardSummary, ShardTotals, in_order
+from transforms.dataset.manifest import (
     Dataset,
+    StagedParts,
     build_manifest,
     content_digest,
+    content_summary,
+    crc32c_hex,
     data_files,
     to_bytes,
 )
-from transforms.core.dataset.manifest import index_files as indexes_of
-from transforms.core.dataset.output_names import MANIFEST, REJECTED, STAGING, rejected_part
-from transforms.core.dataset.run_counts import in_order
-from transforms.core.dataset.shard_totals import ShardTotals
-from transforms.core.duplicates.equal_images import HASHED, find_near
-from transforms.core.duplicates.fingerprints import content_hash, pack
-from transforms.core.features.layouts import LAYOUTS
-from transforms.core.index.record_index import index_bytes, read_index
-from transforms.core.records import BucketDuplicates, RejectedPart
-from transforms.core.rejections import Rejection, RejectionTotals
-from transforms.describe_dataset import DESCRIBED
-from transforms.list_rejections import PART_LINES, begin_parts, part_of
-from transforms.publication import Publication, write_content
-from transforms.rejected_lines import RejectedLines
+from transforms.dataset.manifest import index_files as indexes_of
+from transforms.dataset.output_names import MANIFEST, REJECTED, STAGING, rejected_part
+from transforms.dataset_files import DESCRIBED
+from transforms.examples.layouts import LAYOUTS
+from transforms.list_rejections import PART_LINES, RejectedLines, begin_parts, part_of
+from transforms.publish_dataset import Publication, write_content
+from transforms.records.fingerprints import pack
+from transforms.records.record_index import content_hash, index_bytes, read_index
+from transforms.selection.equal_images import HASHED, find_near
 from transforms.storage.files import sidecar_path
 from transforms.storage.output_changes import Put, changes_of
 from transforms.write_report import read_rejections
@@ -78,7 +77,7 @@ def _seconds(work: Callable[[], object], elements: float) -> float:
 def _bucket(work: Path) -> Iterator[GcsServer]:
     """A server in other processes with an empty bucket `datasets`."""
     from tests.servers.gcs import serve_gcs
-    from transforms.storage.gcs.gcs_client import client
+    from transforms.storage.gcs_requests import client
 
     with serve_gcs(work) as server, mock.patch.dict(os.environ, server.environment):
         # That of another bucket has another server.

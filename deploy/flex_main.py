@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pipeline.errors import run_command
-from pipeline.flags.flag_spelling import flag_name
-from pipeline.flags.options import make_parser, parse_flags
+from pipeline.options.option import flag_name
+from pipeline.options.parser import make_parser, parse_flags
 from pipeline.run.beam_import import configure_file_systems
 
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     configure_file_systems(beam_flags)
     # Imported after parsing: a wrong flag does not have to wait for Beam.
     from pipeline.graph import build
-    from pipeline.preflight import check_flags, check_writable
+    from pipeline.resolve.preflight import check_flags, check_writable
     from pipeline.run.launch import run_pipeline
 
     config = check_flags(flags)

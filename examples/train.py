@@ -12,9 +12,9 @@ from typing import Any
 
 from pipeline import class_names, load
 from pipeline.errors import DatasetError, UsageError, one_line, run_command
-from pipeline.flags.flag_values import at_least_one
-from pipeline.flags.one_line_parser import OneLineParser, typed
 from pipeline.open_dataset import open_dataset
+from pipeline.options.option import at_least_one
+from pipeline.options.parser import OneLineParser, typed
 
 TRAIN, VALIDATION = "train", "validation"
 

@@ -14,14 +14,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline.errors import UsageError, run_command
-from pipeline.flags.flag_spelling import underscored
-from pipeline.flags.one_line_parser import ABOUT, PROGRAM, VERSION, documentation
-from pipeline.flags.unknown_flags import check_words
+from pipeline.errors import UsageError, keep_standard_input, run_command, show_logs
+from pipeline.options.beam_flags import check_words
+from pipeline.options.option import underscored
+from pipeline.options.parser import ABOUT, PROGRAM, VERSION, documentation
 from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.streams import keep_standard_input
 from pipeline.run.supervise import supervise
-from pipeline.run.verbosity import show_logs
 
 # Of 0 to 1.
 _ALIKE = 0.6
@@ -57,7 +55,7 @@ def all_commands() -> argparse.ArgumentParser:
     for name, command in COMMANDS.items():
         # These import little, but no start of a command needs all of them.
         if name in ("convert", "plan"):
-            own = importlib.import_module("pipeline.flags.options").make_parser(name)
+            own = importlib.import_module("pipeline.options.parser").make_parser(name)
         else:
             own = importlib.import_module(f"pipeline.{name}").make_parser()
         commands.add_parser(name, help=command.help, parents=[own], add_help=False)

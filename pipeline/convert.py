@@ -11,12 +11,9 @@ from functools import partial
 from typing import Any
 
 from pipeline.command_line import start
-from pipeline.errors import UsageError
-from pipeline.flags.one_line_parser import runnable
-from pipeline.flags.options import parse_flags, progress_style, words_of
+from pipeline.errors import UsageError, emphasized, show_logs
+from pipeline.options.parser import parse_flags, progress_style, runnable, words_of
 from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.streams import emphasized
-from pipeline.run.verbosity import show_logs
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Imported after parsing: a wrong flag, or --help, does not have to wait for Beam.
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
-    from pipeline.inputs.listed_keys import standard_input_kept
+    from pipeline.resolve.label_flags import standard_input_kept
     from pipeline.run.launch import has_local_workers
 
     is_local = partial(has_local_workers, beam_flags)
@@ -49,13 +46,12 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
         beam_flags: options of Beam.
         started: the time at which the command began, of `time.monotonic`.
     """
-    from pipeline.card_summary import card_lines
-    from pipeline.preflight import check_flags
+    from pipeline.resolve.preflight import check_flags
     from pipeline.run.launch import convert
-    from pipeline.summary import FINAL, convert_lines
-    from transforms.core.dataset import dataset_warnings
-    from transforms.core.dataset.output_names import REPORT
-    from transforms.core.decisions import Decision, decision_lines, from_manifest, later
+    from pipeline.summary import FINAL, card_lines, convert_lines
+    from transforms.core.messages import Decision, decision_lines, from_manifest, later
+    from transforms.dataset.image_statistics import strict_message, warnings_from_json
+    from transforms.dataset.output_names import REPORT
     from transforms.storage.files import join, storage_of
 
     config = check_flags(flags)
@@ -70,10 +66,10 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
     done = convert(config, beam_flags, progress=progress_style(flags), before=print_decisions)
     manifest, counters = done.manifest, done.counters
     seconds = time.monotonic() - started
-    warnings = dataset_warnings.from_manifest(manifest)
+    warnings = warnings_from_json(manifest)
     if config.strict and warnings:
         # The dataset was published without --strict.
-        raise UsageError(f"--output {config.output}: {dataset_warnings.strict_message(warnings)}")
+        raise UsageError(f"--output {config.output}: {strict_message(warnings)}")
     lines = convert_lines(
         manifest,
         config.output,
@@ -104,8 +100,8 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
 
 def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
     """The content of `statistics.json`; None if it is missing or was changed."""
-    from transforms.core.dataset.output_names import STATISTICS
-    from transforms.core.json_text import parse_json
+    from transforms.core.messages import parse_json
+    from transforms.dataset.output_names import STATISTICS
     from transforms.storage.files import join, read_dataset_file
 
     listed = manifest["files"].get(STATISTICS)

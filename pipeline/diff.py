@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, input_error
-from pipeline.flags.flag_values import not_empty
-from pipeline.flags.one_line_parser import OneLineParser, typed
-from pipeline.flags.options import add_run_flags
-from transforms.core.shown_text import printable
+from pipeline.options.option import not_empty
+from pipeline.options.parser import OneLineParser, add_run_flags, typed
+from transforms.core.messages import printable
 
 if TYPE_CHECKING:
-    from transforms.core.comparison.change_lines import Differences
-    from transforms.core.comparison.record_changes import Records
+    from transforms.records.comparison import Differences, Records
 
 
 class DifferentError(DatasetError):
@@ -75,9 +73,12 @@ def compare_datasets(former: str, other: str) -> Differences:
         DatasetError: a folder holds no dataset, or its indexes are missing or damaged.
     """
     from pipeline.open_dataset import open_dataset
-    from transforms.core.comparison.change_lines import Differences
-    from transforms.core.comparison.option_changes import option_changes, other_files
-    from transforms.core.comparison.record_changes import compare_records
+    from transforms.records.comparison import (
+        Differences,
+        compare_records,
+        option_changes,
+        other_files,
+    )
 
     manifests = [open_dataset(folder) for folder in (former, other)]
     # Both are checked before the indexes of one are read.
@@ -112,8 +113,8 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
     Raises:
         DatasetError: an index is missing, damaged or cannot be read.
     """
-    from transforms.core.comparison.record_changes import Records
-    from transforms.core.index.record_index import RecordIndexError
+    from transforms.records.comparison import Records
+    from transforms.records.record_index import RecordIndexError
 
     try:
         return Records.joined(_read_indexes(folder, manifest))
@@ -123,8 +124,8 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
 
 def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:
     """Checks that every record of a dataset is in an index."""
-    from transforms.core.dataset.output_names import MANIFEST
-    from transforms.core.index.index_checks import index_list_problems
+    from transforms.dataset.output_names import MANIFEST
+    from transforms.records.record_index import index_list_problems
 
     if manifest["options"].get("key") == "row":
         raise UsageError(f"{folder} holds rows without images, which diff cannot compare")
@@ -136,8 +137,8 @@ def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:
 
 def _read_indexes(folder: str, manifest: Mapping[str, Any]) -> Iterator[Records]:
     """The records of each shard of a dataset, in order."""
-    from transforms.core.comparison.record_changes import COLUMNS, Records
-    from transforms.core.index.record_index import PARTNERS, read_index
+    from transforms.records.comparison import COLUMNS, Records
+    from transforms.records.record_index import PARTNERS, read_index
     from transforms.storage.files import join, read_dataset_file, storage_of
 
     def read(entry: Mapping[str, Any]) -> Records:

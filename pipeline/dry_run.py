@@ -1,8 +1,9 @@
-"""The graph of `plan`: the planning half of a conversion, and one small summary file."""
+"""What plan prints: the counts of a run that writes nothing, and what it would reuse."""
 
 from __future__ import annotations
 
 import dataclasses
+import glob
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,34 +11,44 @@ from typing import Any, cast
 
 import apache_beam as beam
 
-from pipeline.config import ConvertConfig
+from pipeline.diff import dataset_records
+from pipeline.errors import DatasetError
 from pipeline.graph import build_plan, converter_of
+from pipeline.open_dataset import open_dataset
+from pipeline.resolve.config import ConvertConfig
 from pipeline.run.launch import run_pipeline
-from transforms.add_counts import AddCounts
+from transforms.add_totals import SummarizeShards
 from transforms.convert_images import ImageConverter
-from transforms.core import decisions
-from transforms.core.balance.balance_decisions import stratified_decisions
-from transforms.core.dataset import dataset_warnings
-from transforms.core.dataset.ledger import ShardSummary, count_reasons
-from transforms.core.dataset.run_counts import Gathered, in_order
-from transforms.core.examples.row_records import RowChecker
-from transforms.core.features.row_features import row_requirements
-from transforms.core.index.source_records import is_source_record, reusable_record
-from transforms.core.labels.label_decisions import label_decisions
-from transforms.core.planning.recipes import RecipeMaker
-from transforms.core.planning.row_cells import class_texts, has_rows
-from transforms.core.planning.shards import ShardName
+from transforms.core.messages import decisions_to_json, format_bytes
 from transforms.core.records import ShardImage, ShardRow, planned
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.dataset.image_statistics import warnings_to_json
+from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order
+from transforms.dataset.manifest import manifest_indexes
+from transforms.examples.encoder import RowChecker
+from transforms.examples.row_features import row_requirements
 from transforms.flow import Plan
-from transforms.gather import Everything, Gather
+from transforms.labels.joins import class_texts, has_rows
+from transforms.labels.label_rules import label_decisions
+from transforms.labels.shards import RecipeMaker, ShardName
 from transforms.list_rejections import AddRejections
-from transforms.reused_images import ReusedImages
-from transforms.runners import runs_in_process
-from transforms.source_images import SourceImages
+from transforms.packing import AddCounts, Everything, Gather, runs_in_process
+from transforms.records.comparison import (
+    Differences,
+    PlannedReads,
+    Records,
+    compare_records,
+    option_changes,
+    read_part,
+)
+from transforms.records.dataset_images import SourceImages
+from transforms.records.existing_shards import is_copied
+from transforms.records.reuse import ReusedImages
+from transforms.records.stored_images import is_source_record, reusable_record
+from transforms.selection.hash_cuts import stratified_decisions
 from transforms.storage.files import storage_of
-from transforms.summarize_shards import SummarizeShards
-from transforms.whole_shards import is_copied
+
+# The graph of `plan`: the planning half of a conversion, and one small summary file.
 
 # Reasons for rejecting an image or a row because of its cells.
 _OF_CELLS = (Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value)
@@ -106,7 +117,7 @@ class _MeasureShardFn(beam.DoFn):
             every: also those that are rejected.
         """
         # Other plans do not wait for the import of Arrow.
-        from transforms.core.comparison.planned_records import PlannedReads, planned_part
+        from transforms.records.comparison import PlannedReads, planned_part
 
         whole = self._copies and self._copies.find(name, every)
         given = images
@@ -231,8 +242,8 @@ class _SumUpFn(beam.DoFn):
             "of_rows": self._config.of_rows,
             "features": [[f.name, f.type or f.dtype] for f in features],
             "files": self._config.files,
-            "decided": decisions.to_manifest((*self._config.decisions, *decided)),
-            "warnings": dataset_warnings.to_manifest(
+            "decided": decisions_to_json((*self._config.decisions, *decided)),
+            "warnings": warnings_to_json(
                 (*self._config.warnings, *gathered.warnings(self._config.options, shards))
             ),
             "options": self._config.options,
@@ -299,3 +310,66 @@ def plan_dataset(
         )
 
     run_pipeline(construct, beam_flags, progress=progress)
+
+
+# What `plan --reuse` prints: images that are reused, originals that are read, and differences.
+
+
+def reuse_lines(config: ConvertConfig, folders: Sequence[str], path: str) -> Iterator[str]:
+    """The lines of `plan` about `--reuse`.
+
+    Args:
+        config: of the run.
+        folders: the values of `--reuse`.
+        path: of the plan, next to which its parts are; they are removed.
+
+    Raises:
+        UsageError: a dataset of `--images` was removed meanwhile.
+    """
+    reads, records = _read_parts(path)
+    options = json.loads(json.dumps(config.options))
+    features = json.loads(json.dumps([feature.to_manifest() for feature in config.features]))
+    now = {"options": options, "features": features}
+    used = {base.folder for base in config.bases}
+    indexes, lines = 0, []
+    for folder in dict.fromkeys(folders):
+        try:
+            manifest, former = dataset_records(folder)
+        except (DatasetError, OSError) as error:
+            lines.append(f"diff     {folder} cannot be compared: {error}")
+            continue
+        indexes += 1 + len(manifest["index"]) if folder in used else 0
+        found = Differences(compare_records(former, records), option_changes(manifest, now))
+        lines.append(f"diff     {folder} -> {config.output}")
+        lines += [f"  {line}" for line in found.planned_lines()]
+    for source in config.sources.sources if config.sources else ():
+        indexes += 1 + len(manifest_indexes(open_dataset(source.folder)))
+    yield f"reused   {reads.reused} images from their records (--reuse)"
+    records_too = f", and {reads.records} records of --images" if reads.records else ""
+    yield f"read     {reads.originals} originals, {format_bytes(reads.bytes)}{records_too}"
+    copied = f", {reads.copied} for copied shards" if reads.copied else ""
+    yield (
+        f"requests {reads.originals + reads.ranges + indexes + reads.copied}: "
+        f"{reads.originals} for originals, {reads.ranges} for records, {indexes} for manifests and "
+        f"indexes{copied}"
+    )
+    yield from lines
+
+
+def _read_parts(path: str) -> tuple[PlannedReads, Records]:
+    """The sums of all planned shards, and their records."""
+    storage = storage_of(path)
+    total = PlannedReads()
+
+    def tables() -> Iterator[Records]:
+        nonlocal total
+        parts = sorted(file.uri for file in storage.list_files(f"{glob.escape(path)}.*"))
+        for data in storage.for_each(storage.read_bytes, parts):
+            table, reads = read_part(data)
+            total = total.plus(reads)
+            yield Records.of_index(table)
+        for _ in storage.for_each(storage.remove, parts):
+            pass
+
+    records = Records.joined(tables())
+    return total, records

@@ -1,20 +1,128 @@
-"""The errors of the commands and their exit codes; no Beam.
-
-DatasetError              1  the run or the check failed
-├─ UsageError             2  wrong flags or inputs, found before a job starts
-└─ RejectedError          3  more images rejected than --max_rejected, nothing published
-"""
+"""Errors of the commands, and what they print where."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
+from typing import TextIO
 
-from pipeline.run.streams import error_name, open_standard_streams
-from pipeline.run.verbosity import log_traceback
-from transforms.core.file_errors import is_final
-from transforms.core.shown_text import first_line, printable, redacted
+from transforms.core.messages import first_line, is_final, printable, redacted
+
+# Standard streams: those that were closed (`command >&-`), and colors on a terminal.
+
+_STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+
+
+# Lines that begin so need attention.
+_ATTENTION = ("warning ", "leakage ")
+_YELLOW, _RED, _PLAIN = "\x1b[1;33m", "\x1b[1;31m", "\x1b[0m"
+
+
+def emphasized(line: str, stream: TextIO) -> str:
+    """A line of a summary, in color if it needs attention and the stream is a terminal."""
+    if line.startswith(_ATTENTION) and _has_colors(stream):
+        return f"{_YELLOW}{line}{_PLAIN}"
+    return line
+
+
+def error_name(command: str, stream: TextIO) -> str:
+    """The name of a command before an error, in color on a terminal."""
+    return f"{_RED}{command}{_PLAIN}" if _has_colors(stream) else command
+
+
+def _has_colors(stream: TextIO) -> bool:
+    # See no-color.org.
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wanted and stream.isatty()
+
+
+def keep_standard_input() -> None:
+    """Replaces a pipe as standard input by a file with its content, which can be read again."""
+    # Commands that do not need these start without them.
+    import shutil
+    import tempfile
+
+    open_standard_streams()
+    if sys.stdin.seekable():
+        return
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.seek(0)
+        os.dup2(file.fileno(), sys.stdin.fileno())
+
+
+def open_standard_streams() -> None:
+    """Opens each closed standard stream on the null device.
+
+    Python sets it to None, and the next file that is opened gets its descriptor: output of a
+    library to standard output or standard error would end up in a shard.
+    """
+    for number, (name, mode) in enumerate(_STREAMS):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free descriptor is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
+
+
+# `-v`: logs of libraries, and tracebacks of errors that are otherwise one line.
+
+_OURS = "pipeline"
+_PACKAGES = (_OURS, "transforms")
+
+
+class _Redacting(logging.Formatter):
+    """Hides secrets, as messages do."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
+
+
+class _Plain(logging.Formatter):
+    """Leaves our own warnings, which are lines for people, as they are."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.name.partition(".")[0] in _PACKAGES:
+            return redacted(record.getMessage())
+        return super().format(record)
+
+
+def show_plain_warnings() -> None:
+    """Writes our warnings without level and module; Beam's options have set up logging."""
+    for handler in logging.getLogger().handlers:
+        # Others have a form of their own.
+        if type(handler) is logging.StreamHandler:
+            handler.setFormatter(_Plain(logging.BASIC_FORMAT))
+
+
+def show_logs() -> None:
+    """Writes the logs of all libraries, from INFO, to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Redacting("%(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    logging.getLogger(_OURS).setLevel(logging.DEBUG)
+
+
+def shows_logs() -> bool:
+    """Whether `-v` is given."""
+    return logging.getLogger(_OURS).isEnabledFor(logging.DEBUG)
+
+
+def log_traceback(error: BaseException) -> None:
+    """Logs where an error comes from, for `-v`."""
+    logging.getLogger(_OURS).debug("where the error comes from", exc_info=error)
+
+
+# The errors of the commands and their exit codes; no Beam.
+#
+# DatasetError 1 the run or the check failed ├─ UsageError 2 wrong flags or inputs, found before a
+# job starts └─ RejectedError 3 more images rejected than --max_rejected, nothing published
 
 DONE = 0
 FAILED = 1

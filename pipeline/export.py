@@ -8,9 +8,8 @@ from typing import Any
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, one_line
-from pipeline.flags.flag_values import not_empty
-from pipeline.flags.one_line_parser import OneLineParser, typed
-from pipeline.flags.options import add_run_flags
+from pipeline.options.option import not_empty
+from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from pipeline.resolve.path_flags import check_path
 
 
@@ -23,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     flags = begin(make_parser(), argv)
     from pipeline.open_dataset import open_dataset
-    from transforms.copy_rejected import overlap
+    from transforms.list_rejections import overlap
 
     output, folder = (path.rstrip("/") or "/" for path in (flags.output, flags.dali))
     check_path("--dali", folder)
@@ -75,10 +74,10 @@ def write_dali(output: str, manifest: Mapping[str, Any], folder: str) -> int:
         DatasetError: an index is damaged, or a file cannot be written.
     """
     from pipeline.random_access import index_error, open_index
-    from transforms.core.dataset.manifest import manifest_shards
-    from transforms.core.dataset.split_slices import ShardRange
-    from transforms.core.examples.tfrecord import dali_index
-    from transforms.core.index.record_index import RecordIndexError
+    from transforms.dataset.manifest import manifest_shards
+    from transforms.dataset.metadata import ShardRange
+    from transforms.examples.tfrecord import dali_index
+    from transforms.records.record_index import RecordIndexError
     from transforms.storage.files import join, storage_of
 
     shards = manifest_shards(manifest)

@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING
 
 import apache_beam as beam
 
-from pipeline.config import ConvertConfig
+from pipeline.resolve.config import ConvertConfig
 from transforms.convert_images import ImageConverter
-from transforms.core.examples.row_records import RowChecker, row_bytes
-from transforms.core.labels.label_kinds import missing_labels
-from transforms.core.planning.archives import archive_path
-from transforms.core.planning.splits import Splits
 from transforms.drop_duplicates import DropDuplicates
-from transforms.find_images import ImageFinder
-from transforms.find_partners import PartnerFinder
+from transforms.examples.encoder import RowChecker, row_bytes
+from transforms.find_images import ImageFinder, PartnerFinder
 from transforms.flow import (
     DatasetTarget,
     FindLabelledImages,
@@ -24,10 +20,13 @@ from transforms.flow import (
     PlanTable,
     WritePlan,
 )
-from transforms.plan_rows import RowConverter, TableReader
-from transforms.read_base import BaseReader
+from transforms.labels.image_names import archive_path
+from transforms.labels.splits import Splits
+from transforms.labels.vocabulary import missing_labels
+from transforms.plan_shards import RowConverter, TableReader
 from transforms.read_labels import RowReader
-from transforms.read_source import Source
+from transforms.records.dataset_images import Source
+from transforms.records.reuse import BaseReader
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
 

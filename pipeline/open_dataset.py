@@ -8,9 +8,9 @@ from typing import Any
 
 from pipeline.errors import UsageError, input_error
 from pipeline.resolve.path_flags import check_path
-from transforms.core.dataset.manifest import ManifestError, manifest_shards
-from transforms.core.dataset.output_names import MANIFEST, STAGING, ForeignNameError
-from transforms.core.dataset.split_slices import ShardRange, shard_ranges
+from transforms.dataset.manifest import ManifestError, manifest_shards
+from transforms.dataset.metadata import ShardRange, shard_ranges
+from transforms.dataset.output_names import MANIFEST, STAGING, ForeignNameError
 from transforms.storage.files import join, read_manifest, storage_of
 
 

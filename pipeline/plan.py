@@ -10,15 +10,12 @@ from functools import partial
 from typing import Any
 
 from pipeline.command_line import start
-from pipeline.errors import UsageError
-from pipeline.flags.options import parse_flags, progress_style, words_of
+from pipeline.errors import UsageError, emphasized, show_logs
+from pipeline.options.parser import parse_flags, progress_style, words_of
 from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.streams import emphasized
-from pipeline.run.verbosity import show_logs
-from transforms.core.dataset import dataset_warnings
-from transforms.core.decisions import decision_lines, from_manifest
-from transforms.core.scratch import scratch_folder
-from transforms.core.shown_text import format_bytes, printable
+from transforms.core.machine import scratch_folder
+from transforms.core.messages import decision_lines, format_bytes, from_manifest, printable
+from transforms.dataset.image_statistics import strict_message, warning_lines, warnings_from_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,12 +31,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.dry_run import plan_dataset
-    from pipeline.inputs.listed_keys import standard_input_kept
     from pipeline.open_dataset import has_manifest
-    from pipeline.preflight import check_flags
-    from pipeline.run.launch import has_local_workers
-    from pipeline.run.results_folder import results_folder
-    from transforms.staging import read_staging
+    from pipeline.resolve.label_flags import standard_input_kept
+    from pipeline.resolve.preflight import check_flags
+    from pipeline.run.launch import has_local_workers, results_folder
+    from transforms.records.existing_shards import read_staging
     from transforms.storage.files import join, storage_of
 
     is_local = partial(has_local_workers, beam_flags)
@@ -58,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         storage_of(path).remove(path)
         notes: list[str] = []
         if compares:
-            from pipeline.planned_reuse import reuse_lines
+            from pipeline.dry_run import reuse_lines
 
             notes = list(reuse_lines(config, flags.reuse, path))
         elif flags.reuse and action == "compare":
@@ -72,9 +68,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     lines = list(plan_lines(plan, flags.output, notes, action=action))
     for line in lines[-1:] if flags.quiet else lines:
         print(emphasized(printable(line), sys.stdout))
-    warnings = dataset_warnings.from_manifest(plan)
+    warnings = warnings_from_json(plan)
     if config.strict and warnings:
-        raise UsageError(dataset_warnings.strict_message(warnings))
+        raise UsageError(strict_message(warnings))
 
 
 def plan_lines(
@@ -108,7 +104,7 @@ def plan_lines(
     for detail in plan["bad_cells"]:
         yield f"          {detail}"
     yield from notes
-    yield from dataset_warnings.warning_lines(dataset_warnings.from_manifest(plan))
+    yield from warning_lines(warnings_from_json(plan))
     if action == "compare":
         yield (
             f"nothing written; convert would compare the dataset in {output} with this plan, and "

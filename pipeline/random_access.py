@@ -10,18 +10,21 @@ from typing import Any, SupportsIndex, overload
 from pipeline.errors import DatasetError, UsageError, one_line
 from pipeline.open_dataset import open_dataset, split_ranges
 from pipeline.resolve.path_flags import check_path
-from transforms.core.arguments import path_text, truth
-from transforms.core.dataset.output_names import MANIFEST
-from transforms.core.examples.record_values import RecordParser
-from transforms.core.features.layouts import Feature
-from transforms.core.file_errors import FinalError
-from transforms.core.images.image_limits import DEFAULT_LIMITS, Limits
-from transforms.core.images.pixel_options import stored_depth, stored_shape
-from transforms.core.index.record_index import RecordIndexError
-from transforms.core.planning.keys import nfc
+from transforms.core.messages import FinalError
 from transforms.core.rejections import RejectedImageError
-from transforms.open_index import IndexReader, RecordKeys
-from transforms.record_files import RecordFiles, UnreadableRecordError
+from transforms.dataset.output_names import MANIFEST
+from transforms.examples.layouts import Feature
+from transforms.examples.record_values import RecordParser
+from transforms.images.pixel_options import DEFAULT_LIMITS, Limits, stored_depth, stored_shape
+from transforms.labels.arguments import path_text, truth
+from transforms.labels.keys import nfc
+from transforms.records.open_index import (
+    IndexReader,
+    RecordFiles,
+    RecordKeys,
+    UnreadableRecordError,
+)
+from transforms.records.record_index import RecordIndexError
 from transforms.storage.files import join, storage_of
 
 # Errors of files that a run removed or replaced; others, such as permissions, say nothing of them.

@@ -1,32 +1,234 @@
-"""A finished dataset as a `tf.data.Dataset`: `load("out/photos", "train", batch_size=32)`."""
+"""load: a dataset as a tf.data.Dataset."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.class_balance import (
-    balanced_weights,
-    class_id_feature,
-    drawn_by_class,
-    weight_table,
-)
+import numpy as np
+
 from pipeline.errors import UsageError, one_line
 from pipeline.open_dataset import open_dataset, split_ranges
-from pipeline.tensor_parser import TensorParser
-from transforms.core.arguments import path_text, seed_number, truth, whole_number
-from transforms.core.dataset.output_names import LABELS
-from transforms.core.dataset.split_slices import ShardRange
-from transforms.core.dataset.tfds_metadata import supervised_keys
-from transforms.core.features.layouts import Feature
-from transforms.core.images.check import import_tensorflow
-from transforms.core.images.pixel_options import stored_depth, stored_shape
-from transforms.core.labels.vocabulary import parse_labels
+from pipeline.random_access import index_error, index_of
+from transforms.dataset.metadata import ShardRange, single_class_ids, supervised_keys
+from transforms.dataset.output_names import LABELS
+from transforms.examples.layouts import SIZES, Feature, Role
+from transforms.images.check import import_tensorflow
+from transforms.images.pixel_options import stored_depth, stored_shape
+from transforms.labels.arguments import path_text, seed_number, truth, whole_number
+from transforms.labels.vocabulary import parse_labels
+from transforms.records.record_index import RecordIndexError
 from transforms.storage.files import join, storage_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+
+# Parses serialized Examples to tensors, with TensorFlow.
+
+_ImageShape = tuple[int | None, int | None, int]
+
+
+class TensorParser:
+    """Parses serialized Examples to tensors, inside a graph."""
+
+    def __init__(
+        self,
+        tf: Any,
+        features: Sequence[Feature],
+        stored: _ImageShape,
+        image_size: tuple[int, int] | None,
+        decode: bool,
+        depth: int,
+    ) -> None:
+        """Takes the features of the records.
+
+        Args:
+            tf: the package.
+            features: those of the manifest.
+            stored: height, width and channels of stored images; None for what differs.
+            image_size: height and width that images are resized to, or None.
+            decode: whether to decode images and packed arrays; otherwise both stay bytes.
+            depth: bits of the samples of decoded images, 8 or 16.
+        """
+        self._tf = tf
+        self._depth = depth
+        self._spec = {feature.name: self._spec_of(feature) for feature in features}
+        decoded = features if decode else ()
+        self._images = [f.name for f in decoded if f.role in (Role.IMAGE, Role.FURTHER_IMAGE)]
+        self._shown = next((f.name for f in decoded if f.role in (Role.IMAGE, Role.PIXELS)), "")
+        self._masks = [f.name for f in decoded if f.role is Role.MASK]
+        self._object_masks = [f.name for f in decoded if f.role is Role.OBJECT_MASK]
+        self._packed = [f for f in decoded if f.encoding]
+        # Packed pixels of variable size store their shape in another feature.
+        by_source = {feature.source: feature.name for feature in features}
+        sizes = [by_source.get(source) for source in SIZES]
+        self._sizes = [name for name in sizes if name is not None and None not in sizes]
+        self._stored = stored
+        self._image_size = image_size
+
+    def parse(self, record: Any) -> Mapping[str, Any]:
+        """Tensors by feature name."""
+        tf = self._tf
+        example = tf.io.parse_single_example(record, self._spec)
+        for name in self._images:
+            example[name] = self._image(example[name])
+        for name in self._masks:
+            example[name] = self._mask(example[name])
+        for feature in self._packed:
+            values = tf.io.decode_raw(example[feature.name], tf.as_dtype(feature.encoding))
+            shape = feature.shape or [example[name] for name in self._sizes] or [-1]
+            example[feature.name] = tf.reshape(values, shape)
+        for name in self._object_masks:
+            example[name] = self._masks_of(example[name], example.get(self._shown))
+        return dict(example)
+
+    def _spec_of(self, feature: Feature) -> Any:
+        tf = self._tf
+        dtype = {"bytes": tf.string, "int64": tf.int64, "float": tf.float32}[feature.dtype]
+        if feature.is_list:
+            return tf.io.RaggedFeature(dtype)
+        return tf.io.FixedLenFeature(() if feature.encoding else feature.shape, dtype)
+
+    def _mask(self, data: Any) -> Any:
+        tf = self._tf
+        *size, _ = self._stored
+        mask = tf.io.decode_png(data, channels=1)
+        mask.set_shape((*size, 1))
+        if self._image_size is None:
+            return mask
+        # Class indices cannot be mixed.
+        nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
+        return tf.image.resize(mask, self._image_size, nearest)
+
+    def _masks_of(self, files: Any, shown: Any) -> Any:
+        """The masks of the objects in an image (`shown`), of which there may be none."""
+        tf = self._tf
+        height, width = self._image_size or self._stored[:2]
+        size = (0, 0) if shown is None else tf.unstack(tf.shape(shown)[:2])
+        spec = tf.TensorSpec((height, width, 1), tf.uint8)
+        masks = tf.cond(
+            tf.size(files) > 0,
+            lambda: tf.map_fn(self._mask, files, fn_output_signature=spec),
+            lambda: tf.zeros((0, height or size[0], width or size[1], 1), tf.uint8),
+        )
+        masks.set_shape((None, height, width, 1))
+        return masks
+
+    def _image(self, data: Any) -> Any:
+        tf = self._tf
+        *size, channels = self._stored
+        # With `channels` given, TensorFlow refuses a WebP with alpha and a gray JPEG XL.
+        image = self._decoded(data)
+        found = tf.shape(image)[-1]
+        # Most images need no copy.
+        image = tf.case(
+            [
+                (found == channels, lambda: image),
+                (found >= 3, lambda: image[..., :channels]),
+            ],
+            # `tf.repeat` takes no uint16.
+            default=lambda: tf.concat([image[..., :1]] * channels, -1),
+        )
+        image.set_shape((*size, channels))
+        if self._image_size is None:
+            return image
+        resized = tf.image.resize(image, self._image_size)
+        return tf.saturate_cast(tf.round(resized), image.dtype)
+
+    def _decoded(self, data: Any) -> Any:
+        tf = self._tf
+        if self._depth == 8:
+            return tf.io.decode_image(data, expand_animations=False)
+
+        # TensorFlow gives the same for other formats, but takes no WebP for 16 bits.
+        def widened() -> Any:
+            image = tf.io.decode_image(data, expand_animations=False)
+            return tf.cast(image, tf.uint16) * 256
+
+        is_png = tf.strings.substr(data, 0, 4) == b"\x89PNG"
+        return tf.cond(is_png, lambda: tf.io.decode_png(data, dtype=tf.uint16), widened)
+
+
+# Classes that count the same in training: weights, and records that are drawn by their class.
+
+
+def balanced_weights(
+    output: str, manifest: Mapping[str, Any], ranges: Sequence[ShardRange]
+) -> dict[int, float]:
+    """The weight of each class id: all records / (classes * records of the class).
+
+    This is the `balanced` of scikit-learn's `compute_class_weight`. The weights of all records add
+    up to their number. The index is read, and no shard.
+
+    Args:
+        output: the folder of a dataset, for messages.
+        manifest: of the dataset.
+        ranges: the records that count.
+
+    Raises:
+        UsageError: the dataset has no index.
+        DatasetError: the index is damaged.
+    """
+    index = index_of(output, manifest, {each.file for each in ranges})
+    try:
+        ids = index.class_ids(ranges)
+    except (RecordIndexError, OSError) as error:
+        raise index_error(output, error) from error
+    classes, counts = np.unique(ids, return_counts=True)
+    weights = len(ids) / (len(classes) * counts)
+    return dict(zip(classes.tolist(), weights.tolist(), strict=True))
+
+
+def class_id_feature(output: str, features: Sequence[Feature]) -> str:
+    """The feature that holds the only class id of a record.
+
+    Raises:
+        UsageError: the records have none, or several.
+    """
+    names = single_class_ids(features)
+    if len(names) != 1:
+        raise UsageError(
+            f"the records of {output} do not have exactly one class id: leave out class_weights "
+            "and sample_by_class"
+        )
+    return names[0]
+
+
+def weight_table(tf: Any, weights: Mapping[int, float]) -> Any:
+    """A `tf.lookup` table from class id, int64, to weight, float32."""
+    ids = tf.constant(list(weights), tf.int64)
+    values = tf.constant(list(weights.values()), tf.float32)
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(ids, values), 0.0)
+
+
+def drawn_by_class(tf: Any, records: Any, feature: str, table: Any, seed: int) -> Any:
+    """Records, so often that each class comes equally often on average.
+
+    A record of weight 2.3 comes two or three times, one of weight 0.3 in three of ten epochs.
+
+    Args:
+        tf: TensorFlow.
+        records: serialized Examples.
+        feature: holds the class id.
+        table: of the weights.
+        seed: of the draws. They go on from epoch to epoch.
+    """
+    spec = {feature: tf.io.FixedLenFeature((), tf.int64)}
+    # The operations of `tf.random` would repeat their numbers in each epoch. Datasets of numbers
+    # cannot be shared by files, as `tf.distribute` does.
+    draws = tf.random.Generator.from_seed(seed)
+
+    def copies(record: Any) -> Any:
+        weight = table.lookup(tf.io.parse_single_example(record, spec)[feature])
+        count = tf.cast(weight + draws.uniform(()), tf.int64)
+        return tf.data.Dataset.from_tensors(record).repeat(count)
+
+    return records.flat_map(copies)
+
+
+# A finished dataset as a `tf.data.Dataset`: `load("out/photos", "train", batch_size=32)`.
 
 # Shards read at once. Fixed, since it decides the order of the records.
 _INTERLEAVED = 16

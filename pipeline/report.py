@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, one_line
-from pipeline.flags.flag_values import not_empty
-from pipeline.flags.one_line_parser import OneLineParser, typed
-from pipeline.flags.options import add_run_flags
-from transforms.core.shown_text import format_bytes
+from pipeline.options.option import not_empty
+from pipeline.options.parser import OneLineParser, add_run_flags, typed
+from transforms.core.messages import format_bytes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -23,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags = begin(make_parser(), argv)
     output = flags.output
     from pipeline.open_dataset import open_dataset
-    from transforms.core.dataset.output_names import REPORT
+    from transforms.dataset.output_names import REPORT
     from transforms.storage.files import join
     from transforms.write_report import write_report
 

@@ -1,20 +1,73 @@
-"""The summaries that the commands print."""
+"""What a run prints at its end."""
 
 from __future__ import annotations
 
 import os
+import posixpath
 import resource
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from transforms.core.dataset.dataset_warnings import from_manifest, warning_lines
-from transforms.core.dataset.output_names import REJECTED
-from transforms.core.decisions import Decision, decision_lines
-from transforms.core.images.pixel_options import TO_8_BITS, stored_depth
-from transforms.core.labels.label_kinds import class_order
+from transforms.core.messages import Decision, decision_lines, format_bytes, printable
 from transforms.core.rejections import help_for
-from transforms.core.shown_text import format_bytes, printable
+from transforms.dataset.dataset_card import Card, card_of
+from transforms.dataset.image_statistics import warning_lines, warnings_from_json
+from transforms.dataset.output_names import INFO, REJECTED
+from transforms.images.pixel_options import TO_8_BITS, stored_depth
+from transforms.labels.vocabulary import class_order
+from transforms.report.croissant import properties_of
+
+# The lines of a summary about the name of a dataset and what is said about it.
+
+# Croissant requires the first four, and its checker warns of the others.
+_WANTED = {
+    "license": "--license",
+    "url": "--homepage",
+    "creator": "--croissant",
+    "datePublished": "--croissant",
+    "citeAs": "--citation",
+}
+
+
+def card_lines(manifest: Mapping[str, Any], output: str) -> Iterator[str]:
+    """The lines of a summary about the card of a finished dataset; none without a name.
+
+    Args:
+        manifest: of the dataset.
+        output: its folder.
+    """
+    card = card_of(manifest["options"])
+    if card is None:
+        return
+    if INFO in manifest["files"]:
+        yield f"tfds     {_tfds_line(card, output)}"
+    said = {
+        "license": card.license,
+        "url": card.homepage,
+        "citeAs": card.citation,
+        **properties_of(card.croissant),
+    }
+    lacks = [f"{name} ({flag})" for name, flag in _WANTED.items() if not said.get(name)]
+    if lacks:
+        yield f"card     croissant.json lacks {', '.join(lacks)}"
+
+
+def _tfds_line(card: Card, output: str) -> str:
+    """How to load a dataset by its name, or what folder that would need."""
+    name = f"{card.name}:{card.dataset_version}"
+    places = (card.name, card.dataset_version)
+    folder, version = posixpath.split(output.rstrip("/"))
+    data_dir, named = posixpath.split(folder)
+    if (named, version) == places:
+        return f'tfds.load("{name}", data_dir="{data_dir or "."}")'
+    return (
+        f'tfds.builder_from_directory("{output}"); for tfds.load("{name}"), --output must end in '
+        f"{'/'.join(places)}"
+    )
+
+
+# The summaries that the commands print.
 
 FINAL = ("up to date: ", "dataset  ")
 """How the line begins that tells the result alone; a summary has one of them."""
@@ -50,7 +103,7 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
         lines.append(f"boxes    read as {units} coordinates (--box_units)")
     lines += _pixel_lines(manifest.get("pixels", {}), manifest["options"])
     lines += reason_lines(manifest["rejected"], manifest["options"])
-    return [*lines, *map(printable, warning_lines(from_manifest(manifest)))]
+    return [*lines, *map(printable, warning_lines(warnings_from_json(manifest)))]
 
 
 def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:

@@ -19,10 +19,9 @@ from examples.make_sample import make_sample
 from tests.images import picture, saved
 from tests.privileges import reachable_folder
 from tests.servers.gcs import GcsServer, serve_gcs
-from transforms import report_images
-from transforms.core.guard.decoding_child import DecodingChild
-from transforms.storage.gcs.gcs_client import client
-from transforms.storage.gcs.gcs_media import _connections
+from transforms import write_report as report_images
+from transforms.images.decoding_child import DecodingChild
+from transforms.storage.gcs_requests import _connections, client
 
 CLASSES = ("cat", "dog", "fox")
 PER_CLASS = 6

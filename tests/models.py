@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lazy import Lazy
-from transforms.core.images.check import import_tensorflow
+from transforms.images.check import import_tensorflow
 
 KERAS: Any = Lazy(lambda: import_tensorflow().keras)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pipeline
 import transforms
-from pipeline import convert_options
-from pipeline.flags.option_table import OPTIONS
+from pipeline import convert_dataset
+from pipeline.options.output_options import OPTIONS
 from tests.pipeline.commands import ROOT
-from transforms.core.arguments import own_words
+from transforms.labels.arguments import own_words
 
 DOCUMENT = ROOT / "docs" / "python_reference.md"
 
@@ -120,8 +120,12 @@ def _default(parameter: inspect.Parameter) -> str:
 
 def _options() -> Iterator[str]:
     """The typed options of `ConvertDataset`, with the help of their flags."""
-    tree = ast.parse(Path(convert_options.__file__).read_text("utf-8"))
-    [fields] = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    tree = ast.parse(Path(convert_dataset.__file__).read_text("utf-8"))
+    [fields] = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name == "ConvertOptions"
+    )
     rows = (
         f"| `{ast.unparse(node.target)}` | {_code(ast.unparse(node.annotation))} "
         f"| {_cell(own_words(OPTIONS[ast.unparse(node.target)].help))} |"

@@ -8,10 +8,10 @@ import random
 from collections import Counter
 from typing import Any
 
-from transforms.core.dataset.manifest import FORMAT_VERSION
 from transforms.core.rejections import Rejection
-from transforms.core.report.page import Sources
-from transforms.core.report.report_tables import SHOWN_TWINS
+from transforms.dataset.manifest import FORMAT_VERSION
+from transforms.report.page import Sources
+from transforms.report.report_tables import SHOWN_TWINS
 
 
 def histogram(values: list[float]) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from PIL import Image
 
 from pipeline import __version__
-from pipeline.flags.options import make_parser, parse_flags
+from pipeline.options.parser import make_parser, parse_flags
 from tests.pipeline.commands import SMALL_FILES, Ran, run_here
-from transforms.core.features.layouts import LAYOUTS as PRESETS
-from transforms.core.features.layouts import ROWS
 from transforms.core.machine import machine_processes
+from transforms.examples.layouts import LAYOUTS as PRESETS
+from transforms.examples.layouts import ROWS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]

@@ -25,19 +25,11 @@ from pipeline.graph import build
 from tests.test_layering import PIPELINE, TRANSFORMS, name_of, parsed
 from tests.transforms.beam import make_config, make_pipeline
 from transforms.add_totals import AddTotals, Part
-from transforms.core.dataset.ledger import PlanTotals, ShardSummary
-from transforms.core.records import (
-    BucketDuplicates,
-    Count,
-    FingerprintBatch,
-    JoinSide,
-    ShardImage,
-)
+from transforms.core.records import BucketDuplicates, Count, FingerprintBatch, JoinSide, ShardImage
 from transforms.core.rejections import Rejection
-from transforms.core.tables.csv_rows import CsvColumns
-from transforms.gather import Gather
-from transforms.name_inputs import NameInputs
-from transforms.pack_names import NameBatch, PackImages, PackSides
+from transforms.dataset.ledger import PlanTotals, ShardSummary
+from transforms.labels.label_rows import CsvColumns
+from transforms.packing import Gather, NameBatch, NameInputs, PackImages, PackSides
 
 
 def classes(package: Any) -> Iterator[type]:

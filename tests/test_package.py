@@ -119,7 +119,7 @@ def test_the_wheel_has_the_two_packages_and_nothing_else(built: Built) -> None:
     }
     assert f"{info}licenses/LICENSE" in names
     # The data files of the report page, without which no dataset has a report.
-    page = "transforms/core/report/report_page"
+    page = "transforms/report/report_page"
     parts = ("page.html", "warnings.html", "rejected.html", "groups.html", "style.css", "script.js")
     assert {f"{page}/{name}" for name in parts} <= names
 

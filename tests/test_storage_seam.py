@@ -13,9 +13,9 @@ from tests.test_layering import MODULES, STORAGE, name_of, parsed
 SCHEME_READERS = {
     "pipeline.resolve.path_flags": "a message shows an address without what is secret in it",
     "pipeline.run.beam_import": "words of a command line, before Beam may be imported",
-    "transforms.copy_rejected": "the name of a copy has that of its original in it",
-    "transforms.core.planning.image_lists": "what a cell of a row names; the core opens nothing",
-    "transforms.core.planning.keys": "where the path in a name begins; the core opens nothing",
+    "transforms.list_rejections": "the name of a copy has that of its original in it",
+    "transforms.labels.image_names": "what a cell of a row names; the core opens nothing",
+    "transforms.labels.keys": "where the path in a name begins; the core opens nothing",
 }
 
 FUNCTIONS = {"is_gcs", "is_local", "urlparse", "urlsplit"}
@@ -61,7 +61,7 @@ def test_only_storage_reads_schemes() -> None:
         "path.partition('://')[0] == 's3'",
         "is_local(path)",
         "isinstance(storage, GcsStorage)",
-        "from transforms.storage.local.local_storage import LocalStorage",
+        "from transforms.storage.local_storage import LocalStorage",
     ],
 )
 def test_that_the_search_for_schemes_sees_them(code: str) -> None:

@@ -10,18 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transforms.copy_rejected import CopyRejected
-    from transforms.core.images.check import Limits, check_image
-    from transforms.core.images.pixel_options import PixelOptions, Resize
-    from transforms.core.images.pixels import change_pixels
-    from transforms.dataset import FindImages
     from transforms.embed_images import EmbeddingModelHandler
+    from transforms.images.check import check_image
+    from transforms.images.pixel_options import Limits, PixelOptions, Resize
+    from transforms.images.pixels import change_pixels
     from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
-    from transforms.label_images import LabelImages
+    from transforms.list_rejections import CopyRejected
     from transforms.plan_shards import PlanShards, TotalLabels
     from transforms.publish_dataset import NotPublishedError, PublishDataset
     from transforms.stage_images import StageImages
-    from transforms.write_dataset import WriteDataset
+    from transforms.write_dataset import FindImages, LabelImages, WriteDataset
     from transforms.write_shards import WriteShards
 
 __all__ = [
@@ -47,25 +45,25 @@ __all__ = [
 ]
 
 _MODULES = {
-    "CopyRejected": "copy_rejected",
+    "CopyRejected": "list_rejections",
     "EmbeddingModelHandler": "embed_images",
-    "FindImages": "dataset",
+    "FindImages": "write_dataset",
     "JoinLabels": "join_labels",
     "JoinedImages": "join_labels",
-    "LabelImages": "label_images",
-    "Limits": "core.images.check",
+    "LabelImages": "write_dataset",
+    "Limits": "images.pixel_options",
     "NotPublishedError": "publish_dataset",
-    "PixelOptions": "core.images.pixel_options",
+    "PixelOptions": "images.pixel_options",
     "PlanShards": "plan_shards",
     "PublishDataset": "publish_dataset",
     "ReadInputs": "join_labels",
-    "Resize": "core.images.pixel_options",
+    "Resize": "images.pixel_options",
     "StageImages": "stage_images",
     "TotalLabels": "plan_shards",
     "WriteDataset": "write_dataset",
     "WriteShards": "write_shards",
-    "change_pixels": "core.images.pixels",
-    "check_image": "core.images.check",
+    "change_pixels": "images.pixels",
+    "check_image": "images.check",
 }
 
 

@@ -6,25 +6,21 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from transforms.core.duplicates.fingerprints import content_hash
-from transforms.core.examples.decoded_image import Decoding, add_pixels, decode_image
-from transforms.core.examples.encoder import ExampleEncoder
-from transforms.core.features.feature_sources import Role
-from transforms.core.features.kept_values import KeptValues
-from transforms.core.features.layouts import Feature
-from transforms.core.features.partners import Partner
-from transforms.core.features.row_features import RowValues, row_requirements
-from transforms.core.formats.exif import read_tags
-from transforms.core.formats.headers import image_format
-from transforms.core.guard.decoder_guard import DecoderGuard
-from transforms.core.guard.in_flight import image_note
-from transforms.core.images.check import Limits
-from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
-from transforms.core.index.source_records import is_source_record, reusable_record
-from transforms.core.index.stored_images import StoredImage
-from transforms.core.planning.keys import full_uri
-from transforms.core.planning.recipes import (
+from transforms.core.records import ShardImage, partner_files
+from transforms.core.rejections import RejectedImageError, Rejection
+from transforms.examples.decoder import KeptValues
+from transforms.examples.encoder import Decoding, ExampleEncoder, add_pixels, decode_image
+from transforms.examples.layouts import Feature, Role
+from transforms.examples.partners import Partner
+from transforms.examples.row_features import RowValues, row_requirements
+from transforms.images.check import CheckedImage
+from transforms.images.guard import DecoderGuard, image_note
+from transforms.images.headers import image_format
+from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions
+from transforms.images.tags import read_tags
+from transforms.labels.joins import has_rows
+from transforms.labels.keys import full_uri
+from transforms.labels.shards import (
     HEIC_LIBRARIES,
     MODEL_LIBRARIES,
     OBJECT_MASK_LIBRARIES,
@@ -32,21 +28,19 @@ from transforms.core.planning.recipes import (
     Libraries,
     Recipes,
 )
-from transforms.core.planning.row_cells import has_rows
-from transforms.core.records import ShardImage, partner_files
-from transforms.core.rejections import RejectedImageError, Rejection
-from transforms.original_images import read_accepted, too_large
-from transforms.read_partners import PartnerReader, StoredPartner
-from transforms.reused_images import ReusedImages
-from transforms.source_images import FoundImage, SourceImages
+from transforms.records.dataset_images import FoundImage, SourceImages
+from transforms.records.existing_shards import WholeShard, find_whole_shard
+from transforms.records.originals import PartnerReader, StoredPartner, read_accepted, too_large
+from transforms.records.record_index import content_hash
+from transforms.records.reuse import ReusedImages
+from transforms.records.stored_images import StoredImage, is_source_record, reusable_record
 from transforms.storage.files import storage_of
 from transforms.storage.read_ahead import ReadAhead, read_together, reading_threads
-from transforms.whole_shards import WholeShard, find_whole_shard
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
-    from transforms.read_base import Base
-    from transforms.read_source import Source
+    from transforms.records.dataset_images import Source
+    from transforms.records.reuse import Base
 
 # Ratio of a photo's pixels to its file size, used to bound what is read ahead.
 _DECODED_TIMES = 15
@@ -141,7 +135,7 @@ class ImageConverter:
         self._guard = DecoderGuard(self._limits.max_pixels)
         may_change = self._partners or not self._decoding.pixels.changes_nothing
         if self._decoding.stores_pixels or may_change or self._has_object_masks:
-            from transforms.core.images.pillow_images import quiet_pillow
+            from transforms.images.pillow_images import quiet_pillow
 
             quiet_pillow()
         if self._embedder is not None:

@@ -14,9 +14,10 @@ import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 from apache_beam.utils.shared import Shared
 
-from transforms.core.arguments import optional_path, path_text
-from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.embeddings import (
+from transforms.core.machine import scratch_folder
+from transforms.core.rejections import Reason, Rejection
+from transforms.images.check import CheckedImage
+from transforms.images.embeddings import (
     BATCH_IMAGES,
     Embedding,
     EmbeddingModel,
@@ -24,8 +25,7 @@ from transforms.core.images.embeddings import (
     load_embedding_model,
     stored_embedding,
 )
-from transforms.core.rejections import Reason, Rejection
-from transforms.core.scratch import scratch_folder
+from transforms.labels.arguments import optional_path, path_text
 from transforms.storage.files import join, storage_of
 
 _Array = np.ndarray[Any, Any]
@@ -41,7 +41,7 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
     """A Keras model, a SavedModel or a `keras.applications` model that turns pixels into arrays.
 
     Also works with `RunInference`: elements are float32 images of the model's input size
-    (`transforms.core.images.embeddings.input_pixels`), predictions float32 arrays.
+    (`transforms.images.embeddings.input_pixels`), predictions float32 arrays.
     """
 
     def __init__(

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
-from transforms.core.dataset.manifest import check_digest, manifest_indexes
-from transforms.core.dataset.output_names import MANIFEST
-from transforms.core.duplicates.fingerprints import fingerprint_batches
-from transforms.core.duplicates.holdouts import Holdout, held_file, held_image
-from transforms.core.index.index_checks import shard_of_index
-from transforms.core.index.record_index import (
+from transforms.core.records import FingerprintBatch, HeldPart, LabelledImage
+from transforms.dataset.manifest import check_digest, manifest_indexes
+from transforms.dataset.output_names import MANIFEST
+from transforms.labels.shards import ShardName
+from transforms.packing import NameInputs, SpreadElements, runs_in_process
+from transforms.records.fingerprints import fingerprint_batches
+from transforms.records.record_index import (
     RecordIndexError,
     class_lists,
+    shard_of_index,
     source_contents,
 )
-from transforms.core.planning.shards import ShardName
-from transforms.core.records import FingerprintBatch, HeldPart, LabelledImage
-from transforms.name_inputs import NameInputs
-from transforms.runners import runs_in_process
-from transforms.spread_elements import SpreadElements
+from transforms.records.written_index import explained, read_listed_index
+from transforms.selection.equal_images import Holdout, held_file, held_image
 from transforms.storage.files import join, read_manifest
 from transforms.storage.lineage import report_source
-from transforms.written_index import explained, read_listed_index
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,19 +1,94 @@
-"""Selects the listed files that are images of the dataset, with their keys. Opens no image."""
+"""FindImages: lists images, masks and further images."""
 
 from __future__ import annotations
 
+import abc
+import codecs
 import functools
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, NamedTuple
 
-from transforms.core.labels.path_labels import PathRules
-from transforms.core.planning.keys import image_key, relative_path
-from transforms.core.records import JoinSide, NameRange
+from transforms.core.records import Count, JoinSide, NameRange
 from transforms.core.rejections import Reason, Rejection
-from transforms.core.tables.csv_rows import label_text
-from transforms.find_files import FileFinder, LeftOut
-from transforms.storage.file_metadata import FoundFile
+from transforms.examples.partners import Partner, PartnerKeys, partner_side
+from transforms.labels.image_names import any_case
+from transforms.labels.keys import MAX_LINE, image_key, key_line, key_of_line, relative_path
+from transforms.labels.label_rows import label_text
+from transforms.labels.label_rules import PathRules
+from transforms.storage.files import storage_of
+from transforms.storage.interface import FoundFile
+
+# Lists the files of a glob, or of a range of its names, as sides of the join. Opens none.
+
+
+class LeftOut(NamedTuple):
+    """Files that are not images, even if a glob matches them.
+
+    Attributes:
+        files: each in all spellings that a listing may use.
+        folders: each in all spellings, with a slash at the end.
+    """
+
+    files: frozenset[str] = frozenset()
+    folders: tuple[str, ...] = ()
+
+    def has(self, uri: str) -> bool:
+        """Whether a file is left out.
+
+        >>> LeftOut(frozenset(["a.csv"]), ("out/",)).has("out/labels.txt")
+        True
+        """
+        return uri in self.files or uri.startswith(self.folders)
+
+
+class FileFinder(abc.ABC):
+    """Lists globs; a subclass gives the files their keys."""
+
+    counts: ClassVar[str]
+    """The name of the count of files."""
+
+    def __init__(self, *, left_out: LeftOut | None = None, with_checksums: bool = False) -> None:
+        """Sets what to list.
+
+        Args:
+            left_out: files that are not listed.
+            with_checksums: whether to find checksums, too, where they come with the listing.
+        """
+        self._left_out = left_out or LeftOut()
+        self._with_checksums = with_checksums
+
+    def find(
+        self, part: NameRange, limit: int = 0
+    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count | NameRange]:
+        """Lists one glob: yields every file with its key, and their number at the end.
+
+        Args:
+            part: the glob, or a range of its names.
+            limit: after this many names, the rest may follow as ranges; 0 for no limit.
+        """
+        found = 0
+        describe = self._describer(part)
+        left_out, left_out_folders = self._left_out
+        listed = part._replace(glob=any_case(part.glob))
+        storage = storage_of(part.glob)
+        for file in storage.list_range(listed, limit, with_checksums=self._with_checksums):
+            if isinstance(file, NameRange):
+                yield file._replace(glob=part.glob, partner=part.partner)
+            elif not (file.uri in left_out or file.uri.startswith(left_out_folders)):
+                found += 1
+                yield describe(file)
+        yield Count(self.counts, found)
+
+    @abc.abstractmethod
+    def _describer(
+        self, part: NameRange
+    ) -> Callable[[FoundFile], tuple[str, JoinSide] | Rejection]:
+        """A function that gives a file of a glob its key, or rejects it."""
+
+
+# Selects the listed files that are images of the dataset, with their keys. Opens no image.
 
 
 class ImageFinder(FileFinder):
@@ -82,3 +157,115 @@ def named_folder(pattern: str) -> str:
     """
     folder = os.path.dirname(pattern)
     return "" if glob.has_magic(folder) else label_text(os.path.basename(folder))
+
+
+# Lists masks and further images, with the keys of their images. Opens none of them.
+
+
+class PartnerFinder(FileFinder):
+    """Finds the files of all partners of the images of one dataset.
+
+    Attributes:
+        partners: all of them, in their order.
+    """
+
+    counts = "partners_found"
+
+    def __init__(
+        self,
+        partners: tuple[Partner, ...],
+        *,
+        key: str,
+        images: Sequence[str],
+        left_out: LeftOut | None = None,
+    ) -> None:
+        """Sets what to find.
+
+        Args:
+            partners: all of them, in their order.
+            key: kind of the join key.
+            images: the globs of the images; empty if rows list them.
+            left_out: files that are no partners.
+        """
+        super().__init__(left_out=left_out)
+        self._images = tuple(images)
+        self._key = key
+        self.partners = tuple(
+            each._replace(extension=self._keys(each).extension) for each in partners
+        )
+
+    @property
+    def globs(self) -> list[NameRange]:
+        """All globs, each with the name of its partner."""
+        return [
+            NameRange(glob, partner=partner.name)
+            for partner in self.partners
+            for glob in partner.globs
+        ]
+
+    def _describer(
+        self, part: NameRange
+    ) -> Callable[[FoundFile], tuple[str, JoinSide] | Rejection]:
+        [partner] = [each for each in self.partners if each.name == part.partner]
+        return functools.partial(self._describe, partner, self._keys(partner).of_glob(part.glob))
+
+    def _keys(self, partner: Partner) -> PartnerKeys:
+        return PartnerKeys(partner, kind=self._key, images=self._images)
+
+    def _describe(
+        self, partner: Partner, key_of: Callable[[str], str], file: FoundFile
+    ) -> tuple[str, JoinSide] | Rejection:
+        path = relative_path(file.uri, partner.root)
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            shown = file.uri.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            detail = f"the name of a file of {partner.title} holds bytes that are not UTF-8"
+            return Rejection("partner", Reason.NAME_NOT_UTF8.value, detail, shown, "")
+        key = key_of(file.uri)
+        if file.problem:
+            return Rejection("partner", Reason.BAD_MEMBER.value, file.problem, file.uri, key)
+        return key, partner_side(partner.name, path, file.size, file.version)
+
+
+# Reads the keys of the images to keep, one per line.
+
+_CHUNK = 1 << 20
+
+
+class KeyReader:
+    """Reads a file of keys in bounded memory.
+
+    Attributes:
+        path: the file; workers read it.
+        name: the file in messages and in the manifest.
+    """
+
+    def __init__(self, path: str, name: str = "") -> None:
+        self.path = path
+        self.name = name or path
+
+    def read(self) -> Iterator[tuple[str, JoinSide]]:
+        """Yields every key with its line; blank lines are left out.
+
+        Raises:
+            LabelsError: a line is not UTF-8, or too long.
+            OSError: the file cannot be read.
+        """
+        for number, line in enumerate(self._lines(), 1):
+            where = f"{self.name}:{number}"
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            if key := key_of_line(line, where):
+                yield key, key_line(where)
+
+    def _lines(self) -> Iterator[bytes]:
+        rest = b""
+        with storage_of(self.path).open_reader(self.path) as file:
+            while chunk := file.read(_CHUNK):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from lines
+                if len(rest) > MAX_LINE:
+                    break
+        if rest:
+            yield rest

@@ -5,7 +5,7 @@ find images ─┐
 read labels ─┘        └────────── rejections and counts ───────────────────┘
 
 These steps take resolved, valid options. The commands resolve their flags (`pipeline.graph`),
-and `transforms.dataset` resolves the arguments of a caller's pipeline.
+and `transforms.write_dataset` resolves the arguments of a caller's pipeline.
 """
 
 from __future__ import annotations
@@ -15,32 +15,34 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apache_beam as beam
 
-from transforms.copy_rejected import CopyRejected
-from transforms.core.card.dataset_card import card_of
-from transforms.core.dataset.ledger import PlanTotals
-from transforms.core.dataset.manifest import Dataset
-from transforms.core.duplicates.holdouts import Holdout
-from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
-from transforms.core.planning.rejection_limit import RejectionLimit
-from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
-from transforms.core.planning.shards import ShardPlan
-from transforms.core.planning.split_assignment import SplitAssigner
 from transforms.core.records import BucketDuplicates, Count
-from transforms.core.rejections import Rejection
+from transforms.core.rejections import Rejection, RejectionLimit
+from transforms.dataset.dataset_card import card_of
+from transforms.dataset.ledger import PlanTotals
+from transforms.dataset.manifest import Dataset
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
-from transforms.find_images import ImageFinder
-from transforms.find_partners import PartnerFinder
+from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
 from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
-from transforms.original_images import originals_root
-from transforms.plan_rows import PlanRows, ReadRows, TableReader, row_places
-from transforms.plan_shards import PlanShards, TotalLabels
+from transforms.labels.joins import ONE_LABEL, RowRequirements
+from transforms.labels.label_rules import ANY_LABELS, LabelRules
+from transforms.labels.shards import ShardPlan
+from transforms.labels.splits import SplitAssigner
+from transforms.list_rejections import CopyRejected
+from transforms.plan_shards import (
+    PlanRows,
+    PlanShards,
+    ReadRows,
+    TableReader,
+    TotalLabels,
+    row_places,
+)
 from transforms.publish_dataset import PublishDataset
-from transforms.published_shards import Roots
-from transforms.read_base import BaseReader
-from transforms.read_keys import KeyReader
 from transforms.read_labels import RowReader
-from transforms.read_source import SourceReader
-from transforms.shard_converter import Converter, Planned
+from transforms.records.dataset_images import SourceReader
+from transforms.records.existing_shards import Converter, Planned, Roots
+from transforms.records.originals import originals_root
+from transforms.records.reuse import BaseReader
+from transforms.selection.equal_images import Holdout
 from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
 
@@ -190,7 +192,7 @@ class PlanImages(beam.PTransform):
         totals = images | "Totals" >> TotalLabels(labels, self._rules)
         if self._plan.by_records:
             # Other conversions do not wait for its import.
-            from transforms.balance_shards import BalanceImages
+            from transforms.stratify_splits import BalanceImages
 
             totals = images | "Balance shards" >> BalanceImages(self._plan, totals)
         planned = images | "Plan shards" >> PlanShards(self._plan, totals, rules=self._rules)
@@ -214,7 +216,7 @@ class PlanTable(beam.PTransform):
         rows = begin | "Read rows" >> ReadRows(self._csv_paths, self._reader)
         totals = rows.totals
         if self._plan.by_records:
-            from transforms.balance_shards import BalanceShards
+            from transforms.stratify_splits import BalanceShards
 
             balance = BalanceShards(self._plan, totals, row_places)
             totals = rows.batches | "Balance shards" >> balance

@@ -1,50 +1,277 @@
-"""ReadInputs and JoinLabels: read images, rows and keys, and join each image with its label."""
+"""JoinLabels: joins images and label rows on their key."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms.core.arguments import one_of, path_texts
-from transforms.core.features.partners import Partner, join_partners
-from transforms.core.index.source_records import join_records
-from transforms.core.index.stored_images import join_reused
-from transforms.core.labels.label_kinds import LabelCells, LabelCounter
-from transforms.core.planning.joins import join_group
-from transforms.core.planning.name_ranges import LISTED_NAMES
-from transforms.core.planning.row_cells import ONE_LABEL, RowRequirements
-from transforms.core.planning.selected_keys import join_selected
-from transforms.core.planning.split_assignment import SplitAssigner
-from transforms.core.records import (
-    Count,
-    IndexPart,
-    JoinSide,
-    LabelledImage,
-    NameRange,
-    SourcePart,
-)
+from transforms.core.records import Count, IndexPart, JoinSide, LabelledImage, NameRange, SourcePart
 from transforms.core.rejections import Rejection
-from transforms.find_images import ImageFinder
-from transforms.find_partners import PartnerFinder
-from transforms.look_up_images import LookUpImages
-from transforms.match_sides import JoinGroup, match_sides
-from transforms.metrics import PROGRESS, counter
-from transforms.name_inputs import NameInputs
-from transforms.pack_names import PackSides
-from transforms.read_base import BaseReader
-from transforms.read_indexes import ReadIndexes, ReadSources
-from transforms.read_keys import KeyReader
+from transforms.examples.partners import Partner, join_partners
+from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
+from transforms.labels.arguments import one_of, path_texts
+from transforms.labels.image_names import LISTED_NAMES
+from transforms.labels.joins import ONE_LABEL, RowRequirements, join_group
+from transforms.labels.keys import join_selected
+from transforms.labels.splits import SplitAssigner
+from transforms.labels.vocabulary import LabelCells, LabelCounter
+from transforms.packing import (
+    NameBatch,
+    NameInputs,
+    PackSides,
+    SpreadElements,
+    grouped_sides,
+    runs_in_process,
+)
 from transforms.read_labels import RowReader
-from transforms.read_source import SourceReader
-from transforms.runners import runs_in_process
-from transforms.spread_elements import SpreadElements
+from transforms.records.dataset_images import SourceReader
+from transforms.records.reuse import BaseReader
+from transforms.records.stored_images import is_record, join_records, join_reused
 from transforms.storage.files import storage_of
+from transforms.storage.image_lookup import RowImages
 from transforms.storage.lineage import report_source
+from transforms.storage.metrics import PROGRESS, counter
+
+# Joins the sides of each key: one key at a time, or all keys of a part together.
+
+Joined = LabelledImage | Rejection | Count
+
+# Joins all sides with one key.
+JoinGroup = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]
+
+_MATCHED_TYPES: dict[str, type] = {"rejections": Rejection, "counts": Count}
+_MATCHED_TAGS = {kind: tag for tag, kind in _MATCHED_TYPES.items()}
+
+
+def match_sides(join: JoinGroup, *, reuses: bool, are_packed: bool) -> beam.PTransform:
+    """A step with the outputs `images`, `rejections` and `counts`.
+
+    Args:
+        join: joins one group.
+        reuses: whether some sides are records of bases, see `stored_images`.
+        are_packed: whether the input is `(part, batches)` of `PackSides`, not `(key, sides)`.
+    """
+    fn: beam.DoFn = (_JoinPackedFn if are_packed else _JoinFn)(join, reuses=reuses)
+    step = beam.ParDo(fn).with_output_types(LabelledImage, **_MATCHED_TYPES)
+    return step.with_outputs(*_MATCHED_TYPES, main="images")
+
+
+class _Joiner:
+    def __init__(self, join: JoinGroup, *, reuses: bool) -> None:
+        self._join = join
+        self._reuses = reuses
+
+    def _joined(
+        self, key: str, sides: Iterable[JoinSide]
+    ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+        for result in self._join(key, sides):
+            if isinstance(result, LabelledImage):
+                yield result
+                continue
+            if isinstance(result, Rejection) and result.subject == "image":
+                PROGRESS.count("planning", 0, rejected=1)
+            yield beam.pvalue.TaggedOutput(_MATCHED_TAGS[type(result)], result)
+
+
+class _JoinFn(_Joiner, beam.DoFn):
+    def process(
+        self, group: tuple[str, Iterable[JoinSide]]
+    ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
+        key, sides = group
+        if self._reuses:
+            sides = list(sides)
+            if all(map(is_record, sides)):
+                # Only a base has this key: there is nothing to plan.
+                return ()
+        PROGRESS.count("planning")
+        return self._joined(key, sides)
+
+
+class _JoinPackedFn(_Joiner, beam.DoFn):
+    """Joins the sides of all keys of a part."""
+
+    def process(
+        self, part: tuple[int, Iterable[NameBatch]]
+    ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
+        groups = grouped_sides(part[1])
+        if self._reuses:
+            groups = {key: each for key, each in groups.items() if not all(map(is_record, each))}
+        PROGRESS.count("planning", len(groups))
+        return itertools.chain.from_iterable(itertools.starmap(self._joined, groups.items()))
+
+
+# LookUpImages: finds the images that rows list, on many workers.
+
+_LABELS = "labels"
+
+# Rows that are looked up together: each thread of the pool has several.
+_BATCH = 512
+
+_Side = tuple[str, JoinSide]
+
+
+class LookedUp(NamedTuple):
+    """The outputs of `LookUpImages`: images and rows with their keys, and labels in paths."""
+
+    sides: beam.PCollection[_Side]
+    labels: beam.PCollection[LabelCells]
+
+
+class LookUpImages(beam.PTransform):
+    """Finds the images that rows list: their sizes and versions, one request each.
+
+    Rows of one label file are spread over all workers, and each process has a bounded pool of
+    requests. A retry looks up the rows of one bundle again.
+
+    Input: rows, each with the cell that names its image. Output: `LookedUp`.
+    """
+
+    def __init__(self, images: RowImages) -> None:
+        super().__init__()
+        self._images = images
+
+    def expand(self, rows: beam.PCollection[_Side]) -> LookedUp:
+        found = (
+            rows
+            | "Spread rows" >> SpreadElements()
+            | "Look up rows"
+            >> beam.ParDo(_LookUpFn(self._images))
+            .with_output_types(_Side, **{_LABELS: LabelCells})
+            .with_outputs(_LABELS, main="sides")
+        )
+        return LookedUp(found.sides, found.labels)
+
+
+class _LookUpFn(beam.DoFn):
+    """Looks up the rows of a bundle in parallel."""
+
+    def __init__(self, images: RowImages) -> None:
+        self._images = images
+
+    def start_bundle(self) -> None:
+        self._rows: list[_Side] = []
+        self._labels = LabelCounter()
+        self._has_labels = False
+
+    def process(self, row: _Side) -> Iterable[_Side]:
+        # In another process, Beam decodes rows to a generated class.
+        self._rows.append((row[0], JoinSide(*row[1])))
+        if len(self._rows) >= _BATCH:
+            yield from self._look_up()
+
+    def finish_bundle(self) -> Iterator[WindowedValue | beam.pvalue.TaggedOutput]:
+        for side in self._look_up():
+            yield GlobalWindows.windowed_value(side)
+        if self._has_labels:
+            counted = GlobalWindows.windowed_value(self._labels.counted())
+            yield beam.pvalue.TaggedOutput(_LABELS, counted)
+
+    def _look_up(self) -> Iterator[_Side]:
+        rows, self._rows = sorted(self._rows, key=_label_file), []
+        for path, of_file in itertools.groupby(rows, key=_label_file):
+            for key, side in self._images.find(of_file, path):
+                PROGRESS.count("reading")
+                # The label of an image that a row lists may come from its path.
+                if side.is_image and side.label:
+                    self._labels.add(side.label, side.path)
+                    self._has_labels = True
+                yield key, side
+
+
+def _label_file(row: _Side) -> str:
+    """The label file of a row; its place is `FILE:LINE`."""
+    return row[1].where.rpartition(":")[0]
+
+
+# ReadIndexes and ReadSources: read the indexes of other datasets on many workers.
+
+_COUNTS = "counts"
+
+
+class StoredSides(NamedTuple):
+    """The output of `ReadIndexes`: records of bases with the keys of their images."""
+
+    sides: beam.PCollection[tuple[str, JoinSide]]
+
+
+class ReadIndexes(beam.PTransform):
+    """Reads the indexes of datasets whose records may be reused, each as an element of its own.
+
+    Input: `IndexPart`. Output: `StoredSides`. A retry reads one index again.
+    """
+
+    def __init__(self, reader: BaseReader) -> None:
+        super().__init__()
+        self._reader = reader
+
+    def expand(self, parts: beam.PCollection[IndexPart]) -> StoredSides:
+        spread = parts | "Spread indexes" >> SpreadElements()
+        read = beam.FlatMap(self._reader.read_part)
+        return StoredSides(spread | "Read" >> read.with_output_types(tuple[str, JoinSide]))
+
+
+class SourceSides(NamedTuple):
+    """The outputs of `ReadSources`.
+
+    Attributes:
+        sides: records with their keys.
+        counts: of the records.
+        labels: counts of their labels.
+    """
+
+    sides: beam.PCollection[tuple[str, JoinSide]]
+    counts: beam.PCollection[Count]
+    labels: beam.PCollection[LabelCells]
+
+
+class ReadSources(beam.PTransform):
+    """Reads the indexes of datasets whose records are images, each as an element of its own.
+
+    Input: `SourcePart`. Output: `SourceSides`. A retry reads one index again.
+    """
+
+    def __init__(self, reader: SourceReader) -> None:
+        super().__init__()
+        self._fn = _ReadSourceFn(reader)
+
+    def expand(self, parts: beam.PCollection[SourcePart]) -> SourceSides:
+        read = (
+            parts
+            | "Spread indexes" >> SpreadElements()
+            | "Read"
+            >> beam.ParDo(self._fn)
+            .with_output_types(tuple[str, JoinSide], **{_COUNTS: Count, _LABELS: LabelCells})
+            .with_outputs(_COUNTS, _LABELS, main="sides")
+        )
+        return SourceSides(read.sides, read.counts, read.labels)
+
+
+class _ReadSourceFn(beam.DoFn):
+    def __init__(self, reader: SourceReader) -> None:
+        self._reader = reader
+        self._found = counter("images_found")
+
+    def process(
+        self, part: SourcePart
+    ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
+        for result in self._reader.read_part(part):
+            if isinstance(result, Count):
+                self._found.inc(result.value)
+                yield beam.pvalue.TaggedOutput(_COUNTS, result)
+            elif isinstance(result, LabelCells):
+                yield beam.pvalue.TaggedOutput(_LABELS, result)
+            else:
+                yield result
+
+
+# ReadInputs and JoinLabels: read images, rows and keys, and join each image with its label.
 
 # The modules of these types have no postponed annotations: RowCoder would pickle every field whose
 # type is only a name, and a runner that is not Python could not read it.
@@ -53,8 +280,8 @@ for _record in (*_SHUFFLED, Rejection, Count, LabelCells):
     beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
 
 _REJECTIONS = "rejections"
-_COUNTS = "counts"
-_LABELS = "labels"
+
+
 _REST = "rest"
 _ROWS = "rows"
 _INDEXES = "indexes"

@@ -9,30 +9,27 @@ from typing import Any, TypeAlias
 
 import apache_beam as beam
 
-from transforms.core.dataset.output_names import LABELS, MANIFEST
-from transforms.core.dataset.record_checks import (
+from transforms.core.messages import check_final
+from transforms.dataset.output_names import LABELS, MANIFEST
+from transforms.dataset.record_checks import (
     Problem,
     RecordCheck,
     RecordVerifier,
     Verified,
     class_problems,
 )
-from transforms.core.examples.tfrecord import TFRecordError
-from transforms.core.file_errors import check_final
-from transforms.core.guard.decoder_guard import DecoderGuard
-from transforms.core.guard.in_flight import image_note
-from transforms.core.images.check import ImageInfo, Limits, check_image
-from transforms.core.index.index_checks import index_places, next_offset, row_problems
-from transforms.core.labels.vocabulary import parse_labels
-from transforms.gather import Everything, Gather
-from transforms.metrics import PROGRESS
-from transforms.name_inputs import NameInputs
-from transforms.runners import runs_in_process
-from transforms.storage.file_metadata import Stored
+from transforms.examples.tfrecord import TFRecordError
+from transforms.images.check import ImageInfo, check_image
+from transforms.images.guard import DecoderGuard, image_note
+from transforms.images.pixel_options import Limits
+from transforms.labels.vocabulary import parse_labels
+from transforms.packing import Everything, Gather, NameInputs, runs_in_process
+from transforms.records.record_index import index_places, next_offset, row_problems
+from transforms.records.written_index import IndexedRows, open_stored, stored_records
 from transforms.storage.files import join, read_manifest, storage_of
+from transforms.storage.interface import Stored
+from transforms.storage.metrics import PROGRESS
 from transforms.storage.read_ahead import ReadAhead
-from transforms.stored_records import open_stored, stored_records
-from transforms.written_index import IndexedRows
 
 # Maximum number of problems reported per shard, so that a damaged file does not fill the screen.
 _MAX_PROBLEMS = 20

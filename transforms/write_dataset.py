@@ -1,33 +1,26 @@
-"""WriteDataset: writes the images of a caller's pipeline as a published dataset."""
+"""WriteDataset and its companions: the steps for pipelines of other people."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
 from transforms.convert_images import ImageConverter
-from transforms.copy_rejected import overlap
-from transforms.core.arguments import (
-    label_rules,
-    one_of,
-    optional_path,
-    path_text,
-    rejection_limit,
-    root_text,
-    shard_plan,
-    truth,
-    whole_number,
-)
-from transforms.core.dataset.image_file_names import FILES
-from transforms.core.dataset.manifest import Dataset
-from transforms.core.features.feature_sources import PIXELS, Needs
-from transforms.core.features.layout_files import parse_layout
-from transforms.core.features.layouts import (
+from transforms.core.messages import LabelsError, first_line
+from transforms.core.records import Count, JoinSide
+from transforms.core.rejections import DEFAULT_LIMIT
+from transforms.dataset.manifest import Dataset
+from transforms.dataset.output_names import FILES
+from transforms.drop_duplicates import DropDuplicates
+from transforms.examples.layout_files import parse_layout
+from transforms.examples.layouts import (
     LAYOUTS,
+    PIXELS,
     Feature,
+    Needs,
     is_layout_file,
     layout_features,
     needs_model,
@@ -35,23 +28,171 @@ from transforms.core.features.layouts import (
     with_embedding,
     with_pixels,
 )
-from transforms.core.features.row_features import RowValues, row_requirements
-from transforms.core.images.check import DEFAULT_LIMITS, Limits
-from transforms.core.images.choices import CHECK_MODES, DEDUPE_MODES, EMBED_DTYPES
-from transforms.core.images.embeddings import Embedding, ModelError, is_application
-from transforms.core.images.pixel_options import DEPTHS, Resize, given_pixels
-from transforms.core.planning.rejection_limit import DEFAULT_LIMIT
-from transforms.core.planning.staged_images import MEMORY
-from transforms.core.shown_text import first_line
-from transforms.drop_duplicates import DropDuplicates
-from transforms.flow import DatasetTarget, PlanImages, WritePlan
-from transforms.join_labels import JoinedImages
-from transforms.original_images import originals_root
+from transforms.examples.row_features import RowValues, row_requirements
+from transforms.find_images import ImageFinder
+from transforms.flow import DatasetTarget, FindLabelledImages, ImageSource, PlanImages, WritePlan
+from transforms.images.embeddings import Embedding, ModelError, is_application
+from transforms.images.pixel_options import (
+    CHECK_MODES,
+    DEDUPE_MODES,
+    DEFAULT_LIMITS,
+    DEPTHS,
+    EMBED_DTYPES,
+    Limits,
+    Resize,
+    given_pixels,
+)
+from transforms.join_labels import JoinedImages, JoinLabels
+from transforms.labels.annotations import first_rows
+from transforms.labels.arguments import (
+    class_texts,
+    exact_text,
+    label_rules,
+    one_of,
+    optional_delimiter,
+    optional_path,
+    own_words,
+    path_text,
+    path_texts,
+    rejection_limit,
+    root_text,
+    seed_number,
+    shard_plan,
+    split_shares,
+    truth,
+    whole_number,
+)
+from transforms.labels.image_names import (
+    any_case,
+    archive_problem,
+    expand_braces,
+    listed_key,
+    listed_path,
+)
+from transforms.labels.keys import KEY_KINDS, MEMORY
+from transforms.labels.label_columns import resolve_columns, with_place_columns
+from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rules import PathRules, parse_label_regex
+from transforms.labels.splits import SPLIT_SOURCES, SplitAssigner, Splits
+from transforms.labels.vocabulary import (
+    LABEL_KINDS,
+    LabelCells,
+    LabelCounter,
+    given_label,
+    missing_labels,
+)
+from transforms.list_rejections import overlap
+from transforms.read_labels import RowReader
+from transforms.records.originals import originals_root
 from transforms.stage_images import StageImages
 from transforms.storage.files import storage_of
+from transforms.storage.image_lookup import find_listed
+from transforms.storage.metrics import counter
+from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
+
+
+# LabelImages: takes images and labels from any source of a caller's pipeline.
+
+_LABELS = "labels"
+
+# Images to look up together.
+_LOOKED_UP = 256
+
+
+class LabelImages(beam.PTransform):
+    """Takes images and labels from any source of the pipeline.
+
+    Input: `(path or gs:// URI, label)`; the label is text or a number. Repeated pairs count
+    once; an image whose label is empty, None or NaN is rejected. Output: `JoinedImages`. Looks
+    every image up for its size and version, many at once; no image is opened.
+    """
+
+    def __init__(
+        self,
+        *,
+        labelled: bool = True,
+        key: str = "path",
+        root: str | os.PathLike[str] = "",
+        splits: str = "train=1",
+        seed: int = 0,
+    ) -> None:
+        """Sets keys, splits and order.
+
+        Args:
+            labelled: False ignores labels; pass the same to `WriteDataset`.
+            key: `stem`, `name`, `path` or `uri`. The key must be unique for each image, and decides
+                the split and the order.
+            root: a folder that contains all images; paths in the dataset are relative to it.
+            splits: name and share of each, as in `train=0.9,test=0.1`.
+            seed: for record order and split assignment.
+
+        Raises:
+            TypeError: an argument has the wrong type.
+            ValueError: an argument has an invalid value.
+        """
+        super().__init__()
+        self._fn = _LookUpFn(one_of("key", key, KEY_KINDS), root_text("root", root))
+        self._join = JoinLabels(
+            label_from="given" if truth("labelled", labelled) else "none",
+            assigner=SplitAssigner(Splits(split_shares(splits)), seed=seed_number(seed)),
+        )
+
+    def expand(self, labelled: beam.PCollection[tuple[str, object]]) -> JoinedImages:
+        looked_up = (
+            labelled
+            | "Batch images" >> beam.BatchElements(max_batch_size=_LOOKED_UP)
+            | "Look up images"
+            >> beam.ParDo(self._fn)
+            .with_output_types(tuple[str, JoinSide], **{_LABELS: LabelCells})
+            .with_outputs(_LABELS, main="sides")
+        )
+        sides = looked_up.sides
+        found = (
+            sides
+            | "Count images" >> beam.combiners.Count.Globally()
+            | "Name the count" >> beam.Map(_found).with_output_types(Count)
+        )
+        joined: JoinedImages = sides | "Join labels" >> self._join
+        counts = (joined.counts, found) | "All counts" >> beam.Flatten()
+        return JoinedImages(joined.images, joined.rejections, counts, looked_up[_LABELS])
+
+
+def _found(count: int) -> Count:
+    return Count("images_found", count)
+
+
+class _LookUpFn(beam.DoFn):
+    def __init__(self, key: str, root: str) -> None:
+        self._key = key
+        self._root = root
+        self._found = counter("images_found")
+
+    def process(
+        self, batch: Sequence[tuple[str, object]]
+    ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
+        self._found.inc(len(batch))
+        batch = [(exact_text(os.fspath(uri)), label) for uri, label in batch]
+        waits = any(storage_of(uri).is_remote for uri, _ in batch)
+        ahead, labels = ReadAhead(threads=reading_threads("", waits=waits)), LabelCounter()
+        for key, side in ahead.map(self._side, batch):
+            if side.label:
+                labels.add(side.label, side.path)
+            yield key, side
+        yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
+
+    def _side(self, labelled: tuple[str, object]) -> tuple[str, JoinSide]:
+        uri, label = labelled
+        text = given_label(label)
+        found = find_listed(uri)
+        path = listed_path(uri, self._root)
+        image = JoinSide(path, found.size, found.version, text, "", is_image=True)
+        return listed_key(uri, kind=self._key, root=self._root), image
+
+
+# WriteDataset: writes the images of a caller's pipeline as a published dataset.
 
 COMPRESSIONS = ("none", "gzip")
 
@@ -369,3 +510,175 @@ def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:
                 "neither an image nor its label: use ConvertDataset"
             )
     return features
+
+
+# FindImages: lists and labels images for a caller's pipeline; with `WriteDataset`, all of it.
+
+__all__ = ["FindImages", "LabelImages", "WriteDataset"]
+
+# Rows of a CSV from which its columns are inferred.
+_FIRST_ROWS = 20
+
+# Where labels come from without a CSV.
+_PATH_LABELS = ("directory", "regex", "webdataset", "none")
+
+
+class FindImages(FindLabelledImages):
+    """Lists images by globs and labels them by a CSV or by their folders.
+
+    Input: the pipeline's begin. Output: `JoinedImages`. Only names move; no image is opened.
+    """
+
+    def __init__(
+        self,
+        images: Sequence[str | os.PathLike[str]],
+        *,
+        labels: str | os.PathLike[str] | None = None,
+        label_key: str | None = None,
+        label_column: str | None = None,
+        csv_encoding: str = "utf-8",
+        csv_delimiter: str | None = None,
+        label_from: str | None = None,
+        label_regex: str | None = None,
+        label_kind: str = "auto",
+        class_names: Sequence[str] | None = None,
+        key: str | None = None,
+        root: str | os.PathLike[str] = "",
+        splits: str = "train=1",
+        split_from: str | None = None,
+        split_column: str | None = None,
+        group_by: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Checks the inputs: finds an image for each glob, and reads the first rows of `labels`.
+
+        Args:
+            images: globs, also of files in archives, such as `photos.zip!/**/*.jpg`.
+            labels: path of a CSV, Parquet, JSON Lines or COCO file, or None.
+            label_key: its column that names images, by name or number; None to infer it.
+            label_column: its column of labels, by name or number; None to infer it.
+            csv_encoding: a Python codec name.
+            csv_delimiter: the character between cells, or `tab`; None to infer it.
+            label_from: `directory`, `regex`, `webdataset` or `none` without `labels`; None is
+                `regex` with `label_regex`, and `directory` without.
+            label_regex: finds the label in a path below `root`.
+            label_kind: the same as for `WriteDataset`; with `text`, `nan` is also a label.
+            class_names: the same as for `WriteDataset`; a class `NA` is then a label.
+            key: `stem`, `name`, `path` or `uri`; None is `stem` with `labels` and `path` without.
+            root: a folder that contains all images; paths in the dataset are relative to it.
+            splits: name and share of each, as in `train=0.9,test=0.1`.
+            split_from: `hash`, `csv` or `directory`; None is `csv` with `split_column`, and `hash`
+                without.
+            split_column: column of `labels` that names the split, by name or number.
+            group_by: column of `labels` whose equal cells stay in one split, by name or number.
+            seed: for record order and split assignment.
+
+        Raises:
+            LabelsError: the CSV has no such columns, or they cannot be inferred.
+            OSError: the CSV cannot be read, or a folder cannot be listed.
+            TypeError: an argument has the wrong type.
+            ValueError: an argument has an invalid value, or a glob matches nothing.
+        """
+        path = optional_path("labels", labels)
+        label_from = _label_source(label_from, label_regex, path)
+        split_from = split_from or ("hash" if split_column is None else "csv")
+        _check_places(split_from, split_column, group_by)
+        chosen = {
+            "label_key": label_key,
+            "label_column": label_column,
+            "split_column": split_column,
+            "group_by": group_by,
+        }
+        if csv_delimiter is not None and path is None:
+            raise ValueError("csv_delimiter is between the cells of labels: give labels, too")
+        delimiter = optional_delimiter("csv_delimiter", csv_delimiter)
+        columns = _columns(path, csv_encoding, delimiter, chosen, split_from)
+        kind = one_of("key", key or ("path" if path is None else "stem"), KEY_KINDS)
+        assigner = SplitAssigner(
+            Splits(split_shares(splits)),
+            seed=seed_number(seed),
+            split_from=split_from,
+            by_group=group_by is not None,
+        )
+        rules = PathRules(label_from, label_regex or "", split_from == "directory")
+        finder = ImageFinder(root=root_text("root", root), key=kind, rules=rules)
+        names = class_texts("class_names", class_names)
+        missing = missing_labels(one_of("label_kind", label_kind, LABEL_KINDS), names)
+        reader = columns and RowReader(columns, key=kind, encoding=csv_encoding, missing=missing)
+        csv_paths = [] if path is None else [path]
+        source = ImageSource(_globs(images), finder, csv_paths, reader, label_from, assigner)
+        super().__init__(source)
+
+
+def _label_source(label_from: str | None, label_regex: str | None, path: str | None) -> str:
+    """The source of labels, from the given arguments.
+
+    Raises:
+        ValueError: the arguments contradict each other.
+    """
+    given = label_from or ("directory" if label_regex is None else "regex")
+    one_of("label_from", given, _PATH_LABELS)
+    if path is not None:
+        for name, value in (("label_from", label_from), ("label_regex", label_regex)):
+            if value is not None:
+                raise ValueError(f"{name} is for images without labels: leave one of them out")
+        return "csv"
+    if (given == "regex") != (label_regex is not None):
+        raise ValueError("label_regex goes with label_from 'regex', and with no other")
+    if label_regex is not None:
+        try:
+            parse_label_regex(label_regex)
+        except ValueError as error:
+            raise ValueError(f"label_regex {error}") from error
+    return given
+
+
+def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The globs, with alternatives expanded; each pattern matches a file."""
+    found: list[str] = []
+    for pattern in path_texts("images", images):
+        globs = expand_braces(pattern)
+        for glob in globs:
+            if problem := archive_problem(glob):
+                raise ValueError(f"images {glob!r} {problem}")
+        listings = (storage_of(glob).list_files(any_case(glob)) for glob in globs)
+        # A job over nothing would publish an empty dataset.
+        if not any(next(listing, None) for listing in listings):
+            raise ValueError(f"no file matches {pattern!r} of images")
+        found += globs
+    return found
+
+
+def _check_places(split_from: str, split_column: str | None, group_by: str | None) -> None:
+    one_of("split_from", split_from, SPLIT_SOURCES)
+    if split_column is not None and split_from != "csv":
+        raise ValueError(f"split_column cannot be used with split_from {split_from!r}")
+    if group_by is not None and split_from == "directory":
+        raise ValueError("group_by cannot be used with split_from 'directory'")
+
+
+def _columns(
+    path: str | None,
+    encoding: str,
+    delimiter: str | None,
+    chosen: Mapping[str, str | None],
+    split_from: str,
+) -> CsvColumns | None:
+    """The columns of `labels`, inferred from its first rows."""
+    if path is None:
+        for name, column in chosen.items():
+            if column is not None:
+                raise ValueError(f"{name} is a column of labels: give labels, too")
+        if split_from == "csv":
+            raise ValueError("split_from 'csv' reads a column of labels: give labels, too")
+        return None
+    key, label, split, group = chosen.values()
+    try:
+        with storage_of(path).open_reader(path) as file:
+            first = first_rows(file, _FIRST_ROWS, encoding=encoding, delimiter=delimiter, path=path)
+        columns = resolve_columns(first, key=key, label=label, path=path)
+        return with_place_columns(
+            columns, first, split_from=split_from, split_column=split, group_by=group, path=path
+        )
+    except LabelsError as error:
+        raise LabelsError(own_words(str(error))) from error

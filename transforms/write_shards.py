@@ -2,51 +2,336 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
 import itertools
+import logging
 import os
 import time
 import uuid
-from collections.abc import Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import apache_beam as beam
-from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms.core.arguments import path_text
-from transforms.core.dataset.image_file_names import ImageFile
-from transforms.core.dataset.ledger import ShardSummary, with_index
-from transforms.core.dataset.output_names import MANIFEST, STAGING
-from transforms.core.duplicates.fingerprints import (
-    BUCKETS,
-    MANY_BUCKETS,
-    fingerprint_batches,
-)
-from transforms.core.index.record_index import index_bytes
-from transforms.core.planning.recipes import Libraries, RecipeMaker, Recipes
-from transforms.core.planning.shards import ShardName
 from transforms.core.records import FingerprintBatch, planned
-from transforms.metrics import PROGRESS, counter
-from transforms.published_shards import PublishedShards, Roots, read_published
-from transforms.record_stream import RecordStream, write_records
-from transforms.runners import runs_in_process
-from transforms.shard_converter import Converter, Planned
-from transforms.shard_counter import ShardCounter, count_shard
-from transforms.shard_finisher import ShardFinisher, ShardOverlap, Writing
-from transforms.staging import FinishedShard, finished_shard
-from transforms.storage.checksummed_file import ChecksummedFile
-from transforms.storage.files import join, sidecar_path, storage_of
+from transforms.core.rejections import Rejection
+from transforms.dataset.image_statistics import Sample, Statistics
+from transforms.dataset.ledger import ShardSummary, with_index
+from transforms.dataset.output_names import MANIFEST, STAGING, ImageFile
+from transforms.images.check import CheckedImage
+from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
+from transforms.labels.arguments import path_text
+from transforms.labels.joins import class_texts
+from transforms.labels.shards import Libraries, RecipeMaker, Recipes, ShardName
+from transforms.packing import runs_in_process
+from transforms.records.existing_shards import (
+    Converter,
+    FinishedShard,
+    Planned,
+    PublishedShards,
+    Roots,
+    copy_whole,
+    finished_shard,
+    read_published,
+)
+from transforms.records.fingerprints import BUCKETS, MANY_BUCKETS, fingerprint_batches
+from transforms.records.record_index import IndexRows, index_bytes
+from transforms.records.written_index import stored_sha256
+from transforms.storage.files import (
+    ChecksummedFile,
+    Sha256File,
+    Writable,
+    join,
+    sidecar_path,
+    storage_of,
+)
 from transforms.storage.interface import READERS
+from transforms.storage.metrics import PROGRESS, counter, distribution
 from transforms.storage.read_ahead import ReadAhead, files_ahead
-from transforms.stored_records import stored_sha256
-from transforms.whole_shards import copy_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# One TFRecord file as it is written: frames, compression and checksum.
+
+
+class RecordStream:
+    """Writes records with Beam's own sink."""
+
+    def __init__(self, sink: Any, file: Writable, *, with_sha256: bool = False) -> None:
+        """Begins a file.
+
+        Args:
+            sink: frames the records, and says whether they are compressed.
+            file: gets the bytes; it is not closed.
+            with_sha256: whether to compute the SHA-256 of the file.
+        """
+        self._sink = sink
+        self._file = (Sha256File if with_sha256 else ChecksummedFile)(file)
+        self._stream: Any = self._file
+        if sink.compression_type == CompressionTypes.GZIP:
+            self._stream = CompressedFile(self._file, CompressionTypes.GZIP)
+
+    def write(self, records: Iterable[bytes]) -> None:
+        """Writes further records."""
+        for record in records:
+            self._sink.write_record(self._stream, record)
+
+    def close(self) -> ChecksummedFile:
+        """Writes what is left in the compressor; returns the file with its size and checksum."""
+        self._stream.close()
+        return self._file
+
+
+def write_records(sink: Any, file: Writable, records: Iterable[bytes]) -> ChecksummedFile:
+    """Writes all records of a file at once; see `RecordStream`."""
+    stream = RecordStream(sink, file)
+    stream.write(records)
+    return stream.close()
+
+
+# Counts the images of one shard as they are written.
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class ShardCounter:
+    """Counts of one shard; `observe` and `observe_examples` count the items that they pass on.
+
+    Attributes:
+        file: name of the shard.
+        of_images: whether its records are made of images; others have no statistics.
+        records: in the shard.
+        index: the rows of its index.
+        statistics: of its images.
+        image_bytes: stored bytes of its images.
+        labels: records of each label text.
+        rejections: its images that are left out.
+        pixels: records of each change to the pixels.
+        reused: images that are from records of another dataset.
+        is_changed: whether some image may not be stored unchanged.
+    """
+
+    file: str
+    of_images: bool
+    records: int = 0
+    index: IndexRows = dataclasses.field(default_factory=IndexRows)
+    statistics: Statistics = dataclasses.field(default_factory=Statistics)
+    image_bytes: int = 0
+    labels: Counter[str] = dataclasses.field(default_factory=Counter)
+    rejections: list[Rejection] = dataclasses.field(default_factory=list)
+    pixels: Counter[str] = dataclasses.field(default_factory=Counter)
+    reused: int = 0
+    is_changed: bool = False
+
+    @property
+    def has_heic(self) -> bool:
+        """Whether some image was a HEIC."""
+        return FROM_HEIC in self.pixels
+
+    def recipe(self, recipes: Recipes) -> str:
+        """The recipe of the shard, after all of its images are counted."""
+        return recipes.of(is_changed=self.is_changed, has_heic=self.has_heic)
+
+    def observe(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
+        """Passes images on and keeps rejections."""
+        for result in loaded:
+            if isinstance(result, Rejection):
+                self.rejections.append(result)
+                PROGRESS.advance(1, 1)
+            else:
+                self._count(result)
+                PROGRESS.advance(1)
+                yield result
+
+    def observe_examples(self, examples: Iterable[bytes]) -> Iterator[bytes]:
+        """Passes Examples on and keeps their lengths."""
+        for example in examples:
+            self.records += 1
+            self.index.lengths.append(len(example))
+            yield example
+
+    def observe_copied(
+        self, images: Iterable[CheckedImage | Rejection], lengths: Sequence[int]
+    ) -> None:
+        """Counts the images of a shard that is copied, and the lengths of its records."""
+        self.records = sum(1 for _ in self.observe(images))
+        self.index.lengths.extend(lengths)
+
+    def _count(self, checked: CheckedImage) -> None:
+        if not self.of_images:
+            # A row has no class.
+            self.labels[""] += 1
+            self.index.add(checked)
+            return
+        classes = class_texts(checked.image)
+        # `Counter.update` costs ten times as much as one addition.
+        for class_ in classes:
+            self.labels[class_] += 1
+        image, info = checked.image, checked.info
+        samples, size = self.statistics.samples, len(checked.data) or checked.unread
+        for class_ in classes:
+            if samples.takes(class_):
+                samples.add(class_, Sample(image.order, self.file, len(self.index.checked)))
+        self.statistics.add(
+            info.format,
+            height=info.height,
+            width=info.width,
+            size=size,
+            orientation=checked.orientation,
+        )
+        self.statistics.gps += checked.has_place
+        self.image_bytes += size
+        self.reused += checked.is_reused
+        for change in checked.changes:
+            self.pixels[change] += 1
+        if checked.partners:
+            self._count_partners(checked)
+        self.is_changed = self.is_changed or checked.changes != UNTOUCHED
+        self.index.add(checked)
+
+    def _count_partners(self, checked: CheckedImage) -> None:
+        """Counts what further images alone bring into a record."""
+        if not checked.has_place:
+            self.statistics.gps += any(partner.has_place for partner in checked.partners)
+        if checked.has_heic and FROM_HEIC not in checked.changes:
+            self.pixels[FROM_HEIC] += 1
+
+    def counts(self) -> dict[str, Any]:
+        """The fields for a `ShardSummary`."""
+        self.statistics.samples.shrink()
+        return {
+            "records": self.records,
+            "image_bytes": self.image_bytes,
+            "labels": dict(sorted(self.labels.items())),
+            "rejections": tuple(self.rejections),
+            "pixels": dict(sorted(self.pixels.items())),
+            "statistics": self.statistics.to_json() if self.of_images else {},
+        }
+
+
+def count_shard(summary: ShardSummary, seconds: float, *, is_read: bool) -> None:
+    """Adds a shard that was written to Beam's metrics, and logs it.
+
+    Args:
+        summary: of the shard.
+        seconds: from its beginning to its last record.
+        is_read: whether its images were read, not a whole shard copied.
+    """
+    counter("shards_written").inc()
+    counter("images_written").inc(summary.records)
+    counter("images_rejected").inc(len(summary.rejections))
+    counter("bytes_read").inc(summary.image_bytes if is_read else 0)
+    counter("bytes_written").inc(summary.bytes)
+    distribution("shard_msec").update(int(seconds * 1000))
+    rejected, size = len(summary.rejections), summary.bytes
+    message = "%s: %d records, %d rejected, %d bytes in %.1f s"
+    _LOGGER.info(message, summary.file, summary.records, rejected, size, seconds)
+
+
+# Overlaps each shard with the next one, so that no core waits between them.
+#
+# The next one is read while the last records of a shard are written, and while the shard is synced
+# and renamed, which takes as long as many images.
+
+Shard = TypeVar("Shard")
+
+# Writes a shard, and pauses twice: when its images are being read, and before its last records.
+Writing: TypeAlias = Generator[None, None, None]
+
+# Shards that are finished while the next one is read. More would only leave more unfinished files
+# behind a crash.
+_BESIDE = 1
+
+
+class ShardFinisher(Generic[Shard]):
+    """Calls what finishes each shard in a thread of its own, in their order."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="finish-shard")
+        self._begun: collections.deque[Future[Shard]] = collections.deque()
+
+    def begin(self, finish: Callable[[], Shard]) -> None:
+        """Begins to finish a shard."""
+        self._begun.append(self._pool.submit(finish))
+
+    def finished(self) -> Iterator[Shard]:
+        """The shards that must be finished before another one is begun.
+
+        Raises:
+            Exception: what finishing one of them raises.
+        """
+        yield from self._first(len(self._begun) - _BESIDE)
+
+    def all_finished(self) -> Iterator[Shard]:
+        """All shards that were begun; raises as `finished`."""
+        yield from self._first(len(self._begun))
+
+    def _first(self, count: int) -> Iterator[Shard]:
+        for _ in range(count):
+            yield self._begun.popleft().result()
+
+    def abandon(self) -> None:
+        """Waits until nothing is written any more, and forgets all shards and their errors."""
+        wait(self._begun)
+        self._begun.clear()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._pool.shutdown()
+
+
+class ShardOverlap:
+    """Writes shards one after the other; each is read before the former one is complete."""
+
+    def __init__(self) -> None:
+        self._former: Writing | None = None
+
+    def write(self, shard: Writing) -> None:
+        """Begins to read a shard, completes the former one, and writes this one up to its end.
+
+        Raises:
+            Exception: what writing one of them raises; the former one is complete if it can be.
+        """
+        try:
+            next(shard)
+        finally:
+            try:
+                self.complete()
+            except BaseException:
+                shard.close()
+                raise
+        self._former = shard
+        next(shard)
+
+    def complete(self) -> None:
+        """Writes the last records of the shard that is not complete, if there is one.
+
+        Raises:
+            Exception: what writing them raises.
+        """
+        former, self._former = self._former, None
+        for _ in former or ():
+            raise AssertionError("a shard pauses twice")
+
+    def abandon(self) -> None:
+        """Forgets a shard that is not complete, and closes its file."""
+        former, self._former = self._former, None
+        if former is not None:
+            former.close()
+
+
+# WriteShards: writes each planned shard to a staged TFRecord file.
 
 _FINGERPRINTS = "fingerprints"
 
@@ -73,7 +358,7 @@ class WriteShards(beam.io.WriteToTFRecord):
     Input: `(file name, images)`, or rows instead of images. Output: `WrittenShards`. A retry
     writes the same bytes to the same name; a shard that a former run finished with the same recipe
     is not written again, and its fingerprints are those in its sidecar.
-    Metrics: see `transforms.metrics`.
+    Metrics: see `transforms.storage.metrics`.
     """
 
     def __init__(

@@ -146,7 +146,7 @@ def find_former(base: str, version: str) -> dict[str, str]:
     import glob
     import re
 
-    from transforms.core.dataset.manifest import ManifestError
+    from transforms.dataset.manifest import ManifestError
     from transforms.storage.files import join, read_manifest, storage_of
 
     found = storage_of(base).list_files(join(glob.escape(base), "*", "manifest.json"))

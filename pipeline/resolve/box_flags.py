@@ -1,13 +1,16 @@
-"""The box flags: the columns of boxes, their form, units and orientation."""
+"""Flags of boxes."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import contextlib
+import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from transforms.core.decisions import Decision, given
-from transforms.core.features.box_columns import (
+from pipeline.errors import UsageError
+from transforms.core.messages import Decision, given
+from transforms.examples.box_columns import (
     AUTOML_BOXES,
     AUTOML_WIDTH,
     find_boxes,
@@ -15,10 +18,16 @@ from transforms.core.features.box_columns import (
     further_columns,
     guess_units,
 )
-from transforms.core.features.boxes import FORMS, BoxRules
-from transforms.core.tables.csv_rows import CsvColumns, FirstRows, LabelRow, header_names
-from transforms.core.tables.label_columns import find_further
-from transforms.core.tables.table_formats import FORMATS
+from transforms.examples.boxes import FORMS, ORIENTATIONS, BoxError, BoxRules, located
+from transforms.images.headers import BrokenHeaderError, image_format, read_header
+from transforms.images.tags import orientation_tag
+from transforms.labels.label_columns import find_further
+from transforms.labels.label_rows import CsvColumns, FirstRows, LabelRow, header_names
+from transforms.labels.table_formats import FORMATS
+from transforms.storage.files import storage_of
+from transforms.storage.read_ahead import ReadAhead
+
+# The box flags: the columns of boxes, their form, units and orientation.
 
 _UNITS = "box units"
 
@@ -85,7 +94,7 @@ def choose_columns(
         form, at = find_boxes(header, path)
     further = further_columns(header, needed)
     rules = BoxRules(
-        columns=tuple(_name(header, each) for each in at),
+        columns=tuple(_column_name(header, each) for each in at),
         form=flags.form or form,
         units=flags.units or FORMATS[first.format].units,
         orientation=flags.orientation or "stored",
@@ -108,7 +117,7 @@ def choose_columns(
     return ChosenBoxes(rules, tuple(decisions))
 
 
-def _name(header: Sequence[str], at: int) -> str:
+def _column_name(header: Sequence[str], at: int) -> str:
     return header[at] if header else f"column {at + 1}"
 
 
@@ -136,3 +145,131 @@ def with_units(
     found = guess_units(cells, rules.form, lambda number: f"line {rows[number].line}", path)
     decided = Decision(_UNITS, found.units, found.because, "--box_units")
     return ChosenBoxes(rules._replace(units=found.units), (*decisions, decided))
+
+
+# Infers whether boxes refer to the stored pixels, or to the image after EXIF rotation.
+
+# Images of the first rows whose headers are read, and how many bytes of each: EXIF blocks have up
+# to 64 KB, and the size of a JPEG comes after them.
+_IMAGES = 32
+_HEAD_BYTES = 256 << 10
+
+_FLAG = "--box_orientation"
+
+Locate = Callable[[LabelRow], str | None]
+"""Finds the image file of a row, or None if it is not known."""
+
+
+class _Seen(NamedTuple):
+    """The header of an image."""
+
+    height: int
+    width: int
+    tagged: int
+
+
+def with_orientation(
+    boxes: ChosenBoxes,
+    flag: str | None,
+    rows: Sequence[LabelRow],
+    columns: Sequence[str],
+    locate: Locate,
+) -> ChosenBoxes:
+    """Infers the orientation from the first images and their boxes, unless a flag gives it.
+
+    Only pixel boxes of an image that EXIF rotates by 90 degrees are informative: they may fit
+    only one of its two shapes.
+
+    Args:
+        boxes: with units.
+        flag: `--box_orientation`, or None.
+        rows: the first rows.
+        columns: the names of their cells.
+        locate: finds the image of a row.
+
+    Raises:
+        UsageError: some boxes fit only the stored pixels, and others only the rotated image.
+    """
+    rules, decisions = boxes
+    if flag is not None:
+        return boxes._replace(
+            decisions=(*decisions, given("boxes are of", _orientation_name(flag), _FLAG))
+        )
+    by_image = _by_image(rows, locate) if rules.units == "pixel" else {}
+    at = [columns.index(name) for name in rules.columns]
+    only: dict[str, str] = {}
+    turned = 0
+    for uri, seen in zip(by_image, ReadAhead().map(_inspect, by_image), strict=True):
+        if seen is None or seen.tagged <= 4:
+            continue
+        turned += 1
+        for row in by_image[uri]:
+            fitting = _fitting([row.cells[index] for index in at], rules, seen)
+            if len(fitting) == 1:
+                only.setdefault(fitting[0], f"line {row.line}, {uri}")
+    if len(only) == 2:
+        raise UsageError(
+            f"boxes contradict each other: {only['stored']} has one that fits only the stored "
+            f"pixels, {only['upright']} one that fits only the image after EXIF rotation; correct "
+            f"them, or give {_FLAG}"
+        )
+    value = next(iter(only), "stored")
+    if only:
+        because = f"only this fits the box in {only[value]}"
+    elif rules.units != "pixel":
+        because = "default: normalized boxes give no evidence"
+    elif turned:
+        because = f"default: boxes fit both ways in {turned} images that EXIF rotates"
+    else:
+        because = f"default: EXIF turns none of the first {len(by_image)} images"
+    decided = Decision("boxes are of", _orientation_name(value), because, _FLAG)
+    return ChosenBoxes(rules._replace(orientation=value), (*decisions, decided))
+
+
+def _by_image(rows: Sequence[LabelRow], locate: Locate) -> dict[str, list[LabelRow]]:
+    """The images of the first rows, each with its rows."""
+    found: dict[str, list[LabelRow]] = {}
+    for row in rows:
+        uri = locate(row)
+        if uri is None:
+            continue
+        if uri not in found and len(found) == _IMAGES:
+            break
+        found.setdefault(uri, []).append(row)
+    return found
+
+
+def _orientation_name(orientation: str) -> str:
+    return {"stored": "stored pixels", "upright": "upright picture"}[orientation]
+
+
+def _inspect(uri: str) -> _Seen | None:
+    """Size and EXIF orientation of an image; None if its header does not have them."""
+    with contextlib.suppress(OSError, BrokenHeaderError):
+        data = storage_of(uri).read_range(uri, 0, _HEAD_BYTES)
+        if format_ := image_format(data):
+            header = read_header(data, format_)
+            return _Seen(header.height, header.width, orientation_tag(data, format_))
+    return None
+
+
+def _fitting(cells: Sequence[str], rules: BoxRules, seen: _Seen) -> list[str]:
+    """The orientations in which a box is inside its image."""
+    try:
+        numbers = [float(cell) for cell in cells]
+    except ValueError:
+        return []
+    if not all(map(math.isfinite, numbers)):
+        return []
+    found = []
+    for orientation in ORIENTATIONS:
+        with contextlib.suppress(BoxError):
+            located(
+                numbers,
+                rules._replace(orientation=orientation),
+                height=seen.height,
+                width=seen.width,
+                tagged=seen.tagged,
+            )
+            found.append(orientation)
+    return found

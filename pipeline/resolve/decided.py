@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from pipeline.config import ConvertConfig
-from pipeline.inputs.image_samples import ImageSample
-from transforms.core.decisions import Decision, given
-from transforms.core.index.source_records import RECORDS
-from transforms.core.tables.csv_rows import CsvColumns
-from transforms.core.tables.csv_starts import DELIMITERS
+from pipeline.resolve.config import ConvertConfig
+from pipeline.resolve.samples import ImageSample
+from transforms.core.messages import Decision, given
+from transforms.labels.csv_tables import DELIMITERS
+from transforms.labels.label_rows import CsvColumns
+from transforms.records.stored_images import RECORDS
 
 _AUTOML = "rows split,image_uri,label, the form of AutoML"
 

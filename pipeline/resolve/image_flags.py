@@ -1,66 +1,301 @@
-"""The flags of a command that converts images, which globs or rows list."""
+"""Resolves the flags of images and of tables."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
-from typing import NamedTuple
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from pipeline.config import ConvertConfig, shared_fields
 from pipeline.errors import UsageError
-from pipeline.inputs.bases import read_bases
-from pipeline.inputs.given_card import given_card
-from pipeline.inputs.held_out import read_holdouts
-from pipeline.inputs.image_samples import ImageSample, plain_globs, sample_images
-from pipeline.inputs.known_classes import (
-    KnownClasses,
-    classes_of_categories,
-    classes_of_records,
-    known_classes,
-)
-from pipeline.inputs.left_out import left_out
-from pipeline.inputs.listed_keys import key_decisions, read_keys
-from pipeline.inputs.source_datasets import (
+from pipeline.options.output_options import OPTIONS
+from pipeline.options.parser import is_given
+from pipeline.resolve.box_flags import Locate
+from pipeline.resolve.config import ConvertConfig, shared_fields
+from pipeline.resolve.datasets import (
     SourceDataset,
     check_flags_of_records,
     find_datasets,
     key_kind,
     kind_of_labels,
+    left_out,
     left_partners,
+    read_bases,
+    read_holdouts,
     sample_records,
     source_reader,
 )
-from pipeline.resolve.box_orientation import Locate
 from pipeline.resolve.decided import decide, extensions
 from pipeline.resolve.label_flags import (
+    KnownClasses,
     LabelFiles,
+    asks_path,
     check_dense_names,
     check_label_kind,
+    classes_of_categories,
+    classes_of_records,
+    key_decisions,
+    known_classes,
     label_files,
     label_rows,
     label_source,
+    read_keys,
 )
-from pipeline.resolve.layout_flags import Layout, read_layout
-from pipeline.resolve.listing_flags import ListedImages, read_listing
-from pipeline.resolve.model_flags import check_model, check_model_flags
-from pipeline.resolve.partner_flags import check_partners, read_partners
-from pipeline.resolve.root_flags import root_of
-from pipeline.resolve.split_checks import check_splits
-from pipeline.resolve.split_flags import split_source
-from transforms.copy_rejected import overlap
-from transforms.core.decisions import Decision
-from transforms.core.features.feature_sources import PIXELS
-from transforms.core.features.layouts import DETECTION, stores_pixels
-from transforms.core.features.partners import Partner
-from transforms.core.globs import glob_regex
-from transforms.core.images.pixel_options import DEFAULT_QUALITY, PixelOptions
-from transforms.core.labels.path_labels import PathRules
-from transforms.core.planning.image_lists import is_in_places, listed_problem, listed_uri
-from transforms.core.planning.keys import relative_path, row_key
-from transforms.core.tables.csv_rows import LabelRow
-from transforms.find_files import LeftOut
+from pipeline.resolve.layout_flags import (
+    SAMPLE_ROWS,
+    Layout,
+    check_model,
+    check_model_flags,
+    check_partners,
+    column_types,
+    read_layout,
+    read_layout_file,
+    read_partners,
+    with_cells,
+)
+from pipeline.resolve.path_flags import given_card, is_web_address
+from pipeline.resolve.samples import ImageSample, plain_globs, read_label_inputs, sample_images
+from pipeline.resolve.split_flags import add_place_columns, check_splits, split_source
+from transforms.core.messages import Decision, LabelsError
+from transforms.examples.box_columns import is_automl
+from transforms.examples.columns import TypedRow, infer_types, with_file_types
+from transforms.examples.encoder import table_features
+from transforms.examples.layouts import (
+    DETECTION,
+    PIXELS,
+    ROWS,
+    Feature,
+    is_layout_file,
+    stores_pixels,
+)
+from transforms.examples.partners import Partner
+from transforms.examples.row_features import row_requirements
+from transforms.find_images import LeftOut
+from transforms.images.pixel_options import DEFAULT_QUALITY, PixelOptions
+from transforms.labels.image_names import (
+    is_in_places,
+    listed_problem,
+    listed_uri,
+    names_image,
+    top_folder,
+)
+from transforms.labels.keys import (
+    fixed_root,
+    glob_regex,
+    is_below,
+    relative_path,
+    row_key,
+    tidy_root,
+)
+from transforms.labels.label_columns import find_further, resolve_columns
+from transforms.labels.label_rows import (
+    NO_KEY,
+    CsvColumns,
+    FirstRows,
+    KeyCells,
+    LabelRow,
+    find_column,
+    header_names,
+)
+from transforms.labels.label_rules import PathRules
+from transforms.labels.table_formats import CSV, FORMATS
+from transforms.list_rejections import overlap
+from transforms.records.stored_images import RECORDS
 from transforms.storage.files import join, storage_of
+
+# The flag `--root`: the folder below which paths and keys begin.
+
+
+def root_of(flags: argparse.Namespace, flag: str, globs: Sequence[str]) -> str:
+    """The folder of `--root`, spelled as in the globs; without it their common folder.
+
+    Args:
+        flags: the result of `parse_flags`.
+        flag: the flag that has the globs, for messages.
+        globs: all files that they match must be below the folder.
+
+    Raises:
+        UsageError: a glob can match files outside of it.
+    """
+    if flags.root is None:
+        return fixed_root(globs)
+    for root in _spellings(flags.root):
+        if all(is_below(glob, root) for glob in globs):
+            return root
+    outside = next(glob for glob in globs if not is_below(glob, tidy_root(flags.root)))
+    raise UsageError(
+        f"--root {flags.root} does not contain all files of {flag} {outside!r}: give a folder "
+        f"above them, such as {fixed_root(globs) or '.'!r}"
+    )
+
+
+def _spellings(root: str) -> list[str]:
+    """The folder as given, absolute, and relative to the working directory."""
+    return [tidy_root(spelled) for spelled in storage_of(root).spellings(root)]
+
+
+def check_same_root(
+    flags: argparse.Namespace, config: ConvertConfig, former: Mapping[str, Any]
+) -> None:
+    """Refuses to replace a dataset by one with another root, unless a flag requests it.
+
+    A root that was moved with all of its images keeps their keys.
+
+    Raises:
+        UsageError: the keys, and so the splits, of unchanged images would change.
+    """
+    keys_move = config.key in ("path", "row") or config.split_from == "directory"
+    was, now = (storage_of(root).absolute(root) for root in (former["root"], config.root))
+    is_nested = was != now and (_contains(was, now) or _contains(now, was))
+    has_none = RECORDS in (former["root"], config.root)
+    if flags.root is not None or not keys_move or not is_nested or has_none:
+        return
+    globs = config.images or (flags.labels,)
+    keep = any(
+        all(is_below(glob, root) for glob in globs) for root in _spellings(former["root"] or ".")
+    )
+    advice = f"--root {former['root'] or '.'} keeps the keys; " if keep else ""
+    raise UsageError(
+        f"--output {config.output} holds a dataset with the root {former['root'] or '.'!r}, but "
+        f"the root is now {config.root or '.'!r}: this changes every key, and moves images to "
+        f"other splits. {advice}--root {config.root or '.'} accepts the change"
+    )
+
+
+def _contains(folder: str, other: str) -> bool:
+    return other.startswith(folder.removesuffix("/") + "/")
+
+
+# The flags of a command without --images: the rows of --labels list the images.
+
+# First rows; at least one must name an existing file.
+_ROWS = 50
+
+
+class ListedImages(NamedTuple):
+    """Images that rows list.
+
+    Attributes:
+        flags: the flags, completed from the file.
+        sample: the first images.
+        files: the label files.
+        places: folders that listed local files must be in, see `top_folder`; None for anywhere.
+    """
+
+    flags: argparse.Namespace
+    sample: ImageSample
+    files: LabelFiles
+    places: tuple[str, ...] | None
+
+
+def read_listing(flags: argparse.Namespace) -> ListedImages:
+    """Resolves label files that list the images.
+
+    Raises:
+        UsageError: there is none, or its first rows name no file.
+        LabelsError: a column is missing or cannot be inferred.
+    """
+    if flags.labels is None:
+        raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
+    inputs = read_label_inputs(flags, _ROWS, has_boxes=flags.layout in DETECTION)
+    paths, first = inputs.paths, inputs.first
+    if FORMATS[first.format].is_per_image:
+        title = FORMATS[first.format].title
+        raise UsageError(f"{title} files do not say in which folder images are: give --images GLOB")
+    flags = _completed(flags, first, paths[0])
+    columns = resolve_columns(
+        first,
+        key=flags.label_key,
+        label=flags.label_column,
+        is_image_key=names_image,
+        path=paths[0],
+        label_required=not asks_path(flags),
+    )
+    columns = add_place_columns(columns, first, flags, paths[0])
+    rows = first.rows[1:] if columns.has_header else first.rows
+    cells = [row[columns.key] for row in rows if columns.key < len(row)]
+    uris = _uris(cells, paths[0])
+    is_open = flags.key_cells == "auto" and not any(_is_there(uri) for uri in uris)
+    if is_open and any("\\" in cell for cell in cells):
+        columns = columns._replace(key_cells=KeyCells(backslashes=True))
+        cells = [columns.key_cells.key(cell) for cell in cells]
+        uris = _uris(cells, paths[0])
+    if not any(map(_is_there, uris)):
+        named = [*uris, *filter(str.strip, cells)]
+        shown = f", such as {named[0]!r}" if named else ""
+        is_web = named and is_web_address(named[0])
+        hint = "download the images, and give" if is_web else "give"
+        raise UsageError(
+            f"without --images, rows of --labels {flags.labels} list the images, but column "
+            f"{columns.key_name!r} names no file in its first rows{shown}: {hint} --images GLOB, "
+            "or paths from the CSV's folder"
+        )
+    root = fixed_root(paths) if flags.root is None else tidy_root(flags.root)
+    return ListedImages(
+        flags,
+        ImageSample(uris, root, False),
+        LabelFiles(inputs, columns),
+        None if flags.allow_outside else _places(paths, uris, flags.root),
+    )
+
+
+def _uris(cells: Iterable[str], path: str) -> list[str]:
+    """The files that cells name, without those that no row can list, such as web addresses."""
+    return [
+        listed_uri(cell, path) for cell in cells if cell.strip() and not listed_problem(cell, path)
+    ]
+
+
+def _is_there(uri: str) -> bool:
+    return storage_of(uri).find(uri) is not None
+
+
+def _top_folder(path: str) -> str:
+    return top_folder(storage_of(path).absolute(path))
+
+
+def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> tuple[str, ...]:
+    """The folders of `--root`, of the label files, and of the images that the first rows name.
+
+    A CSV of absolute paths may be anywhere; its images are in one folder or a few, and the first
+    rows show which. Only existing files with the extension of an image count.
+    """
+    places = {"", *map(_top_folder, csv_paths)}
+    if root is not None:
+        places.add(_top_folder(join(root or ".", "image")))
+    for uri in uris:
+        place = _top_folder(uri)
+        if place not in places and names_image(uri) and _is_there(uri):
+            places.add(place)
+    return tuple(sorted(places - {""}))
+
+
+def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argparse.Namespace:
+    """The flags, completed from the AutoML form `split,image_uri,label…`."""
+    added = dict(vars(flags))
+    if first.format == CSV and first.rows and _is_automl(first):
+        added["label_key"] = flags.label_key or "2"
+        if not asks_path(flags):
+            added["label_column"] = flags.label_column or "3"
+        column: str | None = "1"
+    else:
+        names = header_names(first.rows[0]) if first.rows else []
+        at = find_column(names, "split", path=path)
+        column = None if at is None else names[at]
+    if flags.split_from in (None, "csv") and flags.split_column is None:
+        added["split_column"] = column
+    return argparse.Namespace(**added)
+
+
+def _is_automl(first: FirstRows) -> bool:
+    """Whether every row has the AutoML form: split, image, label, and for detection, corners."""
+    return len({len(row) for row in first.rows}) == 1 and all(
+        is_automl(row, names_image) for row in first.rows
+    )
+
+
+# The flags of a command that converts images, which globs or rows list.
 
 
 class _Images(NamedTuple):
@@ -335,3 +570,125 @@ def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
                 "choose another folder"
             )
     return folder
+
+
+# The flags of a command without images, in which rows are records.
+
+# Rows that are searched for names of splits.
+_FIRST_ROWS = 20
+
+
+def is_table(flags: argparse.Namespace) -> bool:
+    """Whether records are made of rows alone: without images, with columns as features.
+
+    Raises:
+        UsageError: such a layout is given with images, or its file cannot be read.
+    """
+    if flags.images and flags.layout == ROWS:
+        raise UsageError(
+            f"--layout {ROWS} makes records from rows without images: leave out --images, or write "
+            "a layout with image.bytes and the columns (docs/layouts.md)"
+        )
+    if flags.images or not is_layout_file(flags.layout):
+        return bool(flags.layout == ROWS)
+    features = read_layout_file(flags.layout).features
+    return all(feature.column is not None for feature in features)
+
+
+def table_config(flags: argparse.Namespace) -> ConvertConfig:
+    """Resolves flags and files into a configuration.
+
+    Raises:
+        UsageError: something is missing, unreadable or in the way.
+        LabelsError: the CSV cannot be used.
+    """
+    _check_flags(flags)
+    split_from = split_source(flags, ImageSample([], "", False), "csv")
+    inputs = read_label_inputs(flags, _FIRST_ROWS)
+    paths, first = inputs.paths, inputs.first
+    if FORMATS[first.format].is_per_image or first.categories:
+        title = FORMATS[first.format].title
+        raise UsageError(f"--layout {flags.layout} needs a table, but --labels is {title}")
+    if not first.rows:
+        raise LabelsError(f"{paths[0]} is empty: give a file with rows to --labels")
+    columns = _columns(flags, first, paths[0])
+    features = _features(flags, first, columns, paths[0])
+    features, of_file = with_file_types(features, column_types(first))
+    names, header = row_requirements(features).columns, header_names(first.rows[0])
+    columns = with_cells(columns, names, header, paths[0], flags.layout)
+    rows = list(itertools.islice(label_rows(flags, paths, columns), SAMPLE_ROWS))
+    if not rows:
+        raise UsageError(
+            f"--labels {flags.labels} has no usable row: below the header, each row needs "
+            f"{columns.width} cells"
+        )
+    warnings = check_splits(
+        flags,
+        ImageSample([], "", False),
+        columns,
+        first,
+        split_from=split_from,
+        label_from="none",
+    )
+    typed = [TypedRow(row.line, row.cells) for row in rows]
+    features, types = infer_types(features, typed, columns.cell_names, of_file)
+    config = ConvertConfig(
+        **shared_fields(flags),
+        card=given_card(flags),
+        warnings=warnings,
+        images=(),
+        root=root_of(flags, "--labels", [flags.labels]),
+        label_from="none",
+        csv_paths=paths,
+        columns=columns,
+        key="row",
+        class_names=None,
+        quarantine=None,
+        layout_features=features,
+        split_from=split_from,
+        of_rows=True,
+    )
+    decided = decide(flags, config, types=types)
+    return dataclasses.replace(config, decisions=(*inputs.decisions(), *decided))
+
+
+def _check_flags(flags: argparse.Namespace) -> None:
+    if flags.labels is None:
+        raise UsageError(f"--layout {flags.layout} makes records from rows: give --labels CSV")
+    for name, option in OPTIONS.items():
+        if option.of_images and is_given(flags, name):
+            raise UsageError(
+                f"--{name} cannot be used with --layout {flags.layout} without --images: it makes "
+                "records from rows alone"
+            )
+    if flags.split_from == "directory":
+        raise UsageError("--split_from directory needs --images: rows are not in folders")
+
+
+def _columns(flags: argparse.Namespace, first: FirstRows, path: str) -> CsvColumns:
+    """The positions of key, split and group."""
+    header = header_names(first.rows[0])
+    columns = CsvColumns(
+        first.delimiter,
+        has_header=True,
+        key=NO_KEY,
+        label=None,
+        key_name="",
+        label_name=None,
+        width=len(header),
+        is_strict=True,
+        because_delimiter=first.because,
+        format=first.format,
+    )
+    if flags.label_key is not None:
+        at = find_further(columns, first, flags.label_key, "--label_key", path)
+        columns = columns._replace(key=at, key_name=header[at])
+    return add_place_columns(columns, first, flags, path)
+
+
+def _features(
+    flags: argparse.Namespace, first: FirstRows, columns: CsvColumns, path: str
+) -> tuple[Feature, ...]:
+    if is_layout_file(flags.layout):
+        return read_layout_file(flags.layout).features
+    return table_features(header_names(first.rows[0]), columns.split_name, path=path)

@@ -1,4 +1,4 @@
-"""Checks before a job starts that the inputs have what `--layout` needs."""
+"""Flags of layouts, models, masks and further images."""
 
 from __future__ import annotations
 
@@ -6,31 +6,46 @@ import argparse
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from pipeline.errors import UsageError
-from pipeline.inputs.source_datasets import SourceDataset, features_of_records
-from pipeline.resolve.box_flags import BoxFlags, ChosenBoxes, choose_columns, with_units
-from pipeline.resolve.box_orientation import Locate, with_orientation
-from pipeline.resolve.path_flags import read_flag_file
-from transforms.core.decisions import Decision
-from transforms.core.features.boxes import BoxRules
-from transforms.core.features.column_types import TypedRow, infer_types, with_file_types
-from transforms.core.features.feature_sources import MASK, Needs, Role, partner_of, source_of
-from transforms.core.features.layout_files import LayoutError, LayoutFile, parse_layout
-from transforms.core.features.layouts import (
+from pipeline.errors import UsageError, one_line
+from pipeline.resolve.box_flags import (
+    BoxFlags,
+    ChosenBoxes,
+    Locate,
+    choose_columns,
+    with_orientation,
+    with_units,
+)
+from pipeline.resolve.datasets import SourceDataset, features_of_records
+from pipeline.resolve.path_flags import check_path, read_flag_file
+from pipeline.resolve.samples import ImageSample, list_inputs, plain_globs, why_empty
+from transforms.core.messages import Decision, LabelsError
+from transforms.examples.boxes import BoxRules
+from transforms.examples.columns import TypedRow, infer_types, with_file_types
+from transforms.examples.layout_files import LayoutError, LayoutFile, parse_layout
+from transforms.examples.layouts import (
     LAYOUTS,
+    MASK,
     MASK_FEATURES,
     Feature,
+    Needs,
+    Role,
     is_layout_file,
     layout_features,
+    needs_model,
+    partner_of,
+    source_of,
     with_pixels,
 )
-from transforms.core.features.row_features import row_requirements
-from transforms.core.images.pixel_options import PixelOptions
-from transforms.core.label_errors import LabelsError
-from transforms.core.planning.row_cells import RowRequirements
-from transforms.core.tables.csv_rows import (
+from transforms.examples.partners import Partner, PartnerKeys
+from transforms.examples.row_features import row_requirements
+from transforms.images.embeddings import Embedding, ModelError, is_application
+from transforms.images.pixel_options import PixelOptions
+from transforms.labels.image_names import any_case, archive_problem
+from transforms.labels.joins import RowRequirements
+from transforms.labels.keys import fixed_root, glob_regex
+from transforms.labels.label_rows import (
     CsvColumns,
     FirstRows,
     LabelRow,
@@ -38,7 +53,65 @@ from transforms.core.tables.csv_rows import (
     header_names,
     quote_names,
 )
-from transforms.core.tables.table_formats import LIST_SEPARATOR
+from transforms.labels.table_formats import LIST_SEPARATOR
+from transforms.storage.files import storage_of
+
+# Checks the model of `--model` before a job starts.
+
+
+def check_model_flags(flags: argparse.Namespace, features: Sequence[Feature]) -> None:
+    """Checks that the model flags fit the features of the layout; opens nothing.
+
+    Raises:
+        UsageError: they do not fit.
+    """
+    if not needs_model(features):
+        for name in ("model", "model_weights", "embed_dtype"):
+            if getattr(flags, name) is not None:
+                raise UsageError(
+                    f"--{name} has no effect with --layout {flags.layout}, which has no embedding: "
+                    "use --layout embedding"
+                )
+        return
+    if flags.model is None:
+        raise UsageError(
+            f"--layout {flags.layout} needs --model: a Keras file, a SavedModel folder, or a name "
+            "such as EfficientNetB0 with --model_weights FILE"
+        )
+    if is_application(flags.model):
+        if flags.model_weights is None:
+            raise UsageError(
+                f"--model {flags.model}: no such file; if it is a name of keras.applications, give "
+                "--model_weights FILE, since nothing is downloaded"
+            )
+    elif flags.model_weights is not None:
+        raise UsageError(
+            f"--model_weights is for a name of keras.applications; the file --model "
+            f"{flags.model} has its own weights"
+        )
+
+
+def check_model(flags: argparse.Namespace) -> Embedding | None:
+    """Loads the model and tries it; None without `--model`.
+
+    Raises:
+        UsageError: it is missing or damaged, or does not return one float array per image.
+    """
+    if flags.model is None:
+        return None
+    # This imports Beam's inference, which other runs do not need.
+    from transforms.embed_images import ModelFileError, load_embedding
+
+    try:
+        return load_embedding(flags.model, flags.model_weights, flags.embed_dtype or "float32")
+    except ModelFileError as error:
+        said = f"cannot read --{error.option} {error.path}: {one_line(error.cause)}"
+        raise UsageError(said) from error
+    except ModelError as error:
+        raise UsageError(f"--model {flags.model} {error}") from error
+
+
+# Checks before a job starts that the inputs have what `--layout` needs.
 
 # Rows read to infer units and types.
 SAMPLE_ROWS = 20_000
@@ -325,3 +398,124 @@ def _column(header: Sequence[str], name: str, path: str, layout: str) -> int:
         has = f"but {quote_names(header)}" if header else "because it has no header"
         raise LabelsError(f"{path} has no column {name!r}, which --layout {layout} names, {has}")
     return at
+
+
+# Masks and further images: the flag `--masks`, and the globs that a layout file names.
+
+# Files that are listed before the job: enough to find one of the first images.
+_SAMPLE = 20_000
+
+
+def read_partners(flags: argparse.Namespace) -> tuple[Partner, ...]:
+    """The masks and further images of a run, in a fixed order.
+
+    Args:
+        flags: those of the command line.
+
+    Raises:
+        UsageError: they cannot be used with these flags, or a path is wrong.
+    """
+    given = {MASK: ("--masks", tuple(flags.masks))} if flags.masks else {}
+    if is_layout_file(flags.layout):
+        for name, globs in read_layout_file(flags.layout).partners.items():
+            for glob in globs:
+                check_path(f"--layout {flags.layout}: {name}", glob)
+            given[name] = (name, globs)
+    return tuple(_partner(name, title, globs) for name, (title, globs) in sorted(given.items()))
+
+
+def _partner(name: str, title: str, patterns: Sequence[str]) -> Partner:
+    globs = tuple(plain_globs(patterns, title))
+    for glob in globs:
+        if problem := archive_problem(glob):
+            raise UsageError(f"{title} {glob!r} {problem}")
+    return Partner(name, title, globs, fixed_root(globs))
+
+
+def check_partners(
+    flags: argparse.Namespace, partners: Sequence[Partner], sample: ImageSample, key: str
+) -> None:
+    """Lists the first files of each partner, and checks that they fit the images.
+
+    Args:
+        flags: those of the command line, with plain globs of images.
+        partners: see `read_partners`.
+        sample: the first images.
+        key: kind of the join key.
+
+    Raises:
+        UsageError: a glob matches nothing, or images; or no file has the key of an image.
+    """
+    if partners and key == "uri":
+        raise UsageError(
+            f"--key uri cannot be used with {partners[0].title}: no other file has the URI of an "
+            "image; use --key stem, or --key path"
+        )
+    for partner in partners:
+        files: list[tuple[str, str]] = []
+        for pattern in _patterns(flags, partner):
+            found = _first_files(pattern, partner.title, max(1, _SAMPLE + 1 - len(files)))
+            if not found:
+                problem = f"no file matches {partner.title} {pattern!r}"
+                raise UsageError(f"{problem}; {why_empty(pattern)}")
+            files += found
+        _check_apart(flags.images or (), partner, [uri for _, uri in files], sample)
+        if sample.is_all and len(files) <= _SAMPLE:
+            _check_keys(flags.images, partner, files, sample.keys(key), key)
+
+
+def _patterns(flags: argparse.Namespace, partner: Partner) -> Sequence[str]:
+    """The globs of a partner as they are written, so with braces."""
+    if partner.name == MASK:
+        return tuple(flags.masks)
+    return read_layout_file(flags.layout).partners[partner.name]
+
+
+def _first_files(pattern: str, title: str, count: int) -> list[tuple[str, str]]:
+    """The first files that a pattern matches, each after its glob."""
+    files = (
+        (glob, file.uri)
+        for glob in plain_globs([pattern], title)
+        for file in list_inputs(glob, title, listed=any_case(glob))
+    )
+    return [*itertools.islice(files, count)]
+
+
+def _check_keys(
+    globs: Sequence[str],
+    partner: Partner,
+    files: Sequence[tuple[str, str]],
+    images: Collection[str],
+    key: str,
+) -> None:
+    """Refuses files of which none belongs to an image."""
+    keys = PartnerKeys(partner, kind=key, images=globs)
+    key_of = {glob: keys.of_glob(glob) for glob, _ in files}
+    if not any(key_of[glob](uri) in images for glob, uri in files):
+        glob, uri = min(files)
+        raise UsageError(
+            f"no file of {partner.title} has the key of an image: images have keys like "
+            f"{min(images)!r}, but {uri!r} is for {key_of[glob](uri)!r} (--key {key}); write what "
+            "follows the common part of the names into the globs, as in 'masks/*_mask.png'"
+        )
+
+
+def _check_apart(
+    images: Sequence[str], partner: Partner, uris: Sequence[str], sample: ImageSample
+) -> None:
+    if not images:
+        listed = {storage_of(uri).absolute(uri) for uri in sample.uris}
+        both = next((uri for uri in uris if storage_of(uri).absolute(uri) in listed), None)
+        if both is not None:
+            raise UsageError(
+                f"{partner.title} matches {both!r}, which a row of --labels lists as an image: "
+                "give a glob that matches no image"
+            )
+    for glob in images:
+        matches = glob_regex(any_case(storage_of(glob).absolute(glob))).fullmatch
+        both = next((uri for uri in uris if matches(storage_of(uri).absolute(uri))), None)
+        if both is not None:
+            raise UsageError(
+                f"--images {glob!r} and {partner.title} both match {both!r}: give globs that have "
+                "no file in common"
+            )

@@ -1,13 +1,18 @@
-"""Checks the paths that flags name, and reads the text files among them."""
+"""Flags that name files and folders."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 
 from pipeline.errors import UsageError, input_error
-from transforms.core.shown_text import holds_secret
+from transforms.core.messages import holds_secret
+from transforms.dataset.dataset_card import DEFAULT_VERSION, Card
+from transforms.report.croissant import PropertiesError, parse_properties
 from transforms.storage.files import storage_of
+
+# Checks the paths that flags name, and reads the text files among them.
 
 # Schemes as they are often written, and as Beam has them.
 _SCHEMES = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3", "s3n": "s3", "hdfs": "hdfs"}
@@ -74,3 +79,39 @@ def read_flag_file(flag: str, path: str) -> str:
     if text is None:
         raise UsageError(f"no such file: {flag} {path}")
     return text
+
+
+# Resolves the flags about the name of a dataset and what is said about it.
+
+
+def given_card(flags: argparse.Namespace) -> Card | None:
+    """The card that the flags describe; None without `--name`.
+
+    Raises:
+        UsageError: the properties of `--croissant` cannot be read or used.
+    """
+    if flags.name is None:
+        return None
+    return Card(
+        flags.name,
+        flags.dataset_version or DEFAULT_VERSION,
+        flags.description or "",
+        flags.citation or "",
+        flags.license or "",
+        flags.homepage or "",
+        _properties(flags.croissant) if flags.croissant else "",
+    )
+
+
+def _properties(given: str) -> str:
+    """The properties of a file, or of a JSON object in place of its path."""
+    is_json = given.lstrip().startswith("{")
+    if is_json:
+        text, where = given, "--croissant"
+    else:
+        check_path("--croissant", given)
+        text, where = read_flag_file("--croissant", given), f"--croissant {given}"
+    try:
+        return parse_properties(text)
+    except PropertiesError as error:
+        raise UsageError(f"{where}: {error}") from error

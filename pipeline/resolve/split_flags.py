@@ -1,4 +1,4 @@
-"""The split flags: the source of the splits, and the columns of the CSV that hold them."""
+"""Flags of splits, and what splits warn of."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import argparse
 import os
 
 from pipeline.errors import UsageError
-from pipeline.flags.options import is_given
-from pipeline.inputs.image_samples import ImageSample
-from transforms.core.labels.path_labels import split_folder
-from transforms.core.planning.image_lists import listed_path
-from transforms.core.planning.splits import is_split_name
-from transforms.core.tables.csv_rows import CsvColumns, FirstRows
-from transforms.core.tables.place_columns import with_place_columns
+from pipeline.options.parser import is_given
+from pipeline.resolve.samples import ImageSample
+from transforms.dataset.image_statistics import DatasetWarning
+from transforms.labels.image_names import listed_path
+from transforms.labels.label_columns import with_place_columns
+from transforms.labels.label_rows import CsvColumns, FirstRows
+from transforms.labels.label_rules import split_folder
+from transforms.labels.splits import is_split_name, split_text
+
+# The split flags: the source of the splits, and the columns of the CSV that hold them.
 
 
 def split_source(
@@ -67,3 +70,143 @@ def add_place_columns(
         group_by=flags.group_by,
         path=path,
     )
+
+
+# Finds split flags without effect, and splits in the inputs that no flag uses.
+
+_SOURCES = {"csv": "a column", "directory": "folders", "records": "records"}
+
+# Common names of splits, in lower case.
+_SPLIT_WORDS = frozenset(
+    "train training val valid validation dev test testing eval evaluation holdout".split()
+)
+
+
+def check_splits(
+    flags: argparse.Namespace,
+    sample: ImageSample,
+    columns: CsvColumns | None,
+    first: FirstRows | None,
+    *,
+    split_from: str,
+    label_from: str,
+) -> tuple[DatasetWarning, ...]:
+    """Checks that all split flags and splits in the inputs are used.
+
+    Args:
+        flags: as the user gave them.
+        sample: the first images; empty for rows without images.
+        columns: of the label files, if there are any.
+        first: the first rows of the first label file.
+        split_from: the source of the split.
+        label_from: where labels come from.
+
+    Returns:
+        a warning for each column, and for folders, with unused names of splits.
+
+    Raises:
+        UsageError: `--splits` is given but has no effect, or `--stratify` cannot be used.
+    """
+    if is_given(flags, "splits"):
+        _check_shares_used(flags, sample, columns, first, split_from)
+    if flags.stratify:
+        _check_stratified(flags, columns, split_from=split_from, label_from=label_from)
+    if flags.split_from == "hash" or split_from != "hash":
+        return ()
+    found = [*_unused_columns(columns, first), *_unused_folders(sample, label_from)]
+    return tuple(DatasetWarning("splits_unused", text) for text in found)
+
+
+def _check_stratified(
+    flags: argparse.Namespace, columns: CsvColumns | None, *, split_from: str, label_from: str
+) -> None:
+    if split_from != "hash":
+        raise UsageError(
+            f"--stratify {flags.stratify} cannot be used with splits from {_SOURCES[split_from]}: "
+            "add --split_from hash, or leave out --stratify"
+        )
+    if label_from == "csv" and columns is not None and columns.label is None:
+        raise UsageError(
+            f"--stratify {flags.stratify} needs labels, but no column of --labels {flags.labels} "
+            "is read as labels: name one with --label_column, or leave out --stratify"
+        )
+    if label_from == "none":
+        raise UsageError(
+            f"--stratify {flags.stratify} needs labels, but the images have none: add --labels or "
+            "--label_from, or leave out --stratify"
+        )
+
+
+def _check_shares_used(
+    flags: argparse.Namespace,
+    sample: ImageSample,
+    columns: CsvColumns | None,
+    first: FirstRows | None,
+    split_from: str,
+) -> None:
+    if split_from == "directory":
+        folders = {split_folder(listed_path(uri, sample.root)) for uri in sample.uris}
+        if "" not in folders:
+            raise UsageError(
+                "--splits cannot be used with --split_from directory: the folders decide the split "
+                "of every image; leave one of them out"
+            )
+    if split_from == "csv" and columns is not None and first is not None:
+        rows = first.rows[columns.has_header :]
+        said = {split_text(_cell(row, columns.split or 0)) for row in rows}
+        if flags.split_from != "csv" and said and "" not in said:
+            other = (
+                "or add --split_from hash to ignore the column"
+                if flags.split_column is None
+                else "or --split_column"
+            )
+            raise UsageError(
+                f"--splits cannot be used with the column {columns.split_name!r}, which decides "
+                f"the split of every row: leave out --splits, {other}"
+            )
+
+
+def _cell(row: tuple[str, ...], at: int) -> str:
+    return row[at] if at < len(row) else ""
+
+
+def _unused_columns(columns: CsvColumns | None, first: FirstRows | None) -> list[str]:
+    if columns is None or first is None:
+        return []
+    rows = first.rows[columns.has_header :]
+    used = {columns.key, columns.label, columns.group}
+    texts = []
+    for at in range(columns.width):
+        said = {_cell(row, at).strip().casefold() for row in rows} - {"", "unassigned"}
+        if at not in used and said and said <= _SPLIT_WORDS:
+            name = first.rows[0][at].strip() if columns.has_header else str(at + 1)
+            texts.append(
+                f"the column {name!r} looks like splits ({_joined(said)}) and is not used: "
+                f"--split_column {name!r} uses it, --split_from hash ignores it"
+            )
+    return texts
+
+
+def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
+    folders = {
+        listed_path(uri, sample.root).partition("/")[0]
+        for uri in sample.uris
+        if "/" in listed_path(uri, sample.root)
+    }
+    said = {folder for folder in folders if folder.casefold() in _SPLIT_WORDS}
+    if len(said) < 2:
+        return []
+    flag = "--split_from directory"
+    try:
+        check_folders(sample, label_from)
+    except UsageError:
+        # The images have no other folder, so these folders were taken for classes.
+        flag += " --label_from none"
+    return [
+        f"the folders {_joined(said)} look like splits and are not used: {flag} uses them, "
+        "--split_from hash confirms that they are not splits"
+    ]
+
+
+def _joined(names: set[str]) -> str:
+    return ", ".join(sorted(names))

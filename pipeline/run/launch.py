@@ -1,4 +1,4 @@
-"""Runs a graph: runner, progress, outcome, and failures in one line."""
+"""Runs a graph."""
 
 from __future__ import annotations
 
@@ -9,40 +9,114 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.options.pipeline_options import (
+    DebugOptions,
     DirectOptions,
     GoogleCloudOptions,
     PipelineOptions,
+    PortableOptions,
     SetupOptions,
     StandardOptions,
 )
 
-from pipeline.config import ConvertConfig
-from pipeline.errors import DatasetError, RejectedError, UsageError, one_line
+from pipeline.errors import (
+    DatasetError,
+    RejectedError,
+    UsageError,
+    one_line,
+    show_plain_warnings,
+    shows_logs,
+)
 from pipeline.graph import build
-from pipeline.preflight import check_former, check_writable
-from pipeline.run.data_buffers import make_buffers_sound
-from pipeline.run.job_options import JobOptions
+from pipeline.resolve.config import ConvertConfig
+from pipeline.resolve.preflight import check_former, check_writable
 from pipeline.run.lock import hold_output
 from pipeline.run.progress import poll_metrics, read_counters, show_progress
 from pipeline.run.supervise import wait_for_lost_worker
-from pipeline.run.verbosity import show_plain_warnings, shows_logs
 from pipeline.run.workers import decide_workers, machine_shared, runner_with
-from transforms.core.dataset.ledger import LedgerError
-from transforms.core.dataset.manifest import ManifestError
-from transforms.core.dataset.output_names import MANIFEST, OUTCOME, STAGING, ForeignNameError
-from transforms.core.decisions import Decision
-from transforms.core.file_errors import ChangedError, FinalError, TransientError
-from transforms.core.label_errors import LabelsError
-from transforms.core.scratch import scratch_folder, temporary_files_in
-from transforms.core.shown_text import printable, redacted
-from transforms.metrics import UP_TO_DATE
+from transforms.core.machine import scratch_folder, temporary_files_in
+from transforms.core.messages import (
+    ChangedError,
+    Decision,
+    FinalError,
+    LabelsError,
+    TransientError,
+    printable,
+    redacted,
+)
+from transforms.dataset.ledger import LedgerError
+from transforms.dataset.manifest import ManifestError
+from transforms.dataset.output_names import MANIFEST, OUTCOME, STAGING, ForeignNameError
 from transforms.storage.files import join, read_manifest, storage_of
+from transforms.storage.metrics import UP_TO_DATE
 from transforms.storage.output_changes import remove_staging
+
+# The options of Beam for a job of one command, quick to look up.
+
+_View = TypeVar("_View", bound=PipelineOptions)
+
+
+class JobOptions(PipelineOptions):
+    """Options whose views are made once.
+
+    Beam requests several views for each step of a graph, and makes an argument parser for each of
+    them: that is half of the time to construct a graph.
+    """
+
+    def view_as(self, cls: type[_View]) -> _View:
+        """The view of one class of options. All views share the values."""
+        # Setting an attribute would set an option.
+        views: dict[type[PipelineOptions], Any] = self.__dict__.setdefault("_views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        found: _View = views[cls]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without the views, which are made again when they are needed."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_views"}
+
+
+# The buffers between Beam's runner and its workers; a timer must not flush them.
+
+_LIMIT = re.compile(r"\bdata_buffer_time_limit_ms=(?P<ms>[^,\s]*)")
+
+
+def make_buffers_sound(options: PipelineOptions) -> None:
+    """Turns off the timer that flushes the buffers of elements, in this process.
+
+    Beam's `TimeBasedBufferingClosableOutputStream` reads and clears a buffer in its own thread
+    while the step that fills it continues: bytes written in between are lost, and an element that
+    is cut makes the reader decode other bytes (docs/development/beam_data_buffer.md). The
+    in-process runner uses it in all modes except the default, with a limit of a second; a limit of
+    0 makes it use the buffer that only its own writer flushes, by size. Workers in other processes
+    have no timer unless the option `data_buffer_time_limit_ms` gives them one.
+
+    Args:
+        options: of the run.
+
+    Raises:
+        UsageError: the options give the workers a timer.
+    """
+    given = [*(options.view_as(DebugOptions).experiments or [])]
+    given.append(options.view_as(PortableOptions).environment_config or "")
+    for text in given:
+        if (limit := _LIMIT.search(str(text))) and limit["ms"] not in ("", "0"):
+            raise UsageError(
+                f"{limit[0]} is refused: Beam loses elements when a timer flushes its buffers "
+                "(docs/development/beam_data_buffer.md); leave it out"
+            )
+    from apache_beam.runners.portability.fn_api_runner import worker_handlers
+
+    worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
+
+
+# Runs a graph: runner, progress, outcome, and failures in one line.
 
 # The in-process runner. `DirectRunner` first tries to download another runner's binary.
 DEFAULT_RUNNER = "FnApiRunner"
@@ -368,3 +442,29 @@ def _convert(
     if manifest is None:
         raise DatasetError(f"the run ended, but there is no {path}: see the runner's log")
     return manifest, counters
+
+
+# The folder in which workers leave what a command prints.
+
+
+def results_folder(command: str, scratch: str, beam_flags: Sequence[str]) -> str:
+    """A folder that the workers and this machine can access.
+
+    Args:
+        command: its name, for messages.
+        scratch: a folder for workers on this machine.
+        beam_flags: options of Beam.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if has_local_workers(beam_flags):
+        return scratch
+    options = PipelineOptions(list(beam_flags))
+    folder = options.view_as(GoogleCloudOptions).temp_location
+    if not folder:
+        raise UsageError(
+            f"{command} needs --temp_location with this --runner: a folder for results, which "
+            "the workers and this machine can access"
+        )
+    return str(folder)

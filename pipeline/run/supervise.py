@@ -23,9 +23,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from pipeline.errors import INTERRUPTED
-from pipeline.run.streams import open_standard_streams
-from transforms.core.guard.in_flight import RUN_VARIABLE, HangWatch, Suspects
+from pipeline.errors import INTERRUPTED, open_standard_streams
+from transforms.images.guard import RUN_VARIABLE, HangWatch, Suspects
 
 # Signals that a process gets from a bug in native code.
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
@@ -65,7 +64,7 @@ def supervise(command: Callable[[], int]) -> int:
     """Runs a command in a child process, and again if a decoder crashed or hung in it.
 
     Each time, at least one more image is known that must be decoded in another process, see
-    `transforms.core.guard.in_flight`; finished shards are not written again. SIGINT is ignored once
+    `transforms.images.guard`; finished shards are not written again. SIGINT is ignored once
     the command has ended: this process is about to end, too.
 
     Returns:

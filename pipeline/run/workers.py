@@ -15,19 +15,14 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
 import pipeline
 import transforms
-from pipeline.config import ConvertConfig
-from pipeline.flags.beam_flags import DECIDE_WORKERS
-from pipeline.flags.flag_spelling import flag_name
-from pipeline.inputs.job_size import JobSize
+from pipeline.options.beam_flags import DECIDE_WORKERS
+from pipeline.options.option import flag_name
+from pipeline.resolve.config import ConvertConfig
+from pipeline.resolve.samples import JobSize
 from pipeline.run.beam_import import packages_left_out
-from transforms.core.decisions import Decision
-from transforms.core.machine import (
-    PROCESSES_VARIABLE,
-    share_of_cores,
-    usable_cores,
-    usable_memory,
-)
-from transforms.core.planning.shards import shard_count
+from transforms.core.machine import PROCESSES_VARIABLE, share_of_cores, usable_cores, usable_memory
+from transforms.core.messages import Decision
+from transforms.labels.shards import shard_count
 from transforms.storage.files import storage_of
 
 _LOGGER = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ import report
 import scaling
 from PIL import Image
 
-from transforms.core.examples.tfrecord import masked_crc32c
+from transforms.examples.tfrecord import masked_crc32c
 
 MB = 10**6
 CRASH = "import sys; print('first'); sys.exit('no such peer')"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.run import worker_process
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage
 
 DIE_AT, DIED = "DYING_WORKER_DIE_AT", "DYING_WORKER_DIED"
 

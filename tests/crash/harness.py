@@ -25,12 +25,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipeline.convert import main
 from pipeline.errors import run_command
-from pipeline.flags.options import parse_flags
 from pipeline.graph import build
-from pipeline.preflight import check_flags
+from pipeline.options.parser import parse_flags
+from pipeline.resolve.preflight import check_flags
 from tests.images import picture, saved
-from transforms.storage.gcs.gcs_storage import GcsStorage
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.gcs_storage import GcsStorage
+from transforms.storage.local_storage import LocalStorage
 
 # All through which a run changes its output folder: on a disk, and in a bucket.
 OPERATIONS: dict[type, tuple[str, ...]] = {
@@ -116,9 +116,9 @@ if __name__ == "__main__":
 
     import pipeline.run.launch
     import pipeline.summary  # noqa: F401
-    import transforms.core.report.thumbnails  # noqa: F401
+    import transforms.report.thumbnails  # noqa: F401
     from tests.remembered_beam import remember
-    from transforms.core.report.page import page_template
+    from transforms.report.page import page_template
 
     page_template()
     # Beam's introspection would be a fifth of the time of each fork.

@@ -21,7 +21,7 @@ import simplejpeg
 from pipeline.convert import main
 from pipeline.errors import run_command
 from tests.campaign import size
-from transforms.core.guard.in_flight import Suspects
+from transforms.images.guard import Suspects
 
 KILLS = size(4, 10)
 

@@ -45,7 +45,7 @@ import sys
 from pipeline.run import supervise
 from pipeline.convert import main
 from pipeline.errors import run_command
-from transforms.core.guard import decoding_child
+from transforms.images import decoding_child
 
 supervise._WATCH_SECONDS = 0.5
 decoding_child._SECONDS = 1.0

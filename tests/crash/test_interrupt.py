@@ -17,7 +17,7 @@ import pytest
 from tests.campaign import size
 from tests.pipeline.commands import ROOT, Ran, arguments, take_interrupts
 from tests.transforms.core.deaths import kill_over
-from transforms.core.guard.in_flight import image_note
+from transforms.images.guard import image_note
 
 WORKERS = ["--workers=2"]
 MESSAGES = {

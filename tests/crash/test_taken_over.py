@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import ConvertConfig
+from pipeline.resolve.config import ConvertConfig
 from tests.campaign import CAMPAIGN
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import convert, make_config, make_images
-from transforms.storage.gcs.gcs_storage import GcsStorage
+from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.output_changes import BucketChanges
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(3)]

@@ -16,7 +16,7 @@ from google.cloud.dataflow import Job as ApiJob
 
 from pipeline.run import progress
 from tests.servers.dataflow import Job, serve_dataflow
-from transforms.metrics import NAMESPACE, PROGRESS, Stage
+from transforms.storage.metrics import NAMESPACE, PROGRESS, Stage
 
 JOB_ID = "2026-01-01_00_00_00-1"
 

@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 
-from pipeline.flags.options import parse_flags
+from pipeline.options.parser import parse_flags
 from tests.dataflow.submitting import ROOT, Submitted, copy_tree, files_of, run
 
 INPUTS = ["--images=gs://in/**/*.jpg", "--labels", "gs://in/labels.csv", "--output", "gs://out/ds"]

@@ -23,7 +23,7 @@ from tests.dataflow.submitting import ROOT, Submitted, copy_tree, files_of, run,
 from tests.pipeline.commands import SMALL_FILES, nameless
 from tests.servers.dataflow import DataflowServer, Job, serve_dataflow
 from tests.servers.gcs import CREDENTIALS, GcsServer
-from transforms.metrics import NAMESPACE
+from transforms.storage.metrics import NAMESPACE
 
 pytestmark = pytest.mark.slow
 
@@ -165,15 +165,15 @@ def test_the_worker_runs_what_was_staged_and_nothing_else(world: World) -> None:
     job = world.job("right")
     installed = job.folder / "installed"
     assert {
-        "transforms.core.images.check",
-        "transforms.storage.gcs.gcs_storage",
+        "transforms.images.check",
+        "transforms.storage.gcs_storage",
         "transforms.write_shards",
     } <= set(job.modules)
     for name, file in job.modules.items():
         assert Path(file).is_relative_to(installed), f"{name} is from {file}"
     tree = world.folder / "right"
     sources = {path for path in world.former if path.startswith(("pipeline/", "transforms/"))}
-    assert {"pipeline/py.typed", "transforms/core/images/check.py"} <= sources
+    assert {"pipeline/py.typed", "transforms/images/check.py"} <= sources
     for path in sources:
         assert (installed / path).read_bytes() == (tree / path).read_bytes()
 

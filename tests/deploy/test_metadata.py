@@ -11,7 +11,7 @@ import pytest
 from google.cloud.dataflow_v1beta3.types import ParameterMetadata, TemplateMetadata
 
 from pipeline.errors import UsageError
-from pipeline.flags.options import make_parser, parse_flags
+from pipeline.options.parser import make_parser, parse_flags
 
 METADATA = Path(__file__).parents[2] / "deploy" / "metadata.json"
 

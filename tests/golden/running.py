@@ -20,12 +20,8 @@ from typing import Any
 from tests.golden.conversions import CONVERSIONS, flags_of
 from tests.golden.inputs import write_inputs
 from tests.pipeline.commands import Dataset, convert, make_dataset
-from transforms.core.index.record_index import read_index
-from transforms.core.planning.recipes import (
-    MODEL_LIBRARIES,
-    OBJECT_MASK_LIBRARIES,
-    distribution_version,
-)
+from transforms.labels.shards import MODEL_LIBRARIES, OBJECT_MASK_LIBRARIES, distribution_version
+from transforms.records.record_index import read_index
 
 HASHES = Path(__file__).with_name("hashes.json")
 

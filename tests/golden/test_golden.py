@@ -1,7 +1,7 @@
 """Every file that `convert` publishes has the bytes that `hashes.json` recorded.
 
 A rebuild must not change them. After a change that is meant, raise FORMAT_VERSION in
-transforms/core/dataset/manifest.py if records or the manifest's shape differ, say so in
+transforms/dataset/manifest.py if records or the manifest's shape differ, say so in
 CHANGELOG.md, and run `python -m tests.golden.update`, which prints the files that changed.
 
 `hashes.json` also records the versions of the libraries that draw the inputs, and decode and encode
@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 
 import pipeline.convert
-from pipeline.flags.options import parse_flags
-from pipeline.flags.output_options import RUN
-from pipeline.preflight import check_flags
+from pipeline.options.output_options import RUN
+from pipeline.options.parser import parse_flags
+from pipeline.resolve.preflight import check_flags
 from tests.golden.conversions import CONVERSIONS, QUICK, flags_of
 from tests.golden.running import Golden, libraries, recorded
-from transforms.core.card.dataset_card import Card
-from transforms.core.features.layouts import LAYOUTS
+from transforms.dataset.dataset_card import Card
+from transforms.examples.layouts import LAYOUTS
 
 NO_RECORDS = {
     *("allow_outside", "max_rejected", "overwrite", "quarantine", "strict"),
@@ -49,7 +49,7 @@ ELSEWHERE = {*OF_THE_RUN, "model_weights", "reuse", "holdout"}
 tests/pipeline/test_holdout.py.
 
 Weights are those of models of keras.applications, whose floats
-differ from processor to processor: tests/pipeline/flags/test_options.py has them.
+differ from processor to processor: tests/pipeline/options/test_options.py has them.
 """
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pipeline.convert
 import transforms.convert_images
 from pipeline.errors import run_command
-from transforms.core.images.image_limits import Limits
 from transforms.core.records import ShardImage
+from transforms.images.pixel_options import Limits
 
 
 def _grow(path: Path) -> None:

@@ -25,11 +25,11 @@ from typing import IO, Any, NamedTuple
 from tests.hostile.limited import ENVIRONMENT
 from tests.images import picture, saved
 from tests.pipeline.commands import ROOT
-from transforms.core.images.check import Limits, check_image, import_tensorflow
-from transforms.core.images.pixel_options import PixelOptions, Resize
-from transforms.core.images.pixels import change_pixels
 from transforms.core.rejections import RejectedImageError
-from transforms.core.report.pillow_thumbnails import rejected_thumbnail
+from transforms.images.check import check_image, import_tensorflow
+from transforms.images.pixel_options import Limits, PixelOptions, Resize
+from transforms.images.pixels import change_pixels
+from transforms.report.thumbnails import rejected_thumbnail
 
 # Of a core, for each image; on a busy machine that takes longer on the clock.
 SECONDS = 10

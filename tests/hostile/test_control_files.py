@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from tests.conftest import draw
 from tests.pipeline.commands import Ran, convert, make_dataset
-from transforms.core.dataset.image_file_names import ImageFile
-from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import content_digest
-from transforms.core.dataset.output_names import (
+from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.manifest import content_digest
+from transforms.dataset.output_names import (
     ForeignNameError,
+    ImageFile,
     check_names,
     is_data_file,
     is_small_file,

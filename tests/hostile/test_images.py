@@ -24,10 +24,10 @@ from tests import images
 from tests.campaign import size
 from tests.hostile.checking import BrokenCheckError, Checker
 from tests.hostile.costly_files import small_bombs
-from transforms.core.formats.headers import MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
-from transforms.core.images.check import DEFAULT_LIMITS as DEFAULT
-from transforms.core.images.check import Limits
 from transforms.core.rejections import Reason
+from transforms.images.headers import MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
+from transforms.images.pixel_options import DEFAULT_LIMITS as DEFAULT
+from transforms.images.pixel_options import Limits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ceilings on memory need Linux")
 

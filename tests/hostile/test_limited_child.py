@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from PIL import Image
 
-from transforms.core.guard.decoding_child import Budget, DecoderFailure, DecodingChild
 from transforms.core.rejections import Reason
+from transforms.images.decoding_child import Budget, DecoderFailure, DecodingChild
 
 TAGS = 4_000
 SHARED_BYTES = 1 << 20

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from pipeline.show import record_lines
-from pipeline.show_records import Record
+from pipeline.show import Record, record_lines
 from tests.hostile.limited import run_limited
 from tests.pipeline.commands import show
-from transforms.core.dataset.record_checks import RecordVerifier, Verified
-from transforms.core.examples.tfrecord import LARGEST_RECORD, masked_crc32c
-from transforms.core.features.layouts import LAYOUTS
-from transforms.core.guard.decoder_guard import DecoderGuard
-from transforms.core.images.check import Limits
+from transforms.dataset.record_checks import RecordVerifier, Verified
+from transforms.examples.layouts import LAYOUTS
+from transforms.examples.tfrecord import LARGEST_RECORD, masked_crc32c
+from transforms.images.guard import DecoderGuard
+from transforms.images.pixel_options import Limits
 from transforms.verify_shards import verify_shard
 
 VERIFIER = RecordVerifier(LAYOUTS["slim"], None, Limits(10**6, 10**6))

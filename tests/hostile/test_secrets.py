@@ -20,7 +20,8 @@ from tests.conftest import forget_client
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, plan, run_here
 from tests.servers.gcs import CREDENTIALS, GcsServer
-from transforms.storage.gcs import gcs_client, gcs_retry
+from transforms.storage import gcs_requests as gcs_client
+from transforms.storage import gcs_requests as gcs_retry
 
 SECRETS = {
     "token": "ya29.t0ken-of-the-user",

@@ -19,9 +19,9 @@ from pipeline.read import load
 from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, make_dataset, run_here, show, verify
-from transforms.core.dataset.manifest import content_digest
-from transforms.storage.bounded_reading import MAX_TEXT_BYTES
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.dataset.manifest import content_digest
+from transforms.storage.interface import MAX_TEXT_BYTES
+from transforms.storage.local_storage import LocalStorage
 
 SHARD = "train-00000-of-00001.tfrecord"
 

@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 
 from tests.pipeline.right_command import write_inputs
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from pipeline.diff import read_records
 from pipeline.run.beam_import import import_beam
-from transforms.core.comparison.record_changes import compare_records
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.dataset.output_names import index_file
-from transforms.core.index.record_index import CONTENT_BYTES, index_bytes, index_schema
+from transforms.dataset.manifest import crc32c_hex
+from transforms.dataset.output_names import index_file
+from transforms.records.comparison import compare_records
+from transforms.records.record_index import CONTENT_BYTES, index_bytes, index_schema
 
 RECORDS = 200_000
 _SHARDS = 20

@@ -280,7 +280,7 @@ def _quiet(without: Made, made: Made) -> None:
 
 
 def _verbose(without: Made, made: Made) -> None:
-    assert "INFO transforms.shard_counter: " in made.ran.err
+    assert "INFO transforms.write_shards: " in made.ran.err
     assert "INFO" not in without.ran.err
     assert digests(made.dataset.folder) == digests(without.dataset.folder)
 

@@ -19,8 +19,10 @@ import shtab
 
 from pipeline import __version__, command_line
 from pipeline.command_line import COMMANDS
-from pipeline.flags import config_file, one_line_parser, options
-from pipeline.flags.one_line_parser import documentation
+from pipeline.options import config_file
+from pipeline.options import parser as one_line_parser
+from pipeline.options import parser as options
+from pipeline.options.parser import documentation
 from tests.pipeline.commands import ROOT, Ran
 from tests.pipeline.right_command import right_flags, write_inputs
 

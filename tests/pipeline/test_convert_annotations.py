@@ -22,7 +22,7 @@ from tests.pipeline.annotated import (
 )
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 from tests.servers.gcs import GcsServer
-from tests.transforms.core.annotations.test_voc_xml import VOC2007
+from tests.transforms.labels.test_voc_xml import VOC2007
 
 OURS = {"image/class/label", "image/class/text"}
 """Features that the scripts do not write."""

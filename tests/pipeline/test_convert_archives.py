@@ -26,7 +26,7 @@ from tests.pipeline.commands import (
 )
 from tests.pipeline.reading import labels
 from tests.servers.gcs import GcsServer
-from transforms.core.dataset.output_names import INDEX
+from transforms.dataset.output_names import INDEX
 
 FLAGS: dict[str, Any] = {"label_from": "directory", "splits": "train=0.7,test=0.3"}
 
@@ -94,7 +94,7 @@ def test_a_rerun_finds_nothing_to_do(
 def test_reuse_reads_no_member(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transforms.storage.archives.archive_storage import ArchiveStorage
+    from transforms.storage.archive_storage import ArchiveStorage
 
     opened: list[str] = []
     read = ArchiveStorage.read_listed

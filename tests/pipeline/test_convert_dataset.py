@@ -10,14 +10,13 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from apache_beam.metrics.metric import Lineage
 
-from pipeline.convert_dataset import OPTION_NAMES, ConvertDataset
-from pipeline.convert_options import ConvertOptions
-from pipeline.flags.option_table import OPTIONS as TABLE
+from pipeline.convert_dataset import OPTION_NAMES, ConvertDataset, ConvertOptions
+from pipeline.options.output_options import OPTIONS as TABLE
 from tests.conftest import draw
 from tests.pipeline.commands import digests, make_dataset
 from tests.transforms.beam import make_pipeline
 from transforms import FindImages, LabelImages, WriteDataset
-from transforms.core.card.dataset_card import Card
+from transforms.dataset.dataset_card import Card
 
 # What the three steps name otherwise than the command, by the flags that it stands for.
 OTHER_NAMES = {"labelled": {"label_from"}}  # none

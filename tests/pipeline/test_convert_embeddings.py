@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.check_dataset import check_dataset
+from pipeline.verify import check_dataset
 from tests.conftest import draw
 from tests.lazy import Lazy, lazy_module
 from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model
 from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import filenames, read
 from tests.pipeline.reusing import check_same
-from transforms.core.images.embeddings import BATCH_IMAGES, read_bfloat16
 from transforms.embed_images import EmbeddingModelHandler
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.images.embeddings import BATCH_IMAGES, read_bfloat16
+from transforms.storage.local_storage import LocalStorage
 
 tf = lazy_module("tensorflow")
 

@@ -12,7 +12,7 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, convert, make_dataset, plan, run_process
 from tests.pipeline.reading import filenames, labels
 from tests.servers.gcs import GcsServer
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage
 
 ALL = {"max_rejected": "100%"}
 

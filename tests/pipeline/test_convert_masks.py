@@ -39,7 +39,7 @@ from tests.pipeline.masked import (
     write_masked,
 )
 from tests.servers.gcs import GcsServer
-from transforms.core.examples.tfrecord import masked_crc32c
+from transforms.examples.tfrecord import masked_crc32c
 
 
 @pytest.fixture

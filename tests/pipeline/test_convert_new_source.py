@@ -12,8 +12,8 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from pipeline.read import load
 from tests.images import picture, saved
 from tests.pipeline.commands import check_sound, make_dataset, show, write_layout
-from transforms.core.examples import encoder
-from transforms.core.features.feature_sources import SOURCES, Role, Source
+from transforms.examples import encoder
+from transforms.examples.layouts import SOURCES, Role, Source
 
 LAYOUT = """\
   picture: image.bytes

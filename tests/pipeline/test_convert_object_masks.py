@@ -25,7 +25,7 @@ from tests.pipeline.commands import (
     show,
     verify,
 )
-from transforms.core.examples.tfrecord import masked_crc32c
+from transforms.examples.tfrecord import masked_crc32c
 
 MASK = "image/object/mask"
 LAYOUT = {"layout": "detection_masks"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.check_dataset import check_dataset
+from pipeline.verify import check_dataset
 from tests.foreign_images import exif, laid
 from tests.heic_images import heic
 from tests.images import bmp_file, picture, saved, webp_animation
@@ -216,7 +216,7 @@ def test_pixels_are_loaded_for_changes_only_and_tensorflow_not_for_clean_jpegs(
 ) -> None:
     code = (
         "import sys; from pipeline.convert import main; main(sys.argv[1:]);"
-        "print('transforms.core.images.pixels' in sys.modules, 'tensorflow' in sys.modules)"
+        "print('transforms.images.pixels' in sys.modules, 'tensorflow' in sys.modules)"
     )
     words = arguments(images=f"{photos}/*/*.jpg", output=tmp_path / "out", resize=resize)
     command = [sys.executable, "-c", code, *words]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.check_dataset import check_dataset
+from pipeline.verify import check_dataset
 from tests.images import picture, saved, whole_images
 from tests.pipeline.commands import (
     Dataset,
@@ -21,10 +21,10 @@ from tests.pipeline.commands import (
     write_layout,
 )
 from tests.pipeline.reading import NUMBER, TEXT, read
-from transforms.core.dataset.record_checks import RecordVerifier
-from transforms.core.features.layouts import Feature
-from transforms.core.images.check import Limits
-from transforms.stored_records import open_records
+from transforms.dataset.record_checks import RecordVerifier
+from transforms.examples.layouts import Feature
+from transforms.images.pixel_options import Limits
+from transforms.records.written_index import open_records
 
 SIZES = {"height": NUMBER, "width": NUMBER, "channels": NUMBER}
 

@@ -26,10 +26,10 @@ from tests.pipeline.commands import (
     make_dataset,
     plan,
 )
-from transforms.core.images.pillow_images import exif_of
-from transforms.core.planning.keys import key_hashes
-from transforms.core.planning.splits import Splits
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.images.pillow_images import exif_of
+from transforms.labels.keys import key_hashes
+from transforms.labels.splits import Splits
+from transforms.storage.local_storage import LocalStorage
 
 SPLITS = {"splits": "train=0.6,test=0.4", "num_shards": 2, "label_from": "directory"}
 SIZE = (180, 240)

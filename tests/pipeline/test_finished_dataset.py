@@ -14,7 +14,7 @@ from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, snapshot
 from tests.pipeline.right_command import check_usage, right_flags, write_inputs
-from transforms.core.dataset.manifest import FORMAT_VERSION
+from transforms.dataset.manifest import FORMAT_VERSION
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipeline.flags.options import parse_flags
 from pipeline.graph import build
-from pipeline.preflight import check_flags
+from pipeline.options.parser import parse_flags
+from pipeline.resolve.preflight import check_flags
 from tests.engines import dataset
 from tests.pipeline.commands import make_dataset
 

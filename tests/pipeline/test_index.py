@@ -14,17 +14,16 @@ import pytest
 from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset, verify
 from tests.test_docs import blocks
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.dataset.manifest import to_bytes
-from transforms.core.examples.decoder import decode_example
-from transforms.core.index.record_index import (
+from transforms.dataset.manifest import crc32c_hex, to_bytes
+from transforms.examples.decoder import decode_example
+from transforms.records.record_index import (
     HEAD_BYTES,
     content_hash,
     index_bytes,
     read_index,
     source_contents,
 )
-from transforms.stored_records import open_records
+from transforms.records.written_index import open_records
 
 DOCUMENT = ROOT / "docs" / "record_index.md"
 

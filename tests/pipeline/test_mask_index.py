@@ -23,11 +23,10 @@ from tests.pipeline.commands import (
 )
 from tests.pipeline.paired import COUNT, draw_mask, flags_of, new_pair, with_layout, write_pairs
 from tests.pipeline.reusing import check_same
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.dataset.manifest import to_bytes
-from transforms.core.examples.tfrecord import masked_crc32c
-from transforms.core.index.record_index import HEAD_BYTES, PARTNERS, index_bytes, read_index
-from transforms.core.shown_text import format_bytes
+from transforms.core.messages import format_bytes
+from transforms.dataset.manifest import crc32c_hex, to_bytes
+from transforms.examples.tfrecord import masked_crc32c
+from transforms.records.record_index import HEAD_BYTES, PARTNERS, index_bytes, read_index
 
 
 @pytest.fixture

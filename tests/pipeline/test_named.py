@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.flags.options import parse_flags, words_of
+from pipeline.options.parser import parse_flags, words_of
 from tests.conftest import draw
 from tests.pipeline.commands import (
     Dataset,

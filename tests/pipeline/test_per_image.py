@@ -25,9 +25,9 @@ from tests.pipeline.commands import (
 )
 from tests.pipeline.reading import SLIM
 from tests.servers.gcs import GcsServer
-from transforms.core.examples.decoder import decode_example
-from transforms.core.examples.tfrecord import read_records
-from transforms.core.planning import shards
+from transforms.examples.decoder import decode_example
+from transforms.examples.tfrecord import read_records
+from transforms.labels import shards
 
 
 def files(dataset: Dataset) -> dict[str, Path]:

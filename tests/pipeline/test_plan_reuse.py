@@ -14,7 +14,7 @@ from pipeline import dry_run
 from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset, plan, run_here, snapshot
 from transforms import add_totals, join_labels, plan_shards
-from transforms.core.shown_text import format_bytes
+from transforms.core.messages import format_bytes
 
 
 @pytest.fixture

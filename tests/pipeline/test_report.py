@@ -17,7 +17,7 @@ from pipeline import report
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, snapshot
 from tests.servers.gcs import GcsServer
-from transforms.core.dataset.manifest import FORMAT_VERSION, manifest_shards, to_bytes
+from transforms.dataset.manifest import FORMAT_VERSION, manifest_shards, to_bytes
 from transforms.write_report import dataset_name
 
 SPLITS = "train=0.7,validation=0.3"

@@ -15,9 +15,9 @@ from tests.conftest import draw
 from tests.pipeline.commands import ROOT, Dataset, make_dataset, run_here
 from tests.report_sources import make_manifest, make_sources, make_statistics
 from transforms.core.rejections import Rejection
-from transforms.core.report.page import render
+from transforms.report.page import render
 
-# Of the page without a browser: tests/transforms/core/report/test_page.py.
+# Of the page without a browser: tests/transforms/report/test_page.py.
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SCREENSHOTS = ROOT / "build" / "screenshots"

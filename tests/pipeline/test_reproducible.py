@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, index_rows, make_dataset
-from transforms.storage.local import local_globs
+from transforms.storage import local_globs
 
 FLAGS: dict[str, Any] = {
     "splits": "train=0.7,test=0.3",
@@ -242,6 +242,6 @@ def test_the_format_has_not_changed(layout: str, tmp_path: Path) -> None:
     assert made == GOLDEN[layout], (
         "the same inputs give other bytes than in former versions: staged shards and finished "
         "datasets would mix two formats. Raise FORMAT_VERSION in "
-        "transforms/core/dataset/manifest.py, say so in CHANGELOG.md, "
+        "transforms/dataset/manifest.py, say so in CHANGELOG.md, "
         "and only then put the new digests here"
     )

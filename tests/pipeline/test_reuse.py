@@ -19,7 +19,7 @@ from tests.pipeline.commands import Dataset, convert, digests, make_dataset
 from tests.pipeline.paired import draw_mask
 from tests.pipeline.reusing import check_same, drawn, flags_of
 from tests.servers.gcs import GcsServer
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage
 
 
 @pytest.fixture

@@ -13,11 +13,10 @@ import pytest
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset
 from tests.pipeline.reusing import check_same, drawn, flags_of
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.dataset.manifest import to_bytes
-from transforms.core.examples.tfrecord import masked_crc32c
-from transforms.core.index.record_index import HEAD_BYTES, index_bytes, read_index
-from transforms.read_base import BaseReader
+from transforms.dataset.manifest import crc32c_hex, to_bytes
+from transforms.examples.tfrecord import masked_crc32c
+from transforms.records.record_index import HEAD_BYTES, index_bytes, read_index
+from transforms.records.reuse import BaseReader
 
 
 @pytest.fixture
@@ -105,7 +104,7 @@ def test_a_damaged_base_gives_the_same_bytes(
             monkeypatch.setattr(BaseReader, "read", read_and_replace)
         case "changed meanwhile":
             monkeypatch.setattr(
-                "pipeline.inputs.bases.open_dataset", lambda _: {**base.manifest, "digest": "x"}
+                "pipeline.resolve.datasets.open_dataset", lambda _: {**base.manifest, "digest": "x"}
             )
     ran = convert(output=tmp_path / "out", reuse=base.folder, **flags)
     assert ran.code == 0, ran.err

@@ -10,7 +10,7 @@ from PIL import Image
 
 from pipeline import convert, show
 from pipeline.errors import DatasetError, UsageError
-from pipeline.show_records import Record
+from pipeline.show import Record
 from tests.images import picture, saved
 from tests.pipeline.commands import digests
 from tests.servers.gcs import GcsServer

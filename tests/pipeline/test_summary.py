@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.summary import _class_lines, _pixel_lines
-from transforms.core.report.report_tables import class_table
+from transforms.report.report_tables import class_table
 
 
 def test_classes_that_are_integers_are_listed_as_numbers() -> None:

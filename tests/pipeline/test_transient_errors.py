@@ -19,9 +19,8 @@ from tests.servers.gcs import GcsServer
 from tests.servers.short_retries import retry_for
 from tests.transforms.beam import convert as run_graph
 from tests.transforms.beam import make_config
-from transforms.storage import read_ahead
-from transforms.storage.gcs import gcs_retry
-from transforms.storage.local import local_storage
+from transforms.storage import gcs_requests as gcs_retry
+from transforms.storage import local_storage, read_ahead
 from transforms.storage.read_ahead import reading_threads
 
 IMAGES = "gs://photos/in/*/*.jpg"

@@ -15,8 +15,8 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan, snapshot
 from tests.pipeline.paired import draw_mask, flags_of, write_pairs
 from tests.pipeline.reading import filenames
-from transforms.core.images import pixels
-from transforms.core.planning import recipes
+from transforms.images import pixels
+from transforms.labels import shards as recipes
 
 FLAGS = {"splits": "train=0.8,test=0.2", "num_shards": 2}
 

@@ -13,7 +13,7 @@ import pytest
 import pipeline.verify
 from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, show, verify
 from tests.servers.gcs import GcsServer
-from transforms.core.dataset.manifest import FORMAT_VERSION
+from transforms.dataset.manifest import FORMAT_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_fast_decodes_nothing(dataset: Dataset, monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("an image was decoded")
 
-    monkeypatch.setattr("transforms.core.dataset.record_checks.check_image", fail)
+    monkeypatch.setattr("transforms.dataset.record_checks.check_image", fail)
     ran = verify(dataset.folder, "--fast")
     assert ran.code == 0, ran.err
     assert "18 records, sizes, checksums and counts agree (--fast" in ran.out

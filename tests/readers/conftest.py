@@ -13,10 +13,9 @@ from tests.conftest import CLASSES, draw
 from tests.lazy import lazy_module
 from tests.models import saved_to, small_model
 from tests.pipeline.commands import Dataset, make_dataset
-from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.tfds_metadata import tfds_files
-from transforms.core.dataset.tfx_schema import schema_text
-from transforms.core.features.layouts import Feature
+from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.metadata import schema_text, tfds_files
+from transforms.examples.layouts import Feature
 
 tf = lazy_module("tensorflow")
 

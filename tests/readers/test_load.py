@@ -21,7 +21,7 @@ from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset, convert, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
-from transforms.core.images.embeddings import read_bfloat16
+from transforms.images.embeddings import read_bfloat16
 
 tf = lazy_module("tensorflow")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pipeline import load
-from pipeline.check_dataset import check_dataset
+from pipeline.verify import check_dataset
 from tests.conftest import CLASSES
 from tests.images import picture, saved
 from tests.lazy import lazy_module
@@ -21,8 +21,8 @@ from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset, digests, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
-from transforms.core.dataset.output_names import FEATURES, INFO
-from transforms.core.images.embeddings import read_bfloat16
+from transforms.dataset.output_names import FEATURES, INFO
+from transforms.images.embeddings import read_bfloat16
 
 tf = lazy_module("tensorflow")
 tfds = lazy_module("tensorflow_datasets")

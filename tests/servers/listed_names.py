@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Callable
 from typing import NamedTuple
 
-from transforms.core.planning.name_ranges import LISTED_NAMES, range_starts
+from transforms.labels.image_names import LISTED_NAMES, range_starts
 
 PAGE = 1000
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.storage.gcs import gcs_listing, gcs_media, gcs_retry, gcs_storage
+from transforms.storage import (
+    gcs_requests as gcs_media,
+)
+from transforms.storage import (
+    gcs_requests as gcs_retry,
+)
+from transforms.storage import (
+    gcs_storage,
+)
+from transforms.storage import (
+    gcs_storage as gcs_listing,
+)
 
 
 def retry_for(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipeline.config import ConvertConfig
 from pipeline.graph import build
+from pipeline.resolve.config import ConvertConfig
 from tests.images import picture, saved
 from tests.remembered_beam import remember
-from transforms.core.features.layouts import LAYOUTS
-from transforms.core.images.check import Limits
-from transforms.core.planning.rejection_limit import RejectionLimit
+from transforms.core.rejections import RejectionLimit
+from transforms.examples.layouts import LAYOUTS
+from transforms.images.pixel_options import Limits
 
 RUNNER = "FnApiRunner"
 

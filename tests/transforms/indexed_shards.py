@@ -9,17 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.dataset.manifest import content_digest
-from transforms.core.dataset.output_names import index_file
-from transforms.core.dataset.split_slices import ShardRange
-from transforms.core.examples.tfrecord import masked_crc32c
-from transforms.core.index.record_index import (
-    FRAME_BYTES,
-    PARTNERS,
-    index_bytes,
-    index_schema,
-)
+from transforms.dataset.manifest import content_digest, crc32c_hex
+from transforms.dataset.metadata import ShardRange
+from transforms.dataset.output_names import index_file
+from transforms.examples.tfrecord import masked_crc32c
+from transforms.records.record_index import FRAME_BYTES, PARTNERS, index_bytes, index_schema
 
 Shards = Mapping[str, Mapping[str, bytes]]
 """The payloads of each shard by their keys."""

@@ -9,11 +9,10 @@ import apache_beam as beam
 
 from tests.transforms.beam import collect, make_images
 from transforms.convert_images import ImageConverter
-from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.features.layouts import LAYOUTS
-from transforms.core.images.check import Limits
-from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions
 from transforms.core.records import ShardImage
+from transforms.dataset.ledger import ShardSummary
+from transforms.examples.layouts import LAYOUTS
+from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions
 from transforms.write_shards import WriteShards
 
 NAME = "train-00000-of-00001.tfrecord"

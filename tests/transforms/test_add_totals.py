@@ -12,10 +12,10 @@ from apache_beam.portability.common_urns import primitives
 from tests.transforms.beam import RUNNER, collect
 from transforms import add_totals
 from transforms.add_totals import AddTotals, Part, part
-from transforms.core.dataset.ledger import PlanTotals
-from transforms.core.label_errors import LabelsError
-from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.labels.label_rules import ANY_LABELS
+from transforms.core.messages import LabelsError
+from transforms.dataset.ledger import PlanTotals
+from transforms.labels.label_rules import ANY_LABELS
+from transforms.labels.vocabulary import LabelCells
 
 
 def totals(*collections: list[PlanTotals], **given: Any) -> list[PlanTotals]:

@@ -8,12 +8,13 @@ import apache_beam as beam
 import pytest
 
 from tests.transforms.beam import collect
-from transforms import balance_shards, pack_names
-from transforms.balance_shards import BalanceImages
-from transforms.core.planning.keys import key_hashes
-from transforms.core.planning.shards import ShardPlan, shard_index
+from transforms import packing as pack_names
+from transforms import stratify_splits as balance_shards
 from transforms.core.records import LabelledImage
+from transforms.labels.keys import key_hashes
+from transforms.labels.shards import ShardPlan, shard_index
 from transforms.plan_shards import TotalLabels
+from transforms.stratify_splits import BalanceImages
 
 PLAN = ShardPlan((), shard_size=1, num_shards=4, gzip=False, by_records=True)
 IMAGES = [

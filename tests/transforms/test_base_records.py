@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.transforms.indexed_shards import framed
-from transforms.base_records import CompressedRecords, record_sources
-from transforms.core.examples.tfrecord import TFRecordError
-from transforms.core.images.check import ImageInfo
-from transforms.core.index.stored_images import StoredImage
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.examples.tfrecord import TFRecordError
+from transforms.images.check import ImageInfo
+from transforms.records.reuse import CompressedRecords, record_sources
+from transforms.records.stored_images import StoredImage
+from transforms.storage.local_storage import LocalStorage
 
 MB = 1 << 20
 

@@ -13,7 +13,6 @@ import transforms.list_rejections
 import transforms.plan_shards
 import transforms.publish_dataset
 import transforms.write_shards  # noqa: F401
-from transforms.core.labels.label_kinds import LabelCells
 from transforms.core.records import (
     BucketDuplicates,
     Count,
@@ -29,6 +28,7 @@ from transforms.core.records import (
     SourcePart,
 )
 from transforms.core.rejections import Rejection
+from transforms.labels.vocabulary import LabelCells
 
 
 @pytest.mark.parametrize(

@@ -12,22 +12,20 @@ import pytest
 
 from tests.images import picture, saved
 from tests.transforms.indexed_shards import framed
-from transforms import convert_images, original_images
-from transforms.base_records import RecordRun
+from transforms import convert_images
 from transforms.convert_images import ImageConverter
-from transforms.core.examples.encoder import ExampleEncoder
-from transforms.core.features.layouts import LAYOUTS
-from transforms.core.guard import decoder_guard
-from transforms.core.images import embeddings, pixels
-from transforms.core.images.check import Limits
-from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.pixel_options import PixelOptions, Resize
-from transforms.core.index.stored_images import stored_side
-from transforms.core.planning.recipes import Recipes
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
-from transforms.read_base import Base
-from transforms.reused_images import ReusedImages
+from transforms.examples.encoder import ExampleEncoder
+from transforms.examples.layouts import LAYOUTS
+from transforms.images import embeddings, pixels
+from transforms.images import guard as decoder_guard
+from transforms.images.check import CheckedImage
+from transforms.images.pixel_options import Limits, PixelOptions, Resize
+from transforms.labels.shards import Recipes
+from transforms.records import originals as original_images
+from transforms.records.reuse import Base, RecordRun, ReusedImages
+from transforms.records.stored_images import stored_side
 from transforms.storage.read_ahead import ReadAhead
 
 LIMITS = Limits(max_pixels=10_000, max_bytes=50_000)

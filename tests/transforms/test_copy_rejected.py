@@ -12,9 +12,9 @@ import pytest
 from tests.conftest import draw
 from tests.pipeline.commands import Ran, convert
 from tests.servers.gcs import GcsServer
-from transforms.copy_rejected import copy_file
-from transforms.core.file_errors import TransientError
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.core.messages import TransientError
+from transforms.list_rejections import copy_file
+from transforms.storage.local_storage import LocalStorage
 
 
 @pytest.fixture

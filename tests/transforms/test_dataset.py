@@ -13,7 +13,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from pipeline.flags.options import parse_flags
+from pipeline.options.parser import parse_flags
 from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture, saved
@@ -21,9 +21,9 @@ from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_da
 from tests.pipeline.reading import TEXT, TUTORIAL, filenames, labels, read
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
-from transforms.core.features.layouts import LAYOUTS
-from transforms.core.label_errors import LabelsError
-from transforms.dataset import FindImages, LabelImages, WriteDataset
+from transforms.core.messages import LabelsError
+from transforms.examples.layouts import LAYOUTS
+from transforms.write_dataset import FindImages, LabelImages, WriteDataset
 
 DOCUMENT = ROOT / "docs" / "python_api.md"
 

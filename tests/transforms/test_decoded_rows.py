@@ -21,7 +21,6 @@ from tests.transforms.beam import collect, make_pipeline
 from tests.transforms.decoded_rows import all_steps, everything_decoded
 from transforms import (
     add_totals,
-    choose_images,
     drop_duplicates,
     find_holdouts,
     join_labels,
@@ -30,9 +29,12 @@ from transforms import (
     verify_shards,
     write_shards,
 )
+from transforms import (
+    drop_duplicates as choose_images,
+)
 from transforms.core.records import JoinSide
-from transforms.dataset import FindImages, LabelImages, WriteDataset
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage
+from transforms.write_dataset import FindImages, LabelImages, WriteDataset
 
 TABLE = "id,size,name\n" + "".join(f"{number},{number * 2},n{number}\n" for number in range(40))
 

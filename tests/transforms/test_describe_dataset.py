@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from transforms.core.file_errors import TransientError
-from transforms.describe_dataset import DatasetDescriber
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.core.messages import TransientError
+from transforms.dataset_files import DatasetDescriber
+from transforms.storage.local_storage import LocalStorage
 
 
 def test_a_temporary_failure_is_no_missing_hash(

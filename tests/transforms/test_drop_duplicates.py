@@ -15,20 +15,20 @@ import pytest
 from apache_beam.testing.util import assert_that
 
 from tests.transforms.beam import collect, make_pipeline
-from tests.transforms.core.index.tables import IndexedImage, index_of
-from tests.transforms.core.index.test_stored_images import ROW
-from transforms import choose_images, drop_duplicates
-from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.duplicates.equal_images import equal_of, find_near, merge_equal
-from transforms.core.duplicates.fingerprints import content_hash, fingerprint_batches, md5_hash
-from transforms.core.duplicates.holdouts import Holdout
-from transforms.core.duplicates.resolve_duplicates import part_of
-from transforms.core.index.source_records import RECORDS, SourceRecord, source_side
+from tests.transforms.records.tables import IndexedImage, index_of
+from tests.transforms.records.test_stored_images import ROW
+from transforms import drop_duplicates
+from transforms import drop_duplicates as choose_images
 from transforms.core.records import BucketDuplicates, LabelledImage
+from transforms.dataset.ledger import ShardSummary
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
-from transforms.read_source import Source
-from transforms.source_images import FoundImage
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.records.dataset_images import FoundImage, Source
+from transforms.records.fingerprints import fingerprint_batches, md5_hash
+from transforms.records.record_index import content_hash
+from transforms.records.stored_images import RECORDS, SourceRecord, source_side
+from transforms.selection.duplicates import part_of
+from transforms.selection.equal_images import Holdout, equal_of, find_near, merge_equal
+from transforms.storage.local_storage import LocalStorage
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]
 IN_FILE = 40

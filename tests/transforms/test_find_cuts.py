@@ -12,10 +12,10 @@ import pytest
 from apache_beam.pvalue import AsSingleton
 
 from tests.transforms.beam import collect
-from transforms import find_cuts
-from transforms.core.balance.hash_cuts import Cuts, Draw, Ranks, bin_count
-from transforms.core.dataset.ledger import PlanTotals
-from transforms.find_cuts import FindCuts
+from transforms import stratify_splits as find_cuts
+from transforms.dataset.ledger import PlanTotals
+from transforms.selection.hash_cuts import Cuts, Draw, Ranks, bin_count
+from transforms.stratify_splits import FindCuts
 
 
 class Halves:

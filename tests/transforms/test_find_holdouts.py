@@ -13,9 +13,7 @@ from apache_beam.metrics.metric import Lineage
 from tests.transforms.beam import collect
 from tests.transforms.indexed_shards import write_dataset
 from transforms import find_holdouts
-from transforms.core.duplicates.holdouts import Holdout
-from transforms.core.file_errors import TransientError
-from transforms.core.label_errors import LabelsError
+from transforms.core.messages import LabelsError, TransientError
 from transforms.core.records import HeldPart
 from transforms.find_holdouts import (
     HoldoutFingerprints,
@@ -24,7 +22,8 @@ from transforms.find_holdouts import (
     listed_indexes,
     read_holdout_index,
 )
-from transforms.spread_elements import SpreadElements
+from transforms.packing import SpreadElements
+from transforms.selection.equal_images import Holdout
 
 HOLDOUT = Holdout("gs://bucket/bench", "", "", 1)
 

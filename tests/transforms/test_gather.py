@@ -11,7 +11,7 @@ import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
 
 from transforms.core.rejections import Rejection
-from transforms.gather import Everything, Gather, _PackFn
+from transforms.packing import Everything, Gather, _PackFn
 
 PROJECT = Path(__file__).parents[2]
 ROW = Rejection("row", "no_label", "the cell is empty", "a.csv:2", "a.png")
@@ -60,7 +60,7 @@ def test_no_step_reads_a_collection_that_grows_as_a_side_input() -> None:
             for node in ast.walk(ast.parse(file.read_text("utf-8")))
             if isinstance(node, ast.Name | ast.Attribute)
         }
-        assert not names & iterables, f"{file}: see transforms/gather.py"
+        assert not names & iterables, f"{file}: see transforms/packing.py"
 
 
 def _sorted(everything: Everything) -> tuple[list[int], list[Rejection], list[object]]:

@@ -13,20 +13,20 @@ import pytest
 from tests.servers.gcs import GcsServer
 from tests.servers.gcs_requests import parameters_of
 from tests.transforms.beam import collect
-from transforms import join_labels, match_sides, pack_names
-from transforms.core.features.partners import Partner
-from transforms.core.index.stored_images import stored_side
-from transforms.core.labels.label_kinds import merge_cells
-from transforms.core.labels.path_labels import PathRules
-from transforms.core.planning.keys import fixed_root, key_hashes
-from transforms.core.planning.split_assignment import SplitAssigner
-from transforms.core.planning.splits import Splits
+from transforms import join_labels
+from transforms import join_labels as match_sides
+from transforms import packing as pack_names
 from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
-from transforms.core.tables.csv_rows import CsvColumns
-from transforms.find_images import ImageFinder
-from transforms.find_partners import PartnerFinder
+from transforms.examples.partners import Partner
+from transforms.find_images import ImageFinder, PartnerFinder
 from transforms.join_labels import JoinLabels, ReadInputs
+from transforms.labels.keys import fixed_root, key_hashes
+from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rules import PathRules
+from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.vocabulary import merge_cells
 from transforms.read_labels import RowReader
+from transforms.records.stored_images import stored_side
 from transforms.storage.files import storage_of
 
 HALVES = Splits([("train", 0.5), ("test", 0.5)])

@@ -20,14 +20,13 @@ from PIL import Image
 
 from tests.images import picture, saved
 from transforms.convert_images import ImageConverter
-from transforms.core.features.layouts import LAYOUTS
-from transforms.core.images import check
-from transforms.core.images.check import Limits
-from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
-from transforms.original_images import read_accepted
+from transforms.examples.layouts import LAYOUTS
+from transforms.images import check
+from transforms.images.check import CheckedImage
+from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions, Resize
+from transforms.records.originals import read_accepted
 
 PHOTO = saved(picture("RGB", 300, 400), "JPEG")
 TURNED = Image.Exif()

@@ -10,13 +10,12 @@ import pytest
 from tests.marks import rest_slow
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms.convert_images import ImageConverter
-from transforms.core.features.layouts import LAYOUTS
-from transforms.core.images.embeddings import Embedding
-from transforms.core.images.image_limits import Limits
-from transforms.core.images.pixel_options import AS_THEY_ARE, PixelOptions, Resize
-from transforms.core.planning import recipes
-from transforms.core.planning.recipes import RecipeMaker
 from transforms.embed_images import Embedder
+from transforms.examples.layouts import LAYOUTS
+from transforms.images.embeddings import Embedding
+from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions, Resize
+from transforms.labels import shards as recipes
+from transforms.labels.shards import RecipeMaker
 
 
 def upgrade(monkeypatch: pytest.MonkeyPatch, library: str) -> None:

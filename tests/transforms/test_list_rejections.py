@@ -16,12 +16,10 @@ from tests.pipeline.commands import digests
 from tests.transforms.beam import collect, convert, make_config, make_images
 from transforms import list_rejections, publish_dataset
 from transforms.core import rejections
-from transforms.core.planning.rejection_limit import RejectionLimit
-from transforms.core.rejections import Rejection, RejectionTotals
-from transforms.core.tables.csv_rows import CsvColumns
-from transforms.list_rejections import ListRejections, begin_parts, part_of
+from transforms.core.rejections import Rejection, RejectionLimit, RejectionTotals
+from transforms.labels.label_rows import CsvColumns
+from transforms.list_rejections import ListRejections, RejectedLines, begin_parts, part_of
 from transforms.publish_dataset import NotPublishedError
-from transforms.rejected_lines import RejectedLines
 
 REJECTIONS = [
     Rejection(what, f"no_{what}", "", f"{number}.jpg", f"{number}")

@@ -13,17 +13,15 @@ import pytest
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import collect
 from transforms import join_labels
-from transforms.core.labels.path_labels import PathRules
 from transforms.core.records import JoinSide
-from transforms.core.tables.csv_rows import CsvColumns
 from transforms.find_images import ImageFinder
-from transforms.join_labels import ReadInputs
-from transforms.look_up_images import LookUpImages
+from transforms.join_labels import LookUpImages, ReadInputs
+from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rules import PathRules
 from transforms.read_labels import RowReader
 from transforms.storage import image_lookup
-from transforms.storage.file_metadata import Stored
 from transforms.storage.image_lookup import RowImages
-from transforms.storage.interface import READERS
+from transforms.storage.interface import READERS, Stored
 
 COLUMNS = CsvColumns(",", True, 0, 1, "image", "label", 2)
 RULES = PathRules("directory", "", False)

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.transforms.beam import convert, counters, make_config, make_images
-from transforms import metrics
-from transforms.core.dataset.manifest import manifest_shards, parse_manifest
-from transforms.core.planning.rejection_limit import RejectionLimit
-from transforms.core.tables.csv_rows import CsvColumns
-from transforms.metrics import WORKERS_FOLDER, Progress, Stage
+from transforms.core.rejections import RejectionLimit
+from transforms.dataset.manifest import manifest_shards, parse_manifest
+from transforms.labels.label_rows import CsvColumns
+from transforms.storage import metrics
+from transforms.storage.metrics import WORKERS_FOLDER, Progress, Stage
 
-ROOT = Path(metrics.__file__).parent
+ROOT = Path(metrics.__file__).parents[1]
 
 
 def documented() -> dict[str, str]:
@@ -28,7 +28,7 @@ def documented() -> dict[str, str]:
 
 
 def counted() -> set[str]:
-    """The names that the code counts under: constants, or ones of `transforms.metrics`."""
+    """The names that the code counts under: constants, or ones of `transforms.storage.metrics`."""
     names = set()
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -124,7 +124,7 @@ def test_progress_of_two_is_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_progress_of_worker_processes_is_added_up(tmp_path: Path) -> None:
     """A worker learns of the folder by its environment, as the runner's do."""
-    program = "from transforms.metrics import PROGRESS as p; p.plan(9); p.advance(3, 1)"
+    program = "from transforms.storage.metrics import PROGRESS as p; p.plan(9); p.advance(3, 1)"
     for _ in range(2):
         environment = {**os.environ, WORKERS_FOLDER: str(tmp_path)}
         subprocess.run([sys.executable, "-c", program], env=environment, check=True)

@@ -8,7 +8,7 @@ import apache_beam as beam
 import pytest
 
 from tests.transforms.beam import collect
-from transforms.name_inputs import NameInputs
+from transforms.packing import NameInputs
 
 
 @pytest.mark.parametrize("names", [["a"], ["b", "a", "b"]])

@@ -15,23 +15,20 @@ from typing import Any
 
 import pytest
 
-from transforms.core.dataset.ledger import PlanTotals
-from transforms.core.labels.label_rules import ANY_LABELS
-from transforms.core.labels.path_labels import PathRules
-from transforms.core.planning.joins import join_group
-from transforms.core.planning.shards import ShardPlan
-from transforms.core.planning.split_assignment import SplitAssigner
-from transforms.core.planning.splits import Splits
 from transforms.core.records import NameRange
-from transforms.core.tables.csv_rows import CsvColumns
+from transforms.dataset.ledger import PlanTotals
 from transforms.find_images import ImageFinder
-from transforms.join_labels import _Input, _ReadInputFn
-from transforms.match_sides import _JoinPackedFn
-from transforms.pack_names import _PackImagesFn, _PackSidesFn
+from transforms.join_labels import _Input, _JoinPackedFn, _ReadInputFn
+from transforms.labels.joins import join_group
+from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rules import ANY_LABELS, PathRules
+from transforms.labels.shards import ShardPlan
+from transforms.labels.splits import SplitAssigner, Splits
+from transforms.packing import _PackImagesFn, _PackSidesFn
 from transforms.plan_shards import _AssignPackedFn, _TotalFn, _UnpackImagesFn
 from transforms.read_labels import RowReader
 from transforms.storage.interface import FoundFile
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage
 
 # The most Python functions and generators that are called or resumed for a name with its row.
 COSTS = {

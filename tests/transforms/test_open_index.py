@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.indexed_shards import SHARDS, entry, table, whole, write_shards
-from transforms.core.dataset.output_names import index_file
-from transforms.core.dataset.split_slices import ShardRange
-from transforms.core.index.record_index import RecordIndexError
-from transforms.open_index import IndexReader, RecordKeys
+from transforms.dataset.metadata import ShardRange
+from transforms.dataset.output_names import index_file
+from transforms.records.open_index import IndexReader, RecordKeys
+from transforms.records.record_index import RecordIndexError
 
 FIRST, EMPTY, LAST = SHARDS
 

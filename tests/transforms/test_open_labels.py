@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from transforms.core.annotations import label_tables
-from transforms.core.annotations.yolo_text import YOLO_COLUMNS
-from transforms.core.tables.csv_rows import CsvColumns, LabelRow
-from transforms.core.tables.table_formats import YOLO
-from transforms.open_labels import open_labels
+from transforms.labels import annotations as label_tables
+from transforms.labels.annotations import YOLO_COLUMNS
+from transforms.labels.label_rows import CsvColumns, LabelRow
+from transforms.labels.table_formats import YOLO
+from transforms.read_labels import open_labels
 
 COLUMNS = CsvColumns(",", True, 0, 1, "image", "class", len(YOLO_COLUMNS), format=YOLO)
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from transforms.core.dataset.output_names import STAGING, ForeignNameError, is_staged
-from transforms.core.file_errors import ChangedError
-from transforms.core.planning.keys import full_uri
-from transforms.core.planning.staged_images import content_version, is_staged_root
+from transforms.core.messages import ChangedError
 from transforms.core.records import ShardImage
-from transforms.original_images import read_original, staged_root, write_original
+from transforms.dataset.output_names import STAGING, ForeignNameError, is_staged
+from transforms.labels.keys import content_version, full_uri, is_staged_root
+from transforms.records.originals import read_original, staged_root, write_original
 from transforms.storage.files import storage_of
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.records import JoinSide, LabelledImage, ShardImage
-from transforms.pack_names import (
+from transforms.packing import (
     PARTS,
     _PackImagesFn,
     _PackSidesFn,

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from tests.transforms.beam import collect
-from transforms.core.examples.row_records import BATCH_ROWS
-from transforms.core.planning.keys import key_hashes
-from transforms.core.planning.shards import ShardPlan
-from transforms.core.planning.split_assignment import SplitAssigner
-from transforms.core.planning.splits import Splits
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection
-from transforms.core.tables.csv_rows import NO_KEY, CsvColumns
-from transforms.plan_rows import PlanRows, ReadRows, TableReader
+from transforms.examples.encoder import BATCH_ROWS
+from transforms.labels.keys import key_hashes
+from transforms.labels.label_rows import NO_KEY, CsvColumns
+from transforms.labels.shards import ShardPlan
+from transforms.labels.splits import SplitAssigner, Splits
+from transforms.plan_shards import PlanRows, ReadRows, TableReader
 
 COLUMNS = CsvColumns(
     ",", True, NO_KEY, None, "", None, 2, cell_names=("b", "a"), cells=(1, 0), is_strict=True

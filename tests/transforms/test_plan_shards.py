@@ -12,17 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.beam import collect
-from transforms import pack_names, plan_shards
-from transforms.core.dataset.ledger import PlanTotals
-from transforms.core.label_errors import LabelsError
-from transforms.core.labels.label_kinds import LabelCells
-from transforms.core.labels.label_rules import ANY_LABELS, LabelRules
-from transforms.core.planning import shards as planned_shards
-from transforms.core.planning.keys import key_hashes
-from transforms.core.planning.shards import ShardPlan, shard_index
+from transforms import packing as pack_names
+from transforms import plan_shards
+from transforms.core.messages import LabelsError
 from transforms.core.records import LabelledImage, ShardImage
 from transforms.core.records import planned as planned_images
 from transforms.core.rejections import Rejection
+from transforms.dataset.ledger import PlanTotals
+from transforms.labels import shards as planned_shards
+from transforms.labels.keys import key_hashes
+from transforms.labels.label_rules import ANY_LABELS, LabelRules
+from transforms.labels.shards import ShardPlan, shard_index
+from transforms.labels.vocabulary import LabelCells
 from transforms.plan_shards import PlanShards, TotalLabels
 
 PLAN = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=False)

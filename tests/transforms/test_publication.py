@@ -13,16 +13,14 @@ import pytest
 
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_config
-from transforms.core.dataset.file_content import crc32c_hex, in_parts
-from transforms.core.dataset.ledger import Ledger, ShardSummary
-from transforms.core.dataset.manifest import build_manifest, data_files, to_bytes
-from transforms.core.dataset.output_names import rejected_part
-from transforms.core.dataset.shard_totals import ShardTotals
 from transforms.core.records import RejectedPart
-from transforms.publication import Prepared, Publication
+from transforms.dataset.ledger import Ledger, ShardSummary, ShardTotals
+from transforms.dataset.manifest import build_manifest, crc32c_hex, data_files, in_parts, to_bytes
+from transforms.dataset.output_names import rejected_part
+from transforms.publish_dataset import Prepared, Publication
 from transforms.storage.files import join, storage_of
-from transforms.storage.gcs.gcs_storage import GcsStorage
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.gcs_storage import GcsStorage
+from transforms.storage.local_storage import LocalStorage
 from transforms.storage.output_changes import Put
 
 MOVERS = 2

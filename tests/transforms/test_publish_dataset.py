@@ -14,7 +14,7 @@ import apache_beam as beam
 import google_crc32c
 import pytest
 
-from pipeline.config import ConvertConfig
+from pipeline.resolve.config import ConvertConfig
 from tests.marks import rest_slow
 from tests.pipeline.commands import SMALL_FILES, nameless
 from tests.transforms.beam import (
@@ -26,14 +26,13 @@ from tests.transforms.beam import (
     make_config,
     make_images,
 )
-from transforms.core.dataset.ledger import LedgerError, PlanTotals, ShardSummary
-from transforms.core.dataset.manifest import manifest_shards, parse_manifest
-from transforms.core.dataset.output_names import index_file
-from transforms.core.planning.rejection_limit import RejectionLimit
 from transforms.core.records import Count, LabelledImage
-from transforms.core.rejections import Rejection
+from transforms.core.rejections import Rejection, RejectionLimit
+from transforms.dataset.ledger import LedgerError, PlanTotals, ShardSummary
+from transforms.dataset.manifest import manifest_shards, parse_manifest
+from transforms.dataset.output_names import index_file
 from transforms.publish_dataset import NotPublishedError, PublishDataset
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(6)]
 SHARDS = [f"train-0000{number}-of-00002.tfrecord" for number in range(2)]

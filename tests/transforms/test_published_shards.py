@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from transforms.core.records import ShardImage
-from transforms.published_shards import PublishedShards, Roots
+from transforms.records.existing_shards import PublishedShards, Roots
 
 NAME = "train-00000-of-00001.tfrecord"
 IMAGES = [

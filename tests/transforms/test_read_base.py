@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 
 from tests.transforms.indexed_shards import table
-from transforms import read_base
-from transforms.core.dataset.manifest import content_digest
-from transforms.core.features.partners import Partner
-from transforms.core.images.checked_image import CheckedPartner
-from transforms.core.index.record_index import LIBRARIES, PARTNERS, read_index
-from transforms.core.index.stored_images import BaseShard, StoredImage
-from transforms.core.planning.recipes import PIXEL_LIBRARIES, Libraries, RecipeMaker
 from transforms.core.records import JoinSide
-from transforms.read_base import Base, BasePartner, BaseReader
+from transforms.dataset.manifest import content_digest
+from transforms.examples.partners import Partner
+from transforms.images.check import CheckedPartner
+from transforms.labels.shards import PIXEL_LIBRARIES, Libraries, RecipeMaker
+from transforms.records import reuse as read_base
+from transforms.records.record_index import LIBRARIES, PARTNERS, read_index
+from transforms.records.reuse import Base, BasePartner, BaseReader
+from transforms.records.stored_images import BaseShard, StoredImage
 
 SHARD = "train-00000-of-00001.tfrecord"
 FILE = {"file": SHARD, "records": 2, "bytes": 1000, "crc32c": "0" * 8, "recipe": "r"}

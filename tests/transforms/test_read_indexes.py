@@ -10,13 +10,14 @@ import pytest
 from tests.transforms.beam import collect
 from tests.transforms.indexed_shards import write_dataset
 from tests.transforms.test_read_base import COLUMNS
-from transforms import join_labels, read_source
-from transforms.core.label_errors import LabelsError
-from transforms.core.labels.label_kinds import merge_cells
-from transforms.core.labels.path_labels import PathRules
+from transforms import join_labels
+from transforms.core.messages import LabelsError
 from transforms.find_images import ImageFinder
 from transforms.join_labels import ReadInputs
-from transforms.read_source import Source, SourceReader
+from transforms.labels.label_rules import PathRules
+from transforms.labels.vocabulary import merge_cells
+from transforms.records import dataset_images as read_source
+from transforms.records.dataset_images import Source, SourceReader
 
 INDEXES = [
     {

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from transforms.core.label_errors import LabelsError
-from transforms.core.labels.label_kinds import LabelCells
+from transforms.core.messages import LabelsError
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
-from transforms.core.tables.csv_rows import CsvColumns
+from transforms.labels.label_rows import CsvColumns
+from transforms.labels.vocabulary import LabelCells
 from transforms.read_labels import RowReader
 
 COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 2)

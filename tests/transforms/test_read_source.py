@@ -10,15 +10,14 @@ import pytest
 
 from tests.transforms.indexed_shards import table
 from tests.transforms.test_read_base import COLUMNS, SHARD
-from transforms import read_source
-from transforms.core.dataset.manifest import content_digest
-from transforms.core.dataset.output_names import index_file
-from transforms.core.file_errors import TransientError
-from transforms.core.index.record_index import read_index
-from transforms.core.label_errors import LabelsError
-from transforms.core.labels.label_kinds import LabelCells
+from transforms.core.messages import LabelsError, TransientError
 from transforms.core.records import Count
-from transforms.read_source import Source, SourceReader
+from transforms.dataset.manifest import content_digest
+from transforms.dataset.output_names import index_file
+from transforms.labels.vocabulary import LabelCells
+from transforms.records import dataset_images as read_source
+from transforms.records.dataset_images import Source, SourceReader
+from transforms.records.record_index import read_index
 
 VALUES = {**COLUMNS, "split": "train", "label": "7", "label_id": 0}
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from tests.servers.gcs import GcsServer
 from tests.transforms.indexed_shards import SHARDS, Shards, whole, write_shards
-from transforms import record_files
-from transforms.open_index import IndexReader
-from transforms.record_files import RecordFiles, UnreadableRecordError
+from transforms.records import open_index as record_files
+from transforms.records.open_index import IndexReader, RecordFiles, UnreadableRecordError
 
 PAYLOADS = [payload for shard in SHARDS.values() for payload in shard.values()]
 FIRST, _, LAST = SHARDS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.transforms.core.checked_images import checked
-from transforms.core.images.checked_image import CheckedPartner
-from transforms.core.images.pixel_options import FROM_HEIC, UNTOUCHED
-from transforms.core.planning.recipes import Recipes
-from transforms.shard_counter import ShardCounter
+from transforms.images.check import CheckedPartner
+from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
+from transforms.labels.shards import Recipes
+from transforms.write_shards import ShardCounter
 
 RECIPES = Recipes("unchanged", "changed", "from HEIC")
 TURNED = ("turned", "reencoded")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from transforms.shard_finisher import ShardFinisher, ShardOverlap, Writing
+from transforms.write_shards import ShardFinisher, ShardOverlap, Writing
 
 
 def test_one_shard_is_finished_beside_the_next() -> None:

@@ -6,7 +6,7 @@ import apache_beam as beam
 
 from tests.transforms.beam import collect, make_pipeline
 from transforms.core.records import NameRange
-from transforms.spread_elements import SpreadElements, _with_part
+from transforms.packing import SpreadElements, _with_part
 
 RANGES = [NameRange("gs://b/*.jpg", f"{number:03}", f"{number + 1:03}") for number in range(100)]
 

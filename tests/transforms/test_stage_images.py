@@ -19,11 +19,10 @@ from tests.pipeline.reading import read
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
 from transforms import FindImages, LabelImages, WriteDataset
-from transforms.core.given_images import GivenImage
-from transforms.core.planning.row_cells import ONE_LABEL
 from transforms.core.rejections import Rejection
-from transforms.original_images import staged_root, write_original
-from transforms.stage_images import _StageFn
+from transforms.labels.joins import ONE_LABEL
+from transforms.records.originals import staged_root, write_original
+from transforms.stage_images import GivenImage, _StageFn
 
 Elements = Sequence[Any]
 
@@ -290,7 +289,7 @@ def test_no_bytes_of_an_image_cross_a_shuffle(tmp_path: Path) -> None:
 
 
 def test_an_image_is_written_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import transforms.original_images as original_images
+    import transforms.records.originals as original_images
     import transforms.stage_images as stage_images
 
     calls: list[tuple[str, str]] = []

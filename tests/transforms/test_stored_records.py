@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.servers.gcs import GcsServer
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.examples.tfrecord import masked_crc32c
-from transforms.stored_records import (
+from transforms.dataset.manifest import crc32c_hex
+from transforms.examples.tfrecord import masked_crc32c
+from transforms.records.written_index import (
     ChecksummedReader,
     open_records,
     open_stored,

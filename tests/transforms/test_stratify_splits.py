@@ -10,10 +10,12 @@ import pytest
 
 from tests.marks import rest_slow
 from tests.transforms.beam import collect
-from transforms import find_cuts, pack_names, stratify_splits
-from transforms.core.planning.row_cells import labels_cells
-from transforms.core.planning.splits import Splits
+from transforms import packing as pack_names
+from transforms import stratify_splits
+from transforms import stratify_splits as find_cuts
 from transforms.core.records import LabelledImage
+from transforms.labels.joins import labels_cells
+from transforms.labels.splits import Splits
 from transforms.stratify_splits import Stratification
 
 SHARES = (("train", 0.8), ("test", 0.2))

@@ -13,16 +13,15 @@ import apache_beam as beam
 import pytest
 
 from tests.transforms.beam import collect, make_config
-from tests.transforms.core.dataset.test_shard_totals import content, summary
-from transforms import summarize_shards
-from transforms.core.dataset.ledger import PlanTotals, ShardSummary
-from transforms.core.dataset.manifest import build_manifest, data_files, index_files, to_bytes
-from transforms.core.dataset.run_counts import Gathered, in_order
-from transforms.core.dataset.shard_totals import ShardTotals
+from tests.transforms.dataset.test_shard_totals import content, summary
+from transforms import add_totals as summarize_shards
+from transforms.add_totals import SummarizeShards
 from transforms.core.rejections import Rejection, RejectionTotals
-from transforms.gather import _BATCH, Everything, _by_name, _Packed, _PackFn
+from transforms.dataset.ledger import Gathered, PlanTotals, ShardSummary, ShardTotals, in_order
+from transforms.dataset.manifest import build_manifest, data_files, index_files, to_bytes
+from transforms.packing import _BATCH, Everything, _Packed, _PackFn
+from transforms.packing import _group_by_name as _by_name
 from transforms.storage.output_changes import Put
-from transforms.summarize_shards import SummarizeShards
 
 
 def summaries(count: int) -> Iterator[ShardSummary]:

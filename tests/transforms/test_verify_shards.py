@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.transforms.indexed_shards import write_shards
-from transforms.core.dataset import record_checks
-from transforms.core.dataset.record_checks import Problem, Verified
-from transforms.core.file_errors import TransientError
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.core.messages import TransientError
+from transforms.dataset import record_checks
+from transforms.dataset.record_checks import Problem, Verified
+from transforms.storage.local_storage import LocalStorage
 from transforms.verify_shards import group_shards, merge_splits, verify_shard
 
 

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import pytest
 
 from tests.transforms.core.checked_images import checked
-from transforms.core.images.check import ImageInfo
-from transforms.core.images.checked_image import CheckedImage
-from transforms.core.index.stored_images import BaseShard, StoredImage, join_reused, stored_side
-from transforms.core.planning.recipes import Recipes
 from transforms.core.records import JoinSide, LabelledImage, ShardImage
 from transforms.core.rejections import Rejection
-from transforms.read_base import Base
-from transforms.whole_shards import WholeShard, find_whole_shard
+from transforms.images.check import CheckedImage, ImageInfo
+from transforms.labels.shards import Recipes
+from transforms.records.existing_shards import WholeShard, find_whole_shard
+from transforms.records.reuse import Base
+from transforms.records.stored_images import BaseShard, StoredImage, join_reused, stored_side
 
 NAME = "train-00000-of-00001.tfrecord"
 RECIPES = Recipes("plain", "changed", "from HEIC")

@@ -15,19 +15,18 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import ConvertConfig
+from pipeline.resolve.config import ConvertConfig
 from tests.images import picture, saved
 from tests.transforms.beam import convert, convert_images, copy_converted, make_config, make_images
-from transforms import report_images, write_report
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.dataset.manifest import content_digest, manifest_shards
-from transforms.core.dataset.output_names import STATISTICS
-from transforms.core.guard.decoding_child import DecodingChild
+from transforms import write_report
+from transforms import write_report as report_images
 from transforms.core.rejections import Reason, Rejection
-from transforms.core.report.report_tables import MAX_LISTED
-from transforms.report_images import picture_records, picture_rejected
-from transforms.storage.local.local_storage import LocalStorage
-from transforms.write_report import make_report
+from transforms.dataset.manifest import content_digest, crc32c_hex, manifest_shards
+from transforms.dataset.output_names import STATISTICS
+from transforms.images.decoding_child import DecodingChild
+from transforms.report.report_tables import MAX_LISTED
+from transforms.storage.local_storage import LocalStorage
+from transforms.write_report import make_report, picture_records, picture_rejected
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(20)]
 

@@ -17,19 +17,18 @@ from tests.lazy import lazy_module
 from tests.pipeline.commands import snapshot
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms.convert_images import ImageConverter
-from transforms.core.dataset.ledger import Ledger, ShardSummary
-from transforms.core.dataset.manifest import FORMAT_VERSION, to_bytes
-from transforms.core.dataset.output_names import index_file
-from transforms.core.examples.decoder import decode_example
-from transforms.core.index.record_index import FRAME_BYTES
-from transforms.core.planning.shards import shard_recipe
 from transforms.core.records import NO_IMAGE, ShardImage
 from transforms.core.rejections import Rejection
-from transforms.record_stream import RecordStream
-from transforms.storage.checksummed_file import ChecksummedFile
-from transforms.storage.local.local_storage import LocalStorage
-from transforms.write_shards import WriteShards, _WriteShardFn
-from transforms.written_index import read_written_index
+from transforms.dataset.ledger import Ledger, ShardSummary
+from transforms.dataset.manifest import FORMAT_VERSION, to_bytes
+from transforms.dataset.output_names import index_file
+from transforms.examples.decoder import decode_example
+from transforms.labels.shards import shard_recipe
+from transforms.records.record_index import FRAME_BYTES
+from transforms.records.written_index import read_written_index
+from transforms.storage.files import ChecksummedFile
+from transforms.storage.local_storage import LocalStorage
+from transforms.write_shards import RecordStream, WriteShards, _WriteShardFn
 
 tf = lazy_module("tensorflow")
 

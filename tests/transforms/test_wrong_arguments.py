@@ -20,7 +20,7 @@ from transforms import (
     ReadInputs,
     WriteDataset,
 )
-from transforms.core.planning.shards import ShardPlan
+from transforms.labels.shards import ShardPlan
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from typing import Any, BinaryIO
 from apache_beam.io.filesystem import CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from transforms.core.shown_text import first_line
-from transforms.storage.file_metadata import FoundFile, Stored
-from transforms.storage.interface import Storage
+from transforms.core.messages import first_line
+from transforms.storage.interface import FoundFile, Storage, Stored
 
 _AS_STORED = CompressionTypes.UNCOMPRESSED
 

@@ -1,22 +1,93 @@
-"""Selects the storage of a path, and reads back files of a dataset by their names."""
+"""Finds the storage of a path."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.dataset.ledger import ShardSummary
-from transforms.core.dataset.manifest import parse_manifest
-from transforms.core.dataset.output_names import STAGING
-from transforms.core.file_errors import TooLargeError
-from transforms.core.planning.archives import archive_path
-from transforms.storage.archives.archive_storage import ArchiveStorage
-from transforms.storage.gcs.gcs_client import SCHEME
-from transforms.storage.gcs.gcs_storage import GcsStorage
+import google_crc32c
+
+from transforms.core.messages import TooLargeError
+from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.manifest import crc32c_hex, parse_manifest
+from transforms.dataset.output_names import STAGING
+from transforms.labels.image_names import archive_path
+from transforms.storage.archive_storage import ArchiveStorage
+from transforms.storage.gcs_requests import SCHEME
+from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.interface import Storage
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage
+
+# A file that computes the checksum of what is written to it.
+
+
+class Writable(Protocol):
+    """Anything that bytes can be written to."""
+
+    def write(self, data: bytes) -> Any:
+        """Takes all of `data`."""
+
+
+class ChecksummedFile:
+    """A writable file that computes the CRC32C and the number of its bytes."""
+
+    # Beam's compression checks whether the file is writable.
+    mode = "wb"
+
+    def __init__(self, file: Writable) -> None:
+        self._file = file
+        self._crc = 0
+        self.bytes = 0
+
+    @property
+    def crc32c(self) -> str:
+        """8 hexadecimal digits."""
+        return f"{self._crc:08x}"
+
+    @property
+    def sha256(self) -> str:
+        """Empty: `Sha256File` computes it."""
+        return ""
+
+    def write(self, data: bytes) -> int:
+        """Writes `data` and adds it to the checksum."""
+        self._crc = google_crc32c.extend(self._crc, data)
+        self.bytes += len(data)
+        self._file.write(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Bytes written so far; compression needs it."""
+        return self.bytes
+
+    def flush(self) -> None:
+        """Does nothing: closing the file flushes it."""
+
+    def close(self) -> None:
+        """Does nothing: the code that opened the file closes it; compression ends its stream."""
+
+
+class Sha256File(ChecksummedFile):
+    """One that computes the SHA-256, too: 0.5 ms more for each megabyte."""
+
+    def __init__(self, file: Writable) -> None:
+        super().__init__(file)
+        self._sha256 = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        """64 hexadecimal digits."""
+        return self._sha256.hexdigest()
+
+    def write(self, data: bytes) -> int:
+        """Writes `data` and adds it to both checksums."""
+        self._sha256.update(data)
+        return super().write(data)
+
+
+# Selects the storage of a path, and reads back files of a dataset by their names.
 
 # The description of a shard grows with its rejections, and with its files of single images.
 _MAX_SIDECAR_BYTES = 8 << 30

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from transforms.core.labels.path_labels import NOTHING, PathRules
-from transforms.core.planning.image_lists import (
+from transforms.core.records import JoinSide
+from transforms.labels.image_names import (
     MISSING,
     OUTSIDE,
     is_in_places,
@@ -13,10 +13,9 @@ from transforms.core.planning.image_lists import (
     listed_path,
     listed_uri,
 )
-from transforms.core.records import JoinSide
-from transforms.storage.file_metadata import Stored
+from transforms.labels.label_rules import NOTHING, PathRules
 from transforms.storage.files import storage_of
-from transforms.storage.interface import READERS
+from transforms.storage.interface import READERS, Stored
 from transforms.storage.read_ahead import ReadAhead
 
 

@@ -1,33 +1,201 @@
-"""The interface of all storages; `transforms.storage.files.storage_of` selects one from a path.
-
-Code outside this package uses a storage by its behaviour, and never
-checks the scheme of a path.
-"""
+"""What every storage does, and what it says about a file."""
 
 from __future__ import annotations
 
 import abc
+import base64
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import google_crc32c
 
-from transforms.core.dataset.output_names import PARTIAL
+from transforms.core.messages import TooLargeError
 from transforms.core.records import NameRange
-from transforms.storage.bounded_reading import MAX_TEXT_BYTES, read_up_to
-from transforms.storage.file_metadata import FoundFile, Stored
-from transforms.storage.output_folders import OutputFolders
+from transforms.dataset.output_names import PARTIAL, ForeignNameError, is_staged
+
+# What a storage knows of a file without reading it: its size, version and checksums.
+
+UNKNOWN_CHECKSUM = "-"
+"""Stands for a checksum that cannot be known without reading the file."""
+
+CRC_CHARACTERS = 8
+"""The characters of the CRC32C at the beginning of a `FoundFile.checksum`."""
+
+
+class FoundFile(NamedTuple):
+    """One file as listed.
+
+    Attributes:
+        uri: local path or URL.
+        size: bytes.
+        version: changes when the content does.
+        checksum: CRC32C and MD5 in base64, 8 and 24 characters; see `Storage.list_range`.
+        problem: the reason why it cannot be read, if it is in an archive that says so.
+        label: what its neighbours in an archive say; empty elsewhere.
+    """
+
+    uri: str
+    size: int
+    version: int
+    checksum: str = ""
+    problem: str = ""
+    label: str = ""
+
+
+class Stored(NamedTuple):
+    """The metadata of a stored file, known without reading it.
+
+    Attributes:
+        size: bytes.
+        version: changes when the content does; the generation where there are generations.
+        crc32c: 8 hexadecimal digits; empty unless `Storage.keeps_checksums`.
+        checksum: see `FoundFile`; empty unless `Storage.keeps_checksums`.
+    """
+
+    size: int
+    version: int
+    crc32c: str = ""
+    checksum: str = ""
+
+
+def listed_md5(checksum: str) -> str:
+    """The MD5 in a `FoundFile.checksum`, 32 hexadecimal digits; empty if it is not known.
+
+    >>> listed_md5("nWr6zg==1B2M2Y8AsgTpgAmY7PhCfg==")
+    'd41d8cd98f00b204e9800998ecf8427e'
+    >>> listed_md5("nWr6zg=="), listed_md5("-"), listed_md5("")
+    ('', '', '')
+    """
+    return base64.b64decode(checksum[CRC_CHARACTERS:]).hex()
+
+
+# Reads a file whole, within a limit: its size is not trusted.
+
+MAX_TEXT_BYTES = 1 << 30
+"""The limit for a text that is read whole: 5 million lines of a manifest, or classes.
+
+A sparse file of a terabyte costs nothing to create.
+"""
+
+_CHUNK = 1 << 20
+
+
+def read_up_to(file: BinaryIO, max_bytes: int | None, path: str) -> bytes:
+    """All bytes of an open file.
+
+    Args:
+        file: at its beginning.
+        max_bytes: limit for its bytes; None for no limit.
+        path: for messages.
+
+    Raises:
+        TooLargeError: it has more than `max_bytes`.
+        OSError: it cannot be read.
+    """
+    if max_bytes is None:
+        return bytes(file.read())
+    chunks: list[bytes] = []
+    read = 0
+    # Not in one call, which would take as much memory as the largest file.
+    while chunk := file.read(_CHUNK):
+        read += len(chunk)
+        if read > max_bytes:
+            raise TooLargeError(read, max_bytes, path)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+# What a storage checks in an output folder: its staging folder, and files of others.
+
+
+class OutputFolders(abc.ABC):
+    """The part of a storage for output folders, whose names are not trusted.
+
+    The methods implemented here are right for storages without folders and links.
+    """
+
+    @abc.abstractmethod
+    def names_below(self, folder: str) -> list[str]:
+        """The files below a folder, relative to it, sorted."""
+
+    @abc.abstractmethod
+    def remove(self, path: str, *, generation: int | None = None) -> None:
+        """Removes a file, or only one generation of it; a missing file is fine."""
+
+    def staged_names(self, staging: str) -> list[str]:
+        """All files below a staging folder, relative to it, sorted.
+
+        Raises:
+            ForeignNameError: a file is not one that this tool writes there.
+        """
+        names = self.names_below(staging)
+        check_staged(staging, names)
+        return names
+
+    def remove_staging(self, staging: str) -> None:
+        """Removes a staging folder and this tool's files in it; a missing folder is fine.
+
+        Raises:
+            ForeignNameError: something else is in it; in that case nothing was removed.
+        """
+        for name in self.staged_names(staging):
+            self.remove(f"{staging}/{name}")
+
+    def find_foreign(self, output: str) -> str | None:
+        """A foreign file in an output folder that holds neither a dataset nor staged files.
+
+        Raises:
+            NotADirectoryError: the folder is a file.
+            OSError: it cannot be read.
+        """
+        return None
+
+    def check_folders(self, output: str, names: Iterable[str]) -> None:
+        """Checks that the folders of a dataset's files are in it, and are not links out of it.
+
+        Raises:
+            ForeignNameError: one is not.
+        """
+        return
+
+    def check_replaced(self, output: str, names: Iterable[str]) -> None:
+        """Like `check_folders`; also checks that no file to write or to remove is a folder.
+
+        Raises:
+            ForeignNameError: one is.
+        """
+        return
+
+
+def check_staged(staging: str, names: Iterable[str]) -> None:
+    """Checks the names of the files below a staging folder, relative to it.
+
+    Raises:
+        ForeignNameError: a file is not one that this tool writes there.
+    """
+    if foreign := [name for name in names if not is_staged(name)]:
+        raise foreign_name(f"{staging}/{foreign[0]}")
+
+
+def foreign_name(path: str) -> ForeignNameError:
+    """The error for a file in a staging folder that this tool does not write there."""
+    return ForeignNameError(
+        f"{path!r:.300} is in the staging folder, but this tool did not write it: move it away"
+    )
+
+
+# The interface of all storages; `transforms.storage.files.storage_of` selects one from a path.
+#
+# Code outside this package uses a storage by its behaviour, and never checks the scheme of a path.
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 READERS = 32
 """Requests of one process that wait for a remote answer at the same time."""
-
-_CHUNK = 1 << 20
 
 
 class Storage(OutputFolders):

@@ -11,9 +11,9 @@ import os
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics.metric import Lineage
 
-from transforms.core.globs import WILDCARD, literal_prefix
-from transforms.core.planning.archives import archive_path
-from transforms.storage.gcs.gcs_client import SCHEME, split_uri
+from transforms.labels.image_names import archive_path
+from transforms.labels.keys import WILDCARD, literal_prefix
+from transforms.storage.gcs_requests import SCHEME, split_uri
 
 
 def report_source(path: str) -> None:

@@ -15,15 +15,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from transforms.core.dataset.file_content import crc32c_hex
-from transforms.core.dataset.output_names import LOCK, MANIFEST, STAGING
-from transforms.core.json_text import parse_json
-from transforms.storage.file_metadata import Stored
+from transforms.core.messages import parse_json
+from transforms.dataset.manifest import crc32c_hex
+from transforms.dataset.output_names import LOCK, MANIFEST, STAGING
 from transforms.storage.files import join, storage_of
-from transforms.storage.gcs.gcs_retry import throttling_counted
-from transforms.storage.gcs.gcs_storage import GcsStorage
-from transforms.storage.interface import Storage
-from transforms.storage.output_folders import check_staged
+from transforms.storage.gcs_requests import throttling_counted
+from transforms.storage.gcs_storage import GcsStorage
+from transforms.storage.interface import Storage, Stored, check_staged
 
 
 class Put(NamedTuple):

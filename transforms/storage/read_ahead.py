@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 
 from transforms.core.machine import process_cores, process_count
 from transforms.storage.files import storage_of
-from transforms.storage.gcs.gcs_retry import GATE, count_since
+from transforms.storage.gcs_requests import GATE, count_since
 from transforms.storage.interface import READERS, Item, Result
 
 # Results of the first items of a group, and the error of the next one.

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.resolve.box_flags import ChosenBoxes
-from pipeline.resolve.box_orientation import with_orientation
+from pipeline.resolve.box_flags import ChosenBoxes, with_orientation
 from tests.images import picture, saved
-from transforms.core.features.boxes import BoxRules
-from transforms.core.images.pillow_images import exif_of
-from transforms.core.tables.csv_rows import LabelRow
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.examples.boxes import BoxRules
+from transforms.images.pillow_images import exif_of
+from transforms.labels.label_rows import LabelRow
+from transforms.storage.local_storage import LocalStorage
 
 COLUMNS = ("xmin", "ymin", "xmax", "ymax")
 

@@ -26,7 +26,7 @@ from tests.pipeline.decided_table import (
     words,
     write_row,
 )
-from transforms.core.decisions import decision_lines, from_manifest
+from transforms.core.messages import decision_lines, from_manifest
 
 ROWS = [*SOURCES, *LABELS, *BOXES, *FILES, *CHECKS]
 

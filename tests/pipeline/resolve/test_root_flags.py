@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import UsageError
-from pipeline.resolve.root_flags import root_of
+from pipeline.resolve.image_flags import root_of
 from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset, plan
 from tests.pipeline.reading import split_of
-from transforms.core.planning.keys import image_key
-from transforms.core.planning.split_assignment import SplitAssigner
-from transforms.core.planning.splits import Splits
+from transforms.labels.keys import image_key
+from transforms.labels.splits import SplitAssigner, Splits
 
 ASSIGNER = SplitAssigner(Splits([("train", 0.6), ("test", 0.4)]), seed=0)
 FOLDERS = st.lists(st.sampled_from(["2024", "2025", "a", "b"]), max_size=3)

@@ -131,7 +131,7 @@ def test_reading_options_of_beam_does_not_set_up_logging() -> None:
     out = run(
         "import logging\n"
         "from pipeline.run.beam_import import configure_file_systems, import_beam\n"
-        "from pipeline.flags.options import parse_flags\n"
+        "from pipeline.options.parser import parse_flags\n"
         "words = ['--images=i', '--output=o', '--temp_location=t']\n"
         "_, beam_flags = parse_flags('convert', words)\n"
         "import_beam(words)\n"

@@ -16,7 +16,7 @@ from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.runners.worker import data_plane
 
 from pipeline.errors import UsageError
-from pipeline.run.data_buffers import make_buffers_sound
+from pipeline.run.launch import make_buffers_sound
 from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, arguments, plan
 
@@ -86,7 +86,7 @@ def test_a_limit_of_zero_is_none(words: list[str], monkeypatch: pytest.MonkeyPat
 
 
 def test_beam_still_loses_what_a_timer_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When this fails, Beam is fixed: `pipeline/run/data_buffers.py` and its page can go."""
+    """When this fails, Beam is fixed: `pipeline/run/launch.py` and its page can go."""
     script = runpy.run_path(str(SCRIPT))
     monkeypatch.setitem(script["lost_bytes"].__globals__, "RECORDS", 200_000)
     assert script["lost_bytes"](0) == 0

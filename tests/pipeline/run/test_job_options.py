@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import (
     TypeOptions,
 )
 
-from pipeline.run.job_options import JobOptions
+from pipeline.run.launch import JobOptions
 
 FLAGS = ["--runner=FnApiRunner", "--project=p", "--labels=a=b", "--labels=c=d"]
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import DatasetError
-from pipeline.run.lock import BucketLock, hold_output
-from pipeline.run.lock_owner import this_process
+from pipeline.run.lock import BucketLock, hold_output, this_process
 from tests.pipeline.commands import convert, digests
 from tests.servers.gcs import GcsServer
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.run import lock_owner
-from pipeline.run.lock_owner import Owner, this_process
+from pipeline.run import lock as lock_owner
+from pipeline.run.lock import Owner, this_process
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="no /proc")
 

@@ -20,7 +20,7 @@ from pipeline.run import progress
 from tests.conftest import draw
 from tests.pipeline.commands import ROOT, check_sound, convert
 from tests.pipeline.terminal import terminal
-from transforms.metrics import _PLACES, PROGRESS, WORKERS_FOLDER, Stage
+from transforms.storage.metrics import _PLACES, PROGRESS, WORKERS_FOLDER, Stage
 
 
 def _run(style: str, written: Callable[[], str]) -> None:

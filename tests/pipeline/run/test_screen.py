@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pipeline.run.screen import Screen
+from pipeline.run.progress import Screen
 from tests.pipeline.terminal import terminal
 
 

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import UsageError, run_command
-from pipeline.flags.one_line_parser import PROGRAM, runnable
-from pipeline.run.streams import emphasized
-from pipeline.run.verbosity import show_logs
+from pipeline.errors import UsageError, emphasized, run_command, show_logs
+from pipeline.options.parser import PROGRAM, runnable
 from tests.pipeline.commands import convert, plan, show, verify
 from tests.pipeline.right_command import right_flags
 

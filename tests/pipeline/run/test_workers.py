@@ -19,8 +19,7 @@ from apache_beam.transforms.window import GlobalWindows
 from google.protobuf import json_format
 
 import pipeline
-from pipeline.inputs.image_samples import sample_images
-from pipeline.inputs.job_size import JobSize
+from pipeline.resolve.samples import JobSize, sample_images
 from pipeline.run import beam_import, launch, supervise
 from pipeline.run import workers as workers_of
 from pipeline.run.workers import (
@@ -34,10 +33,10 @@ from pipeline.run.workers import (
 from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset
 from tests.transforms.beam import make_config
-from transforms import read_base
-from transforms.core.images.embeddings import Embedding
 from transforms.core.machine import PROCESSES_VARIABLE
-from transforms.find_files import LeftOut
+from transforms.find_images import LeftOut
+from transforms.images.embeddings import Embedding
+from transforms.records import reuse as read_base
 
 GB = 1 << 30
 LARGE = JobSize(20_000, 0)

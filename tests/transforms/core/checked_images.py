@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from transforms.core.images.check import ImageInfo
-from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.pixel_options import Original
 from transforms.core.records import ShardImage
+from transforms.images.check import CheckedImage, ImageInfo
+from transforms.images.pixel_options import Original
 
 OBJECTS = {
     "image/class/label": [3, 7],

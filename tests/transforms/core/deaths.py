@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 
-from transforms.core.guard.in_flight import InFlight
+from transforms.images.guard import InFlight
 
 
 def kill_over(*notes: bytes) -> None:

@@ -10,12 +10,11 @@ from PIL import Image
 
 from tests.foreign_images import foreign_images
 from tests.images import whole_images
-from transforms.core.images import check
-from transforms.core.images.check import Limits
-from transforms.core.images.checked_image import CheckedImage
-from transforms.core.images.pixel_options import PixelOptions, Resize
-from transforms.core.images.pixels import change_pixels
 from transforms.core.rejections import Reason, RejectedImageError
+from transforms.images import check
+from transforms.images.check import CheckedImage
+from transforms.images.pixel_options import Limits, PixelOptions, Resize
+from transforms.images.pixels import change_pixels
 
 LIMITS = Limits(max_pixels=1 << 24, max_bytes=1 << 30)
 WHOLE = whole_images()

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from transforms.core import arguments as check
-from transforms.core.images.check import Limits
-from transforms.core.images.pixel_options import PixelOptions, Resize
+from transforms.images.pixel_options import Limits, PixelOptions, Resize
+from transforms.labels import arguments as check
 
 RIGHT: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
     (check.path_text, ("a", "gs://b/c"), "gs://b/c"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from transforms.core.decisions import (
+from transforms.core.messages import (
     Decision,
     decision_lines,
     from_manifest,
     given,
     later,
-    to_manifest,
+)
+from transforms.core.messages import (
+    decisions_to_json as to_manifest,
 )
 
 KEY = Decision("key", "stem", "default", "--key")

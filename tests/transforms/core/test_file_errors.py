@@ -6,14 +6,8 @@ import errno
 
 import pytest
 
-from transforms.core.dataset.output_names import ForeignNameError
-from transforms.core.file_errors import (
-    ChangedError,
-    FinalError,
-    TransientError,
-    check_final,
-    is_final,
-)
+from transforms.core.messages import ChangedError, FinalError, TransientError, check_final, is_final
+from transforms.dataset.output_names import ForeignNameError
 
 
 @pytest.mark.parametrize(

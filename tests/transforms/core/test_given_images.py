@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.given_images import given_image, join_given
-from transforms.core.planning.split_assignment import SplitAssigner
-from transforms.core.planning.splits import Splits
 from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import Rejection
+from transforms.labels.splits import SplitAssigner, Splits
+from transforms.stage_images import given_image, join_given
 
 ASSIGNER = SplitAssigner(Splits((("train", 0.5), ("test", 0.5))), seed=0, split_from="csv")
 

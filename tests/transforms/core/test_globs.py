@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.core.globs import glob_regex, literal_prefix
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.labels.keys import glob_regex, literal_prefix
+from transforms.storage.local_storage import LocalStorage
 
 NAMES = st.sampled_from(["a", "b.jpg", ".h", "ab", "a]", "[x]", "a-b", "^", "é", "A", "a\n"])
 PARTS = st.sampled_from(

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from transforms.core import scratch
-from transforms.core.scratch import scratch_folder, sweep, temporary_files_in
+from transforms.core import machine as scratch
+from transforms.core.machine import scratch_folder, sweep, temporary_files_in
 
 HOLD = """
-from transforms.core.scratch import scratch_folder
+from transforms.core.machine import scratch_folder
 with scratch_folder() as folder:
     open(f"{folder}/file", "w").close()
     print(folder, flush=True)

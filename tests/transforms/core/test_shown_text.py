@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.shown_text import HIDDEN, holds_secret, printable, redacted
+from transforms.core.messages import HIDDEN, holds_secret, printable, redacted
 
 SECRET = "0ecretE7-_.~%2F"
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.servers.gcs import GcsServer
-from transforms import metrics
 from transforms.core.records import NameRange
-from transforms.storage.file_metadata import FoundFile
-from transforms.storage.gcs.gcs_retry import GATE
-from transforms.storage.gcs.gcs_storage import GcsStorage
+from transforms.storage import metrics
+from transforms.storage.gcs_requests import GATE
+from transforms.storage.gcs_storage import GcsStorage
+from transforms.storage.interface import FoundFile
 from transforms.storage.output_changes import BucketChanges, Put, changes_of, remove_staging
 
 OUTPUT = "gs://datasets/out"

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.storage.local.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage
 from transforms.storage.read_ahead import ReadAhead
 
 THREADS = 2

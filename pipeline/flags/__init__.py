@@ -1,1 +1,0 @@
-"""The command line: its options and unknown arguments."""

@@ -1,1 +1,0 @@
-"""Samples of the inputs, and hints derived from them before a job starts."""

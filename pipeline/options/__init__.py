@@ -1,0 +1,1 @@
+"""Options: declarations, parsers, the config file, generated documents."""

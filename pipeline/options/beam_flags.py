@@ -1,0 +1,414 @@
+"""Flags of Beam, and flags that nobody knows."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipeline.errors import UsageError
+from pipeline.options.option import as_typed, flag_name
+from pipeline.run.beam_import import logging_untouched
+
+# Labels of a Dataflow job, which launchers pass under the name of our `--labels`.
+
+# The spelling of a Google Cloud label; a path with neither `.` nor `/` has the same form.
+_OF_THE_JOB = re.compile(r"--labels=([a-z][a-z0-9_-]{0,62}=[a-z0-9_-]{0,63}|\{.*\})", re.DOTALL)
+# The same for any script, since a label may contain letters of all of them.
+_KEY_AND_VALUE = re.compile(r"[^\W\d_][\w-]{0,62}=[\w-]{0,63}")
+
+
+def job_labels_apart(words: Iterable[str]) -> Iterator[str]:
+    """The words of a command line, with job labels renamed to Beam's other name for them.
+
+    Airflow's Beam operator adds `--labels=airflow-version=v3-3-2` to every command, and the
+    launcher of a Flex Template `--labels={...}`. Beam treats `--label` the same.
+
+    >>> list(job_labels_apart(["--labels=team=vision", "--labels={}", "--labels=/d/a=b.csv"]))
+    ['--label=team=vision', '--label={}', '--labels=/d/a=b.csv']
+    """
+    for word in words:
+        found = _OF_THE_JOB.fullmatch(word)
+        yield f"--label={found[1]}" if found else word
+
+
+def is_job_label(text: str) -> bool:
+    """Whether a text is a label of a job: KEY=VALUE, or several of them as JSON.
+
+    >>> is_job_label("team=vision"), is_job_label("labels.csv")
+    (True, False)
+    """
+    is_json = text.startswith("{") and text.endswith("}")
+    return is_json or (_KEY_AND_VALUE.fullmatch(text) is not None and text == text.lower())
+
+
+# Options of Apache Beam on our command lines: most pass, some do not do what their names say.
+#
+# tests/pipeline/options/test_beam_flags.py classifies every option of the installed Beam.
+
+_TESTS = "is for tests of Beam itself: leave it out"
+_BATCH = "is for streaming jobs, and this is a batch job: leave it out"
+
+# What each does here, and what to use instead.
+_REFUSED = {
+    "--dry_run": (
+        "is for tests of Beam and would not prevent the conversion. To see what `convert` would "
+        "do, and write nothing, give the same flags to the command `plan`"
+    ),
+    "--on_success_matcher": _TESTS,
+    "--pubsub_root_url": _TESTS,
+    "--direct_runner_bundle_repeat": _TESTS,
+    "--direct_test_splits": _TESTS,
+    "--wait_until_finish_duration": (
+        "is for tests of Beam and limits nothing: put `timeout SECONDS` before the command"
+    ),
+    "--streaming": _BATCH,
+    "--transform_name_mapping": _BATCH,
+    "--create_from_snapshot": _BATCH,
+    "--update": (
+        "replaces a streaming job, and this is a batch job: leave it out "
+        "(--overwrite replaces a dataset)"
+    ),
+    "--no_wait_until_finish": (
+        "has no effect: the command waits for its job, which decides the exit code. "
+        "Ctrl-C leaves a Dataflow job running"
+    ),
+    "--output_executable_path": (
+        "would write a jar and convert nothing: leave it out (--output DIR names the dataset)"
+    ),
+}
+
+# The default runner ignores these: a user who gives one means another runner.
+_ELSEWHERE = {
+    "--num_workers": "DataflowRunner",
+    "--max_num_workers": "DataflowRunner",
+    "--worker_machine_type": "DataflowRunner",
+    "--machine_type": "DataflowRunner",
+    "--flink_master": "FlinkRunner",
+    "--parallelism": "FlinkRunner",
+    "--max_parallelism": "FlinkRunner",
+    "--spark_master_url": "SparkRunner",
+    "--job_endpoint": "PortableRunner",
+}
+
+# The default runner, which `--runner` may also name.
+_LOCAL_RUNNER = "FnApiRunner"
+
+_OWN_WORKERS = (
+    "--direct_num_workers",
+    "--direct_running_mode",
+    "--environment_type",
+    "--environment_config",
+    "--sdk_worker_parallelism",
+)
+
+DECIDE_WORKERS = frozenset({"--runner", *_OWN_WORKERS})
+"""The options that decide about workers, as `--workers` does."""
+
+# Beam's two names of one option. `convert` and `plan` have a --labels of their own.
+_JOB_LABELS = ("--label", "--labels")
+
+
+def check_beam_flags(words: Sequence[str]) -> None:
+    """Refuses options of Beam that would not do what their names say.
+
+    Args:
+        words: the command line without our flags, as it was typed.
+
+    Raises:
+        UsageError: there is such an option; the message names the likely intended one.
+    """
+    given = list(_options(words))
+    names = {flag_name(typed) for typed, _ in given}
+    for typed, value in given:
+        name = flag_name(typed)
+        if name in _REFUSED:
+            raise UsageError(f"{typed} {_REFUSED[name]}")
+        if name in _JOB_LABELS and not is_job_label(value):
+            meant = f"; did you mean --labels {value}?" if name == "--label" and value else ""
+            raise UsageError(f"{name} {value!r}: a label of the job is KEY=VALUE{meant}")
+        if name in _ELSEWHERE and "--runner" not in names:
+            local = (
+                "; on this machine: --workers N"
+                if "workers" in name or "parallelism" in name
+                else ""
+            )
+            raise UsageError(
+                f"{typed} needs --runner {_ELSEWHERE[name]}: without it the job runs on this "
+                f"machine, which ignores {typed}{local}"
+            )
+
+
+def check_workers(workers: int | None, words: Sequence[str]) -> None:
+    """Refuses `--workers` with options of Beam that decide about workers, too.
+
+    Args:
+        workers: the value of the flag; None without it.
+        words: the command line without our flags, as it was typed.
+
+    Raises:
+        UsageError: there is such an option.
+    """
+    for typed, value in () if workers is None else _options(words):
+        name = flag_name(typed)
+        if name in _OWN_WORKERS:
+            raise UsageError(f"--workers cannot be used with {typed}: give one of them")
+        if name == "--runner" and value.rpartition(".")[2] != _LOCAL_RUNNER:
+            raise UsageError(
+                f"--workers cannot be used with --runner {value}: it sets the worker processes of "
+                "the default runner, on this machine"
+            )
+
+
+def proposed(beams: Sequence[str]) -> list[str]:
+    """The flags of Beam that a hint may suggest."""
+    return [flag for flag in beams if flag not in _REFUSED and flag not in _JOB_LABELS]
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Every option with its value; the value of a switch is empty, or the word that follows."""
+    for at, word in enumerate(words):
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            follows = words[at + 1] if at + 1 < len(words) else ""
+            yield name, value if equals else ("" if follows.startswith("--") else follows)
+
+
+# Unknown words on a command line, and suggestions for what was probably meant.
+
+# Never suggested because of similar spelling: following a hint must not cost a dataset.
+_DESTRUCTIVE = ("--overwrite",)
+
+# What word processors make of two dashes.
+_LONG_DASHES = "\u2013\u2014\u2212"
+
+# From 0 to 1. Beam's flags are rarely used, so the spelling has to be closer.
+_ALIKE = 0.7
+_ALIKE_OF_BEAM = 0.85
+
+# Names that other programs use for our flags. The key is the flag with its value.
+_SYNONYMS = {
+    "--images GLOB": (
+        "input inputs input_dir input_path in image img imgs image_dir images_dir image_folder "
+        "image_path image_glob photos data data_dir dataset_dir source src glob path root_dir"
+    ),
+    "--labels CSV": (
+        "csv csv_file csv_path label_csv labels_csv labels_file label_path annotations annotation "
+        "annotation_file metadata manifest input_csv"
+    ),
+    "--output DIR": (
+        "o out out_dir outdir output_dir output_folder output_path output_file output_prefix dest "
+        "destination dst target_dir save_dir to"
+    ),
+    "--label_column COL": "label_col class_column class_col target target_column target_col y_col",
+    "--label_key COL": (
+        "key_column id_column id_col image_column image_col filename_column filename_col x_col "
+        "path_column"
+    ),
+    "--label_from directory": "class_mode infer_labels labels_from from_folders from_directory",
+    "--keys FILE": "key_file key_list keys_file only only_keys select subset include ids id_file",
+    "--class_names FILE": "classes class_list class_file class_map label_map label_names names",
+    "--splits NAME=SHARE,...": (
+        "split split_ratio split_ratios train_split val_split test_split train_size test_size "
+        "val_size validation_split validation_size test_ratio val_ratio train_ratio holdout_ratio"
+    ),
+    "--num_shards N": "shards n_shards nshards shard_count shard_num train_shards",
+    "--shard_size SIZE": "max_shard_size shard_bytes size_per_shard records_per_shard",
+    "--seed N": "random_seed random_state shuffle shuffle_seed",
+    "--layout NAME|FILE (features), or --transcode (image format)": "format output_format f",
+    "--layout NAME|FILE": "features feature_spec schema",
+    "--transcode auto|jpeg|png": "image_format encode encoding_format convert_to recode",
+    "--resize WIDTHxHEIGHT": (
+        "image_size img_size size target_size resolution width height dimensions dims scale shape "
+        "image_shape max_side crop_size resize_to"
+    ),
+    "--color rgb|gray": "colour color_mode channels grayscale greyscale gray grey rgb mode",
+    "--quality N": "jpeg_quality q",
+    "--compression gzip": "gzip gz zip compress compression_type",
+    "--csv_encoding ENC": "encoding charset codec",
+    "--csv_delimiter CHAR": (
+        "delimiter delim sep separator field_separator csv_sep csv_separator csv_delim"
+    ),
+    "--group_by COL": "group group_column groups",
+    "--overwrite (it replaces a finished dataset)": "force f_overwrite replace clobber exist_ok",
+    "--progress auto|plain|json|off": "no_progress progress_bar bar",
+    "--quiet": "silent s no_output",
+    "--verbose": "debug log_level logging vv loglevel traceback",
+    "the command `plan`, which writes nothing": (
+        "dryrun dry_run dry dry_run_only n no_op noop preview simulate check_only"
+    ),
+    "--workers N": (
+        "n_workers num_workers j jobs n_jobs threads num_threads processes num_processes "
+        "num_parallel_calls cores"
+    ),
+    "--limit N": "n num count head max_records records number first limits",
+    "--fast": "quick header_only",
+    "--max_rejected SHARE|COUNT": "max_errors ignore_errors skip_errors tolerance",
+    "--dedupe drop": "deduplicate drop_duplicates remove_duplicates unique",
+    "--check header": "no_check skip_check no_verify fast",
+    "--label_from none": "no_labels unlabeled unlabelled without_labels",
+    "--dedupe off": "no_dedupe keep_duplicates",
+    "--version": "V",
+    "--name NAME": "dataset_name title",
+    "--dataset_version X.Y.Z": "data_version",
+    "--description TEXT": "desc summary about",
+    "--citation TEXT": "cite cite_as bibtex",
+    "--license LICENSE": "licence",
+    "--homepage URL": "website web_page",
+    "--croissant FILE|JSON": "rai rai_file creator keywords date_published",
+}
+
+# The command `plan` takes the flags of `convert`, and no others.
+_ONLY_CONVERT = "--splits"
+
+
+def refuse_unknown(
+    rest: Sequence[str], argv: Sequence[str], parser: argparse.ArgumentParser
+) -> None:
+    """Refuses words that neither a parser of ours nor Beam's options know.
+
+    Args:
+        rest: the words that our parser does not recognize.
+        argv: the whole command line, as it was typed.
+        parser: ours.
+
+    Raises:
+        UsageError: one of them is unknown, or would not do what its name says.
+    """
+    if not rest:
+        return
+    typed = [as_typed(word, argv) for word in rest]
+    check_beam_flags(typed)
+    unknown, beams = find_unknown(rest, parser, typed)
+    check_words(unknown, argv, parser, beams)
+
+
+def find_unknown(
+    rest: Sequence[str], parser: argparse.ArgumentParser, typed: Sequence[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """The words that Beam's options do not know either, and the flags of Beam for a hint.
+
+    Args:
+        rest: the words that our parser does not recognize.
+        parser: ours.
+        typed: the words as the user wrote them; None if that is how they are.
+
+    Raises:
+        UsageError: Beam cannot read a value.
+    """
+    # Importing Beam takes a second, and few runs have Beam options.
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    beams: list[str] = []
+    unknown: list[str] = []
+
+    def compare(beam_parser: argparse.ArgumentParser) -> None:
+        # Beam's own error prints several pages of usage.
+        beam_parser.error = parser.error  # type: ignore[method-assign]
+        beams.extend(flags_of(beam_parser))
+        unknown.extend(beam_parser.parse_known_args(rest)[1])
+
+    try:
+        with logging_untouched():
+            PipelineOptions(list(rest)).get_all_options(
+                add_extra_args_fn=compare, retain_unknown_options=True
+            )
+    except (TypeError, ValueError) as error:
+        # An option with a JSON value, which argparse does not know about.
+        shown = rest if typed is None else typed
+        names = ", ".join(word.partition("=")[0] for word in shown if word.startswith("-"))
+        raise UsageError(f"Beam cannot read one of {names}: {error}") from error
+    return unknown, proposed(beams)
+
+
+def check_words(
+    unknown: Sequence[str],
+    argv: Sequence[str],
+    parser: argparse.ArgumentParser,
+    beams: Sequence[str] = (),
+) -> None:
+    """Refuses words that no parser knows.
+
+    Args:
+        unknown: those words.
+        argv: the whole command line, as it was typed.
+        parser: ours, for its flags.
+        beams: the flags of Beam, if the command takes them.
+
+    Raises:
+        UsageError: there is one; the message suggests the flag that was probably meant.
+    """
+    for word in unknown:
+        if word == "--":
+            continue
+        if not word.startswith("-"):
+            raise UsageError(_unexpected(word, argv, parser))
+        flag = as_typed(word, argv).split("=")[0]
+        raise UsageError(f"unknown flag {flag}; {suggestion(flag, flags_of(parser), beams)}")
+
+
+def flags_of(parser: argparse.ArgumentParser) -> list[str]:
+    """The flags that a parser knows."""
+    return [string for action in parser._actions for string in action.option_strings]
+
+
+def suggestion(flag: str, ours: Sequence[str], beams: Sequence[str] = ()) -> str:
+    """A suggestion for an unknown flag.
+
+    Our flags come before Beam's. A destructive flag is never suggested because of its spelling.
+
+    >>> suggestion("--shards", ["--num_shards"])
+    'did you mean --num_shards N?'
+    >>> suggestion("--overwrit", ["--overwrite"])
+    'see --help'
+    """
+    name = flag.lstrip("-").replace("-", "_")
+    if f"--{name}" in ours and f"--{name}" not in _DESTRUCTIVE:
+        return f"did you mean --{name}?"
+    for spelled in (name, name.lower()):
+        for meant, names in _SYNONYMS.items():
+            named = [word for word in meant.split() if word.startswith("--")] or [_ONLY_CONVERT]
+            if spelled in names.split() and {*named} <= {*ours, *beams}:
+                return f"did you mean {meant}?"
+    own = [other for other in ours if other.startswith("--") and other not in _DESTRUCTIVE]
+    if name.startswith("no_") and f"--{name[3:]}" in ours:
+        return f"leave --{name[3:]} out"
+    for others, cutoff in ((own, _ALIKE), (beams, _ALIKE_OF_BEAM)):
+        known = {other.removeprefix("--"): other for other in others}
+        longer = [each for each in known if others is own and each.startswith(name)]
+        alike = difflib.get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
+        close = longer[: len(name) > 3] or alike
+        if close:
+            return f"did you mean {known[close[0]]}?"
+    return "see --help"
+
+
+def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    """What is wrong with a word that is neither a flag nor a flag's value."""
+    words, ours = list(argv), flags_of(parser)
+    before = words[words.index(word) - 1] if word in words[1:] else ""
+    flag = "--" + word.lstrip(_LONG_DASHES).partition("=")[0].replace("-", "_")
+    if flag in ours and (word[0] in _LONG_DASHES or "=" in word):
+        why = " (a flag begins with two short dashes)" if word[0] in _LONG_DASHES else ""
+        return f"unexpected argument {word!r}; did you mean {flag}?{why}"
+    for action in parser._actions:
+        if flag_name(before) in action.option_strings and action.nargs == 0:
+            return f"unexpected argument {word!r}: {before} takes no value"
+    if folders := sum(not action.option_strings for action in parser._actions):
+        what = "one folder at a time" if folders == 1 else f"no more than {folders} folders"
+        return f"unexpected argument {word!r}: give {what}"
+    if before and not before.startswith("-") and _is_path(before) and _is_path(word):
+        return (
+            f"unexpected argument {word!r}: the shell expanded a glob. Quote it: "
+            "--images 'photos/*.jpg'"
+        )
+    if "--images" in ours and os.path.isdir(word):
+        pattern = os.path.join(word, "**", "*")
+        return f"unexpected argument {word!r}; did you mean --images {pattern!r}?"
+    return f"unexpected argument {word!r}; quote globs: --images 'photos/*.jpg'"
+
+
+def _is_path(word: str) -> bool:
+    return os.path.lexists(word)

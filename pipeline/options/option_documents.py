@@ -1,0 +1,171 @@
+"""`python -m pipeline.options.option_documents`: writes the files generated from the options.
+
+These are `deploy/metadata.json`, the parameters of the Flex Template, and `docs/options.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.options.option import Option
+from pipeline.options.output_options import GROUPS, OPTIONS
+
+_ROOT = Path(__file__).parents[2]
+
+# The commands that do not take the options of the table.
+_OTHER_COMMANDS = ("verify", "show", "export", "diff", "report")
+
+_TEMPLATE = {
+    "name": "Images to TFRecords",
+    "description": "Turns images and a label CSV in Cloud Storage into sharded TFRecords.",
+}
+
+_OF_BEAM = (
+    {
+        "name": "sdk_container_image",
+        "label": "Image of the workers",
+        "helpText": "the image that this template was built with",
+        "regexes": ["^[^ ]+/[^ ]+(:[A-Za-z0-9_.-]+|@sha256:[0-9a-f]{64})$"],
+    },
+    {
+        "name": "number_of_worker_harness_threads",
+        "label": "Threads of a worker process",
+        "helpText": "shards that a process converts at a time",
+        "isOptional": True,
+        "regexes": ["^[1-9][0-9]*$"],
+    },
+)
+
+_REFERENCE = """# Command-line reference
+
+This page is made from the commands and the table of options in `pipeline/flags/` by
+`python -m pipeline.options.option_documents`. `image-tfrecords COMMAND` and
+`python -m pipeline.COMMAND` are the same. The options up to *Run* are those of `convert` and
+`plan`; [`verify`](#verify), [`show`](#show), [`export`](#export), [`diff`](#diff) and
+[`report`](#report) are at the end.
+
+*Recorded* options decide bytes of a dataset: its manifest holds them, and a finished dataset is
+only kept by a run with the same ones. Any option of Apache Beam passes through in addition.
+
+## A file of options
+
+`--config FILE` reads options from a YAML file, by their names with underscores or dashes:
+
+```yaml
+images: [photos/cats/*.jpg, photos/dogs/*.jpg]
+labels: labels.csv
+splits: {train: 0.8, validation: 0.2}
+num-shards: 8
+class_names: [cat, dog]
+strict: true
+runner: FlinkRunner
+```
+
+- Repeatable options take a list, switches `true` or `false`. `class_names` takes a file or a list
+  of names. Options of Beam are allowed, too. Unknown names and wrong values are errors with file
+  and line.
+- Flags win: an option that is also on the command line is not taken from the file.
+- Relative paths are relative to the working directory, not to the file.
+- The `manifest.json` of a dataset is such a file, with the inputs and the *recorded* options as
+  they were resolved: `--config out/photos/manifest.json --output out/again` writes the same records
+  again. Options that change no record are not in it, such as `--max_rejected`, `--strict`,
+  `--allow_outside`, `--overwrite`, `--quarantine` and Beam's, which may be credentials. Give them
+  on the command line.
+"""
+
+
+def documents() -> dict[Path, str]:
+    """The files generated from the table, and their texts."""
+    return {
+        _ROOT / "deploy" / "metadata.json": template_metadata(),
+        _ROOT / "docs" / "options.md": option_reference(),
+    }
+
+
+def template_metadata() -> str:
+    """The metadata of the Flex Template."""
+    parameters = [parameter for option in OPTIONS.values() for parameter in _parameter(option)]
+    content = {**_TEMPLATE, "parameters": [*parameters, *_OF_BEAM]}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _parameter(option: Option) -> Iterator[Mapping[str, Any]]:
+    asked = option.parameter
+    if asked is None:
+        return
+    values = ("true", "false") if option.is_switch else option.choices
+    shown = f" (default: {option.shown_default})" if option.shown_default else ""
+    yield {
+        "name": option.name,
+        "label": asked.label,
+        "helpText": f"{asked.help or option.help}{shown}",
+        **({} if option.is_required else {"isOptional": True}),
+        "regexes": [asked.regex or f"^({'|'.join(values)})$"],
+    }
+
+
+def option_reference() -> str:
+    """All options as tables in Markdown, one for each group."""
+    lines = [_REFERENCE]
+    for name, options in GROUPS.items():
+        lines += [f"## {name.capitalize()}", "", "| option | meaning | default | recorded |"]
+        lines += ["| :--- | :--- | :--- | :--- |", *map(_row, options), ""]
+    for command in _OTHER_COMMANDS:
+        lines += _command(command)
+    return "\n".join(lines)
+
+
+def _command(name: str) -> Iterator[str]:
+    """A command that has a parser of its own."""
+    parser: argparse.ArgumentParser = importlib.import_module(f"pipeline.{name}").make_parser()
+    usage = (parser.usage or "").removeprefix(parser.prog)
+    yield from (f"## `{name}`", "", f"`image-tfrecords {name}{usage}`", "")
+    yield from (str(parser.description), "")
+    for action in parser._actions:
+        if not isinstance(action, argparse._HelpAction | argparse._VersionAction):
+            names = ", ".join(f"`{flag}`" for flag in action.option_strings)
+            choices = "|".join(map(str, action.choices or ()))
+            value = "" if action.nargs == 0 else f"`{action.metavar or choices}`"
+            has_default = action.default is not None and action.nargs != 0
+            has_default = has_default and "if omitted" not in (action.help or "")
+            default = f" (default: `{action.default}`)" if has_default else ""
+            yield f"- {' '.join(filter(None, (names, value)))}: {action.help}{default}"
+    yield ""
+
+
+def _row(option: Option) -> str:
+    value = option.metavar or "|".join(option.choices)
+    flags = ", ".join(f"`{flag}`" for flag in sorted(option.flags, key=_is_short))
+    cells = [
+        f"{flags} `{value}`" if value else flags,
+        "; ".join([option.help, *_rules(option)]),
+        f"`{option.shown_default}`" if option.shown_default else "",
+        "yes" if option.recorded is not None else "",
+    ]
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
+
+
+def _is_short(flag: str) -> bool:
+    return not flag.startswith("--")
+
+
+def _rules(option: Option) -> Iterator[str]:
+    if option.is_required:
+        yield "required"
+    for need in option.needs:
+        values = f"`{'`, `'.join(map(str, need.values))}` " if need.values else ""
+        yield f"{values}needs `{need.flag}`"
+    for conflict in option.conflicts:
+        value = f" {'|'.join(map(str, conflict.values))}" if conflict.values else ""
+        yield f"not with `--{conflict.name}{value}`"
+
+
+if __name__ == "__main__":
+    for path, text in documents().items():
+        path.write_text(text, "utf-8")

@@ -1,0 +1,359 @@
+"""Parsers of the commands, whose errors are one line."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pipeline import __version__
+from pipeline.errors import UsageError
+from pipeline.options.beam_flags import check_workers, job_labels_apart, refuse_unknown
+from pipeline.options.option import Option, as_typed, one_of, underscored
+from pipeline.options.output_options import GROUPS, OPTIONS
+from transforms.dataset.dataset_card import Card
+
+# A command-line parser that reports errors in one line, and whose help shows examples.
+
+PROGRAM = "image-tfrecords"
+"""The name of the program, which is also that of the distribution."""
+
+ABOUT = """\
+Converts images and labels into sharded TFRecord files, with Apache Beam.
+Checks every image, and writes the same bytes for the same inputs and options."""
+"""What the program does, and its command `convert`."""
+
+VERSION = f"{PROGRAM} {__version__}"
+"""What `--version` prints."""
+
+
+def program(command: str) -> str:
+    """A command as the user started it, for the first line of its help."""
+    if Path(sys.argv[0]).name == PROGRAM:
+        return f"{PROGRAM} {command}"
+    return f"python -m pipeline.{command}"
+
+
+def documentation() -> str:
+    """Where the documentation is: the address in the metadata of a release, or its folder."""
+    # Only a help needs it.
+    from importlib import metadata
+
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for url in metadata.metadata(PROGRAM).get_all("Project-URL") or ():
+            label, _, address = url.partition(", ")
+            if label == "Documentation":
+                return str(address)
+    return "README.md and docs/ in the repository"
+
+
+def runnable(command: str, *words: str) -> str:
+    """A command line that can be typed where this command was, such as the next one to run."""
+    started = program(command)
+    folders = [os.path.dirname(path) for path in (shutil.which("python") or "", sys.executable)]
+    if started.startswith("python ") and len({*map(os.path.realpath, folders)}) > 1:
+        # Of an environment that is not active.
+        beside = Path(sys.executable).with_name(PROGRAM)
+        path = str(beside if beside.exists() else sys.executable)
+        near = os.path.relpath(path)
+        path = shlex.quote(path if near.startswith("..") else near)
+        started = f"{path} {command}" if beside.exists() else f"{path} -m pipeline.{command}"
+    return " ".join([started, *map(shlex.quote, words)])
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """Keeps the lines of examples, and prints only defaults that exist."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        # `(default: None)` would contradict the help before it.
+        if action.default is None or action.default is False:
+            return action.help
+        return super()._get_help_string(action)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Two names of a flag with its value once, as in `--labels, --label_file CSV`."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are `UsageError`s, and which has `--version`."""
+
+    def __init__(
+        self,
+        command: str = "",
+        about: str = "",
+        *,
+        usage: str = "",
+        examples: Sequence[str] = (),
+        notes: str = "",
+    ) -> None:
+        """Makes a parser.
+
+        Args:
+            command: its name.
+            about: what it does, in two lines.
+            usage: its arguments; empty to list all flags.
+            examples: arguments, one command each; further lines are indented.
+            notes: the end of the help, before the documentation.
+        """
+        prog = program(command)
+        shown = "\n".join(f"  {prog} {example}" for example in examples)
+        self._ends = (f"examples:\n{shown}" if shown else "", notes)
+        super().__init__(
+            prog=prog,
+            usage=f"{prog} {usage}".replace("%", "%%") if usage else None,
+            description=about or None,
+            formatter_class=HelpFormatter,
+            allow_abbrev=False,
+        )
+        self.add_argument(
+            "--version", action="version", version=VERSION, help="print the version and exit"
+        )
+
+    def format_help(self) -> str:
+        """The help of all flags."""
+        self.epilog = self.ending().replace("%", "%%")
+        return super().format_help()
+
+    def ending(self) -> str:
+        """Examples, notes and the documentation; to look up its address takes 15 ms."""
+        ends = (*self._ends, f"Documentation: {documentation()}")
+        return "\n\n".join(filter(None, ends))
+
+    def error(self, message: str) -> NoReturn:
+        """Raises `UsageError` instead of printing the usage."""
+        found = re.match(r"argument (\S+): (.*)", message, re.DOTALL)
+        text = self._of_flag(found[1].split("/")[0], found[2]) if found else self._missing(message)
+        raise UsageError(text if text.endswith("?") else f"{text}; see --help")
+
+    def _of_flag(self, flag: str, problem: str) -> str:
+        """What is wrong with a flag, where argparse says it in its own words."""
+        if problem == "expected one argument":
+            values = [each.metavar for each in self._actions if flag in each.option_strings]
+            return f"{flag} needs a value{f', {values[0]}' if any(values) else ''}"
+        if problem.startswith("not allowed with argument "):
+            return f"{flag} cannot be used with {problem.split()[-1]}"
+        if problem.startswith("ignored explicit argument "):
+            return f"{flag} takes no value"
+        # Messages of our types begin with the value: --shard_size '64' has no unit.
+        return f"{flag} {problem}" if problem[0] in "'\"" else f"{flag}: {problem}"
+
+    def _missing(self, message: str) -> str:
+        for action in self._actions:
+            if message == f"the following arguments are required: {action.metavar}":
+                return f"{action.metavar} is missing: give the {action.help}"
+        return message
+
+
+def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A type for argparse that shows the message of the ValueError that `parse` raises."""
+
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return convert
+
+
+# The flags of `convert` and `plan`. Any other flag is one of Beam's, or an error.
+#
+# Our flags have a parser of their own: Beam's Dataflow options already claim `--labels` (labels of
+# the job, also spelled `--label`), and one argparse parser cannot have both.
+
+_USAGE = "[--images GLOB] --output DIR [FLAGS]"
+
+_EXAMPLES = (
+    "--images 'photos/*/*.jpg' --output out/photos",
+    "--images 'photos/*/*.jpg' --labels labels.csv \\\n"
+    "      --splits train=0.8,validation=0.2 --output out/split",
+    "--config out/photos/manifest.json --output out/new",
+)
+
+_DESCRIPTIONS = {*Card._fields} - {"croissant"}
+
+_PLAN = """\
+Prints what convert would match, label, split and shard with the same flags.
+Writes nothing and decodes no image: images that convert rejects are counted."""
+
+BEAM_NOTE = "Any option of Apache Beam passes through, such as --runner DataflowRunner."
+
+
+class _PlanParser(OneLineParser):
+    """Its help shows what differs from `convert`, whose flags it takes."""
+
+    def format_help(self) -> str:
+        return f"""\
+usage: {self.prog} {_USAGE}
+
+{_PLAN}
+
+differences from convert:
+  --output DIR  required, as in convert: checked, and not written to
+  --runner      plans there; workers on other machines need --temp_location
+  --strict      warnings end the command with exit code 2
+  --check, --transcode, --resize and other flags about pixels are checked, and
+                change nothing in the plan
+
+All other flags are those of convert: {program("convert")} --help
+
+{self.ending()}
+"""
+
+
+def make_parser(command: str) -> argparse.ArgumentParser:
+    """The parser of `convert` or `plan`."""
+    parser: OneLineParser
+    if command == "plan":
+        parser = _PlanParser(command, _PLAN, usage=_USAGE, examples=_EXAMPLES)
+    else:
+        parser = OneLineParser(command, ABOUT, usage=_USAGE, examples=_EXAMPLES, notes=BEAM_NOTE)
+    for name, options in GROUPS.items():
+        group = parser.add_argument_group(name)
+        for option in options:
+            _add(group, option)
+    return parser
+
+
+def _add(group: argparse._ActionsContainer, option: Option) -> None:
+    if option.is_switch:
+        group.add_argument(*option.flags, action="store_true", help=option.help)
+        return
+    group.add_argument(
+        *option.flags,
+        action="append" if option.is_repeatable else "store",
+        type=_type(option),
+        choices=option.choices or None,
+        default=option.default,
+        required=option.is_required,
+        metavar=option.metavar,
+        help=f"{option.help} (required)" if option.is_required else option.help,
+    )
+
+
+def add_run_flags(parser: OneLineParser, *names: str) -> None:
+    """Adds options of `convert` about the run to the parser of another command."""
+    for name in names:
+        _add(parser, OPTIONS[name])
+
+
+def progress_style(flags: argparse.Namespace) -> str:
+    """The value of `--progress`; without one, `--quiet` shows none."""
+    return "off" if flags.quiet and flags.progress == "auto" else str(flags.progress)
+
+
+def _type(option: Option) -> Callable[[str], Any]:
+    parse = option.parse or (one_of(option.choices) if option.choices else None)
+    return str if parse is None else typed(parse)
+
+
+def check_combinations(flags: argparse.Namespace) -> None:
+    """Refuses options that the table declares as conflicting.
+
+    Args:
+        flags: the result of `parse_flags`.
+
+    Raises:
+        UsageError: an option conflicts with another, or needs one that is missing.
+    """
+    given = {name: option for name, option in OPTIONS.items() if is_given(flags, name)}
+    for option in given.values():
+        for conflict in option.conflicts:
+            if conflict.name in given and _holds(flags, conflict.name, conflict.values):
+                shown = as_given(flags, conflict.name, bool(conflict.values))
+                why = f": {conflict.why}" if conflict.why else ""
+                # With a closed set of values, the message can name the value.
+                itself = as_given(flags, option.name, bool(option.choices))
+                raise UsageError(f"{itself} cannot be used with {shown}{why}")
+    for option in given.values():
+        for need in option.needs:
+            if need.name not in given and _holds(flags, option.name, need.values):
+                raise UsageError(
+                    f"{as_given(flags, option.name, bool(need.values))} needs {need.flag}"
+                )
+
+
+def is_given(flags: argparse.Namespace, name: str) -> bool:
+    """Whether an option has a value other than its default."""
+    return bool(getattr(flags, name) != OPTIONS[name].default_value)
+
+
+def as_given(flags: argparse.Namespace, name: str, with_value: bool) -> str:
+    """An option as the user wrote it on the command line."""
+    if not with_value or OPTIONS[name].is_switch:
+        return f"--{name}"
+    return f"--{name} {getattr(flags, name)}"
+
+
+def _holds(flags: argparse.Namespace, name: str, values: Sequence[Any]) -> bool:
+    return not values or getattr(flags, name) in values
+
+
+def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Our flags, and the remaining words, which are Beam's.
+
+    Raises:
+        UsageError: a flag is wrong, missing, or unknown to both.
+    """
+    parser = make_parser(command)
+    # A missing flag is often a misspelled one: name the misspelled flag first.
+    required = [action for action in parser._actions if action.required]
+    for action in required:
+        action.required = False
+    typed_words = list(job_labels_apart(argv))
+    words = list(_with_version(underscored(typed_words)))
+    for names in (("--labels", "--label_file"), ("--config",)):
+        _check_once(words, names)
+    flags, rest = parser.parse_known_args(words)
+    if flags.config is not None:
+        # Reads YAML, which most runs do not need.
+        from pipeline.options.config_file import read_config
+
+        found = read_config(flags.config, flags, words, parser)
+        typed_words = [*found.words, *typed_words]
+        flags, rest = parser.parse_known_args([*found.words, *words])
+        if found.class_names is not None:
+            flags.class_names = found.class_names
+    refuse_unknown(rest, typed_words, parser)
+    check_workers(flags.workers, [as_typed(word, typed_words) for word in rest])
+    for action in required:
+        if getattr(flags, action.dest) is None:
+            name = f"{action.option_strings[0]} {action.metavar}"
+            meant = OPTIONS[action.dest].help
+            raise UsageError(f"{name} is missing: give the {meant}; see --help")
+    return flags, rest
+
+
+def words_of(flags: argparse.Namespace, beam_flags: Sequence[str]) -> list[str]:
+    """All values of a command line and of its `--config`, as texts.
+
+    Without those that describe the dataset: an address in them is no file.
+    """
+    values = (str(value) for name, value in vars(flags).items() if name not in _DESCRIPTIONS)
+    return [*values, *beam_flags]
+
+
+def _with_version(words: Sequence[str]) -> Iterator[str]:
+    """`--dataset_version` for a `--version` with a value; alone, it prints that of the program."""
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        has_value = value[:1] not in ("", "-")
+        is_version = word.startswith("--version=") or (word == "--version" and has_value)
+        yield word.replace("--version", "--dataset_version", 1) if is_version else word
+
+
+def _check_once(words: Sequence[str], names: Sequence[str]) -> None:
+    """Refuses a flag that is given twice; argparse would use the last one."""
+    given = [word for word in words if word.partition("=")[0] in names]
+    if len(given) > 1:
+        raise UsageError(f"{names[0]} is given twice: give a glob, which names several files")

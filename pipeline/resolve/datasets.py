@@ -1,0 +1,623 @@
+"""Datasets as inputs: to reuse, as images, and held out."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import glob
+import itertools
+import logging
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.errors import UsageError, input_error
+from pipeline.open_dataset import has_manifest, open_dataset
+from pipeline.options.parser import is_given
+from pipeline.resolve.config import ConvertConfig
+from pipeline.resolve.samples import ImageSample, JobSize, list_inputs, plain_globs
+from transforms.core.messages import Decision, first_line
+from transforms.dataset.manifest import manifest_indexes
+from transforms.dataset.output_names import LABELS, MANIFEST, STAGING
+from transforms.examples.layouts import (
+    SOURCES,
+    Feature,
+    Needs,
+    Role,
+    is_layout_file,
+    source_of,
+    with_role,
+)
+from transforms.examples.partners import Partner
+from transforms.find_holdouts import checked_index, holdout_entries
+from transforms.find_images import LeftOut
+from transforms.images.pixel_options import UNTOUCHED
+from transforms.labels.keys import MEMORY, WILDCARD, glob_regex, tidy_root
+from transforms.labels.shards import changed_libraries
+from transforms.labels.splits import is_split_name
+from transforms.records.dataset_images import Source, SourceReader, record_rows
+from transforms.records.record_index import RecordIndexError
+from transforms.records.reuse import Base, BasePartner
+from transforms.records.stored_images import RECORDS, has_records
+from transforms.selection.equal_images import Holdout
+from transforms.storage.files import is_same_path, join, storage_of
+
+# The datasets of `--reuse`: whether their records can be reused in this run.
+
+_LOGGER = logging.getLogger(__name__)
+
+# The options that decide which images are accepted, and their bytes.
+_OF_PIXELS = (
+    *("check", "max_pixels", "transcode", "resize", "color", "quality", "reencode"),
+    *("exif_orientation", "strip_metadata", "depth"),
+)
+
+# The flags of options that are not flags themselves.
+_FLAGS = {"reencode": "quality"}
+
+
+def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...]:
+    """The datasets whose records can be reused; of each other, a line says why not.
+
+    Args:
+        folders: the values of `--reuse`.
+        config: of the run.
+
+    Raises:
+        UsageError: a folder holds no dataset that this program reads.
+    """
+    bases = []
+    for folder in folders:
+        # A run that was killed while it replaced this dataset has all shards staged already.
+        if _is_output(folder, config) and not has_manifest(folder):
+            continue
+        try:
+            manifest = open_dataset(folder)
+        except UsageError as error:
+            raise UsageError(f"--reuse: {error}") from error
+        if reason := _difference(manifest, config):
+            _LOGGER.warning("--reuse %s has no effect: %s", folder, reason)
+            continue
+        # Rows that list images spell them as the path of the CSV.
+        own = config.globs if config.images else (config.root,)
+        root = same_spelling(manifest["root"], own)
+        # An edited manifest may lack its digest: the reader refuses it.
+        digest = manifest.get("digest", "")
+        feature, partners = _feature(manifest, config), _partners(manifest, config)
+        bases.append(Base(folder, feature, digest, root, _is_of_pixels(config), partners))
+    # A dataset that is in place is compared with the plan, or replaced: it needs no records.
+    is_compared = bases and not config.overwrite and has_manifest(config.output)
+    return () if is_compared else tuple(bases)
+
+
+def same_spelling(root: str, globs: Sequence[str]) -> str:
+    """The root of another dataset, absolute if the globs of this run are, and relative if not.
+
+    A relative root is below this working folder. As it is if that cannot be decided: without
+    globs, for those of both kinds, and for a path that leads out of a folder by `..`.
+
+    Args:
+        root: of the manifest.
+        globs: of the images of this run.
+    """
+    kinds = {each.startswith("/") for each in globs}
+    # A root in a bucket is not normal, for its two slashes.
+    is_normal = (root or ".") == posixpath.normpath(root) and root != MEMORY
+    storages = {type(storage_of(each)) for each in (root, *globs)}
+    is_known = is_normal and len(kinds) == 1 and len(storages) == 1
+    if not is_known or root.startswith("/") in kinds:
+        return root
+    spelled = (tidy_root(each) for each in storage_of(root).spellings(root or "."))
+    return next(each for each in spelled if each.startswith("/") in kinds)
+
+
+def _is_output(folder: str, config: ConvertConfig) -> bool:
+    return config.overwrite and is_same_path(folder, config.output)
+
+
+def _is_of_pixels(config: ConvertConfig) -> bool:
+    """Whether the new records hold decoded pixels, and no image files."""
+    roles = {feature.role for feature in config.features}
+    return Role.PIXELS in roles and Role.IMAGE not in roles
+
+
+def _feature(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
+    """The feature of a dataset from which the new records can be made; empty if there is none."""
+    files, pixels = (with_role(manifest["features"], role) for role in (Role.IMAGE, Role.PIXELS))
+    if not _is_of_pixels(config):
+        return next(iter(files), "")
+    # The hash in the index is that of the image files, if there are any.
+    return "" if files else next(iter(pixels), "")
+
+
+def _partners(manifest: Mapping[str, Any], config: ConvertConfig) -> tuple[BasePartner | None, ...]:
+    """The masks and further images of a dataset, in the order of this run; None without one."""
+    # A mask has the orientation of the stored image: both have files, or both pixels (`_feature`).
+    names = {each["source"]: each["name"] for each in manifest["features"]}
+    roots = manifest.get("partners", {})
+    return tuple(
+        BasePartner(names[source], same_spelling(roots[partner.name], partner.globs))
+        if (source := f"{partner.name}.bytes") in names and partner.name in roots
+        else None
+        for partner in config.partners
+    )
+
+
+def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
+    """The reason why no record of a dataset can be reused; empty if there is none."""
+    if not manifest.get("index"):
+        return "it has no index"
+    if config.of_rows:
+        return "the new records are made of rows"
+    if not _feature(manifest, config) and manifest.get("options_digest") != config.dataset.digest:
+        kind = "decoded pixels" if _is_of_pixels(config) else "image files"
+        return f"its records hold no {kind}"
+    if flag := other_pixel_option(manifest, config):
+        return f"it was made with another {flag}"
+    if others := changed_libraries(manifest):
+        return f"it was made with {'; '.join(others)}"
+    return ""
+
+
+def other_pixel_option(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
+    """The first flag about pixels and their check with which a dataset differs; empty if none."""
+    options = config.options
+    for name in _OF_PIXELS:
+        if manifest["options"].get(name) != options.get(name):
+            return f"--{_FLAGS.get(name, name)}"
+    return ""
+
+
+# The datasets of `--holdout`, none of whose images may be in the new dataset.
+
+
+def read_holdouts(flags: argparse.Namespace) -> tuple[Holdout, ...]:
+    """The datasets, each checked by its first index.
+
+    Raises:
+        UsageError: a folder holds no dataset, or none that images can be compared with.
+    """
+    return tuple(dict.fromkeys(_holdout(value, flags) for value in flags.holdout or ()))
+
+
+def folder_and_split(value: str) -> tuple[str, str]:
+    """The folder and the split in a value of `--holdout`; the split is empty for all.
+
+    >>> folder_and_split("gs://b/out:test"), folder_and_split("gs://b/out/")
+    (('gs://b/out', 'test'), ('gs://b/out', ''))
+    """
+    folder, colon, split = value.rpartition(":")
+    if not (colon and is_split_name(split)):
+        folder, split = value, ""
+    return folder.rstrip("/") or "/", split
+
+
+def _holdout(value: str, flags: argparse.Namespace) -> Holdout:
+    folder, split = folder_and_split(value)
+    name = f"--holdout {value}"
+    if is_same_path(folder, flags.output):
+        raise UsageError(f"{name} is also --output: its images would equal themselves")
+    try:
+        manifest = open_dataset(folder)
+    except UsageError as error:
+        raise UsageError(f"--holdout: {error}") from error
+    if split and split not in manifest["splits"]:
+        has = ", ".join(manifest["splits"])
+        raise UsageError(f"{name}: {folder} has no split {split!r}, but {has}")
+    splits = manifest["splits"].values() if not split else [manifest["splits"][split]]
+    records = sum(each["records"] for each in splits)
+    entries = holdout_entries(manifest, split)
+    if sum(entry["records"] for entry in entries) != records:
+        raise UsageError(f"{name}: it has no index of its records: convert its images again")
+    if not _has_images(manifest["options"], manifest["features"]):
+        raise UsageError(f"{name}: its records are rows, not images")
+    try:
+        for entry in [entry for entry in entries if entry["records"]][:1]:
+            checked_index(folder, entry)
+    except RecordIndexError as error:
+        raise UsageError(f"{name}: {first_line(error)}") from error
+    except OSError as error:
+        raise input_error(f"cannot read the index of {name}", error) from error
+    has_sizes = not has_records(manifest)
+    return Holdout(folder, split, manifest.get("digest", ""), records, has_sizes)
+
+
+def _has_images(options: dict[str, object], features: list[dict[str, object]]) -> bool:
+    roles = (Role.IMAGE, Role.PIXELS, Role.EMBEDDING)
+    return options.get("key") != "row" and any(with_role(features, role) for role in roles)
+
+
+# Files that `--images` or `--masks` match but that are no images, such as the label file.
+
+
+def left_out(
+    flags: argparse.Namespace, partners: Sequence[Partner] = ()
+) -> tuple[LeftOut, list[Decision]]:
+    """The paths that the listing of images leaves out, and a decision for each.
+
+    Args:
+        flags: those of the command line.
+        partners: masks and further images, which are listed like images.
+
+    Raises:
+        UsageError: the label files cannot be listed.
+    """
+    paths: list[str] = []
+    if flags.labels is not None:
+        for each in plain_globs([flags.labels], "--labels"):
+            is_glob = WILDCARD.search(each)
+            paths += [f.uri for f in list_inputs(each, "--labels")] if is_glob else [each]
+    if isinstance(flags.class_names, str):
+        paths.append(flags.class_names)
+    if isinstance(flags.keys, str):
+        paths.append(flags.keys)
+    if is_layout_file(flags.layout):
+        paths.append(flags.layout)
+    named = {"--images": flags.images or (), **{each.title: each.globs for each in partners}}
+    globs = {title: _absolute(patterns) for title, patterns in named.items()}
+    matched = {path: title for path in paths if (title := _matching(globs, path))}
+    decisions = [
+        Decision("left out", path, f"{title} matches it, and another flag names it")
+        for path, title in matched.items()
+    ]
+    output = flags.output.rstrip("/")
+    folders: list[str] = []
+    inside = (join(output, name) for name in (MANIFEST, LABELS, "x/train-0.tfrecord"))
+    if title := next(filter(None, (_matching(globs, path) for path in inside)), ""):
+        folders.append(output)
+        decisions.append(Decision("left out", f"{output}/", f"{title} matches files of --output"))
+    spelled = frozenset(each for path in matched for each in storage_of(path).spellings(path))
+    below = tuple(f"{each}/" for folder in folders for each in storage_of(folder).spellings(folder))
+    return LeftOut(spelled, below), decisions
+
+
+def _absolute(patterns: Sequence[str]) -> list[str]:
+    return [storage_of(pattern).absolute(pattern) for pattern in patterns]
+
+
+def _matching(globs: Mapping[str, Sequence[str]], path: str) -> str:
+    """The first flag of which a glob matches a path, or what a layout file names; empty if none."""
+    absolute = storage_of(path).absolute(path)
+    for title, patterns in globs.items():
+        if any(glob_regex(pattern).fullmatch(absolute) for pattern in patterns):
+            return title
+    return ""
+
+
+# The datasets among the values of `--images`: their records are images of the run.
+
+# Records whose keys are read before the job.
+_SAMPLE = 20_000
+
+# One of them is enough: the index of the records has the names of all ids.
+_CLASSES_OF_OBJECTS = [
+    source.name for source in SOURCES.values() if source.of_object and Needs.LABEL in source.needs
+]
+
+# The end of the names of shards, in a glob, too.
+_OF_RECORDS = re.compile(r"\.tfrecords?(\.gz)?\*?$")
+
+# Flags about files that are found, which have no meaning for records.
+_OF_FILES = ("label_regex", "root")
+
+
+class SourceDataset(NamedTuple):
+    """A dataset among the values of `--images`.
+
+    Attributes:
+        folder: its folder, as given.
+        manifest: of the dataset.
+    """
+
+    folder: str
+    manifest: Mapping[str, Any]
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """Its features by their sources."""
+        return {each["source"]: Feature.from_manifest(each) for each in self.manifest["features"]}
+
+    @property
+    def size(self) -> JobSize:
+        """The number of its records, and their bytes."""
+        splits = self.manifest["splits"].values()
+        count, size = (sum(split[name] for split in splits) for name in ("records", "bytes"))
+        return JobSize(count, size, True)
+
+
+def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[SourceDataset, ...]]:
+    """The globs among the values of `--images`, and the datasets.
+
+    A folder is a dataset if it holds a manifest, or files of a dataset without one.
+
+    Raises:
+        UsageError: a dataset is not finished, or its records are not images.
+    """
+    globs: list[str] = []
+    found: dict[str, SourceDataset] = {}
+    for pattern in flags.images or ():
+        folder = pattern.rstrip("/") or "/"
+        if not _is_dataset(folder):
+            _check_no_part(pattern)
+            globs.append(pattern)
+        elif folder not in found:
+            found[folder] = _opened(folder, flags)
+    return globs, tuple(found.values())
+
+
+def _is_dataset(folder: str) -> bool:
+    if WILDCARD.search(folder):
+        return False
+    storage = storage_of(folder)
+    try:
+        if storage.exists(join(folder, MANIFEST)):
+            return True
+        if storage.find(folder) is not None or not storage.is_folder(folder):
+            return False
+        # A run is still writing it, or was stopped.
+        return bool(storage.names_below(join(folder, STAGING)))
+    except (OSError, ValueError):
+        # The listing of the glob says what is wrong, unless it works and shows a manifest.
+        with contextlib.suppress(OSError, ValueError):
+            return any(True for _ in storage.list_files(join(glob.escape(folder), MANIFEST)))
+        return False
+
+
+def _check_no_part(pattern: str) -> None:
+    folder, _, name = pattern.rpartition("/")
+    if name == MANIFEST or _OF_RECORDS.search(name):
+        raise UsageError(
+            f"--images {pattern!r} is not for images: the records of a dataset are named by its "
+            f"folder, {folder or '.'!r}"
+        )
+
+
+def _opened(folder: str, flags: argparse.Namespace) -> SourceDataset:
+    try:
+        manifest = open_dataset(folder)
+    except UsageError as error:
+        raise UsageError(f"--images: {error}") from error
+    name = f"--images {folder}"
+    if is_same_path(folder, flags.output):
+        raise UsageError(
+            f"{name} is also --output, whose manifest is removed while it is replaced: write to "
+            "another folder"
+        )
+    if not with_role(manifest["features"], Role.IMAGE):
+        roles = {source_of(each["source"]).role for each in manifest["features"]}
+        held = "decoded pixels" if Role.PIXELS in roles else "no image files"
+        held = "embeddings" if Role.EMBEDDING in roles else held
+        raise UsageError(f"{name}: its records hold {held}: give the images of which it was made")
+    if manifest["options"].get("compression") not in (None, "none"):
+        raise UsageError(
+            f"{name}: its shards are compressed, so no record can be read alone: give the images "
+            "of which it was made"
+        )
+    listed = sum(entry["records"] for entry in manifest_indexes(manifest))
+    if listed != sum(split["records"] for split in manifest["splits"].values()):
+        raise UsageError(f"{name}: it has no index of its records: convert its images again")
+    return SourceDataset(folder, manifest)
+
+
+def check_flags_of_records(
+    flags: argparse.Namespace, sources: Sequence[SourceDataset], *, has_files: bool
+) -> None:
+    """Refuses flags that have no meaning for records.
+
+    Args:
+        flags: those of the command line.
+        sources: the datasets.
+        has_files: whether some images are files.
+
+    Raises:
+        UsageError: there is such a flag; the message names it.
+    """
+    name = f"--images {sources[0].folder}"
+    if flags.quarantine is not None:
+        raise UsageError(
+            f"--quarantine copies image files, but {name} is a dataset: leave it out, and see "
+            "rejected.jsonl"
+        )
+    if has_files:
+        return
+    for other in _OF_FILES:
+        if is_given(flags, other):
+            raise UsageError(f"--{other} is for image files, but {name} is a dataset: leave it out")
+    if flags.label_from in ("directory", "regex"):
+        raise UsageError(
+            f"--label_from {flags.label_from} is for image files, but {name} is a dataset, whose "
+            "records have labels: leave it out, or give --labels CSV"
+        )
+    if flags.split_from == "directory":
+        raise UsageError(
+            f"--split_from directory is for image files, but {name} is a dataset: leave it out to "
+            "keep its splits, or give --splits"
+        )
+
+
+def left_partners(sources: Sequence[SourceDataset]) -> list[Decision]:
+    """A decision for each dataset whose masks and further images are not taken over."""
+    roles = (Role.MASK, Role.FURTHER_IMAGE)
+    return [
+        Decision("left out", f"{name} of {source.folder}", "of a record, only its image is taken")
+        for source in sources
+        for role in roles
+        for name in with_role(source.manifest["features"], role)
+    ]
+
+
+def key_kind(flags: argparse.Namespace, sources: Sequence[SourceDataset]) -> str | None:
+    """The kind of the keys of records, which rows have to name; None if it is not known.
+
+    Raises:
+        UsageError: `--key` is another one.
+    """
+    kinds = {each.manifest["options"].get("key") for each in sources} - {None}
+    if len(kinds) != 1:
+        return None
+    kind = str(kinds.pop())
+    if flags.key not in (None, kind):
+        raise UsageError(
+            f"--key {flags.key}: the keys in --images {sources[0].folder} are of the kind {kind}, "
+            "and stay as they are: leave --key out"
+        )
+    return kind
+
+
+def kind_of_labels(kind: str, sources: Sequence[SourceDataset]) -> str:
+    """The kind of labels: numbers that are names in a dataset stay names.
+
+    Args:
+        kind: without these datasets.
+        sources: the datasets.
+    """
+    are_names = any(each.manifest["options"].get("label_kind") == "text" for each in sources)
+    return "text" if kind == "auto" and are_names else kind
+
+
+def sample_records(
+    sources: Sequence[SourceDataset], kind: str, files: ImageSample | None = None
+) -> ImageSample:
+    """The first records, and the first images of the globs.
+
+    Args:
+        sources: the datasets.
+        kind: of the keys.
+        files: the first images of the globs; None without globs.
+
+    Raises:
+        UsageError: an index is damaged or cannot be read.
+    """
+    keys: set[str] = set()
+    for source in sources:
+        keys.update(row["key"] for row in _first_rows(source, _SAMPLE))
+    sizes = [source.size for source in sources]
+    is_all = all(size.images <= _SAMPLE for size in sizes)
+    if files is None:
+        files = ImageSample([], RECORDS, True, size=JobSize(is_all=True))
+    whole = JobSize(
+        files.size.images + sum(size.images for size in sizes),
+        files.size.bytes + sum(size.bytes for size in sizes),
+        files.size.is_all,
+    )
+    return dataclasses.replace(
+        files,
+        is_all=files.is_all and is_all,
+        size=whole,
+        _keys={kind: keys | files.keys(kind)},
+    )
+
+
+def _first_rows(source: SourceDataset, count: int) -> Iterator[dict[str, Any]]:
+    try:
+        for row, _ in itertools.islice(record_rows(source.folder, source.manifest), count):
+            yield row
+    except RecordIndexError as error:
+        message = f"--images {source.folder}: {first_line(error)}; see `verify`"
+        raise UsageError(message) from error
+    except OSError as error:
+        raise input_error(f"cannot read the index of --images {source.folder}", error) from error
+
+
+def source_reader(sources: Sequence[SourceDataset], config: ConvertConfig) -> SourceReader | None:
+    """What lists the records in the job; None without datasets.
+
+    Args:
+        sources: the datasets.
+        config: of the run, which says whether their images are final.
+
+    Raises:
+        UsageError: an index is damaged or cannot be read.
+    """
+    if not sources:
+        return None
+    return SourceReader(
+        tuple(_source(each, config) for each in sources),
+        label_from=config.label_from,
+        keeps_splits=config.split_from != "hash",
+        with_values=config.row_requirements.needs_rows,
+    )
+
+
+def _source(source: SourceDataset, config: ConvertConfig) -> Source:
+    manifest = source.manifest
+    [feature, *_] = with_role(manifest["features"], Role.IMAGE)
+    roles = {source_of(each.source).role for each in config.features}
+    computes = bool(roles & {Role.PIXELS, Role.EMBEDDING})
+    is_final = not computes and not other_pixel_option(manifest, config)
+    is_changed = not {*manifest.get("pixels", {})} <= {*UNTOUCHED}
+    return Source(
+        source.folder,
+        manifest.get("digest", ""),
+        feature,
+        {name: each.name for name, each in source.features.items()},
+        is_final=is_final,
+        # All images of a dataset have them, or none.
+        has_hashes=config.dedupe != "drop" or all(row["content"] for row in _first_rows(source, 1)),
+        # See `source_side`.
+        has_sizes=(is_final or not is_changed) and not has_records(manifest),
+    )
+
+
+def features_of_records(
+    features: Iterable[Feature], sources: Sequence[SourceDataset], layout: str
+) -> tuple[Feature, ...]:
+    """The features of a layout, of which records fill those that rows would fill.
+
+    Optional ones that no dataset has are left out; columns get the types that they have there.
+
+    Args:
+        features: of the layout.
+        sources: the datasets.
+        layout: its name, for messages.
+
+    Raises:
+        UsageError: a dataset lacks one, or has it with another type.
+    """
+    kept = []
+    for feature in features:
+        held = [source.features.get(feature.source) for source in sources]
+        if not feature.from_rows or (feature.from_label and not feature.of_object):
+            # The index of the records has their labels.
+            kept.append(feature)
+        elif source_of(feature.source).is_optional:
+            if any(held):
+                kept.append(feature)
+        elif feature.from_label:
+            _check_held(feature, sources, layout, _CLASSES_OF_OBJECTS)
+            kept.append(feature)
+        else:
+            _check_held(feature, sources, layout, (feature.source,))
+            kept.append(_typed(feature, [each for each in held if each], sources, layout))
+    return tuple(kept)
+
+
+def _check_held(
+    feature: Feature, sources: Sequence[SourceDataset], layout: str, names: Sequence[str]
+) -> None:
+    for source in sources:
+        if not any(name in source.features for name in names):
+            raise UsageError(
+                f"--layout {layout} needs {feature.source} for {feature.name!r}, which the records "
+                f"of --images {source.folder} do not hold: give --labels CSV, or another layout"
+            )
+
+
+def _typed(
+    feature: Feature, held: Sequence[Feature], sources: Sequence[SourceDataset], layout: str
+) -> Feature:
+    """The feature with the type that its column has in the records."""
+    first = held[0]
+    dtype, type_ = feature.dtype or first.dtype, feature.type or first.type
+    if not feature.dtype:
+        feature = feature._replace(dtype=dtype, type=type_)
+    for source, other in zip(sources, held, strict=True):
+        if (other.dtype, other.holds_many) != (dtype, feature.holds_many):
+            raise UsageError(
+                f"--layout {layout}: {feature.name!r} ({feature.source}) is not of the type that "
+                f"it has in the records of --images {source.folder}, {other.dtype}"
+                f"{' list' if other.holds_many else ''}"
+            )
+    return feature

@@ -1,0 +1,192 @@
+"""Checks flags and inputs before a job starts."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import uuid
+from typing import Any
+
+from pipeline.errors import UsageError, input_error
+from pipeline.open_dataset import has_manifest
+from pipeline.options.output_options import OPTIONS
+from pipeline.options.parser import check_combinations
+from pipeline.resolve.config import ConvertConfig
+from pipeline.resolve.image_flags import check_same_root, image_config, is_table, table_config
+from pipeline.resolve.path_flags import check_path
+from transforms.core.messages import LabelsError, as_written
+from transforms.dataset.dataset_card import card_options
+from transforms.dataset.image_statistics import strict_message
+from transforms.dataset.manifest import ManifestError
+from transforms.dataset.output_names import (
+    CARD,
+    CROISSANT,
+    MANIFEST,
+    PROBE,
+    STAGING,
+    ForeignNameError,
+)
+from transforms.examples.layouts import is_layout_file
+from transforms.records.existing_shards import check_output
+from transforms.storage.files import join, read_manifest, storage_of
+
+
+def check_flags(flags: argparse.Namespace) -> ConvertConfig:
+    """Resolves flags and inputs into a configuration.
+
+    Args:
+        flags: the result of `parse_flags`.
+
+    Raises:
+        UsageError: something is missing, unreadable, ambiguous or in the way.
+    """
+    _check_paths(flags)
+    check_combinations(flags)
+    _check_listing(flags)
+    try:
+        config = table_config(flags) if is_table(flags) else image_config(flags)
+    except LabelsError as error:
+        raise UsageError(str(error)) from error
+    _check_strict(config)
+    _check_output(flags, config)
+    return config
+
+
+def _check_strict(config: ConvertConfig) -> None:
+    if config.strict and config.warnings:
+        raise UsageError(strict_message(config.warnings))
+
+
+def _check_paths(flags: argparse.Namespace) -> None:
+    for name, option in OPTIONS.items():
+        value = getattr(flags, name)
+        if option.is_path and value is not None:
+            # A configuration file may list the names of classes, instead of naming a file of them,
+            # and keys may have been read from standard input.
+            paths = (value,) if isinstance(value, str) else ()
+            for path in value if option.is_repeatable else paths:
+                check_path(f"--{name}", path)
+
+
+def _check_listing(flags: argparse.Namespace) -> None:
+    if flags.allow_outside and (flags.images or is_table(flags)):
+        raise UsageError("--allow_outside applies only when rows list the images, without --images")
+
+
+def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
+    former = _read_former(config.output)
+    if config.card is not None:
+        _check_replaced(config.output, former)
+    if former is None:
+        _check_foreign(config.output)
+    elif config.overwrite:
+        check_same_root(flags, config, former)
+    else:
+        _check_same_options(config, former)
+
+
+def _check_replaced(output: str, former: dict[str, Any] | None) -> None:
+    """Refuses a folder in which a user wrote the files that `--name` adds."""
+    ours = check_output(output, former, ()).names
+    for name in (CARD, CROISSANT):
+        if name not in ours and storage_of(output).exists(join(output, name)):
+            raise UsageError(
+                f"--output {output} holds a {name} that no run wrote, and --name would replace it: "
+                "move it to another folder, or leave --name out"
+            )
+
+
+def check_former(config: ConvertConfig) -> bool:
+    """Whether the output folder holds a finished dataset that must not be replaced.
+
+    Raises:
+        UsageError: it was made with other options.
+    """
+    former = None if config.overwrite else _read_former(config.output)
+    if former is not None:
+        _check_same_options(config, former)
+    return former is not None
+
+
+def _read_former(output: str) -> dict[str, Any] | None:
+    try:
+        former = read_manifest(join(output, MANIFEST))
+        check_output(output, former, ())
+    except (ManifestError, ForeignNameError) as error:
+        raise UsageError(f"{error}; or choose another --output") from error
+    except (OSError, ValueError) as error:
+        raise input_error(f"cannot read --output {output}", error) from error
+    return former
+
+
+def _check_foreign(output: str) -> None:
+    """Refuses a folder without a dataset that holds something else."""
+    try:
+        other = storage_of(output).find_foreign(output)
+    except NotADirectoryError as error:
+        raise UsageError(f"--output {output} is a file: give a folder") from error
+    except (OSError, ValueError) as error:
+        raise input_error(f"cannot read --output {output}", error) from error
+    if other is not None:
+        raise UsageError(
+            f"--output {output} holds something else ({other!r}): give an empty or new folder"
+        )
+
+
+def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
+    was, now = former["options"], config.options
+    is_same = former["options_digest"] == config.dataset.digest
+    if is_same and card_options(was) == card_options(now):
+        return
+    changed = [
+        f"--{name} is {as_written(now.get(name))}, was {as_written(was.get(name))}"
+        for name in sorted({*was, *now})
+        if now.get(name) != was.get(name)
+    ]
+    is_own = is_layout_file(config.layout)
+    other = f"--layout {config.layout} has changed" if is_own else "another format"
+    names = [[each["name"] for each in former["features"]], [each.name for each in config.features]]
+    if not is_own and names[0] != names[1]:
+        other = f"its features are {', '.join(names[0])}"
+    raise UsageError(
+        f"--output {config.output} holds a dataset made with other options: "
+        f"{'; '.join(changed) or other}. Use --overwrite or another --output"
+    )
+
+
+def check_writable(config: ConvertConfig) -> None:
+    """Writes and removes a file in every folder that the run writes to.
+
+    Raises:
+        UsageError: one cannot be written to.
+    """
+    if not has_manifest(config.output):
+        _probe("--output", config.output, join(config.output, STAGING))
+    if config.quarantine is not None:
+        _probe("--quarantine", config.quarantine, config.quarantine, owner=config.output)
+
+
+def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:
+    """Writes and removes a file.
+
+    Args:
+        flag: the flag that names the folder.
+        folder: the folder as the user gave it.
+        inner: the folder to write to.
+        owner: the run's output, if files that a killed run leaves in `inner` are not removed by the
+            next one: then it leaves nothing, or what the next one writes and removes again.
+    """
+    # A unique name: a user's folder may hold a file called probe.
+    name = (
+        hashlib.blake2b(owner.encode(), digest_size=16).hexdigest() if owner else uuid.uuid4().hex
+    )
+    probe = join(inner, f"{PROBE}.{name}")
+    try:
+        storage = storage_of(folder)
+        storage.make_directory(inner)
+        if owner and storage.could_write(inner):
+            return
+        storage.write_whole(probe, b"", is_synced=False)
+        storage.remove(probe)
+    except (OSError, ValueError) as error:
+        raise input_error(f"cannot write to {flag} {folder}", error) from error

@@ -1,0 +1,550 @@
+"""A sample of the inputs: first images, first rows, and hints from both."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import glob
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+from pipeline.errors import UsageError, input_error
+from pipeline.resolve.path_flags import check_path
+from transforms.core.messages import Decision
+from transforms.find_images import LeftOut
+from transforms.labels.annotations import first_annotations, first_rows
+from transforms.labels.coco import SEGMENTATIONS
+from transforms.labels.image_names import (
+    any_case,
+    archive_path,
+    archive_problem,
+    expand_braces,
+    other_case,
+)
+from transforms.labels.keys import IMAGE_EXTENSIONS, KEY_KINDS, fixed_root, image_key, row_key
+from transforms.labels.label_rows import FirstRows
+from transforms.labels.table_formats import (
+    COCO,
+    CSV,
+    FORMATS,
+    HEAD_BYTES,
+    VOC,
+    YOLO,
+    Category,
+    find_format,
+    is_annotation,
+    is_yolo,
+)
+from transforms.read_labels import annotation_files
+from transforms.storage.files import join, storage_of
+from transforms.storage.interface import FoundFile
+
+# Suggestions for a flag that was given a folder, based on the files in it.
+
+# Before others: a JSON file may hold anything.
+_CSVS = frozenset({"csv", "tsv"})
+_LABELS = _CSVS | {"json", "jsonl", "parquet", "xml"}
+
+# Files to list in a folder to find out what it contains.
+_FILES = 2_000
+
+
+def images_in_folder(folder: str) -> str:
+    """What to pass to `--images` instead of a folder: a glob that matches files."""
+    return _glob_hint(folder, IMAGE_EXTENSIONS, "images")
+
+
+def csvs_in_folder(folder: str) -> str:
+    """What to pass to `--labels` instead of a folder: its CSV, or a glob of several."""
+    return _glob_hint(folder, _LABELS, "*.csv")
+
+
+def files_in_archive(pattern: str) -> str:
+    """Why a glob of files in archives does not match; empty for another glob."""
+    parts = archive_path(pattern)
+    if parts is None:
+        return ""
+    first = next(storage_of(pattern).list_files(f"{parts.archive}!/**"), None)
+    if first is None:
+        return f"there is no archive {parts.archive!r}, or no file in it"
+    return f"a file in an archive is {first.uri!r}"
+
+
+def _glob_hint(folder: str, extensions: frozenset[str], what: str) -> str:
+    below = storage_of(folder).list_files(join(folder, "**"))
+    uris = [file.uri for file in itertools.islice(below, _FILES)]
+    found = Counter(
+        extension for uri in uris if (extension := uri.rpartition(".")[2]).lower() in extensions
+    )
+    if not found:
+        return f"it is a folder: give a file; it holds no {what}"
+    extension = max(found, key=lambda each: (each in _CSVS, found[each]))
+    count = found[extension]
+    only = next(uri for uri in uris if uri.endswith(f".{extension}"))
+    if count == 1 and what != "images":
+        return f"it is a folder: try {only!r}"
+    folder = folder.rstrip("/")
+    is_flat = what != "images" and all(
+        "/" not in uri.removeprefix(f"{folder}/") for uri in uris if uri.endswith(f".{extension}")
+    )
+    pattern = join(folder, *([] if is_flat else ["**"]), f"*.{extension}")
+    return f"it is a folder: try {pattern!r}"
+
+
+# How large a job is, as far as it is known before it starts.
+
+
+class JobSize(NamedTuple):
+    """The size of a job.
+
+    Attributes:
+        images: their number, at least.
+        bytes: of their files, at least; 0 if unknown.
+        is_all: whether there are no more.
+    """
+
+    images: int = 0
+    bytes: int = 0
+    is_all: bool = False
+
+    def __str__(self) -> str:
+        """The size in words.
+
+        >>> print(JobSize(30000, 10**9, True), JobSize(20000), sep=", ")
+        30,000 images, at least 20,000 images
+        """
+        return f"{'' if self.is_all else 'at least '}{self.images:,} images"
+
+
+# The first images that a command's globs match, used to check its other flags.
+
+# Images inspected before the job: enough to match a row of any sorted or shuffled CSV.
+_SAMPLE = 20_000
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageSample:
+    """The first images that the globs match.
+
+    Attributes:
+        uris: at most `_SAMPLE` of them.
+        root: the folder below which paths and keys begin.
+        is_all: whether there are no more.
+        others: those with an extension in a different case than in their glob.
+        size: of the job, as far as the sample shows it.
+        labels: of those that have one next to them in their archive.
+    """
+
+    uris: list[str]
+    root: str
+    is_all: bool
+    others: int = 0
+    size: JobSize = JobSize()
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    _keys: dict[str, set[str]] = dataclasses.field(default_factory=dict, repr=False)
+
+    def keys(self, kind: str) -> set[str]:
+        """The images' keys of one kind."""
+        if kind not in self._keys:
+            keys = {image_key(uri, kind=kind, root=self.root) for uri in self.uris}
+            self._keys[kind] = keys
+        return self._keys[kind]
+
+    def by_key(self, kind: str) -> dict[str, str]:
+        """The images by their keys of one kind."""
+        return {image_key(uri, kind=kind, root=self.root): uri for uri in self.uris}
+
+
+def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample:
+    """The first images of all globs below `root`, without the files that are left out.
+
+    Each glob has an equal part of the sample. What some need not, others get: they are listed a
+    second time, so that all globs together are listed to twice the size of the sample.
+
+    Raises:
+        UsageError: a glob matches nothing, or cannot be listed.
+    """
+    plain = [(each, pattern) for pattern in globs for each in plain_globs([pattern], "--images")]
+    for each, _ in plain:
+        if problem := archive_problem(each):
+            raise UsageError(f"--images {each!r} {problem}")
+
+    def first(at: int, count: int) -> list[FoundFile]:
+        each = plain[at][0]
+        images = list_inputs(each, "--images", listed=any_case(each))
+        return [*itertools.islice((file for file in images if not left_out.has(file.uri)), count)]
+
+    most = max(1, _SAMPLE // len(plain))
+    found = [first(at, most + 1) for at in range(len(plain))]
+    matched = {pattern for (_, pattern), files in zip(plain, found, strict=True) if files}
+    for pattern in globs:
+        if pattern not in matched:
+            why = why_empty(pattern)
+            if any(_lists(each) for each, of in plain if of == pattern):
+                # Left out, as the output of an earlier run would be.
+                why = "its files are in --output, or are those of other flags: give another folder"
+            raise UsageError(f"no file matches --images {pattern!r}; {why}")
+    left = _SAMPLE - sum(min(len(files), most) for files in found)
+    is_all = True
+    for at, files in enumerate(found):
+        if len(files) > most:
+            limit = most + max(0, left)
+            files = first(at, limit + 1) if left > 0 else files
+            is_all = is_all and len(files) <= limit
+            found[at] = files[:limit]
+            left -= len(found[at]) - most
+    others = sum(
+        other_case(each, file.uri)
+        for (each, _), files in zip(plain, found, strict=True)
+        for file in files
+    )
+    uris = [file.uri for files in found for file in files]
+    size = sum(file.size for files in found for file in files)
+    labels = {file.uri: file.label for files in found for file in files if file.label}
+    return ImageSample(uris, root, is_all, others, JobSize(len(uris), size, is_all), labels)
+
+
+def _lists(pattern: str) -> bool:
+    return next(list_inputs(pattern, "--images", listed=any_case(pattern)), None) is not None
+
+
+def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
+    """Expands the alternatives in braces of a flag's patterns.
+
+    Raises:
+        UsageError: there are too many.
+    """
+    try:
+        return [glob for pattern in patterns for glob in expand_braces(pattern)]
+    except ValueError as error:
+        raise UsageError(f"{flag} {error}") from error
+
+
+def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterator[Any]:
+    """The files that the glob of a flag matches.
+
+    Args:
+        pattern: the glob, for messages.
+        flag: its flag, for messages.
+        listed: the glob to list; None for the pattern.
+
+    Raises:
+        UsageError: it cannot be listed.
+        DatasetError: it could not be listed this time.
+    """
+    storage = storage_of(pattern)
+    try:
+        yield from storage.list_files(listed or pattern)
+    except (OSError, ValueError) as error:
+        if isinstance(error, PermissionError) and storage.has_folders:
+            raise UsageError(
+                f"no permission to read the folder {error.filename!r}, "
+                f"which {flag} {pattern!r} needs"
+            ) from error
+        raise input_error(f"cannot list {flag} {pattern!r}", error) from error
+
+
+def why_empty(pattern: str, *, of_labels: bool = False) -> str:
+    """The likely reason why a glob does not match.
+
+    Args:
+        pattern: the glob, of images unless `of_labels`.
+        of_labels: whether it is that of `--labels`.
+    """
+    if hint := files_in_archive(pattern):
+        return hint
+    in_folder = csvs_in_folder if of_labels else images_in_folder
+    storage = storage_of(pattern)
+    if storage.is_folder(pattern):
+        try:
+            return in_folder(pattern)
+        except PermissionError as error:
+            return f"no permission to read the folder {error.filename or pattern!r}"
+    if not storage.has_folders:
+        return "check the bucket and the path"
+    folder = fixed_root([pattern]) or "."
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder!r}"
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return f"no permission to read the folder {folder!r}"
+    if os.path.lexists(pattern):
+        return "it is not a regular file"
+    if not glob.has_magic(pattern):
+        return f"there is no such file in {folder!r}"
+    if any(os.path.isdir(each) for each in itertools.islice(glob.iglob(pattern), _SAMPLE)):
+        return f"it matches folders: try {os.path.join(pattern, '**', '*')!r}"
+    if "\\" in pattern:
+        return "write / instead of \\"
+    return "check the pattern; quote it so that the shell leaves it alone"
+
+
+# Hints in messages, each tried on the actual inputs before it is given.
+
+# Characters of a line and of a key that are shown.
+_SHOWN = 60
+
+
+def key_hint(cells: Sequence[str], sample: ImageSample) -> str:
+    """Which `--key` makes rows name images; the one under which the fewest images share a key.
+
+    Args:
+        cells: keys of the first rows; none of them identifies an image.
+        sample: the images.
+    """
+    named = _other_kind(cells, sample, lambda cell, kind: row_key(cell, kind=kind))
+    return named or "check --label_key and --key"
+
+
+def listed_key_hint(lines: Sequence[str], sample: ImageSample, kind: str) -> str:
+    """How the lines of `--keys`, which are compared as they are, become keys of images.
+
+    Args:
+        lines: the first ones; none of them is a key.
+        sample: the images.
+        kind: of their keys.
+    """
+    if named := _other_kind(lines, sample, lambda line, _: line):
+        return named
+    keys = sample.keys(kind)
+    for line in lines:
+        near = row_key(line, kind=kind)
+        below = (key for key in keys if line.endswith(f"/{key}"))
+        if key := near if near in keys else max(below, key=len, default=""):
+            return f"write {key[:_SHOWN]!r} for {line[-_SHOWN:]!r}"
+    return "check the file"
+
+
+def _other_kind(
+    texts: Sequence[str], sample: ImageSample, key_of: Callable[[str, str], str]
+) -> str:
+    """The `--key` to try, under which some texts are keys; empty if there is none."""
+    found = []
+    for kind in KEY_KINDS:
+        keys = sample.keys(kind)
+        named = sum(key_of(text, kind) in keys for text in texts)
+        if named:
+            found.append((len(sample.uris) - len(keys), -named, kind))
+    if not found:
+        return ""
+    shared, _, kind = min(found)
+    doubt = f", under which {shared} images of {len(sample.uris)} share a key and are rejected"
+    return f"try --key {kind}" + (doubt if shared else "")
+
+
+# The files of `--labels`: which there are, in which format, and how they begin.
+
+# Files whose first bytes are read to find one that is not empty.
+_FIRST_FILES = 100
+
+# Options of a CSV, with their defaults.
+_OF_CSV = {"csv_delimiter": None, "csv_encoding": "utf-8"}
+
+
+class LabelInputs(NamedTuple):
+    """The files of `--labels`.
+
+    Attributes:
+        paths: of the tables, sorted; or the globs of files for each image.
+        first: the first rows of the first, and the format of all.
+        categories: those of each COCO file.
+    """
+
+    paths: tuple[str, ...]
+    first: FirstRows
+    categories: Mapping[str, Sequence[Category]]
+
+    def decisions(self, *, has_object_masks: bool = False) -> tuple[Decision, ...]:
+        """What was decided, for the block "Decided"; nothing for a CSV.
+
+        Args:
+            has_object_masks: whether the layout takes segmentations.
+        """
+        found = FORMATS[self.first.format]
+        if self.first.format == CSV:
+            return ()
+        decided = [Decision("label format", found.title, found.because)]
+        left_out = dict(self.first.left_out)
+        read = "boxes and categories"
+        if self.first.format == COCO and has_object_masks:
+            objects = sum(category.uses for category in self.first.categories)
+            if (empty := objects - left_out.pop(SEGMENTATIONS, 0)) > 0:
+                because = "these annotations have no segmentation"
+                decided.append(Decision("empty masks", f"{empty:,} objects", because))
+            read = "boxes, categories and segmentations"
+        if left_out:
+            counts = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
+            flag = "--layout" if SEGMENTATIONS in left_out else ""
+            decided.append(Decision("no features", counts, f"{read} are read", flag))
+        if self.first.format == YOLO:
+            because = "YOLO writes no file for such images"
+            decided.append(Decision("no label file", "no objects", because))
+            if has_object_masks:
+                decided += self._without_outlines()
+        return tuple(decided)
+
+    def _without_outlines(self) -> tuple[Decision, ...]:
+        """How many of the first objects of YOLO have a box alone."""
+        outlines = [outline for _, label, *_, outline in self.first.rows[1:] if label]
+        if not (empty := outlines.count("")):
+            return ()
+        value = f"{empty} of the first {len(outlines)} objects"
+        return (Decision("empty masks", value, "these lines are boxes, not outlines"),)
+
+
+def read_label_inputs(
+    flags: argparse.Namespace, count: int, *, has_boxes: bool = False
+) -> LabelInputs:
+    """Finds the files of `--labels` and reads their first rows.
+
+    Args:
+        flags: the result of `parse_flags`.
+        count: how many rows.
+        has_boxes: whether the layout needs boxes, which the files of YOLO have.
+
+    Raises:
+        UsageError: there is no file, it cannot be read, or files have several formats.
+        LabelsError: it cannot be read as a table.
+    """
+    files = label_paths(flags)
+    format_ = _format_of_each(files, has_boxes)
+    if format_ == YOLO and not has_boxes:
+        # Rows of numbers may be a CSV, of which more is said then.
+        said = (flags.label_key, flags.label_column, flags.csv_delimiter)
+        if flags.images and said == (None, None, None):
+            raise UsageError(
+                f"--labels {flags.labels} looks like YOLO, whose labels are boxes: add --layout "
+                "detection"
+            )
+        format_ = ""
+    if format_:
+        globs = tuple(plain_globs([flags.labels], "--labels"))
+        with _readable(files[0]):
+            first = first_annotations(_contents(globs), count, format_)
+        found = LabelInputs(globs, first, {})
+    else:
+        first = read_first(flags, files[0], count)
+        found = LabelInputs(files, first, {})
+        if first.format == COCO:
+            found = _with_categories(flags, found)
+        elif len({path.rpartition(".")[2] for path in files}) > 1:
+            _check_formats(flags, found)
+    if first.format != CSV:
+        for name, default in _OF_CSV.items():
+            if getattr(flags, name) != default:
+                title = FORMATS[first.format].title
+                raise UsageError(
+                    f"--{name} is for CSV files, but --labels is {title}: leave it out"
+                )
+    return found
+
+
+def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
+    """The files that `--labels` matches, sorted.
+
+    Raises:
+        UsageError: there is none, or the name of one is not valid.
+    """
+    globs = plain_globs([flags.labels], "--labels")
+    paths = tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
+    if not paths:
+        raise UsageError(
+            f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels, of_labels=True)}"
+        )
+    for path in paths:
+        check_path("--labels", path)
+    return paths
+
+
+def read_first(flags: argparse.Namespace, path: str, count: int) -> FirstRows:
+    """The first rows of a table.
+
+    Raises:
+        UsageError: it cannot be read.
+        LabelsError: it cannot be read as a table.
+    """
+    with open_table(path) as file:
+        return first_rows(
+            file, count, encoding=flags.csv_encoding, delimiter=flags.csv_delimiter, path=path
+        )
+
+
+@contextlib.contextmanager
+def open_table(path: str) -> Iterator[BinaryIO]:
+    """A label file, open for reading.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    with _readable(path), storage_of(path).open_reader(path) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise input_error(f"cannot read --labels {path}", error) from error
+
+
+def _format_of_each(files: Sequence[str], has_boxes: bool) -> str:
+    """The format of files that are of one image each; empty for tables."""
+    known = [path for path in files if is_annotation(path)]
+    names = {path.rpartition(".")[2].lower() for path in known}
+    if names not in ({"xml"}, {"txt"}):
+        return ""
+    has_text = False
+    for path in known[:_FIRST_FILES]:
+        with _readable(path):
+            head = storage_of(path).read_range(path, 0, HEAD_BYTES)
+        if find_format(path, head) == VOC:
+            return VOC
+        has_text = has_text or bool(head.strip())
+        # A file with a wrong line rejects its image alone.
+        if head.strip() and is_yolo(path, head):
+            return YOLO
+    return YOLO if has_boxes and not has_text else ""
+
+
+def _contents(globs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    for path, data in itertools.chain.from_iterable(map(annotation_files, globs)):
+        if isinstance(data, bytes):
+            yield path, data
+
+
+def _with_categories(flags: argparse.Namespace, found: LabelInputs) -> LabelInputs:
+    """The categories of all files, each read to its end."""
+    files = {found.paths[0]: found.first}
+    files |= {path: read_first(flags, path, 0) for path in found.paths[1:]}
+    _check_same(found.paths[0], {path: first.format for path, first in files.items()})
+    merged: dict[int, Category] = {}
+    left_out: dict[str, int] = {}
+    for first in files.values():
+        for each in first.categories:
+            uses = merged[each.id].uses if each.id in merged else 0
+            merged[each.id] = each._replace(uses=uses + each.uses)
+        for what, count in first.left_out:
+            left_out[what] = left_out.get(what, 0) + count
+    first = found.first._replace(
+        categories=tuple(merged.values()), left_out=tuple(left_out.items())
+    )
+    return LabelInputs(found.paths, first, {path: each.categories for path, each in files.items()})
+
+
+def _check_formats(flags: argparse.Namespace, found: LabelInputs) -> None:
+    formats = {path: read_first(flags, path, 1).format for path in found.paths[1:]}
+    _check_same(found.paths[0], {found.paths[0]: found.first.format, **formats})
+
+
+def _check_same(path: str, formats: Mapping[str, str]) -> None:
+    for other, format_ in formats.items():
+        if format_ != formats[path]:
+            titles = [FORMATS[each].title for each in (formats[path], format_)]
+            raise UsageError(
+                f"--labels: {path} is {titles[0]}, but {other} is {titles[1]}: give files of one "
+                "format"
+            )

@@ -1,0 +1,117 @@
+"""Sizes have units; a size that nobody can mean is refused with the one that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.options.option import parse_shard_size, parse_size
+from tests.images import picture, saved
+from tests.marks import rest_slow
+from tests.pipeline.commands import Dataset, Ran, convert, plan
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1MB", 10**6),
+        ("1 MB", 10**6),
+        ("1mib", 2**20),
+        ("0.5GB", 5 * 10**8),
+        ("1000KB", 10**6),
+        ("1000000B", 10**6),
+    ],
+)
+def test_the_size_of_a_shard(text: str, size: int) -> None:
+    assert parse_shard_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("64", "'64' has no unit: did you mean 64MB?"),
+        ("1.5", "did you mean 1.5MB?"),
+        ("150000000", "did you mean 150MB?"),
+        ("1000000", "did you mean 1MB?"),
+        ("100KB", "'100KB' is less than 1MB: did you mean 100MB?"),
+        ("64B", "did you mean 64MB?"),
+        ("0.5MB", "did you mean 1MB?"),
+        ("999999B", "is less than 1MB"),
+        ("big", "write it like 150MB"),
+        ("0MB", "write it like 150MB"),
+    ],
+)
+def test_a_size_that_is_none(text: str, says: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        parse_shard_size(text)
+    assert says in str(raised.value)
+
+
+@given(st.integers(1, 10**12), st.sampled_from(["", "B", "KB", "MiB", "GB"]))
+def test_what_is_meant_is_a_size(number: int, unit: str) -> None:
+    text = f"{number}{unit}"
+    try:
+        assert parse_shard_size(text) == parse_size(f"{text}B" if not unit else text) >= 10**6
+    except ValueError as error:
+        meant = str(error).partition("did you mean ")[2].rstrip("?")
+        assert parse_shard_size(meant) >= 10**6
+
+
+def test_a_limit_in_bytes_has_no_unit_or_is_large() -> None:
+    assert (parse_size("300B"), parse_size("2000")) == (300, 2000)
+    with pytest.raises(ValueError, match="did you mean 64MB"):
+        parse_size("64")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three images of 0.8 MB each: noise, which no PNG makes smaller."""
+    folder = tmp_path_factory.mktemp("large")
+    for number in range(3):
+        (folder / f"{number}.png").write_bytes(_png(520, number))
+    return folder
+
+
+def _png(edge: int, seed: int = 0) -> bytes:
+    return saved(picture("RGB", edge, edge, seed=seed), "PNG", compress_level=0)
+
+
+def _flags(folder: Path, out: Path) -> dict[str, Any]:
+    return {"images": f"{folder}/*.png", "label_from": "none", "output": out}
+
+
+def test_the_size_decides_how_many_shards(large: Path, tmp_path: Path) -> None:
+    flags = _flags(large, tmp_path / "out")
+    planned = plan(**flags, shard_size="1MB").out.splitlines()
+    ran = convert(**flags, shard_size="1MB")
+    assert ran.code == 0, ran.err
+    assert len(Dataset(tmp_path / "out").shards()) == 3
+    assert any(line.split()[:3] == ["train", "3", "3"] for line in planned)
+
+
+def test_there_are_no_more_shards_than_images(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "1.png").write_bytes(_png(900))
+    flags = _flags(tmp_path / "one", tmp_path / "out")
+    assert 2 * 10**6 < (tmp_path / "one" / "1.png").stat().st_size
+    assert any(
+        line.split()[:3] == ["train", "1", "1"]
+        for line in plan(**flags, shard_size="1MB").out.splitlines()
+    )
+
+
+@pytest.mark.parametrize("command", rest_slow([plan, convert]))
+def test_num_shards_may_be_more_and_is_warned_of(
+    command: Callable[..., Ran], large: Path, tmp_path: Path
+) -> None:
+    flags = {**_flags(large, tmp_path / "out"), "num_shards": 5}
+    warning = "warning  split 'train' has 3 records in 5 shards: at least 2 are empty"
+    ran = command(**flags)
+    assert ran.code == 0
+    assert [line for line in ran.out.splitlines() if line.startswith(warning)]
+    assert "warning" not in command(**{**flags, "num_shards": 3, "overwrite": True}).out

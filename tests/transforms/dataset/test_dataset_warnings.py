@@ -1,0 +1,102 @@
+"""Warnings name what is wrong with splits, and only that."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.dataset.image_statistics import (
+    DatasetWarning,
+    split_warnings,
+    strict_message,
+    tail_bound,
+    warning_lines,
+)
+from transforms.dataset.image_statistics import (
+    warnings_from_json as from_manifest,
+)
+from transforms.dataset.image_statistics import (
+    warnings_to_json as to_manifest,
+)
+
+HALVES = {"splits": {"train": 0.5, "test": 0.5}, "split_from": "hash", "group_by": None}
+
+
+def codes(
+    records: dict[str, int], classes: dict[str, dict[str, int]] | None = None, **options: Any
+) -> list[str]:
+    found = split_warnings(records, classes or {}, planned=records, options={**HALVES, **options})
+    return [warning.code for warning in found]
+
+
+@pytest.mark.parametrize(
+    ("records", "found"),
+    [
+        ({"train": 20}, []),
+        ({"train": 0, "test": 0}, []),
+        ({"train": 10, "test": 10}, []),
+        ({"train": 20, "test": 0}, ["empty_split"]),
+        ({"train": 4, "test": 0}, ["empty_split", "tiny_split"]),
+        ({"train": 20, "test": 9}, ["tiny_split"]),
+        ({"train": 5200, "test": 4800}, []),
+        ({"train": 6000, "test": 4000}, ["share_differs", "share_differs"]),
+    ],
+)
+def test_sizes_of_splits(records: dict[str, int], found: list[str]) -> None:
+    assert codes(records) == found
+
+
+def test_shares_are_compared_only_where_they_were_asked_for() -> None:
+    assert codes({"train": 6000, "test": 4000}, split_from="csv") == []
+    assert codes({"train": 6000, "test": 4000}, splits={"train": 0.6, "test": 0.4}) == []
+
+
+def test_groups_are_named_as_the_cause() -> None:
+    options = {**HALVES, "group_by": "who"}
+    records = {"train": 0, "test": 20}
+    (empty,) = split_warnings(records, {}, planned=records, options=options)
+    assert "the split 'train' is empty, of 20 images; --group_by who keeps" in empty.text
+    records = {"train": 60000, "test": 40000}
+    (off, _) = split_warnings(records, {}, planned=records, options=options)
+    assert "60.0% instead of 50.0%" in off.text and "less than once in 1,000,000 runs" in off.text
+    assert off.text.endswith(": --group_by who may have few or large groups")
+
+
+def test_a_class_that_a_split_lacks() -> None:
+    classes = {"train": {"cat": 10, "dog": 2, "": 3}, "test": {"cat": 12}}
+    records = {"train": 12, "test": 12}
+    (found,) = split_warnings(records, classes, planned=records, options=HALVES)
+    assert found.code == "class_missing"
+    assert found.text == "the split 'test' has no image of 1 of 2 classes ('dog')"
+    assert codes(records, {"train": {"": 12}, "test": {"": 12}}) == []
+
+
+def test_missing_classes_that_are_integers_are_named_as_numbers() -> None:
+    classes = {"train": {"100": 4, "9": 4, "10": 4, "1": 4}, "test": {"1": 12}}
+    records = {"train": 16, "test": 12}
+    (found,) = split_warnings(records, classes, planned=records, options=HALVES)
+    assert found.text.endswith("has no image of 3 of 4 classes ('9', '10', '100')")
+
+
+@given(st.integers(1, 60), st.data(), st.fractions(Fraction(1, 100), Fraction(99, 100)))
+def test_the_bound_is_never_below_the_probability(
+    total: int, data: st.DataObject, share: Fraction
+) -> None:
+    count = data.draw(st.integers(0, total))
+    weights = [comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(total + 1)]
+    tail = sum(weights[: count + 1]) if count < total * share else sum(weights[count:])
+    assert tail_bound(count, total, float(share)) >= min(1, float(tail)) * (1 - 1e-9)
+
+
+def test_lines_and_the_manifest() -> None:
+    warnings = [DatasetWarning("a", "one"), DatasetWarning("b", "two"), DatasetWarning("c", "3")]
+    assert warning_lines(warnings[:2]) == ["warning  one", "warning  two"]
+    assert from_manifest({"warnings": to_manifest(warnings)}) == warnings
+    assert from_manifest({}) == []
+    assert strict_message(warnings) == "--strict: one (and 2 more warnings); nothing published"
+    assert strict_message(warnings[:1]) == "--strict: one; nothing published"

@@ -1,0 +1,114 @@
+"""Records and rejections are compared with what the manifest says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.transforms.core.checked_images import OBJECTS, checked
+from transforms.core.rejections import Rejection
+from transforms.dataset.record_checks import RecordCheck, RecordVerifier, rejected_problems
+from transforms.examples.encoder import ExampleEncoder
+from transforms.examples.layouts import LAYOUTS, Feature
+from transforms.images.pixel_options import Limits
+
+REJECTIONS = [
+    Rejection("image", "empty_file", "0 bytes", "cat/1.jpg", "1"),
+    Rejection("image", "no_label", "no row has the key '2'", "cat/2.jpg", "2"),
+    Rejection("row", "row_without_image", "no image has the key '3'", "a.csv:3", "3"),
+]
+LINES = [rejection.to_json() for rejection in REJECTIONS]
+MANIFEST: dict[str, Any] = {
+    "rejected": {"empty_file": 1, "no_label": 1, "row_without_image": 1},
+    "ledger": {"images_rejected": 2},
+}
+
+
+def text(*lines: str) -> list[bytes]:
+    return [f"{line}\n".encode() for line in lines]
+
+
+def test_rejections_that_the_ledger_counts() -> None:
+    assert list(rejected_problems(MANIFEST, text(*LINES))) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (LINES[:2], "counts of reasons differ"),
+        ([*LINES, LINES[0]], "lists 3 images, the ledger counts 2"),
+        ([LINES[0], LINES[1].replace('"image"', '"row"'), LINES[2]], "lists 1 images, the ledger"),
+        ([*LINES[:2], "{}"], "not a rejection"),
+        ([*LINES[:2], "["], "not a rejection"),
+        ([*LINES[:2], "7"], "not a rejection"),
+    ],
+)
+def test_rejections_that_differ_from_the_ledger(lines: list[str], message: str) -> None:
+    assert message in " ".join(rejected_problems(MANIFEST, text(*lines)))
+
+
+LISTS = tuple(feature for feature in LAYOUTS["detection"] if feature.is_list)
+RIGHT = OBJECTS | {"image/class/label": [0, 1], "image/object/class/label": [0, 1, 0]}
+
+
+def problems_of_lists(**changed: list[Any]) -> tuple[str, ...]:
+    """The problems of a record of `RIGHT` with other values, `/` written as `__`."""
+    values = RIGHT | {name.replace("__", "/"): value for name, value in changed.items()}
+    record = ExampleEncoder(LISTS).encode(checked(values=values))
+    return RecordVerifier(LISTS, {0: "cat", 1: "dog"}, Limits(10**6, 10**6)).check(record).problems
+
+
+def test_lists_that_are_right() -> None:
+    record = ExampleEncoder(LISTS).encode(checked(values=RIGHT))
+    check = RecordVerifier(LISTS, {0: "cat", 1: "dog"}, Limits(10**6, 10**6)).check(record)
+    assert (check.problems, check.labels) == ((), ("cat", "dog"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"image__object__class__label": [0, 2, 0]}, "label 2 is not a line of labels.txt"),
+        ({"image__object__class__label": [1, 1, 0]}, "label 1 is 'dog' in labels.txt"),
+        ({"image__object__class__label": [0, 1]}, "has 2 object ids but 3 object texts"),
+        ({"image__class__text": [b"cat", b"cat"]}, "label 1 is 'dog' in labels.txt"),
+        ({"image__class__text": [b"cat", b"\xff"]}, "label 1 is 'dog' in labels.txt"),
+        ({"image__object__bbox__xmin": [0.0, 0.1]}, "different lengths"),
+        ({"image__object__bbox__xmin": [0.0, 0.1, 1.5]}, "is not between 0 and 1"),
+        (
+            {"image__object__area": [1.0]},
+            "its lists of box attributes and of boxes have different lengths",
+        ),
+    ],
+)
+def test_lists_that_are_wrong(changed: dict[str, list[Any]], message: str) -> None:
+    (problem,) = problems_of_lists(**changed)
+    assert message in problem
+
+
+def test_readers_of_boxes_keep_0_for_the_background() -> None:
+    record = ExampleEncoder(LISTS).encode(checked(values=RIGHT))
+    manifest = {
+        "options": {"layout": "detection"},
+        "features": [feature.to_manifest() for feature in LISTS],
+        "labels": "text",
+    }
+    verifier = RecordVerifier.of(manifest).with_labels(
+        dict(enumerate(["background", "cat", "dog"]))
+    )
+    problems = set(verifier.check(record).problems)
+    assert "label 0 is below 1: readers reserve 0 for the background" in problems
+
+
+def test_a_list_that_is_not_set_is_empty() -> None:
+    features = tuple(feature for feature in LISTS if feature.source == "label.texts")
+    record = b"\x0a\x16\x0a\x14\x0a\x10image/class/text\x12\x00"
+    verifier = RecordVerifier(features, None, Limits(10**6, 10**6))
+    assert verifier.check(record) == RecordCheck((), ("",))
+
+
+def test_a_single_value_is_not_a_list() -> None:
+    feature = Feature("n", "csv.n", "int64", None)
+    record = ExampleEncoder([feature]).encode(checked(values={"n": [1, 2]}))
+    verifier = RecordVerifier((feature._replace(shape=()),), None, Limits(10**6, 10**6))
+    assert verifier.check(record).problems == ("feature 'n' does not have exactly one value",)

@@ -1,0 +1,101 @@
+"""Values of an Example are those of the library that decodes all of it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.lazy import lazy_module
+from transforms.examples.decoder import SingleValues, decode_example, only_bytes
+
+tf = lazy_module("tensorflow")
+
+VALUES = (
+    st.lists(st.binary(max_size=200), max_size=2)
+    | st.lists(st.integers(-(2**63), 2**63 - 1), max_size=2)
+    | st.lists(st.floats(width=32, allow_nan=False), max_size=2)
+)
+# The library ends a name at a NUL.
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
+EXAMPLES = st.dictionaries(NAMES, VALUES, max_size=6)
+
+
+def serialized(values: dict[str, list[Any]]) -> bytes:
+    features = tf.train.Features()
+    for name, each in values.items():
+        kind = {bytes: "bytes_list", int: "int64_list", float: "float_list"}
+        lists = [kind[type(value)] for value in each[:1]] or ["bytes_list"]
+        getattr(features.feature[name], lists[0]).value.extend(each)
+    return bytes(tf.train.Example(features=features).SerializeToString(deterministic=True))
+
+
+@given(values=EXAMPLES)
+@example(values={"a": [b"x" * 20_000], "b": [b""], "": [b"\x0a\x01"], "c": [b"1", b"2"]})
+def test_the_only_bytes_of_a_feature_are_found(values: dict[str, list[Any]]) -> None:
+    data = serialized(values)
+    for name, held in values.items():
+        if len(held) == 1 and isinstance(held[0], bytes):
+            assert only_bytes(data, name) == held[0] == decode_example(data)[name][0]
+        else:
+            with pytest.raises(ValueError, match="no single value of|not a tf.train.Example"):
+                only_bytes(data, name)
+    with pytest.raises(ValueError, match="no single value of 'no such name'"):
+        only_bytes(data, "no such name")
+
+
+@given(data=st.data(), values=EXAMPLES)
+def test_damage_is_a_value_or_an_error(data: st.DataObject, values: dict[str, list[Any]]) -> None:
+    damaged = bytearray(serialized(values))
+    for at in data.draw(st.lists(st.integers(0, max(0, len(damaged) - 1)), max_size=3)):
+        damaged[at:at] = data.draw(st.binary(max_size=3))
+    cut = bytes(damaged[: data.draw(st.integers(0, len(damaged)))])
+    for name in (*values, "other"):
+        with contextlib.suppress(ValueError):
+            assert only_bytes(cut, name) in cut
+
+
+ONE = (
+    st.binary(max_size=200)
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(width=32, allow_nan=False)
+)
+DTYPES = {bytes: "bytes", int: "int64", float: "float"}
+
+
+def single_of(values: dict[str, Any]) -> SingleValues:
+    return SingleValues({name: DTYPES[type(value)] for name, value in values.items()})
+
+
+@given(values=st.dictionaries(NAMES, ONE, max_size=6))
+@example(values={"a": b"x" * 20_000, "b": -1, "c": 127, "d": 128, "e": 2**63 - 1, "f": -0.0})
+def test_single_values_are_those_of_the_library(values: dict[str, Any]) -> None:
+    data = serialized({name: [value] for name, value in values.items()})
+    found = single_of(values).read(data)
+    assert found == values
+    for name, [value] in decode_example(data).items():
+        assert type(found[name]) is type(value)
+    if values:
+        assert single_of(values | {"missing": 1}).read(data) is None
+        # A name that is not known.
+        assert single_of(dict(list(values.items())[1:])).read(data) is None
+
+
+@given(values=EXAMPLES, data=st.data())
+def test_other_examples_have_no_single_values(
+    values: dict[str, list[Any]], data: st.DataObject
+) -> None:
+    """Whatever is damaged or a list: the values are those of the library, or there are none."""
+    of_one = {name: (each or [b""])[0] for name, each in values.items()}
+    found = bytearray(serialized(values))
+    for at in data.draw(st.lists(st.integers(0, max(0, len(found) - 1)), max_size=2)):
+        found[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    read = single_of(of_one).read(bytes(found))
+    if any(len(each) != 1 for each in values.values()) and found == serialized(values):
+        assert read is None
+    elif read is not None:
+        whole = decode_example(bytes(found))
+        assert read == {name: value for name, [value] in whole.items()}

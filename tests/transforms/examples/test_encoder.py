@@ -1,0 +1,256 @@
+"""Examples are the bytes of TensorFlow's own classes, sorted, whatever the batch."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.lazy import lazy_module
+from tests.transforms.core.checked_images import OBJECTS, checked
+from transforms.examples import encoder
+from transforms.examples.decoder import decode_example
+from transforms.examples.encoder import ExampleEncoder
+from transforms.examples.layouts import DETECTION, LAYOUTS, Feature, layout_features
+from transforms.images.check import CheckedImage, ImageInfo
+
+tf = lazy_module("tensorflow")
+
+NO_OBJECTS: dict[str, Any] = {name: [] for name in OBJECTS}
+# What the encoder may meet: other scripts, no label, negative ids, no bytes, long values.
+IMAGES = [
+    checked(values=OBJECTS),
+    checked(key="한강 공원", label="한강", label_id=127, values=NO_OBJECTS),
+    checked(label="", label_id=-1, info=ImageInfo("png", 1, 2**20, 4), values=OBJECTS),
+    checked(b"", key="no bytes", label_id=-(2**63), values=NO_OBJECTS),
+    checked(
+        bytes(range(256)) * 80,
+        key="k" * 300,
+        label="l" * 20_000,
+        label_id=2**63 - 1,
+        values=OBJECTS,
+    ),
+    checked(
+        b"\0" * 20_000,
+        key="\N{GRINNING FACE}\0",
+        label="e\u0301 tab\t",
+        label_id=128,
+        values=NO_OBJECTS,
+    ),
+]
+
+
+def expected(image: CheckedImage, features: tuple[Feature, ...]) -> bytes:
+    """What TensorFlow's own classes make of an image."""
+    values: dict[str, Any] = {
+        "image.bytes": image.data,
+        "image.format": image.info.format.encode(),
+        "image.height": image.info.height,
+        "image.width": image.info.width,
+        "image.channels": image.info.channels,
+        "image.path": image.image.path.encode(),
+        "image.key": image.image.key.encode(),
+        "image.sha256": hashlib.sha256(image.data).hexdigest().encode(),
+        "label.id": image.image.label_id,
+        "label.text": image.image.label.encode(),
+    }
+    example = tf.train.Example()
+    for feature in features:
+        value = example.features.feature[feature.name]
+        if feature.from_rows:
+            held = image.values[feature.name]
+            held = held if feature.is_list else [held]
+        elif feature.source == "image.embedding":
+            held = list(np.frombuffer(image.embedding, "<f4"))
+        else:
+            held = [values[feature.source]]
+        kinds = {"bytes": value.bytes_list, "int64": value.int64_list, "float": value.float_list}
+        kinds[feature.dtype].value.extend(held)
+        if not held:
+            kinds[feature.dtype].SetInParent()
+    return bytes(example.SerializeToString(deterministic=True))
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_bytes_of_tensorflow(layout: str, labelled: bool) -> None:
+    features = layout_features(layout, labelled=labelled)
+    encoder = ExampleEncoder(features)
+    for image in IMAGES:
+        assert encoder.encode(image) == expected(image, features)
+
+
+def test_a_record_is_the_same_for_ever() -> None:
+    example = ExampleEncoder(LAYOUTS["landmark"]).encode(checked(b"\1\2", label_id=300))
+    # 0A SIZE ( 0A SIZE (0A NAME) (12 FEATURE) ) ... , features sorted by name.
+    assert example == (
+        b"\x0a\x39"
+        b"\x0a\x0b" + b"\x0a\x02id" + b"\x12\x05\x0a\x03\x0a\x011"
+        b"\x0a\x13" + b"\x0a\x09image_raw" + b"\x12\x06\x0a\x04\x0a\x02\1\2"
+        b"\x0a\x15" + b"\x0a\x0blandmark_id" + b"\x12\x06\x1a\x04\x0a\x02\xac\x02"
+    )
+
+
+def test_bytes_do_not_depend_on_the_order_of_the_layout() -> None:
+    features = LAYOUTS["slim"]
+    encoder, turned = ExampleEncoder(features), ExampleEncoder(features[::-1])
+    assert list(map(encoder.encode, IMAGES)) == list(map(turned.encode, IMAGES))
+
+
+BYTES = st.binary(max_size=300) | st.sampled_from(
+    [b"x" * length for length in (127, 128, 16_383, 16_384, 40_000)]
+)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "bytes": BYTES,
+    "int64": st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300),
+    "float": st.floats(width=32, allow_nan=False),
+}
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.integers(120, 140).map(
+    "n".__mul__
+)
+
+
+def features_and_values(names: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, Any]]:
+    """A dtype by name, with one value or a list of values."""
+    held = [
+        st.tuples(st.just(dtype), value | st.lists(value, max_size=5))
+        for dtype, value in VALUES.items()
+    ]
+    return st.dictionaries(names, st.one_of(held), max_size=8)
+
+
+def encoded(held: dict[str, Any]) -> bytes:
+    """What is encoded of values that rows fill."""
+    features = [
+        Feature(name, f"csv.{name}", dtype, None if isinstance(value, list) else ())
+        for name, (dtype, value) in held.items()
+    ]
+    values = {name: value for name, (_, value) in held.items()}
+    return ExampleEncoder(features).encode(checked(values=values))
+
+
+def by_tensorflow(held: dict[str, Any]) -> Any:
+    example = tf.train.Example()
+    example.features.SetInParent()
+    for name, (dtype, value) in held.items():
+        values = getattr(example.features.feature[name], f"{dtype}_list")
+        values.SetInParent()
+        values.value.extend(value if isinstance(value, list) else [value])
+    return example
+
+
+# Protobuf for Python puts a name after those that it begins, protobuf for C++ before them. With
+# the NUL at their ends no name begins another.
+APART = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).map(
+    "{}\0".format
+)
+
+
+@settings(deadline=None)
+@given(features_and_values(APART))
+def test_any_features_give_the_bytes_of_tensorflow(held: dict[str, Any]) -> None:
+    assert encoded(held) == by_tensorflow(held).SerializeToString(deterministic=True)
+
+
+@settings(deadline=None)
+@given(features_and_values(NAMES))
+def test_tensorflow_reads_any_features(held: dict[str, Any]) -> None:
+    assert tf.train.Example.FromString(encoded(held)) == by_tensorflow(held)
+
+
+def test_a_name_is_before_those_that_it_begins() -> None:
+    example = encoded({"ab": ("int64", 1), "a": ("int64", 1), "": ("int64", 1)})
+    places = [example.index(key) for key in (b"\x0a\x00", b"\x0a\x01a", b"\x0a\x02ab")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+def test_an_integer_of_more_than_64_bits_is_no_record(value: int) -> None:
+    for held in (value, [value]):
+        with pytest.raises(OverflowError, match="more than 64 bits"):
+            encoded({"n": ("int64", held)})
+
+
+def test_decode_example_reads_what_was_encoded() -> None:
+    record = ExampleEncoder(LAYOUTS["slim"]).encode(checked(b"\0\1", label="한강", label_id=-7))
+    decoded = decode_example(record)
+    assert {name: value.tolist() for name, value in decoded.items()} == {
+        "image/encoded": [b"\0\1"],
+        "image/format": [b"jpeg"],
+        "image/class/label": [-7],
+        "image/class/text": ["한강".encode()],
+        "image/height": [37],
+        "image/width": [45],
+        "image/filename": [b"photos/1.jpg"],
+    }
+    assert decoded["image/height"].dtype == np.int64
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"nonsense", b"\x0a\x05abc"])
+def test_decode_example_refuses_other_bytes(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not a tf\.train\.Example"):
+        decode_example(data)
+
+
+@pytest.mark.slow
+def test_the_encoder_needs_neither_tensorflow_nor_beam_nor_arrow() -> None:
+    script = (
+        "import sys\n"
+        "from transforms.examples.encoder import ExampleEncoder\n"
+        "from transforms.examples.layouts import LAYOUTS\n"
+        "ExampleEncoder(LAYOUTS['slim'])\n"
+        "print(sorted({'tensorflow', 'apache_beam', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_only_layouts_that_ask_for_it_pay_for_sha256(
+    layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[bytes] = []
+
+    def sha256(data: bytes) -> Any:
+        calls.append(data)
+        return hashlib.blake2b(data)
+
+    monkeypatch.setattr(encoder, "hashlib", SimpleNamespace(sha256=sha256))
+    list(map(ExampleEncoder(LAYOUTS[layout]).encode, IMAGES))
+    asks = any(feature.source == "image.sha256" for feature in LAYOUTS[layout])
+    assert len(calls) == (len(IMAGES) if asks else 0)
+    assert asks == (layout in DETECTION)
+
+
+# Lengths of one, two, three and four bytes begin here.
+_BOUNDS = [2**7, 2**14, 2**21]
+
+
+@given(
+    st.sampled_from(_BOUNDS).flatmap(lambda bound: st.integers(max(1, bound - 200), bound + 20)),
+    st.text(max_size=200),
+    st.sampled_from(["slim", "tutorial", "landmark"]),
+)
+def test_the_length_of_an_example_shows_the_bytes_of_its_image(
+    size: int, key: str, layout: str
+) -> None:
+    made = ExampleEncoder(LAYOUTS[layout])
+    image = checked(bytes(size), key=key)
+    empty = image._replace(data=b"")
+    length = len(made.encode(image))
+    assert made.image_bytes(empty, length) == size
+    assert made.image_bytes(empty, length + 1) in (None, size + 1)
+
+
+def test_no_image_gives_an_example_that_is_too_short() -> None:
+    made = ExampleEncoder(LAYOUTS["slim"])
+    assert made.image_bytes(checked(b""), 20) is None
+    without = ExampleEncoder([Feature("id", "label.id", "int64")])
+    assert without.image_bytes(checked(b""), 20) is None

@@ -1,0 +1,50 @@
+"""Masks and further images of a record that do not fit its image."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from tests.images import saved
+from transforms.examples.partners import partner_problems
+from transforms.images.check import check_image
+from transforms.images.pixel_options import DEFAULT_LIMITS
+
+MASK = saved(Image.new("L", (16, 12)), "PNG")
+TALL = saved(Image.new("L", (12, 16)), "PNG")
+COLORED = saved(Image.new("RGB", (16, 12)), "PNG")
+
+
+def problems(**held: Any) -> list[str]:
+    decode = functools.partial(check_image, limits=DEFAULT_LIMITS)
+    return list(partner_problems(held, (12, 16), decode))
+
+
+@pytest.mark.parametrize(
+    ("masks", "found"),
+    [
+        ([], []),
+        ([MASK, MASK], []),
+        ([MASK, TALL], ["the mask of object 1 (object.mask) is 16 x 12, the image 12 x 16"]),
+        (
+            [COLORED, MASK, b""],
+            [
+                "the mask of object 0 (object.mask) is a png of 3 channels, not a gray PNG",
+                "the mask of object 2 (object.mask) is empty_file: 0 bytes",
+            ],
+        ),
+    ],
+)
+def test_masks_of_objects(masks: list[bytes], found: list[str]) -> None:
+    assert problems(**{"object.mask": masks}) == found
+
+
+def test_the_mask_of_an_image() -> None:
+    held = {"mask.bytes": [TALL], "mask.format": [b"gif"]}
+    assert problems(**held) == [
+        "the mask (mask.bytes) is png, the record says gif",
+        "the mask (mask.bytes) is 16 x 12, the image 12 x 16",
+    ]

@@ -1,0 +1,106 @@
+"""Rows as they travel, and what becomes of their cells."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from transforms.core.messages import LabelsError
+from transforms.core.records import ShardRow
+from transforms.core.rejections import Rejection
+from transforms.examples.columns import TYPES, parse_cell
+from transforms.examples.encoder import (
+    ExampleEncoder,
+    RowChecker,
+    from_batch,
+    planned_rows,
+    row_bytes,
+    table_features,
+    to_batch,
+)
+from transforms.examples.layouts import Feature
+from transforms.examples.row_features import RowValues, row_requirements
+from transforms.images.check import CheckedImage
+
+FEATURES = (
+    Feature("n", "csv.n", "int64", type="uint32"),
+    Feature("x", "csv.x", "float"),
+    Feature("t", "csv.t", "bytes", default=""),
+    Feature("l", "csv.l", "int64", None, separator=";"),
+)
+
+
+def checked(*cells: str, key: str = "", root: str = "data") -> CheckedImage | Rejection:
+    """What a row with these cells becomes, after a journey to a worker."""
+    checker = RowChecker(RowValues(FEATURES, row_requirements(FEATURES)), root=root)
+    travelled: RowChecker = pickle.loads(pickle.dumps(checker))
+    return travelled.check(ShardRow(5, key, "sub/a.csv", 7, "\0".join(cells)))
+
+
+def test_values() -> None:
+    row = checked("4294967295", "1e3", "한강", "1;2")
+    assert isinstance(row, CheckedImage)
+    expected = {"n": 2**32 - 1, "x": 1000.0, "t": "한강".encode(), "l": [1, 2]}
+    assert dict(row.values) == expected
+    example = ExampleEncoder(FEATURES).encode(row)
+    assert b"\xed\x95\x9c" in example
+
+
+def test_an_empty_cell_is_what_its_default_says() -> None:
+    row = checked("1", "2", "", "")
+    assert isinstance(row, CheckedImage)
+    assert (row.values["t"], row.values["l"]) == (b"", [])
+
+
+@pytest.mark.parametrize(
+    ("cells", "detail"),
+    [
+        (("-1", "2", "", ""), "a.csv:7, column 'n': '-1' is not of type uint32"),
+        (("1", "", "", ""), "a.csv:7, column 'x': the cell is empty; give it a default"),
+        (("1", "2", "", "1;b"), "a.csv:7, column 'l': 'b' is not of type int64"),
+    ],
+)
+def test_a_cell_that_does_not_fit(cells: tuple[str, ...], detail: str) -> None:
+    at = "data/sub/a.csv:7"
+    assert checked(*cells, key="k") == Rejection("row", "bad_cell", detail, at, "k")
+    nameless = Rejection("row", "bad_cell", detail, "sub/a.csv:7", "sub/a.csv:7")
+    assert checked(*cells, root="") == nameless
+
+
+def test_rows_travel_unchanged() -> None:
+    rows: list[list[Any]] = [[-5, "", 2, 'a"\n\0한'], [2**63 - 1, "key", 3, ""]]
+    batch = to_batch("a.csv", rows)
+    assert from_batch(batch) == ("a.csv", rows)
+    assert planned_rows([batch, to_batch("b.csv", [])]) == [
+        ShardRow(-5, "", "a.csv", 2, 'a"\n\0한'),
+        ShardRow(2**63 - 1, "key", "a.csv", 3, ""),
+    ]
+
+
+def test_features_of_a_header() -> None:
+    assert [(f.name, f.source) for f in table_features(["a", "b", "c"], "b", path="t.csv")] == [
+        ("a", "csv.a"),
+        ("c", "csv.c"),
+    ]
+    for header, message in (
+        (["a", ""], "column 2 has no name"),
+        (["a", "a"], "'a' .1 and 2.: rename"),
+    ):
+        with pytest.raises(LabelsError, match=message):
+            table_features(header, None, path="t.csv")
+
+
+def test_the_size_of_a_record_is_about_right() -> None:
+    row = checked("1", "2", "text", "3")
+    assert isinstance(row, CheckedImage)
+    example = ExampleEncoder(FEATURES).encode(row)
+    planned = row_bytes(FEATURES) + len("1\x002\0text\x003")
+    assert 0.8 < planned / (len(example) + 16) < 1.3
+
+
+@pytest.mark.parametrize("type_", TYPES)
+def test_every_type_takes_a_value_of_its_kind(type_: str) -> None:
+    value = parse_cell("1", type_)
+    assert type(value) is {"int64": int, "float": float, "bytes": bytes}[TYPES[type_]]

@@ -1,0 +1,215 @@
+"""TFRecords are read as TensorFlow writes them, and every damage is found in its record."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import tempfile
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.lazy import lazy_module
+from transforms.examples.tfrecord import (
+    LARGEST_RECORD,
+    TFRecordError,
+    dali_index,
+    framed_payload,
+    masked_crc32c,
+    read_records,
+)
+
+tf = lazy_module("tensorflow")
+
+PAYLOADS = [b"abc", b"", b"x" * 20]
+
+# Made once with TensorFlow 2.21:
+#     with tf.io.TFRecordWriter("golden.tfrecord") as writer:
+#         for payload in (b"abc", b"", b"x" * 20):
+#             writer.write(payload)
+#     print(Path("golden.tfrecord").read_bytes().hex())
+GOLDEN = bytes.fromhex(
+    "0300000000000000b099490e6162636e57f121000000000000000029039807d8ea82a21400000000"
+    "0000005e3d291578787878787878787878787878787878787878780d2dd320"
+)
+
+# Where each record of GOLDEN begins: 12 bytes of header, the payload, 4 bytes of checksum.
+STARTS = [0, 19, 35]
+
+
+def read(data: bytes) -> list[bytes]:
+    return list(read_records(io.BytesIO(data)))
+
+
+def failure(data: bytes) -> tuple[list[bytes], TFRecordError]:
+    """The records before the damaged one, and what is said of that."""
+    whole: list[bytes] = []
+    with pytest.raises(TFRecordError) as caught:
+        for payload in read_records(io.BytesIO(data)):
+            whole.append(payload)
+    return whole, caught.value
+
+
+def test_golden_records() -> None:
+    assert read(GOLDEN) == PAYLOADS
+    assert read(b"") == []
+
+
+def test_masked_checksum() -> None:
+    assert masked_crc32c(b"abc") == int.from_bytes(GOLDEN[15:19], "little")
+
+
+@given(st.lists(st.binary(max_size=200), max_size=8))
+def test_what_tensorflow_writes_is_read(payloads: list[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "records")
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for payload in payloads:
+                writer.write(payload)
+        assert read(path.read_bytes()) == payloads
+
+
+def test_large_records_are_read(tmp_path: Path) -> None:
+    payloads = [bytes(3 << 20), b"after"]
+    path = tmp_path / "records"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for payload in payloads:
+            writer.write(payload)
+    with path.open("rb") as file:
+        assert list(read_records(file)) == payloads
+
+
+@pytest.mark.parametrize("at", range(len(GOLDEN)))
+def test_every_flipped_byte_is_found_in_its_record(at: int) -> None:
+    record = sum(start <= at for start in STARTS) - 1
+    for bits in (0x01, 0x80, 0xFF):
+        damaged = bytearray(GOLDEN)
+        damaged[at] ^= bits
+        whole, error = failure(bytes(damaged))
+        assert whole == PAYLOADS[:record]
+        assert error.record == record
+        assert str(error).startswith(f"record {record} at byte {STARTS[record]}: the checksum")
+
+
+@pytest.mark.parametrize("length", range(len(GOLDEN)))
+def test_every_cut_is_found_in_its_record(length: int) -> None:
+    if length in STARTS:
+        assert read(GOLDEN[:length]) == PAYLOADS[: STARTS.index(length)]
+        return
+    record = sum(start <= length for start in STARTS) - 1
+    whole, error = failure(GOLDEN[:length])
+    assert whole == PAYLOADS[:record]
+    assert error.record == record
+    in_header = length - STARTS[record] < 12
+    assert str(error).endswith("record's header" if in_header else "inside the record")
+
+
+def test_what_follows_the_last_record_is_found() -> None:
+    whole, error = failure(GOLDEN + b"\n")
+    assert whole == PAYLOADS
+    assert (error.record, str(error)) == (
+        3,
+        f"record 3 at byte {len(GOLDEN)}: the file ends inside the record's header",
+    )
+
+
+def test_a_length_beyond_any_message_is_damage() -> None:
+    header = (2**40).to_bytes(8, "little")
+    data = header + masked_crc32c(header).to_bytes(4, "little")
+    _, error = failure(data)
+    assert "checksum of its length" in str(error)
+
+
+def unzipped(packed: bytes) -> BinaryIO:
+    return cast(BinaryIO, gzip.GzipFile(fileobj=io.BytesIO(packed)))
+
+
+@pytest.mark.parametrize("cut", [1, 8, 12, 20])
+def test_a_cut_gzip_stream_is_found(cut: int) -> None:
+    packed = gzip.compress(GOLDEN)
+    assert list(read_records(unzipped(packed))) == PAYLOADS
+    with pytest.raises(TFRecordError):
+        list(read_records(unzipped(packed[:-cut])))
+
+
+def test_a_damaged_gzip_stream_is_found() -> None:
+    packed = bytearray(gzip.compress(GOLDEN))
+    packed[-5] ^= 1  # the checksum of the whole stream
+    with pytest.raises(TFRecordError) as caught:
+        list(read_records(unzipped(bytes(packed))))
+    assert "cannot be read" in str(caught.value)
+
+
+class CountedStream(io.BytesIO):
+    """Knows the most bytes that were requested at once."""
+
+    most = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.most = max(self.most, size or 0)
+        return super().read(size)
+
+
+def header(length: int) -> bytes:
+    packed = struct.pack("<Q", length)
+    return packed + struct.pack("<I", masked_crc32c(packed))
+
+
+@pytest.mark.parametrize("length", [LARGEST_RECORD + 1, 2**31 - 1])
+def test_a_record_that_is_too_large_is_not_read(length: int) -> None:
+    stream = CountedStream(header(length) + bytes(100))
+    with pytest.raises(TFRecordError, match=f"{length} bytes, more than {LARGEST_RECORD}"):
+        list(read_records(stream))
+    assert stream.most <= 12
+
+
+def test_a_large_record_is_read_in_pieces() -> None:
+    """Memory grows with what is there, not with what its header says."""
+    payload = bytes(range(256)) * (40 << 12)
+    checksum = struct.pack("<I", masked_crc32c(payload))
+    whole = CountedStream(header(len(payload)) + payload + checksum)
+    assert list(read_records(whole)) == [payload]
+    assert whole.most <= 16 << 20
+    cut = CountedStream(header(LARGEST_RECORD) + bytes(100))
+    with pytest.raises(TFRecordError, match="ends inside the record"):
+        list(read_records(cut))
+    assert cut.most <= 16 << 20
+
+
+def test_records_that_an_index_names_are_found() -> None:
+    for start, payload in zip(STARTS, PAYLOADS, strict=True):
+        length = len(payload)
+        assert framed_payload(GOLDEN, start, length, record=0, offset=0) == payload
+
+
+@pytest.mark.parametrize("at", range(STARTS[2], len(GOLDEN)))
+def test_every_flipped_byte_of_a_named_record_is_found(at: int) -> None:
+    damaged = bytearray(GOLDEN)
+    damaged[at] ^= 0x81
+    with pytest.raises(TFRecordError) as caught:
+        framed_payload(bytes(damaged), STARTS[2], 20, record=2, offset=35)
+    assert str(caught.value).startswith("record 2 at byte 35: the checksum of its")
+
+
+@pytest.mark.parametrize(
+    ("length", "problem"),
+    [
+        (19, "it has 20 bytes, and the index says 19"),
+        (21, "the file ends inside the record"),
+    ],
+)
+def test_another_length_than_in_the_index_is_found(length: int, problem: str) -> None:
+    with pytest.raises(TFRecordError, match=problem):
+        framed_payload(GOLDEN, STARTS[2], length, record=2, offset=35)
+
+
+def test_the_index_for_dali() -> None:
+    """Its `tfrecord2idx` prints the position before a record, and the difference after it."""
+    text = dali_index(STARTS, map(len, PAYLOADS))
+    rows = [tuple(map(int, line.split(" "))) for line in text.splitlines()]
+    assert rows == [(0, 19), (19, 16), (35, 36)]
+    assert sum(rows[-1]) == len(GOLDEN) and text.endswith("\n")

@@ -1,0 +1,242 @@
+"""Notes of images in flight: found after a death, cleared, and never anybody else's files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.needs import skip_unless
+from tests.transforms.core.deaths import kill_over
+from transforms.images import guard as in_flight
+from transforms.images.guard import RUN_VARIABLE, HangWatch, InFlight, Suspects, image_note
+
+ONE, TWO = image_note("1.jpg", 1), image_note("2.jpg", 1)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder for temporary files; a test that waits for somebody fails."""
+
+    def fail(*_: object) -> None:
+        raise TimeoutError("it waits")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    former = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(20)
+    yield tmp_path
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, former)
+
+
+def notes_files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_what_a_dead_process_left_is_found_until_it_is_cleared(folder: Path) -> None:
+    kill_over(ONE, TWO)
+    for _ in range(2):
+        assert Suspects().notes == {ONE, TWO}
+    found = Suspects()
+    found.clear(ONE)
+    found.clear(ONE)
+    assert ONE not in found and TWO in found
+    assert Suspects().notes == {TWO}
+    found.clear(TWO)
+    assert Suspects().notes == frozenset()
+    # The file and the folder went with the last of them.
+    assert list(folder.iterdir()) == []
+
+
+def test_one_image_in_the_notes_of_many_is_cleared_in_all(folder: Path) -> None:
+    for _ in range(5):
+        kill_over(ONE)
+    kill_over(TWO)
+    Suspects().clear(ONE)
+    assert Suspects().notes == {TWO}
+    assert len(notes_files(folder)) == 1
+
+
+def test_killed_between_two_images_nothing_is_left(folder: Path) -> None:
+    kill_over()
+    assert len(notes_files(folder)) == 1
+    assert Suspects().notes == frozenset()
+    assert list(folder.iterdir()) == []
+
+
+def test_what_runs_is_not_suspected(folder: Path) -> None:
+    own = InFlight()
+    with own.noted(ONE):
+        assert Suspects().notes == frozenset()
+    os.close(own._descriptor)
+
+
+def test_old_notes_and_files_without_any_are_removed(folder: Path) -> None:
+    kill_over(ONE)
+    [path] = notes_files(folder)
+    os.utime(path, (0, time.time() - 8 * 24 * 3600))
+    empty = path.with_name(f"notes-1-{16 * '0'}-")
+    empty.touch()
+    assert Suspects().notes == frozenset()
+    assert notes_files(folder) == [empty]
+    os.utime(empty, (0, time.time() - 3600))
+    Suspects()
+    assert notes_files(folder) == []
+
+
+def plant(folder: Path, kind: str) -> None:
+    """Something else under the name of a file of notes."""
+    path = folder / f"notes-7-{16 * 'a'}-"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "endless":
+        path.symlink_to("/dev/zero")
+    elif kind == "link":
+        other = folder.parent / "other"
+        other.write_bytes(ONE * 256)
+        path.symlink_to(other)
+    elif kind == "large":
+        with path.open("wb") as file:
+            file.truncate(8 << 30)
+    else:
+        path.mkdir()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "endless", "link", "large", "folder"])
+def test_no_other_files_are_opened_followed_or_removed(folder: Path, kind: str) -> None:
+    kill_over(ONE)
+    [path] = notes_files(folder)
+    plant(path.parent, kind)
+    before = {each.name for each in path.parent.iterdir()}
+    found = Suspects()
+    assert found.notes == {ONE}
+    found.clear(ONE)
+    assert {each.name for each in path.parent.iterdir()} == before - {path.name}
+
+
+@pytest.mark.parametrize("kind", ["mode", "link", "fifo", "file"])
+def test_a_folder_that_others_can_enter_is_not_used(folder: Path, kind: str) -> None:
+    kill_over(ONE)
+    [path] = notes_files(folder)
+    home = path.parent
+    if kind == "mode":
+        home.chmod(0o755)
+    else:
+        elsewhere = home.rename(folder / "elsewhere")
+        if kind == "link":
+            home.symlink_to(elsewhere)
+        elif kind == "fifo":
+            os.mkfifo(home)
+        else:
+            home.touch()
+    assert Suspects().notes == frozenset()
+    kill_over(TWO)
+    assert Suspects().notes == {TWO}
+
+
+def test_the_folder_of_another_user_is_not_used(folder: Path) -> None:
+    skip_unless(os.getuid() == 0, "files of another user can only be made as root")
+    kill_over(ONE)
+    [path] = notes_files(folder)
+    os.chown(path.parent, 65534, 65534)
+    # As in version 0.1: a name that everybody can guess.
+    guessed = folder / f"images-in-flight-{os.getuid()}"
+    guessed.mkdir(0o700)
+    os.chown(guessed, 65534, 65534)
+    os.mkfifo(guessed / "tmpabcdefgh")
+    assert Suspects().notes == frozenset()
+    kill_over(TWO)
+    assert Suspects().notes == {TWO}
+    modes = {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
+    assert set(modes.values()) == {0o700}
+
+
+def test_notes_of_version_0_1_expire(folder: Path) -> None:
+    old = folder / f"images-in-flight-{os.getuid()}"
+    old.mkdir(0o700)
+    (old / "tmpabcdefgh").write_bytes(ONE + bytes(4080))
+    found = Suspects()
+    assert found.notes == {ONE}
+    found.clear(ONE)
+    assert list(folder.iterdir()) == []
+
+
+def test_without_a_folder_for_temporary_files_no_notes_are_taken(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
+    own = InFlight()
+    own.wait(5)
+    with own.noted(ONE):
+        pass
+    assert Suspects().notes == frozenset()
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[InFlight]:
+    """The notes of this process, as a worker of a supervised run."""
+    monkeypatch.setenv(RUN_VARIABLE, "mine")
+    own = InFlight()
+    own.wait(30)
+    yield own
+    os.close(own._descriptor)
+
+
+def polled(watch: HangWatch, times: int) -> Sequence[int]:
+    return [process for _ in range(times) for process in watch.hanging(10)]
+
+
+def test_one_image_for_too_long_is_a_decoder_that_hangs(running: InFlight) -> None:
+    watch, other = HangWatch("mine"), HangWatch("other")
+    with running.noted(ONE):
+        assert polled(watch, 4) == []
+        assert polled(watch, 1) == [os.getpid()]
+        assert polled(other, 9) == []
+    assert polled(watch, 9) == []
+
+
+def test_other_images_in_between_are_no_hang(running: InFlight) -> None:
+    watch = HangWatch("mine")
+    for number in range(20):
+        with running.noted(image_note("1.jpg", number)):
+            assert polled(watch, 3) == []
+
+
+def test_the_longest_wait_counts(running: InFlight) -> None:
+    running.wait(60)
+    running.wait(5)
+    watch = HangWatch("mine")
+    with running.noted(ONE):
+        assert polled(watch, 7) == []
+        assert polled(watch, 1) == [os.getpid()]
+
+
+def test_a_process_that_is_stopped_does_not_hang(
+    running: InFlight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = HangWatch("mine")
+    with running.noted(ONE):
+        with monkeypatch.context() as patch:
+            patch.setattr(in_flight, "_is_stopped", lambda _: True)
+            assert polled(watch, 20) == []
+        assert polled(watch, 3) == []
+        assert polled(watch, 1) == [os.getpid()]
+
+
+def test_a_stopped_process_is_known() -> None:
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    assert not in_flight._is_stopped(child)
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    assert in_flight._is_stopped(child)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert not in_flight._is_stopped(child)

@@ -1,0 +1,206 @@
+"""Keys of images and rows join however they are spelled, and their hashes never change."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from transforms.labels.keys import (
+    IMAGE_EXTENSIONS,
+    KEY_KINDS,
+    fixed_root,
+    image_key,
+    key_hashes,
+    relative_path,
+    row_key,
+)
+
+# One component of a path as any file system may give it, lone surrogates (bytes that are not
+# UTF-8) included.
+NAMES = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=12)
+SEEDS = st.integers(-(2**127), 2**127 - 1)
+
+
+@pytest.mark.parametrize(
+    ("globs", "root"),
+    [
+        (["photos/*/*.jpg"], "photos"),
+        (["photos/a?/x.jpg"], "photos"),
+        (["photos/[ab]/x.jpg"], "photos"),
+        (["photos/2020/img*.jpg"], "photos/2020"),
+        (["a/x.jpg"], "a"),
+        (["x.jpg"], ""),
+        (["*.jpg"], ""),
+        (["**/*.jpg"], ""),
+        ([], ""),
+        (["t/train/*.jpg", "t/test/*.jpg"], "t"),
+        (["t/train/*.jpg", "t/training/*.jpg"], "t"),
+        (["t/*.jpg", "t/a/b/*.jpg"], "t"),
+        (["t/*.jpg", "u/*.jpg"], ""),
+        (["./t//a/*.jpg", "t/b/*.jpg"], "t"),
+        (["/data/x/*.jpg"], "/data/x"),
+        (["/data/*.jpg", "/more/*.jpg"], "/"),
+        (["/*.jpg"], "/"),
+        (["/data/*.jpg", "data/*.jpg"], ""),
+        (["gs://b/x/*.jpg"], "gs://b/x"),
+        (["gs://b/x/*.jpg", "gs://b/y/*.jpg"], "gs://b"),
+        (["gs://b/*.jpg"], "gs://b"),
+        (["gs://b/*.jpg", "gs://bb/*.jpg"], ""),
+        (["gs://b*/x.jpg"], ""),
+        (["gs://b/x/*.jpg", "s3://b/x/*.jpg"], ""),
+        (["gs://b//x/*.jpg"], "gs://b//x"),
+        (["file:///*.jpg"], "file:///"),
+        (["한강/*.jpg"], "한강"),
+    ],
+)
+def test_fixed_root(globs: list[str], root: str) -> None:
+    assert fixed_root(globs) == root
+
+
+@pytest.mark.parametrize(
+    ("uri", "root", "path"),
+    [
+        ("photos/cats/1.jpg", "photos", "cats/1.jpg"),
+        ("./photos/cats/1.jpg", "photos", "cats/1.jpg"),
+        ("photos//cats/./1.jpg", "photos", "cats/1.jpg"),
+        ("/1.jpg", "/", "1.jpg"),
+        ("gs://b/x/1.jpg", "gs://b", "x/1.jpg"),
+        ("gs://b//x//1.jpg", "gs://b", "/x//1.jpg"),  # slashes are part of an object's name
+        ("file:///a/1.jpg", "file:///", "a/1.jpg"),
+        ("a/1.jpg", "", "a/1.jpg"),
+        ("./a/1.jpg", "", "a/1.jpg"),
+        ("gs://b/1.jpg", "", "gs://b/1.jpg"),
+        ("a/../b/1.jpg", "", "a/../b/1.jpg"),
+    ],
+)
+def test_relative_path(uri: str, root: str, path: str) -> None:
+    assert relative_path(uri, root) == path
+
+
+def test_relative_path_elsewhere_is_an_error() -> None:
+    with pytest.raises(ValueError, match="'photos2/1.jpg' is not below 'photos'"):
+        relative_path("photos2/1.jpg", "photos")
+
+
+@given(st.lists(NAMES.filter(lambda name: name != "."), min_size=2, max_size=4))
+def test_root_and_relative_path_are_the_file_again(parts: list[str]) -> None:
+    uri = "gs://b/" + "/".join(parts)
+    assert "gs://b/" + relative_path(uri, fixed_root(["gs://b/*"])) == uri
+
+
+@pytest.mark.parametrize(
+    ("uri", "stem"),
+    [
+        ("a.b.jpg", "a.b"),
+        ("x/photo.2020.01.jpg", "photo.2020.01"),
+        ("x/noext", "noext"),
+        ("x.y/noext", "noext"),
+        ("x/.jpg", ".jpg"),
+        ("x/a.", "a"),
+        ("gs://b/한강.JPEG", "한강"),
+        ("a .jpg", "a"),
+    ],
+)
+def test_stem_is_the_name_without_its_last_extension(uri: str, stem: str) -> None:
+    assert image_key(uri, kind="stem", root="") == stem
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "key"),
+    [
+        ("1", "stem", "1"),
+        (" 1.jpg\t", "stem", "1"),
+        ("cats/1.JPeG", "stem", "1"),
+        ("photo.2020.01", "stem", "photo.2020.01"),
+        ("a.b.png", "stem", "a.b"),
+        (".jpg", "stem", ".jpg"),
+        ("cats\\1.jpg", "stem", "cats\\1"),
+        ("cats/1.jpg", "name", "1.jpg"),
+        ("./cats/1.jpg", "path", "cats/1.jpg"),
+        ("cats//1.jpg", "path", "cats/1.jpg"),
+        ("gs://b//c/1.jpg", "path", "gs://b//c/1.jpg"),
+        (" gs://b/1.jpg", "uri", "gs://b/1.jpg"),
+        ("cats/", "name", ""),
+        ("  ", "stem", ""),
+    ],
+)
+def test_row_key(cell: str, kind: str, key: str) -> None:
+    assert row_key(cell, kind=kind) == key
+
+
+def test_unknown_kind_names_the_flag() -> None:
+    with pytest.raises(ValueError, match="--key 'file' is not one of stem, name, path, uri"):
+        image_key("a.jpg", kind="file", root="")
+    with pytest.raises(ValueError, match="--key"):
+        row_key("a.jpg", kind="file")
+
+
+@pytest.mark.parametrize("kind", KEY_KINDS)
+def test_korean_names_join_across_unicode_forms(kind: str) -> None:
+    composed = "photos/서울/한강.jpg"
+    decomposed = unicodedata.normalize("NFD", composed)
+    assert composed != decomposed
+    cell = composed if kind == "uri" else "서울/한강.jpg"
+    assert image_key(decomposed, kind=kind, root="photos") == row_key(cell, kind=kind)
+
+
+@pytest.mark.parametrize("kind", KEY_KINDS)
+@given(name=NAMES, extension=st.sampled_from(sorted(IMAGE_EXTENSIONS)))
+@example(name="e\u0301", extension="jpg")
+@example(name=" a ", extension="jpg")
+@example(name="\udcff", extension="jpg")
+def test_a_row_that_spells_the_file_joins_it(kind: str, name: str, extension: str) -> None:
+    path = f"d/{name}.{extension}"
+    for form in ("NFC", "NFD"):
+        image = image_key(unicodedata.normalize(form, f"r/{path}"), kind=kind, root="r")
+        for cell_form in ("NFC", "NFD"):
+            cell = unicodedata.normalize(cell_form, f"r/{path}" if kind == "uri" else path)
+            assert row_key(cell, kind=kind) == image
+            assert unicodedata.is_normalized("NFC", image)
+
+
+@given(key=st.text(st.characters()), seed=SEEDS)
+def test_hashes_are_unsigned_64_bit_and_repeat(key: str, seed: int) -> None:
+    hashes = key_hashes(key, seed=seed)
+    assert hashes == key_hashes(key, seed=seed)
+    assert all(0 <= value < 2**64 for value in hashes)
+    assert hashes[0] != hashes[1]
+
+
+@given(key=st.text(), seeds=st.sets(SEEDS, min_size=2, max_size=2))
+def test_another_seed_is_another_hash(key: str, seeds: set[int]) -> None:
+    assert len({key_hashes(key, seed=seed) for seed in seeds}) == 2
+
+
+def test_split_hash_and_order_hash_do_not_follow_each_other() -> None:
+    hashes = [key_hashes(str(number), seed=0) for number in range(4000)]
+    both_low = sum(split < 2**63 and order < 2**63 for split, order in hashes)
+    assert 800 < both_low < 1200
+
+
+def test_seed_beyond_128_bits_is_an_error() -> None:
+    with pytest.raises(OverflowError):
+        key_hashes("a", seed=2**127)
+
+
+# hashlib.blake2b(key as UTF-8, digest_size=16, person=b"image-tfrecords",
+# salt=seed as 16 bytes little-endian signed), read as two little-endian unsigned 64-bit integers.
+@pytest.mark.parametrize(
+    ("key", "seed", "hashes"),
+    [
+        ("", 0, (10225470557193724084, 9282550350539867032)),
+        ("1", 0, (5882863083028984101, 1184160139515405639)),
+        ("1", 1, (15494755715810301235, 1741557726684148888)),
+        ("1", -1, (297331748696303843, 3996635403472763253)),
+        ("n01440764_10026", 20240101, (1720230226434980930, 5064519161510630998)),
+        ("한강", 0, (16948631027209334703, 10878716871111619394)),
+        ("\udcff", 0, (4006605584259348444, 15422953680356159491)),
+    ],
+)
+def test_hashes_never_change(key: str, seed: int, hashes: tuple[int, int]) -> None:
+    assert key_hashes(key, seed=seed) == hashes, (
+        "every dataset would be split and ordered in another way: bump the format version"
+    )

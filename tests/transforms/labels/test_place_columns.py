@@ -1,0 +1,54 @@
+"""The columns that decide where an image goes."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from transforms.core.messages import LabelsError
+from transforms.labels.label_columns import resolve_columns, with_place_columns
+from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rows import first_csv_rows as first_rows
+
+ROWS = b"id,label,split,who\n1,cat,train,a\n2,dog,,b\n"
+
+
+def place(rows: bytes = ROWS, **asked: Any) -> CsvColumns:
+    first = first_rows(io.BytesIO(rows), 20, encoding="utf-8", path="a.csv")
+    columns = CsvColumns(",", True, 0, 1, "id", "label", 4)
+    given = {"split_from": None, "split_column": None, "group_by": None, **asked}
+    return with_place_columns(columns, first, path="a.csv", **given)
+
+
+def test_columns_are_found_by_name_number_or_by_themselves() -> None:
+    assert place().split is None
+    assert place(split_from="csv").split_name == "split"
+    assert place(split_column="split").split == 2
+    placed = place(split_column="3", group_by="4")
+    assert (placed.split, placed.group, placed.group_name) == (2, 3, "who")
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "says"),
+    [
+        (b"id,label\n1,cat\n", {"split_from": "csv"}, "no column 'split': name the one"),
+        (ROWS, {"split_column": "set"}, "no column 'set'"),
+        (ROWS, {"group_by": "5"}, "no column 5, only 4"),
+        (ROWS, {"split_column": "1"}, "has values such as '1', which cannot be splits"),
+    ],
+)
+def test_columns_that_are_none(rows: bytes, asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(LabelsError, match=says):
+        place(rows, **asked)
+
+
+def test_the_only_other_column_is_not_both_the_split_and_the_label() -> None:
+    first = first_rows(io.BytesIO(b"id,split\na,test\n"), 5, encoding="utf-8", path="a.csv")
+    columns = resolve_columns(first, key=None, label=None, path="a.csv")
+    asked: dict[str, Any] = {"split_from": None, "group_by": None, "path": "a.csv"}
+    with pytest.raises(LabelsError, match=r"^a.csv has no column of labels, only keys and"):
+        with_place_columns(columns, first, split_column="split", **asked)
+    given = resolve_columns(first, key=None, label="split", path="a.csv")
+    assert with_place_columns(given, first, split_column="split", **asked).split == 1

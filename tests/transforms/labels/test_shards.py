@@ -1,0 +1,275 @@
+"""Shards are equal ranges of the order, and their names and recipes never change."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.core.messages import LabelsError
+from transforms.core.records import PartnerFile, ShardImage
+from transforms.dataset.ledger import PlanTotals
+from transforms.images.check import CheckedPartner
+from transforms.labels.shards import (
+    DEFAULT_SHARD_SIZE,
+    MAX_SHARDS,
+    ShardName,
+    ShardPlan,
+    empty_shards_warning,
+    shard_count,
+    shard_index,
+    shard_recipe,
+)
+from transforms.records.stored_images import files_text, stored_side
+
+ROWS = beam.coders.RowCoder.from_type_hint(ShardImage, None)
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+ORDERS = st.integers(LOWEST, HIGHEST)
+COUNTS = st.integers(1, MAX_SHARDS)
+NAMES = st.builds(
+    lambda split, number, more, gzip: ShardName(split, number, number + more, gzip),
+    st.from_regex(r"[A-Za-z][A-Za-z0-9_]*", fullmatch=True),
+    st.integers(0, 50_000),
+    st.integers(1, MAX_SHARDS - 50_000),
+    st.booleans(),
+)
+IMAGE = ShardImage(order=5, key="a", path="x/a.jpg", size=10, version=3, label="cat", label_id=1)
+
+
+def test_shards_of_too_many_names_are_refused_with_the_number_that_fits() -> None:
+    totals = PlanTotals(images=Counter(test=10, train=10**8), bytes=Counter(train=10**13))
+    eight = ShardPlan(("train", "test"), DEFAULT_SHARD_SIZE, 8, gzip=False)
+    with pytest.raises(LabelsError) as raised:
+        eight.check_sizes(totals)
+    assert str(raised.value) == (
+        "split 'train' has 100000000 images in 8 shards, 12500000 in one: more than 220000, which "
+        "a worker of this runner can take; use --num_shards 455 or more"
+    )
+    eight._replace(num_shards=455).check_sizes(totals)
+    with pytest.raises(LabelsError, match="use --num_shards 455 or more"):
+        eight._replace(num_shards=454).check_sizes(totals)
+    # By their bytes, images are in many more shards.
+    eight._replace(num_shards=None).check_sizes(totals)
+    ShardPlan((), DEFAULT_SHARD_SIZE, 8, gzip=False).check_sizes(PlanTotals())
+
+
+@pytest.mark.parametrize("partners", [0, 1, 2, 9])
+def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb(partners: int) -> None:
+    # Its record in a base, as `--reuse` hands it on.
+    row = {
+        "shard": "train-01234-of-12345.tfrecord",
+        "record": 99_999,
+        "offset": 149_999_999,
+        "length": 1_000_000,
+        "size": 1_000_000,
+        "version": 2**60,
+        "orientation": 6,
+        "gps": 1,
+        "content": bytes(16),
+        "source_content": bytes(16),
+        "perceptual_hash": bytes(8),
+        "format": "jpeg",
+        "height": 1080,
+        "width": 1920,
+        "channels": 3,
+        "changes": None,
+        "source_height": None,
+        "source_width": None,
+    }
+    file = PartnerFile("m" * 100, 2**20, 2**60)
+    mask = CheckedPartner(1_000_000, "jpeg", "f" * 32, has_place=True)
+    stored = stored_side(0, row, "", partners=[(file, mask)] * partners).cells
+    image = ShardImage(2**62, "k" * 100, "p" * 100, 2**20, 2**60, "a class", 1000, "", stored)
+    size = len(ROWS.encode(image._replace(partners=files_text([file] * partners))))
+    plan = ShardPlan(("train",), DEFAULT_SHARD_SIZE, 1, gzip=False, partners=partners)
+    totals = PlanTotals(images=Counter(train=100_000_000 // size), bytes=Counter(train=1))
+    with pytest.raises(LabelsError, match="which a worker of this runner can take"):
+        plan.check_sizes(totals)
+
+
+@given(NAMES)
+def test_a_name_is_read_as_it_was_written(name: ShardName) -> None:
+    assert ShardName.parse(str(name)) == name
+
+
+@given(st.text(max_size=40) | st.from_regex(r"[a-z-]+-\d{4,6}-of-\d{4,6}.tfrecord(.gz)?\n?"))
+def test_any_name_that_is_read_is_spelled_the_same(text: str) -> None:
+    try:
+        name = ShardName.parse(text)
+    except ValueError:
+        return
+    assert str(name) == text and name.number < name.total
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "train.tfrecord",
+        "train-00000-of-00001.tfrecords",
+        "train-00000-of-00001.tfrecord\n",
+        "train-00000-of-00001.tfrecord.gz.json",
+        "train-0000-of-00001.tfrecord",
+        "1-00000-of-00001.tfrecord",
+        "tr-ain-00000-of-00001.tfrecord",
+        "dir/train-00000-of-00001.tfrecord",
+    ],
+)
+def test_another_name_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"{re.escape(repr(text))} is not the name of a shard"):
+        ShardName.parse(text)
+
+
+@pytest.mark.parametrize("text", ["a-00001-of-00001.tfrecord", "a-00000-of-00000.tfrecord"])
+def test_a_number_beyond_the_total_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="cannot be"):
+        ShardName.parse(text)
+
+
+def test_names_sort_as_their_numbers() -> None:
+    names = [ShardName("train", number, MAX_SHARDS) for number in (0, 9, 10, 99, 100, 12_345)]
+    assert sorted(map(str, names)) == [str(name) for name in names]
+
+
+@given(st.lists(ORDERS, min_size=2, max_size=50), COUNTS)
+def test_shards_are_ranges_of_the_order(orders: list[int], count: int) -> None:
+    indexes = [shard_index(order, count) for order in sorted(orders)]
+    assert indexes == sorted(indexes)
+    assert 0 <= indexes[0] and indexes[-1] < count
+
+
+@given(COUNTS)
+def test_the_first_shard_begins_and_the_last_ends_the_order(count: int) -> None:
+    assert shard_index(LOWEST, count) == 0
+    assert shard_index(HIGHEST, count) == count - 1
+
+
+@given(COUNTS, st.data())
+def test_every_shard_takes_an_equal_range(count: int, data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, count - 1))
+    first, end = (-(-(at << 64) // count) + LOWEST for at in (number, number + 1))
+    assert shard_index(first, count) == number == shard_index(end - 1, count)
+    assert abs((end - first) - 2**64 / count) <= 4096  # the float's own rounding
+    if number:
+        assert shard_index(first - 1, count) == number - 1
+
+
+@pytest.mark.parametrize(
+    ("total", "records", "size", "number", "count"),
+    [
+        (0, 0, 100, None, 1),
+        (1, 1, 100, None, 1),
+        (100, 9, 100, None, 1),
+        (101, 9, 100, None, 2),
+        (200, 9, 100, None, 2),
+        (10**15, 10**9, 1, None, MAX_SHARDS),
+        (MAX_SHARDS, MAX_SHARDS, 1, None, MAX_SHARDS),
+        (2**53 + 1, 9, 2**53, None, 2),  # no float rounds the rest away
+        (913_600, 51, 64, None, 51),  # no more shards than records ...
+        (900, 1, 100, None, 1),
+        (0, 0, 100, 7, 7),  # ... unless they are requested
+        (900, 3, 100, 300, 300),
+        (10**15, 10**9, 1, 1, 1),
+    ],
+)
+def test_shard_count(total: int, records: int, size: int, number: int | None, count: int) -> None:
+    assert shard_count(total, records, shard_size=size, num_shards=number) == count
+
+
+@given(st.integers(0, 10**9), st.integers(0, 1000), st.integers(1, 10**6))
+def test_a_size_plans_no_more_shards_than_records(total: int, records: int, size: int) -> None:
+    assert 1 <= shard_count(total, records, shard_size=size, num_shards=None) <= max(1, records)
+
+
+@pytest.mark.parametrize(
+    ("records", "shards", "empty"), [(0, 1, 0), (3, 3, 0), (3, 4, 1), (47, 300, 253), (0, 2, 2)]
+)
+def test_more_shards_than_records_are_warned_of(records: int, shards: int, empty: int) -> None:
+    warning = empty_shards_warning("train", records, shards)
+    assert (warning is not None) == (empty > 0)
+    assert warning is None or f"at least {empty} are empty" in warning
+
+
+def test_the_recipe_is_the_same_for_ever() -> None:
+    recipe = shard_recipe("digest", "train-00000-of-00001.tfrecord", [IMAGE])
+    assert recipe == "db78baac703e3d31c9afa1bfca13acaa"
+
+
+def test_the_recipe_is_of_all_images_together() -> None:
+    assert shard_recipe("d", "n", iter([IMAGE])) == shard_recipe("d", "n", [IMAGE])
+    assert len({shard_recipe("d", "n", [IMAGE] * count) for count in range(5)}) == 5
+
+
+@pytest.mark.parametrize("field", [name for name in ShardImage._fields if name != "stored"])
+def test_the_recipe_depends_on_every_field(field: str) -> None:
+    value = getattr(IMAGE, field)
+    other: Any = value + 1 if isinstance(value, int) else value + "1"
+    changed = IMAGE._replace(**{field: other})
+    assert shard_recipe("d", "n", [changed]) != shard_recipe("d", "n", [IMAGE])
+
+
+def test_the_recipe_is_the_same_for_a_reused_image() -> None:
+    assert shard_recipe("d", "n", [IMAGE._replace(stored="[]")]) == shard_recipe("d", "n", [IMAGE])
+
+
+def test_the_recipe_depends_on_options_name_and_order() -> None:
+    images = [IMAGE, IMAGE._replace(key="b")]
+    recipes = {
+        shard_recipe("d", "n", images),
+        shard_recipe("D", "n", images),
+        shard_recipe("d", "N", images),
+        shard_recipe("d", "n", images[::-1]),
+        shard_recipe("d", "n", images[:1]),
+    }
+    assert len(recipes) == 5
+
+
+TEXTS = st.text(max_size=3)
+IMAGES = st.builds(
+    ShardImage,
+    *(ORDERS, TEXTS, TEXTS, st.just(1), st.just(1), TEXTS, st.just(1)),
+    stored=st.just(""),
+)
+
+
+@given(st.lists(IMAGES, max_size=3), st.lists(IMAGES, max_size=3))
+def test_different_images_have_different_recipes(
+    one: list[ShardImage], other: list[ShardImage]
+) -> None:
+    same = shard_recipe("d", "n", one) == shard_recipe("d", "n", other)
+    assert same == (one == other)
+
+
+def test_files_of_a_plan_by_bytes() -> None:
+    plan = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=True)
+    records = {"test": 5, "train": 5, "other": 5}
+    assert plan.files({"test": 50, "train": 201, "other": 900}, records) == {
+        "train": [f"train-0000{number}-of-00003.tfrecord.gz" for number in range(3)],
+        "test": ["test-00000-of-00001.tfrecord.gz"],
+        "none": ["none-00000-of-00001.tfrecord.gz"],
+    }
+    assert list(plan.files({}, {})) == ["train", "test", "none"]
+
+
+def test_files_of_a_plan_by_number() -> None:
+    plan = ShardPlan(("train", "test"), shard_size=1, num_shards=2, gzip=False)
+    assert plan.files({"train": 10**9}, {"train": 9}) == {
+        split: [f"{split}-0000{number}-of-00002.tfrecord" for number in range(2)]
+        for split in ("train", "test")
+    }
+
+
+def test_files_of_images_are_limited() -> None:
+    plan = ShardPlan((), DEFAULT_SHARD_SIZE, None, gzip=False)
+    single = plan._replace(per_image=True)
+    most, more = {"train": 999_999, "test": 1}, {"train": 999_999, "test": 2}
+    assert single.files(dict.fromkeys(most, 10**9), most)
+    assert plan.files(dict.fromkeys(more, 10**9), more)
+    expected = "^--files per_image: 1000001 images are more than 1000000, .*; use --files sharded$"
+    with pytest.raises(LabelsError, match=expected):
+        single.files(dict.fromkeys(more, 10**9), more)

@@ -1,0 +1,234 @@
+"""JSON Lines and Parquet: the same rows as the CSV of the same table, in bounded memory."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import tracemalloc
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.core.messages import LabelsError
+from transforms.labels.annotations import first_rows, read_rows
+from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.labels.table_formats import JSONL, LIST_SEPARATOR, PARQUET
+from transforms.labels.typed_tables import parquet_table
+
+COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 3, cell_names=("x",), cells=(2,))
+ROW = {"id": "a.jpg", "label": "cat", "x": 1.5, "more": {"y": [1]}}
+
+
+def parquet(rows: Any, **options: Any) -> io.BytesIO:
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows)
+    file = io.BytesIO()
+    pq.write_table(table, file, **options)
+    file.seek(0)
+    return file
+
+
+def jsonl(rows: list[Any]) -> io.BytesIO:
+    lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+    return io.BytesIO("\n".join(lines).encode())
+
+
+def read(file: io.BytesIO, format_: str, columns: CsvColumns = COLUMNS) -> list[Any]:
+    return list(read_rows(file, columns._replace(format=format_), path=f"a.{format_}"))
+
+
+@pytest.mark.parametrize(("make", "format_"), [(parquet, PARQUET), (jsonl, JSONL)])
+def test_rows_by_name(make: Any, format_: str) -> None:
+    file = make([ROW, {**ROW, "label": None, "x": None}, {**ROW, "id": None}])
+    assert read(file, format_) == [
+        LabelRow("a.jpg", "cat", 1, cells=("1.5",)),
+        LabelRow("a.jpg", "", 2, cells=("",)),
+        MalformedRow(3, "its key is empty", ""),
+    ]
+
+
+@pytest.mark.parametrize(("make", "format_"), [(parquet, PARQUET), (jsonl, JSONL)])
+def test_first_rows(make: Any, format_: str) -> None:
+    rows = [{"id": "1", "n": 2, "tags": ["a", None, "b"], "codes": [1, 2]}] * 30
+    first = first_rows(make(rows), 2, path=f"a.{format_}")
+    tags = LIST_SEPARATOR.join("ab")
+    assert first.format == format_
+    assert first.rows == (
+        ("id", "n", "tags", "codes"),
+        *[("1", "2", tags, LIST_SEPARATOR.join("12"))] * 2,
+    )
+    n_type = "int64" if format_ == PARQUET else ""
+    assert first.types == ("bytes", n_type, "bytes list", "int64 list")
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "text", "dtype"),
+    [
+        (True, pa.bool_(), "True", "int64"),
+        (-7, pa.int8(), "-7", "int64"),
+        (0.1, pa.float32(), "0.1", "float"),
+        (0.1, pa.float64(), "0.1", "float"),
+        (float("nan"), pa.float64(), "", "float"),
+        ("007", pa.string(), "007", "bytes"),
+        ("b", pa.dictionary(pa.int8(), pa.string()), "b", "bytes"),
+        ([0.1, None], pa.list_(pa.float32()), "0.1", "float list"),
+        ([1, 2], pa.list_(pa.int64(), 2), f"1{LIST_SEPARATOR}2", "int64 list"),
+        (datetime.date(2024, 5, 6), pa.date32(), "2024-05-06", "bytes"),
+        (None, pa.null(), "", ""),
+        # No cells.
+        (b"\xff", pa.binary(), "", ""),
+        ({"a": 1}, pa.struct([("a", pa.int8())]), "", ""),
+        ([[1]], pa.list_(pa.list_(pa.int8())), "", ""),
+    ],
+)
+def test_types_of_parquet(value: Any, type_: pa.DataType, text: str, dtype: str) -> None:
+    table = pa.table({"id": ["a"], "x": pa.array([value], type_)})
+    first = first_rows(parquet(table), 1, path="a.parquet")
+    assert first.rows[1] == ("a", text)
+    assert first.types[1] == dtype
+    if not dtype and value is not None:
+        with pytest.raises(LabelsError, match="the column 'x' is of type"):
+            parquet_table(parquet(table), ["x"], ";", path="a.parquet")
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+
+
+@given(
+    st.lists(
+        st.tuples(NAMES, st.none() | st.integers(-(2**63), 2**63 - 1), st.none() | st.floats()),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_both_formats_have_the_same_cells(values: list[tuple[Any, ...]]) -> None:
+    rows = [dict(zip(("id", "label", "x"), value, strict=True)) for value in values]
+    schema = pa.schema([("id", pa.string()), ("label", pa.int64()), ("x", pa.float64())])
+    table = pa.Table.from_pylist(rows, schema)
+    assert read(parquet(table), PARQUET) == read(jsonl(rows), JSONL)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "it is not JSON (Expecting property name enclosed in double quotes)"),
+        ("[1]", "it is not a JSON object"),
+        ('{"id": "a", "label": "b", " label": "c"}', "it is not JSON (two members have one name)"),
+        ("[" * 10**5, "it is not JSON (maximum recursion depth"),
+        ('{"id": ' + "9" * 5000 + "}", "it is not JSON (Exceeds the limit"),
+        ('{"id": "a", "label": "\\ud800"}', "a cell holds half of a surrogate pair"),
+        ('{"id": "a", "label": "\\u0000"}', "a cell holds a NUL character"),
+        ('{"id": "a", "label": {"b": 1}}', "'label' holds a nested object"),
+        ('{"id": "a", "label": [[1]]}', "'label' holds a nested object"),
+        ('{"id": "a", "label": ["b\\u001fc"]}', "'label': a value of a list holds '\\x1f'"),
+    ],
+)
+def test_lines_that_are_refused(line: str, says: str) -> None:
+    first, second = read(jsonl([line, ROW]), JSONL)
+    assert isinstance(first, MalformedRow) and first.detail.startswith(says)
+    assert first.line == 1
+    assert second == LabelRow("a.jpg", "cat", 2, cells=("1.5",))
+
+
+def test_a_key_that_is_no_text_can_be_written() -> None:
+    """Its rejection is a line of a file."""
+    [row] = read(jsonl(['{"id": "\\ud800.jpg", "label": "cat"}']), JSONL)
+    assert isinstance(row, MalformedRow) and row.key == "?.jpg"
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (pa.array([b"\xff"]).view(pa.string()), "'utf-8' codec can't decode"),
+        (pa.array([2**55], pa.timestamp("ms")), ""),
+        (pa.array([1], pa.timestamp("s", "Mars/Crater")), ""),
+        (pa.array([["a", "b\x1fc"]]), "a value of a list holds '\\x1f'"),
+    ],
+)
+def test_values_that_are_no_texts(values: pa.Array, says: str) -> None:
+    table = pa.table({"id": ["a"], "label": ["cat"], "x": values})
+    first = first_rows(parquet(table), 1, path="a.parquet")
+    assert first.rows[1] == ("a", "cat", "")
+    with pytest.raises(LabelsError, match=r"a.parquet: the column 'x' has a value") as caught:
+        read(parquet(table), PARQUET)
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "says"),
+    [
+        (b'{"\\ud800": 1}', "a.jsonl", "a.jsonl: the column name '\\ud800' is no text"),
+        (b"PAR1 and nothing else PAR1", "a.parquet", "a.parquet is not Parquet, or is damaged: "),
+        (b"", "a.jsonl", "a.jsonl: it is empty: write one JSON object per line"),
+        (b"id,label\n", "a.jsonl", "a.jsonl: it is not JSON (Expecting value): write one JSON"),
+        (b'{"a": "\xff"}\n', "a.jsonl", "JSONL a.jsonl is not UTF-8 at line 1: save it as UTF-8"),
+        (b"<annotation/>", "a.xml", "a.xml is XML: "),
+        ('{"images": []}'.encode("utf-16"), "a.JSON", "a.JSON is UTF-16: save it as UTF-8"),
+    ],
+)
+def test_files_that_are_refused(data: bytes, path: str, says: str) -> None:
+    with pytest.raises(LabelsError) as caught:
+        first_rows(io.BytesIO(data), 5, path=path)
+    assert str(caught.value).startswith(says) and "\n" not in str(caught.value)
+
+
+def test_a_long_text_in_every_row_takes_little_memory() -> None:
+    table = pa.table({"id": ["x" * 100_000] * 500})
+    file = parquet(table)
+    assert file.getbuffer().nbytes < 100_000
+    rows = parquet_table(file, ["id"], ";", path="a.parquet").rows
+    tracemalloc.start()
+    assert sum(1 for _ in rows) == 500
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_a_column_of_parquet_whose_name_is_no_text() -> None:
+    data = parquet([{"column": 1}]).getvalue().replace(b"column", b"co\xffumn")
+    with pytest.raises(LabelsError, match="the name of a column is not UTF-8"):
+        first_rows(io.BytesIO(data), 1, path="a.parquet")
+
+
+def test_damage_inside_of_a_parquet_file() -> None:
+    data = bytearray(parquet([ROW] * 1000).getvalue())
+    data[4:200] = bytes(196)
+    with pytest.raises(LabelsError, match=r"a\.parquet is not Parquet, or is damaged: "):
+        read(io.BytesIO(bytes(data)), PARQUET)
+
+
+def test_other_columns_and_row_groups_are_not_read_ahead() -> None:
+    """A row group is read when its first row is needed, and of it the needed columns."""
+    numbers = range(1000)
+    table = pa.table({"id": [str(n) for n in numbers], "other": [f"{n}" * 300 for n in numbers]})
+    file = parquet(table, row_group_size=100, compression="none", use_dictionary=False)
+    size = file.getbuffer().nbytes
+    counted = Counting(file.getvalue())
+    rows = parquet_table(counted, ["id"], ";", path="a.parquet").rows
+    for _ in range(10):
+        next(rows)
+    start = counted.read_bytes
+    for _ in rows:
+        pass
+    assert start < size / 10 and counted.read_bytes < size / 5
+
+
+def test_few_long_lines_are_held_at_first() -> None:
+    file = Counting(jsonl([{"id": "x" * 100_000}] * 80).getvalue())
+    assert len(first_rows(file, 20, path="a.jsonl").rows) == 21
+    assert file.read_bytes < 5_000_000
+
+
+class Counting(io.BytesIO):
+    """Counts the bytes that are read."""
+
+    read_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.read_bytes += len(data)
+        return data

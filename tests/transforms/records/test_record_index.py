@@ -1,0 +1,282 @@
+"""The index of a shard comes back as it was written, in the same bytes, and not from damage."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.core.records import PartnerFile, ShardImage, ShardRow
+from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
+from transforms.images.pixel_options import UNTOUCHED, Original
+from transforms.records.record_index import (
+    FRAME_BYTES,
+    LIBRARIES,
+    PARTNERS,
+    IndexRows,
+    RecordIndexError,
+    class_lists,
+    index_bytes,
+    index_schema,
+    read_index,
+    source_contents,
+)
+from transforms.records.stored_images import read_partner
+
+SHARD = "train-00000-of-00002.tfrecord"
+STORED, SOURCE = "1" * 32, "2" * 32
+NAMES = ("images.right", "mask")
+CELLS = '[["a.csv:2",[[3,"cat"],[1,"dog"]],[]],["a.csv:9",[[3,"cat"]],[]]]'
+
+
+def checked(key: str = "a", cells: str = "", label: str = "cat") -> CheckedImage:
+    """An image that is stored as it is, with its fingerprints."""
+    image = ShardImage(7, key, f"cat/{key}.jpg", 90, 10**18, label, 3, cells)
+    info, original = ImageInfo("jpeg", 30, 40, 3), Original(30, 40, 1)
+    return CheckedImage(
+        b"x", info, original, UNTOUCHED, 255, 6, image=image, content=SOURCE, stored_content=SOURCE
+    )
+
+
+def with_partners(key: str = "a", content: str = STORED) -> CheckedImage:
+    """An image with a right view and a mask."""
+    files = '[["right/é.jpg",70,9],["a.png",60,8]]'
+    right = CheckedPartner(50, "jpeg", content, has_place=True, changes=("resized", "turned"))
+    image = checked(key)
+    return image._replace(
+        image=image.image._replace(partners=files), partners=(right, CheckedPartner(40, "png"))
+    )
+
+
+def rows_of(*images: CheckedImage) -> IndexRows:
+    rows = IndexRows()
+    for number, image in enumerate(images):
+        rows.add(image)
+        rows.lengths.append(100 + number)
+    return rows
+
+
+def test_every_column_of_an_image() -> None:
+    changed = checked("b")._replace(
+        changes=("resized", "turned"), original=Original(300, 400, 6), stored_content=STORED
+    )
+    table = rows_of(checked(), changed).table(SHARD, "train", libraries="pillow 12")
+    first, second = table.to_pylist()
+    assert first == {
+        "shard": SHARD,
+        "record": 0,
+        "offset": 0,
+        "length": 100,
+        "key": "a",
+        "path": "cat/a.jpg",
+        "size": 90,
+        "version": 10**18,
+        "split": "train",
+        "label": "cat",
+        "label_id": 3,
+        "rows": None,
+        "content": bytes.fromhex(SOURCE),
+        "source_content": None,
+        "perceptual_hash": bytes(7) + b"\xff",
+        "format": "jpeg",
+        "height": 30,
+        "width": 40,
+        "channels": 3,
+        "orientation": 6,
+        "gps": 0,
+        "changes": None,
+        "source_height": None,
+        "source_width": None,
+    }
+    assert second == {
+        **first,
+        "record": 1,
+        "offset": 100 + FRAME_BYTES,
+        "length": 101,
+        "key": "b",
+        "path": "cat/b.jpg",
+        "content": bytes.fromhex(STORED),
+        "source_content": bytes.fromhex(SOURCE),
+        "changes": "resized,turned",
+        "source_height": 300,
+        "source_width": 400,
+    }
+    assert source_contents(table) == [bytes.fromhex(SOURCE)] * 2
+    assert table.schema.metadata == {LIBRARIES: b"pillow 12"}
+
+
+def test_masks_and_further_images_are_a_list() -> None:
+    table = rows_of(with_partners()).table(SHARD, "train", partners=NAMES)
+    [row] = table.to_pylist()
+    assert [*row][-1] == PARTNERS
+    assert row[PARTNERS] == [
+        {
+            "name": "images.right",
+            "path": "right/é.jpg",
+            "size": 70,
+            "version": 9,
+            "length": 50,
+            "format": "jpeg",
+            "content": bytes.fromhex(STORED),
+            "gps": 1,
+            "changes": "resized,turned",
+        },
+        {
+            "name": "mask",
+            "path": "a.png",
+            "size": 60,
+            "version": 8,
+            "length": 40,
+            "format": "png",
+            "content": None,
+            "gps": 0,
+            "changes": None,
+        },
+    ]
+    assert read_partner(row[PARTNERS][0]) == (
+        PartnerFile("right/é.jpg", 70, 9),
+        with_partners().partners[0],
+    )
+    # Nothing proves its bytes.
+    assert read_partner(row[PARTNERS][1]) is None
+
+
+def test_several_labels_are_lists_in_the_order_of_the_rows() -> None:
+    table = rows_of(checked("a", CELLS, ""), checked("b", '[["a.csv:3",[],[]]]', "")).table(
+        SHARD, "train", many_labels=True
+    )
+    assert table.column("label").to_pylist() == [["cat", "dog"], []]
+    assert table.column("label_id").to_pylist() == [[3, 1], []]
+    assert table.column("rows").to_pylist() == [["a.csv:2", "a.csv:9"], ["a.csv:3"]]
+    assert class_lists(table) == [["cat", "dog"], [""]]
+
+
+def test_an_image_without_a_label_and_without_hashes() -> None:
+    bare = checked(label="")._replace(content="", stored_content="", perceptual_hash=None)
+    table = rows_of(bare).table(SHARD, "train")
+    [row] = table.to_pylist()
+    assert {name: row[name] for name in ("label", "label_id", "content", "perceptual_hash")} == (
+        dict.fromkeys(("label", "label_id", "content", "perceptual_hash"))
+    )
+    assert class_lists(table) == [[""]] and source_contents(table) == [None]
+
+
+def test_compressed_files_have_no_offsets_and_files_of_one_image_begin_at_0() -> None:
+    rows = rows_of(checked("a"), checked("b"))
+    assert rows.table(SHARD, "t", has_offsets=False).column("offset").to_pylist() == [None, None]
+    per_image = rows.table(SHARD, "t", is_per_image=True)
+    assert per_image.column("offset").to_pylist() == [0, 0]
+
+
+def test_rows_without_images() -> None:
+    nothing = CheckedImage(b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
+    planned = [ShardRow(1, "", "x/a.csv", 2, ""), ShardRow(2, "k", "x/a.csv", 3, "")]
+    table = rows_of(*(nothing._replace(row=row) for row in planned)).table(SHARD, "train")
+    assert table.column("key").to_pylist() == ["x/a.csv:2", "k"]
+    assert table.column("rows").to_pylist() == [["a.csv:2"], ["a.csv:3"]]
+    assert {table.column(name).null_count for name in ("size", "label", "format", "height")} == {2}
+
+
+def keys_of(drawn: list[tuple[str, int]]) -> list[str]:
+    return [key.encode(errors="replace").decode() for key, _ in drawn]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_an_index_with_partners_comes_back(count: int) -> None:
+    images = [with_partners(f"{number}") for number in range(count)]
+    table = rows_of(*images).table(SHARD, "train", partners=NAMES)
+    data = index_bytes(table)
+    found = read_index(data, "x", records=count)
+    assert found.equals(table)
+    assert found.schema == index_schema(many_labels=False, has_partners=True)
+    assert index_bytes(found) == data
+    asked = read_index(data, "x", columns=["key", PARTNERS])
+    assert asked.column_names == ["key", PARTNERS]
+    # A dataset without them has no such column.
+    plain = index_bytes(rows_of(*images).table(SHARD, "train"))
+    assert read_index(plain, "x", columns=["key", PARTNERS]).column_names == ["key"]
+
+
+@pytest.mark.parametrize("many_labels", [False, True])
+@given(st.lists(st.tuples(st.text(), st.integers(0, 2**40)), max_size=5))
+def test_it_comes_back_in_the_same_bytes(many_labels: bool, keys: list[tuple[str, int]]) -> None:
+    images = [checked(key) for key in keys_of(keys)]
+    rows = rows_of(*images)
+    rows.lengths = [length for _, length in keys]
+    table = rows.table(SHARD, "train", many_labels=many_labels, libraries="".join(keys_of(keys)))
+    data = index_bytes(table)
+    found = read_index(data, "x", records=len(keys))
+    assert found.equals(table) and found.schema.metadata == table.schema.metadata
+    assert found.schema == index_schema(many_labels=many_labels)
+    assert index_bytes(found) == data
+    assert read_index(data, "x", columns=["key", "label"]).column_names == ["key", "label"]
+
+
+def photos(count: int) -> bytes:
+    """The index of a shard of photos with random names, sizes, times and hashes."""
+    source = random.Random(1)
+    rows = IndexRows()
+    for number in range(count):
+        size = int(source.gauss(110_000, 30_000))
+        class_ = f"class_{source.randrange(10)}"
+        path = f"{class_}/{source.randrange(10_000):06d}.jpg"
+        version = 17 * 10**17 + source.randrange(10**14)
+        image = ShardImage(number, path, path, size, version, class_, 1)
+        sides = source.choice([(375, 500), (500, 375), (source.randrange(200, 600), 500)])
+        content = f"{source.getrandbits(128):032x}"
+        rows.add(
+            checked()._replace(
+                info=ImageInfo("jpeg", *sides, 3),
+                original=Original(*sides, 1),
+                perceptual_hash=source.getrandbits(64),
+                image=image,
+                content=content,
+                stored_content=content,
+            )
+        )
+        rows.lengths.append(size + 150)
+    return index_bytes(rows.table(SHARD, "train"))
+
+
+def test_a_record_takes_at_most_60_bytes() -> None:
+    assert len(photos(1300)) <= 60 * 1300
+
+
+def damaged(data: bytes) -> dict[str, bytes]:
+    """Files that are not the index of three records, by what is wrong."""
+    table = pa.table({"record": [0, 1, 2]})
+    other = pa.BufferOutputStream()
+    pq.write_table(table, other)
+    mixed = read_index(data, "x").take([0, 2, 1])
+    return {
+        "empty": b"",
+        "text": b"no table" * 9,
+        "cut": data[:-20],
+        "flipped": data[:-900] + bytes([data[-900] ^ 255]) + data[-899:],
+        "other columns": bytes(other.getvalue()),
+        "other order": index_bytes(mixed),
+        "fewer": index_bytes(rows_of(checked()).table(SHARD, "train")),
+    }
+
+
+@pytest.mark.parametrize("kind", list(damaged(photos(3))))
+def test_damage_is_one_clear_line(kind: str) -> None:
+    with pytest.raises(RecordIndexError, match="^out/index/a.parquet is ") as caught:
+        read_index(damaged(photos(3))[kind], "out/index/a.parquet", records=3)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.data())
+def test_no_byte_of_it_can_crash_a_reader(data: st.DataObject) -> None:
+    good = photos(3)
+    at = data.draw(st.integers(0, len(good) - 1))
+    edited = good[:at] + bytes([data.draw(st.integers(0, 255))]) + good[at + 1 :]
+    try:
+        found = read_index(edited, "x", records=3)
+    except RecordIndexError:
+        return
+    assert found.num_rows == 3

@@ -1,0 +1,133 @@
+"""Records of datasets as images: which of several with one key are one image."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.transforms.records.test_stored_images import ROW
+from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.rejections import Rejection
+from transforms.labels.joins import ONE_LABEL, RowRequirements, join_group
+from transforms.labels.splits import SplitAssigner, Splits
+from transforms.records.stored_images import (
+    SourceRecord,
+    is_source_record,
+    join_records,
+    join_reused,
+    reusable_record,
+    source_side,
+    stored_side,
+)
+
+RECORD = {**ROW, "key": "a", "path": "a.jpg", "split": "test", "label": "cat", "label_id": 4}
+MANY = RowRequirements(many_labels=True, needs_rows=True)
+FILE = JoinSide("a.jpg", 50, 9, "cat", "", is_image=True)
+
+
+def record(base: int = 0, *, with_values: bool = False, **changed: Any) -> JoinSide:
+    row = {**RECORD, **changed}
+    return source_side(base, row, shard_crc32c="00000000", with_values=with_values, is_final=False)
+
+
+def joined(
+    *sides: JoinSide, label_from: str = "records", requirements: RowRequirements = ONE_LABEL
+) -> list[Any]:
+    rules: dict[str, Any] = {
+        "label_from": label_from,
+        "assigner": SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="records"),
+        "requirements": requirements,
+    }
+    join = functools.partial(join_group, **rules)
+    found = list(join_records("a", sides, join=join, **rules))
+    # Every image that was found is written, rejected, or found again.
+    counted: Counter[str] = Counter()
+    for each in found:
+        name = each.name if isinstance(each, Count) else type(each).__name__
+        counted[name] += each.value if isinstance(each, Count) else 1
+    images = sum(side.is_image for side in sides)
+    rejected = sum(isinstance(each, Rejection) and each.subject == "image" for each in found)
+    assert images == counted["LabelledImage"] + rejected + counted["images_found_again"]
+    return found
+
+
+def test_a_record_keeps_its_label_and_its_split() -> None:
+    [image] = joined(record())
+    assert (image.split, image.label, image.size, image.rows) == ("test", "cat", 50, 0)
+    found = SourceRecord.of_text(image.stored)
+    assert (found.stored.offset, found.labels) == (700, ((4, "cat"),))
+    assert is_source_record(image.stored)
+    assert not reusable_record(image.stored)
+    [none] = joined(record(), label_from="none")
+    assert none.label == ""
+
+
+def test_a_row_gives_it_another_label() -> None:
+    row = JoinSide("", 0, 0, "dog", "a.csv:2")
+    [image] = joined(record(), row, label_from="csv")
+    assert (image.label, image.split, image.rows) == ("dog", "test", 1)
+    assert SourceRecord.of_text(image.stored).labels == ((4, "cat"),)
+
+
+def test_several_labels() -> None:
+    two = record(label=["cat", "dog"], label_id=[4, 7])
+    [image] = joined(two, requirements=MANY)
+    assert image.cells == '[["given:1",["cat","dog"],[]]]'
+    [rejected] = joined(two)
+    assert (rejected.reason, rejected.detail) == (
+        "label_conflict",
+        "its record has the labels 'cat', 'dog'",
+    )
+    [rejected] = joined(record(label=None, label_id=None))
+    assert rejected.reason == "no_label"
+
+
+def test_the_same_image_in_two_datasets_is_one() -> None:
+    image, count = sorted(joined(record(), record(1)), key=lambda each: isinstance(each, Count))
+    assert isinstance(image, LabelledImage)
+    assert count == Count("images_found_again", 1)
+    assert SourceRecord.of_text(image.stored).stored.base == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (record(1, content=bytes(15) + b"x"), "duplicate_key"),
+        # The stored images are equal, their originals are not.
+        (record(1, source_content=bytes(15) + b"x"), "duplicate_key"),
+        (FILE, "duplicate_key"),
+        (record(1, label="dog"), "ambiguous_label"),
+        (record(1, split="train"), "split_conflict"),
+    ],
+)
+def test_none_of_several_images_is_preferred(other: JoinSide, reason: str) -> None:
+    found = joined(record(), other)
+    assert [each.reason for each in found] == [reason] * 2
+
+
+def test_the_version_follows_what_is_taken() -> None:
+    assert record().version == record(version=1, record=5, offset=3).version
+    assert record().version != record(content=bytes(15) + b"x").version
+    of_original = {"source_content": b"x" * 16, "orientation": 1, "changes": "resized"}
+    for name, value in {**of_original, "source_height": 9, "source_width": 9}.items():
+        assert record().version != record(**{name: value}).version
+    assert record(with_values=True).version != record(with_values=True, record=5).version
+    assert record(content=None).version != record(content=None, record=5).version
+    assert record(changes="resized").size == RECORD["length"]
+
+
+def test_a_record_may_also_be_reused() -> None:
+    side = record()
+    base = stored_side(3, {**ROW, "version": side.version}, "a.jpg")
+    rules: dict[str, Any] = {
+        "label_from": "records",
+        "assigner": SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="records"),
+    }
+    join = functools.partial(join_records, join=functools.partial(join_group, **rules), **rules)
+    [image] = join_reused("a", [side, base], join=join)
+    assert isinstance(image, LabelledImage)
+    assert reusable_record(image.stored) == base.cells
+    assert SourceRecord.of_text(image.stored).stored.base == 0

@@ -1,0 +1,188 @@
+"""An image gets its record in another dataset if path, size and version are the same."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from transforms.core.records import JoinSide, LabelledImage, PartnerFile
+from transforms.images.check import CheckedPartner, ImageInfo
+from transforms.images.pixel_options import UNTOUCHED, Original
+from transforms.records.stored_images import (
+    BaseShard,
+    StoredImage,
+    files_text,
+    join_reused,
+    stored_side,
+)
+
+ROW: dict[str, Any] = {
+    "shard": "train-00000-of-00001.tfrecord",
+    "record": 3,
+    "offset": 700,
+    "length": 90,
+    "key": "a",
+    "size": 50,
+    "version": 9,
+    "content": bytes(16),
+    "source_content": None,
+    "perceptual_hash": bytes(7) + b"\x0f",
+    "format": "jpeg",
+    "height": 30,
+    "width": 40,
+    "channels": 3,
+    "orientation": 6,
+    "gps": 1,
+    "changes": None,
+    "source_height": None,
+    "source_width": None,
+}
+IMAGE = JoinSide("a.jpg", 50, 9, "cat", "", is_image=True)
+
+
+def join(key: str, sides: Iterable[JoinSide]) -> Iterator[LabelledImage]:
+    """Each image as it is; nothing else may come here."""
+    for side in sides:
+        assert side.is_image
+        yield LabelledImage("train", 0, key, side.path, side.size, side.version, side.label, 0)
+
+
+def stored_of(*sides: JoinSide) -> list[str]:
+    found = join_reused("a", sides, join=join)
+    return [each.stored for each in found if isinstance(each, LabelledImage)]
+
+
+def test_a_record_of_the_same_file_is_added() -> None:
+    side = stored_side(1, ROW, "a.jpg")
+    assert stored_of(side, IMAGE) == stored_of(IMAGE, side) == [side.cells]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        stored_side(1, ROW, "b.jpg"),
+        stored_side(1, {**ROW, "size": 51}, "a.jpg"),
+        stored_side(1, {**ROW, "version": 8}, "a.jpg"),
+    ],
+)
+def test_a_record_of_another_file_is_not(other: JoinSide) -> None:
+    assert stored_of(other, IMAGE) == [""]
+    assert stored_of(other) == []
+
+
+def test_of_several_records_it_is_always_the_same() -> None:
+    one, other = stored_side(0, ROW, "a.jpg"), stored_side(1, ROW, "a.jpg")
+    [text] = stored_of(one, other, other, IMAGE)
+    assert stored_of(other, one, IMAGE) == [text]
+    assert StoredImage.of_text(text) == StoredImage.of_text(one.cells)
+    every = [StoredImage.of_text(each.cells) for each in (one, other)]
+    assert StoredImage.all_of_text(text) == every
+
+
+def test_the_place_of_a_record_says_nothing_of_its_image() -> None:
+    # The first record of a shard that may be copied, and another one in a base of other shards.
+    first = stored_side(0, {**ROW, "record": 0, "offset": 0}, "a.jpg", BaseShard(4, 9, "0", "r"))
+    other = stored_side(1, {**ROW, "shard": "b", "length": 80}, "a.jpg")
+    [text] = stored_of(first, other, IMAGE)
+    assert stored_of(other, first, IMAGE) == [text]
+    every = [StoredImage.of_text(each.cells) for each in (first, other)]
+    assert StoredImage.all_of_text(text) == every
+    assert every[0].whole == BaseShard(4, 9, "0", "r")
+
+
+@pytest.mark.parametrize("name", ["content", "source_content"])
+def test_records_that_hold_other_images_are_not_used(name: str) -> None:
+    other = stored_side(1, {**ROW, name: b"\1" * 16}, "a.jpg")
+    sides = [stored_side(0, ROW, "a.jpg"), other, stored_side(2, ROW, "a.jpg")]
+    for given in itertools.permutations(sides):
+        assert stored_of(*given, IMAGE) == [""]
+    assert stored_of(other, other, IMAGE) == [other.cells]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("perceptual_hash", bytes(8)), ("orientation", 5), ("gps", 0), ("source_width", 5)],
+)
+def test_records_that_describe_an_image_in_other_ways_are_not_used(name: str, value: Any) -> None:
+    sides = stored_side(0, ROW, "a.jpg"), stored_side(1, {**ROW, name: value}, "a.jpg")
+    assert stored_of(*sides, IMAGE) == [""]
+
+
+FILES = PartnerFile("1.jpg", 40, 3), PartnerFile("1.png", 30, 2)
+RIGHT, MASK = CheckedPartner(20, "jpeg", "1" * 32), CheckedPartner(10, "png", "2" * 32)
+BOTH = [(FILES[0], RIGHT), (FILES[1], MASK)]
+
+
+def partners_of(*sides: JoinSide, files: Sequence[PartnerFile] = FILES) -> list[Any]:
+    """The masks and further images of the records that an image with these files gets."""
+
+    def join_both(key: str, sides: Iterable[JoinSide]) -> Iterator[LabelledImage]:
+        for image in join(key, sides):
+            yield image._replace(partners=files_text(files))
+
+    [found] = join_reused("a", [*sides, IMAGE], join=join_both)
+    if not (stored := found.stored if isinstance(found, LabelledImage) else ""):
+        return []
+    return [each.partners for each in StoredImage.all_of_text(stored)]
+
+
+def test_masks_of_unchanged_files_come_with_their_record() -> None:
+    side = stored_side(0, ROW, "a.jpg", partners=BOTH)
+    assert partners_of(side) == [(RIGHT, MASK)]
+    for other in (FILES[1]._replace(version=9), FILES[1]._replace(path="2.png")):
+        assert partners_of(side, files=(FILES[0], other)) == [(RIGHT, None)]
+    assert partners_of(stored_side(0, ROW, "a.jpg", partners=[None, BOTH[1]])) == [(None, MASK)]
+
+
+def test_of_several_records_that_with_the_most_masks_is_used() -> None:
+    none, one, both = (
+        stored_side(number, ROW, "a.jpg", partners=partners)
+        for number, partners in enumerate([[None, None], [None, BOTH[1]], BOTH])
+    )
+    again = stored_side(3, {**ROW, "shard": "b"}, "a.jpg", partners=BOTH)
+    for given in itertools.permutations([none, one, both, again]):
+        assert partners_of(*given) == [(RIGHT, MASK)] * 2
+    assert partners_of(none, one) == [(None, MASK)]
+
+
+def test_records_that_hold_other_masks_of_the_same_file_are_not_used() -> None:
+    one = stored_side(0, ROW, "a.jpg", partners=BOTH)
+    wrong = MASK._replace(content="3" * 32)
+    other = stored_side(1, ROW, "a.jpg", partners=[None, (FILES[1], wrong)])
+    assert partners_of(one, other) == partners_of(other, one) == []
+    # Unless the file is another one by now.
+    files = FILES[0], FILES[1]._replace(size=31)
+    assert partners_of(one, other, files=files) == [(RIGHT, None)]
+
+
+def test_an_image_that_is_stored_as_it_is_comes_back() -> None:
+    stored = StoredImage.of_text(stored_side(0, ROW, "a.jpg").cells)
+    assert (stored.base, stored.shard, stored.record) == (0, ROW["shard"], 3)
+    checked = stored.checked(b"image", changes_nothing=True)
+    assert (checked.data, checked.changes, checked.orientation) == (b"image", (), 6)
+    assert checked.has_place
+    assert checked.info == ImageInfo("jpeg", 30, 40, 3)
+    assert checked.original == Original(30, 40, 1)
+    assert checked.perceptual_hash == 15
+    assert checked.content == checked.stored_content == "0" * 32
+    assert stored.checked(b"", changes_nothing=False).changes == UNTOUCHED
+
+
+def test_a_changed_image_comes_back() -> None:
+    changed = {
+        **ROW,
+        "changes": "resized,turned",
+        "source_height": 80,
+        "source_width": 60,
+        "source_content": b"\1" * 16,
+        "perceptual_hash": None,
+    }
+    stored = StoredImage.of_text(stored_side(0, changed, "a.jpg").cells)
+    checked = stored.checked(b"", changes_nothing=False)
+    assert checked.changes == ("resized", "turned")
+    assert checked.original == Original(80, 60, 6)
+    assert (checked.content, checked.stored_content) == ("01" * 16, "0" * 32)
+    assert checked.perceptual_hash is None

@@ -1,0 +1,158 @@
+"""The page itself: how large it can get, and that nothing in a dataset becomes a part of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.marks import rest_slow
+from tests.report_sources import make_manifest, make_sources, make_statistics
+from transforms.core.messages import Decision
+from transforms.core.messages import decisions_to_json as to_manifest
+from transforms.core.rejections import Reason, Rejection
+from transforms.report.page import page_template, render
+from transforms.report.report_tables import MAX_LISTED, advice
+
+MAX_PAGE = 5_000_000
+HOSTILE = '</script><b onclick="x">\'{{ 7 * 7 }}'
+
+
+def rejections_of(reasons: list[str], path: str) -> list[Rejection]:
+    """As many rejections of each reason as the page lists."""
+    return [
+        Rejection("image", reason, "9" * 160, f"{path}/{reason}/{at}.jpg", "k")
+        for reason in reasons
+        for at in range(MAX_LISTED)
+    ]
+
+
+@pytest.mark.parametrize("name", rest_slow(["class", "n" * 5000, "한강 " * 60, "<&>" * 60]))
+def test_a_million_images_of_ten_thousand_classes(name: str) -> None:
+    manifest = make_manifest(classes=10_000, images=1_000_000, shards=700, name=name, splits=3)
+    manifest["rejected"] = {reason.value: 100_000 for reason in Reason}
+    rejections = rejections_of([*manifest["rejected"]], "p" * 900)
+    # As many pictures as there can be, each as large as `transforms.write_report` lets it be.
+    statistics = make_statistics(samples=600, groups=100, name=name)
+    page = render(make_sources(manifest, statistics, rejections, picture_bytes=1_600_000 // 1400))
+    assert 1_000_000 < len(page.encode()) < MAX_PAGE
+    assert "10,000" in page
+    if name == "class":
+        assert page.count("<tr><th scope=row>") == 10_000
+
+
+def test_a_page_compiles_only_the_parts_that_it_has() -> None:
+    """Compiling a template takes longer than rendering it, and is part of each run."""
+    page_template.cache_clear()
+    compiled = page_template().environment.cache
+    assert compiled is not None
+    manifest, statistics = make_manifest(), make_statistics(samples=3, groups=0)
+    for counts in statistics["duplicates"].values():
+        counts["across_splits"] = 0
+    statistics |= {"orientations": {"1": 5}}
+    statistics["duplicates"]["exact"]["conflicts"] = 0
+    sources = make_sources(manifest | {"rejected": {}}, statistics, [])
+    render(sources._replace(missing=[], notes=[]))
+    assert len(compiled) == 1
+    render(make_sources(manifest, make_statistics(samples=3, groups=2), []))
+    assert len(compiled) == 4
+
+
+@pytest.mark.parametrize(("classes", "shards"), rest_slow([(20_000, 3_000), (200_000, 30_000)]))
+def test_what_does_not_fit_is_reported(classes: int, shards: int) -> None:
+    page = render(make_sources(make_manifest(classes, 4 * classes, shards), {}, []))
+    assert len(page.encode()) < MAX_PAGE
+    assert f"largest of {classes:,}; <code>manifest.json</code> has all of them" in page
+    assert f"of {2 * shards:,}; <code>manifest.json</code> has all of them" in page
+    assert "4 more in <code>rejected.jsonl</code>" in page
+
+
+def test_nothing_of_a_dataset_is_markup() -> None:
+    manifest = make_manifest(name=HOSTILE)
+    manifest["options"][HOSTILE] = HOSTILE
+    manifest["features"][0]["name"] = HOSTILE
+    manifest["splits"] = {HOSTILE: manifest["splits"]["split-0"]}
+    manifest["files"][HOSTILE] = {"bytes": 1, "crc32c": "0"}
+    manifest["versions"][HOSTILE] = HOSTILE
+    manifest["recipe"] = HOSTILE
+    manifest["rejected"] = {HOSTILE: 1}
+    statistics = make_statistics(3, 2, HOSTILE) | {"formats": {HOSTILE: 1}}
+    sources = make_sources(manifest, statistics, [Rejection("image", *[HOSTILE] * 4)])
+    page = render(sources._replace(missing=[HOSTILE], notes=[HOSTILE]))
+    assert "onclick=&#34;x&#34;" in page
+    assert "<b onclick" not in page and 'onclick="' not in page
+    assert page.count("{{ 7 * 7 }}") > 20
+    assert "49" not in page.replace("{{ 7 * 7 }}", "").split("<main")[0].split("</style>")[1]
+    assert page.count("</script>") == 1
+
+
+def test_signatures_and_passwords_are_hidden() -> None:
+    secret = "gs://bucket/a.jpg?X-Goog-Signature=abcdef0123456789"
+    manifest = make_manifest(name=secret)
+    manifest["options"]["class_names"] = secret
+    statistics = make_statistics(3, 2, secret)
+    page = render(
+        make_sources(
+            manifest, statistics, [Rejection("image", "empty_file", secret, secret, secret)]
+        )
+    )
+    assert "X-Goog-Signature=[hidden]" in page
+    assert "abcdef0123456789" not in page
+
+
+def test_the_same_sources_give_the_same_page() -> None:
+    sources = make_sources(make_manifest(), make_statistics(5, 2), [], 9)
+    assert render(sources) == render(sources)
+
+
+@pytest.mark.parametrize("absent", ["samples", "width", "formats", "orientations", "duplicates"])
+def test_any_part_of_the_statistics_may_be_absent(absent: str) -> None:
+    statistics = make_statistics(5, 2)
+    del statistics[absent]
+    assert "</html>" in render(make_sources(make_manifest(), statistics, []))
+    if absent == "duplicates":
+        assert "</html>" in render(
+            make_sources(make_manifest(), {**statistics, "duplicates": None}, [])
+        )
+
+
+def test_a_dataset_of_rows_alone() -> None:
+    """Their ledger counts no images, and their splits no bytes of them."""
+    manifest = make_manifest(classes=1, name="")
+    manifest["features"] = [{"name": "age", "source": "csv.age", "dtype": "int64"}]
+    manifest["ledger"] = {"images_matched": 0, "records_written": 9, "images_rejected": 0}
+    manifest["ledger"] |= {"rows_read": 10, "rows_written": 9, "rows_rejected": 1}
+    for split in manifest["splits"].values():
+        del split["image_bytes"]
+        split["classes"] = {}
+    page = render(make_sources(manifest, {}, []))
+    assert "images matched" not in page and "<b>10</b> rows read" in page
+    assert 'id="class-table"' not in page
+
+
+def test_what_was_decided_is_a_table() -> None:
+    manifest = make_manifest()
+    assert 'id="decided"' not in render(make_sources(manifest, {}, []))
+    manifest["decided"] = to_manifest([Decision("key", "<stem>", "default", "--key")])
+    page = render(make_sources(manifest, {}, []))
+    row = '<th scope="row">key</th><td>&lt;stem&gt;</td><td>default</td>'
+    assert row in page and '<td><code class="flag">--key</code></td>' in page
+
+
+def test_an_unknown_reason_is_listed_without_advice() -> None:
+    manifest = make_manifest() | {"rejected": {"of_a_later_version": 1}}
+    rejection = Rejection("image", "of_a_later_version", "why", "a.jpg", "a")
+    page = render(make_sources(manifest, {}, [rejection]))
+    assert "of_a_later_version" in page and "a.jpg" in page
+
+
+def test_statistics_are_plain_json() -> None:
+    """The tests above would show nothing with keys that JSON does not have."""
+    statistics = make_statistics(2, 2)
+    assert json.loads(json.dumps(statistics)) == statistics
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_says_what_it_means_and_what_to_do(reason: Reason) -> None:
+    for sentence in advice(reason.value, {}):
+        assert sentence[-1] == "." and len(sentence.split()) >= 2

@@ -1,0 +1,255 @@
+"""After 429, all threads of a process pause together."""
+
+from __future__ import annotations
+
+import heapq
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from google.api_core.exceptions import (
+    NotFound,
+    RetryError,
+    ServiceUnavailable,
+    TooManyRequests,
+)
+from google.api_core.retry import retry_base, retry_unary
+
+from transforms.storage import gcs_requests as gcs_retry
+from transforms.storage.gcs_requests import RETRY_SECONDS, THROTTLED_SECONDS, ThrottleGate, gated
+
+
+class Clock:
+    """Seconds that pass only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        """Passes the time."""
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def gate(clock: Clock) -> ThrottleGate:
+    return ThrottleGate(clock=lambda: clock.now, sleep=clock.sleep, spread=lambda: 0.5)
+
+
+def test_an_open_gate_lets_everyone_through(gate: ThrottleGate, clock: Clock) -> None:
+    assert [gate.wait() for _ in range(3)] == [100.0] * 3
+    gate.accepted(100.0)
+    assert clock.slept == []
+    assert gate.shut_seconds == 0
+
+
+def test_each_wave_of_refusals_doubles_the_pause_once(gate: ThrottleGate, clock: Clock) -> None:
+    pauses = []
+    for _ in range(8):
+        before = gate.shut_seconds
+        sent = gate.wait()
+        clock.now += 0.01
+        for _ in range(32):  # all of them were under way
+            gate.refused(sent)
+        pauses.append(gate.shut_seconds - before)
+    assert pauses == pytest.approx([1, 2, 4, 8, 16, 32, 32, 32])
+    # Half of a pause later than the gate opens: waiting threads are spread over a pause.
+    assert clock.slept == pytest.approx([1.5, 3, 6, 12, 24, 48, 48])
+
+
+def test_the_service_may_ask_for_a_longer_pause(gate: ThrottleGate) -> None:
+    gate.refused(gate.wait(), 5)
+    assert gate.shut_seconds == 5
+
+
+def test_answers_make_the_pause_shorter_again(gate: ThrottleGate, clock: Clock) -> None:
+    for _ in range(3):
+        gate.refused(gate.wait())
+    assert gate.shut_seconds == 1 + 2 + 4
+    for _ in range(3):
+        sent = gate.wait()
+        clock.now += 0.01
+        for _ in range(32):
+            gate.accepted(sent)
+    gate.refused(gate.wait())
+    assert gate.shut_seconds == 1 + 2 + 4 + 1
+
+
+def test_a_refusal_in_one_thread_holds_the_others_back() -> None:
+    held, gone_on = threading.Event(), threading.Event()
+
+    def sleep(_: float) -> None:
+        held.set()
+        assert gone_on.wait(60)
+        clock.now += 10
+
+    clock = Clock()
+    gate = ThrottleGate(clock=lambda: clock.now, sleep=sleep)
+    sent: list[float] = []
+    answers = iter([TooManyRequests("slow down")])
+
+    def send() -> None:
+        if error := next(answers, None):
+            raise error
+        sent.append(clock.now)
+
+    threads = [threading.Thread(target=gated(send, gate)) for _ in range(2)]
+    threads[0].start()
+    assert held.wait(60)
+    threads[1].start()
+    assert sent == []
+    gone_on.set()
+    for thread in threads:
+        thread.join()
+    assert len(sent) == 2
+    assert min(sent) >= 110
+
+
+@pytest.fixture
+def shared(gate: ThrottleGate, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The retry policy of all requests, at a simulated time."""
+    time = SimpleNamespace(monotonic=lambda: clock.now, sleep=clock.sleep)
+    for module in (retry_base, retry_unary):
+        monkeypatch.setattr(module, "time", time)
+    monkeypatch.setattr(gcs_retry, "GATE", gate)
+    return gcs_retry.retry()
+
+
+def test_pauses_are_no_part_of_the_time_for_other_failures(shared: Any, gate: ThrottleGate) -> None:
+    answers = iter([*[TooManyRequests("x")] * 8, ServiceUnavailable("x"), None])
+
+    def send() -> str:
+        if error := next(answers):
+            raise error
+        return "read"
+
+    assert shared(send)() == "read"
+    assert gate.shut_seconds > RETRY_SECONDS
+
+
+def test_failures_after_a_pause_end_with_their_time(shared: Any, clock: Clock) -> None:
+    """The pause of 32 seconds is added, and no more."""
+    answers = iter([TooManyRequests("x", response=SimpleNamespace(headers={"Retry-After": "32"}))])
+
+    def fail() -> None:
+        raise next(answers, ServiceUnavailable("x"))
+
+    with pytest.raises(RetryError) as raised:
+        shared(fail)()
+    assert isinstance(raised.value.cause, ServiceUnavailable)
+    assert clock.now - 100 < RETRY_SECONDS + 1.5 * 32
+
+
+def test_refusals_of_ten_minutes_are_not_repeated(shared: Any, clock: Clock) -> None:
+    def refuse() -> None:
+        raise TooManyRequests("x")
+
+    with pytest.raises(RetryError):
+        shared(refuse)()
+    assert clock.now - 100 < THROTTLED_SECONDS + 70
+
+
+def test_a_request_that_is_refused_for_minutes_is_sent_until_it_is_not(
+    gate: ThrottleGate, clock: Clock
+) -> None:
+    """A request that is refused for five minutes is sent until it is not."""
+    asked = []
+
+    def refuse() -> str:
+        asked.append(clock.now)
+        if clock.now < 400:
+            raise TooManyRequests("x")
+        return "read"
+
+    assert gated(refuse, gate)() == "read"
+    assert 5 < len(asked) < 15
+
+
+def test_a_request_that_is_refused_for_ten_minutes_fails(gate: ThrottleGate, clock: Clock) -> None:
+    def refuse() -> None:
+        raise TooManyRequests("x")
+
+    with pytest.raises(TooManyRequests):
+        gated(refuse, gate)()
+    assert 700 <= clock.now < 770
+
+
+class Process:
+    """A worker process with some reading threads, at a simulated time."""
+
+    def __init__(self, number: int, threads: int) -> None:
+        self.now = 0.0
+        source = random.Random(number)
+        self.spread = source.random
+        self.gate = ThrottleGate(
+            clock=lambda: self.now, sleep=self._sleep, spread=lambda: self.spread()
+        )
+        self.begun = [0.0] * threads
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def passes(self, now: float) -> float:
+        """When a thread that wants to send a request now may do so."""
+        self.now = now
+        return self.gate.wait()
+
+
+def test_many_workers_share_a_bucket_and_none_waits_for_ten_minutes() -> None:
+    """10 processes want thirty times what a bucket allows at first.
+
+    That is an eightieth of 800 vCPUs at a bucket with 5,000 reads a second.
+    """
+    allowed, threads, work, seconds = 62, 32, 0.16, 400
+    processes = [Process(number, threads) for number in range(10)]
+    due = [(0.0, at, thread) for at in range(len(processes)) for thread in range(threads)]
+    served: Counter[int] = Counter()
+    longest = 0.0
+    while due[0][0] < seconds:
+        now, at, thread = heapq.heappop(due)
+        process = processes[at]
+        goes_on = process.passes(now)
+        if goes_on == now and served[int(now)] < allowed:
+            served[int(now)] += 1
+            process.gate.accepted(now)
+            longest = max(longest, now - process.begun[thread])
+            goes_on = process.begun[thread] = now + work
+        elif goes_on == now:
+            process.gate.refused(now)
+            goes_on = process.passes(now)
+        heapq.heappush(due, (goes_on, at, thread))
+    # Without time of their own for pauses, some would have failed.
+    assert RETRY_SECONDS < longest < THROTTLED_SECONDS
+    assert served.total() > 0.7 * allowed * seconds
+
+
+@pytest.mark.parametrize("error", [NotFound("x"), ServiceUnavailable("x"), ConnectionError()])
+def test_other_failures_hold_nobody_back(gate: ThrottleGate, error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        gated(fail, gate)()
+    assert gate.shut_seconds == 0
+
+
+def test_the_header_of_an_answer_is_heeded(gate: ThrottleGate, clock: Clock) -> None:
+    class Response:
+        headers = {"Retry-After": "7"}
+
+    def refuse() -> Iterator[None]:
+        raise TooManyRequests("x", response=Response())
+
+    with pytest.raises(TooManyRequests):
+        gated(refuse, gate)()
+    assert next(iter(clock.slept)) == 7 + 0.5 * 7

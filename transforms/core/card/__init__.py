@@ -1,1 +1,0 @@
-"""What a publisher says about a dataset, and the files that tell it to other programs."""

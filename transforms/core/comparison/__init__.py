@@ -1,1 +1,0 @@
-"""What differs between two datasets: records, classes, options, and the lines that say so."""

@@ -1,1 +1,0 @@
-"""The files of a finished dataset, and the counts in them."""

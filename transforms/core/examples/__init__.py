@@ -1,1 +1,0 @@
-"""Examples: made from images or rows, and read back from TFRecord files."""

@@ -1,1 +1,0 @@
-"""The features of an Example: layouts, cells, columns and boxes."""

@@ -1,1 +1,0 @@
-"""Headers, tags and orientation of image files, read before any pixel is decoded."""

@@ -1,1 +1,0 @@
-"""Limits the damage of a decoder that crashes or hangs to one image."""

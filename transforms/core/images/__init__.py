@@ -1,1 +1,0 @@
-"""Checks, decodes, changes, encodes and hashes pixels, and prepares them for models."""

@@ -1,1 +1,0 @@
-"""Labels: their kinds, their ids, and what paths say about them."""

@@ -1,1 +1,0 @@
-"""Planning before any image is read: keys, joins, splits, shards."""

@@ -1,1 +1,0 @@
-"""CSV files: lines, rows and columns."""

@@ -1,0 +1,1 @@
+"""A dataset: manifest, ledger, names of files, checks, metadata for readers."""

@@ -1,0 +1,637 @@
+"""Counts of a run and of its shards, and whether they add up."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import google_crc32c
+
+from transforms.core import rejections
+from transforms.core.messages import LabelsError, parse_json
+from transforms.core.records import LabelledImage, RejectedPart, partner_files
+from transforms.core.rejections import Reason, Rejection, RejectionLimit, RejectionTotals
+from transforms.dataset.image_statistics import DatasetWarning, Statistics, split_warnings
+from transforms.dataset.output_names import REJECTED, ImageFile, is_attempt, staged_shard
+from transforms.labels.joins import row_labels
+from transforms.labels.shards import ShardName, empty_shards_warning
+from transforms.labels.splits import splits_in_order
+from transforms.labels.vocabulary import LabelCells, class_order, merge_cells
+
+# Counts: totals of the plan, summaries of shards, and the ledger of the whole run.
+
+MAX_CLASSES = 2_000_000
+"""Different labels of a dataset: 100 bytes each in the totals, and 75 in each vocabulary.
+
+The totals are one element, of 20 to 40 bytes for each: Beam's limit for an element is 100 MB.
+"""
+
+
+@dataclasses.dataclass
+class PlanTotals:
+    """Totals over all labelled images; a mergeable accumulator.
+
+    Both ways of counting raise `LabelsError` for more than `MAX_CLASSES` labels.
+
+    Attributes:
+        images: images of each split.
+        bytes: listed bytes of each split's images, with their masks and further images.
+        labels: images with each label text, also an empty one.
+        rows_used: label rows that gave an image its label, or the cells that the layout needs.
+        rows_repeated: further rows with the same content.
+        partners_used: files of masks and further images of these images.
+        cells: how many of the labels read are integers, text or missing.
+        label_kind: `integer`, `text` or `none`; `auto` before it is decided.
+        shard_starts: with `--shard_by records`, the orders at which the shards of each split begin,
+            without its first shard.
+    """
+
+    images: Counter[str] = dataclasses.field(default_factory=Counter)
+    bytes: Counter[str] = dataclasses.field(default_factory=Counter)
+    labels: Counter[str] = dataclasses.field(default_factory=Counter)
+    rows_used: int = 0
+    rows_repeated: int = 0
+    partners_used: int = 0
+    cells: LabelCells = LabelCells()
+    label_kind: str = "auto"
+    shard_starts: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
+
+    def add(self, image: LabelledImage) -> None:
+        """Counts one image."""
+        self.images[image.split] += 1
+        self.bytes[image.split] += image.size
+        self.labels[image.label] += 1
+        if image.partners:
+            files = partner_files(image.partners)
+            self.bytes[image.split] += sum(file.size for file in files)
+            self.partners_used += len(files)
+        if image.cells:
+            used, labels = row_labels(image.cells)
+            # The labels of an image that is a record of a dataset are of no row.
+            used = min(used, image.rows)
+            self.labels.update({*labels} - {image.label})
+            self.rows_used += used
+            self.rows_repeated += image.rows - used
+        elif image.rows:
+            self.rows_used += 1
+            self.rows_repeated += image.rows - 1
+        if len(self.labels) > MAX_CLASSES:
+            raise self._too_many()
+
+    def merge(self, other: PlanTotals) -> None:
+        """Adds the counts of `other`."""
+        self.images.update(other.images)
+        self.bytes.update(other.bytes)
+        self.labels.update(other.labels)
+        self.rows_used += other.rows_used
+        self.rows_repeated += other.rows_repeated
+        self.partners_used += other.partners_used
+        self.cells = merge_cells((self.cells, other.cells))
+        if len(self.labels) > MAX_CLASSES:
+            raise self._too_many()
+
+    def _too_many(self) -> LabelsError:
+        some = ", ".join(f"{label[:40]!r}" for label in sorted(self.labels)[:3])
+        return LabelsError(
+            f"more than {MAX_CLASSES} different labels (such as {some}), and each is a class: "
+            "correct --label_column or --label_from; --label_from none needs no labels"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardSummary:
+    """The content of one shard file. The worker that publishes holds those of all shards.
+
+    Attributes:
+        file: its name.
+        recipe: digest of its inputs and options, see `shard_recipe`.
+        records: records in it.
+        bytes: bytes of the file.
+        crc32c: checksum of the file, 8 hexadecimal digits.
+        image_bytes: bytes of the images in it.
+        labels: records of each label text.
+        rejections: its images that are not in it.
+        pixels: records of each change, names from `pixel_options.CHANGES`; empty if no option
+            changes pixels.
+        files: of the images, in the order of the records, if each has its own file; None
+            if they are in one file.
+        folder: the folder of these files, below the staging folder.
+        statistics: of its images, see `Statistics.to_json`; empty if there are none.
+        index_bytes: bytes of its index.
+        index_crc32c: checksum of its index, 8 hexadecimal digits; empty if it has none.
+        sha256: of the file, 64 hexadecimal digits; empty if the dataset has no name, and for files
+            of single images.
+        index_sha256: of its index; empty if the dataset has no name.
+        roots: digest of the folders below which the paths of its images begin, see `Roots`.
+    """
+
+    file: str
+    recipe: str
+    records: int = 0
+    bytes: int = 0
+    crc32c: str = ""
+    image_bytes: int = 0
+    labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    rejections: tuple[Rejection, ...] = ()
+    pixels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    statistics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    files: tuple[ImageFile, ...] | None = None
+    folder: str = ""
+    index_bytes: int = 0
+    index_crc32c: str = ""
+    sha256: str = ""
+    index_sha256: str = ""
+    roots: str = ""
+
+    @property
+    def staged(self) -> list[str]:
+        """The names of its files below the staging folder."""
+        if self.files is None:
+            return [f"{self.file}.{self.recipe}"]
+        return [f"{self.folder}/{number:07d}" for number in range(len(self.files))]
+
+    @property
+    def staged_index(self) -> str:
+        """The name of its index below the staging folder."""
+        return f"{self.file}.{self.recipe}.parquet"
+
+    def is_of(self, file: str, recipe: str) -> bool:
+        """Whether it describes this shard, and its files are in the staging folder.
+
+        >>> ShardSummary("a", "b").is_of("a", "b"), ShardSummary("../a", "b").is_of("a", "b")
+        (True, False)
+        """
+        is_staged = self.files is None or (
+            is_attempt(self.folder) and staged_shard(self.folder) == (file, recipe)
+        )
+        return (self.file, self.recipe) == (file, recipe) and is_staged
+
+    def to_text(self) -> str:
+        """One line that `from_text` reads."""
+        return json.dumps(dataclasses.asdict(self) | {"rejections": [*map(list, self.rejections)]})
+
+    def to_sidecar(self) -> str:
+        """The text of the sidecar of a staged shard: a line, and its digest."""
+        line = self.to_text()
+        return f"{line}\n{_line_digest(line)}\n"
+
+    @classmethod
+    def from_sidecar(cls, text: str) -> ShardSummary | None:
+        """Reads the result of `to_sidecar`; None if it is truncated or damaged."""
+        lines = text.split("\n")
+        if len(lines) != 3 or lines[2] or _line_digest(lines[0]) != lines[1]:
+            return None
+        return cls.from_text(lines[0])
+
+    @classmethod
+    def from_text(cls, text: str) -> ShardSummary | None:
+        """Reads the result of `to_text`; None if it is truncated or damaged."""
+        try:
+            data = parse_json(text)
+            rejections = tuple(Rejection(*fields) for fields in data["rejections"])
+            files = data["files"]
+            if files is not None:
+                files = tuple(ImageFile(*fields) for fields in files)
+            return cls(**{**data, "rejections": rejections, "files": files})
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def with_index(shard: ShardSummary, index: bytes, *, with_sha256: bool) -> ShardSummary:
+    """The summary of a shard with that of its index.
+
+    Args:
+        shard: without an index.
+        index: the file.
+        with_sha256: whether to compute its SHA-256.
+    """
+    return dataclasses.replace(
+        shard,
+        index_bytes=len(index),
+        index_crc32c=f"{google_crc32c.value(index):08x}",
+        index_sha256=hashlib.sha256(index).hexdigest() if with_sha256 else "",
+    )
+
+
+OPTIONAL_COUNTS = frozenset(
+    {
+        *("images_left_out", "rows_left_out"),
+        *("partners_matched", "partners_used", "partners_unmatched", "partners_rejected"),
+        "partners_left_out",
+    }
+)
+"""The counts of a ledger that a manifest has only with `--keys`, or with masks."""
+
+
+def _line_digest(line: str) -> str:
+    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class LedgerError(RuntimeError):
+    """The counts do not add up: an item was lost or counted twice."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """All inputs and what became of them.
+
+    Attributes:
+        images_matched: distinct images that the globs matched.
+        records_written: records in the shards.
+        images_rejected: images with a line in `rejected.jsonl`.
+        rows_read: label rows in the CSV files, without headers and blank lines.
+        rows_used: rows that gave an image its label.
+        rows_repeated: further rows with the same content for the same image.
+        rows_unmatched: rows without an image.
+        rows_rejected: rows that are malformed, that contradict each other, or that name
+            several images at once.
+        rows_written: rows that became a record each, without an image.
+        images_left_out: images whose key `--keys` does not list.
+        rows_left_out: rows with such a key.
+        partners_matched: distinct files of masks and further images.
+        partners_used: those of images that were planned.
+        partners_unmatched: those without an image.
+        partners_rejected: those of rejected images, and those that cannot be read.
+        partners_left_out: those with a key that `--keys` does not list.
+    """
+
+    images_matched: int
+    records_written: int
+    images_rejected: int
+    rows_read: int
+    rows_used: int
+    rows_repeated: int
+    rows_unmatched: int
+    rows_rejected: int
+    rows_written: int = 0
+    images_left_out: int = 0
+    rows_left_out: int = 0
+    partners_matched: int = 0
+    partners_used: int = 0
+    partners_unmatched: int = 0
+    partners_rejected: int = 0
+    partners_left_out: int = 0
+
+    @property
+    def images_selected(self) -> int:
+        """The images that were not left out."""
+        return self.images_matched - self.images_left_out
+
+    def to_manifest(self) -> dict[str, int]:
+        """The entry `ledger` of the manifest; optional counts, only if they are not 0."""
+        counts: dict[str, int] = dataclasses.asdict(self)
+        return {
+            name: count for name, count in counts.items() if count or name not in OPTIONAL_COUNTS
+        }
+
+    def check(self) -> None:
+        """Checks that nothing was lost.
+
+        Raises:
+            LedgerError: inputs and outputs do not balance.
+        """
+        written = self.records_written - self.rows_written
+        images_out = written + self.images_rejected + self.images_left_out
+        if self.images_matched != images_out:
+            left = f" + {self.images_left_out} left out" if self.images_left_out else ""
+            raise LedgerError(
+                f"the ledger does not balance: {self.images_matched} images matched, but "
+                f"{written} written + {self.images_rejected} rejected{left} = {images_out}"
+            )
+        rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched
+        rows_out += self.rows_rejected + self.rows_written + self.rows_left_out
+        if self.rows_read != rows_out:
+            alone = f" + {self.rows_written} written" if self.rows_written else ""
+            alone += f" + {self.rows_left_out} left out" if self.rows_left_out else ""
+            raise LedgerError(
+                f"the ledger does not balance: {self.rows_read} rows read, but {self.rows_used} "
+                f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "
+                f"{self.rows_rejected} rejected{alone} = {rows_out}"
+            )
+        partners_out = self.partners_used + self.partners_unmatched
+        partners_out += self.partners_rejected + self.partners_left_out
+        if self.partners_matched != partners_out:
+            raise LedgerError(
+                f"the ledger does not balance: {self.partners_matched} masks and further images "
+                f"matched, but {self.partners_used} used + {self.partners_unmatched} unmatched + "
+                f"{self.partners_rejected} rejected + {self.partners_left_out} left out = "
+                f"{partners_out}"
+            )
+
+
+def count_reasons(reasons: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """The number of rejections for each reason, the most frequent first.
+
+    Args:
+        reasons: their number by subject and reason.
+    """
+    counts: Counter[str] = Counter()
+    for (_, reason), number in reasons.items():
+        counts[reason] += number
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+# ShardTotals: labels, changes and statistics of all shards, added up in any order.
+
+
+@dataclasses.dataclass
+class ShardTotals:
+    """Totals over shards; a mergeable accumulator: any order of merges gives the same.
+
+    Attributes:
+        labels: records of each label text, by split; splits without a shard are left out.
+        pixels: records of each change to the pixels, by name.
+        statistics: of the images.
+    """
+
+    labels: dict[str, Counter[str]] = dataclasses.field(default_factory=dict)
+    pixels: Counter[str] = dataclasses.field(default_factory=Counter)
+    statistics: Statistics = dataclasses.field(default_factory=Statistics)
+
+    @classmethod
+    def of(cls, shards: Iterable[ShardSummary]) -> ShardTotals:
+        """The totals of these shards."""
+        totals = cls()
+        for shard in shards:
+            totals.add(shard)
+        return totals
+
+    def add(self, shard: ShardSummary) -> None:
+        """Adds one shard."""
+        split = ShardName.parse(shard.file).split
+        self.labels.setdefault(split, Counter()).update(shard.labels)
+        self.pixels.update(shard.pixels)
+        self.statistics.merge(Statistics.from_json(shard.statistics))
+
+    def merge(self, other: ShardTotals) -> None:
+        """Adds the totals of other shards."""
+        for split, labels in other.labels.items():
+            self.labels.setdefault(split, Counter()).update(labels)
+        self.pixels.update(other.pixels)
+        self.statistics.merge(other.statistics)
+
+    def split_classes(self, splits: Iterable[str]) -> dict[str, dict[str, int]]:
+        """Records of each label in each split, labels in the order of `class_order`.
+
+        Args:
+            splits: all of them, in order; those without a shard are left out.
+        """
+        return {
+            split: {label: labels[label] for label in sorted(labels, key=class_order)}
+            for split in splits
+            if (labels := self.labels.get(split)) is not None
+        }
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """Records of each change to the pixels, in the order of the names."""
+        return dict(sorted(self.pixels.items()))
+
+
+# All counts of a finished run, in a fixed order.
+
+
+class Gathered(NamedTuple):
+    """All counts of a run, in a fixed order.
+
+    Attributes:
+        splits: names of the splits in their order.
+        totals: totals of the plan.
+        shards: sorted by split and number.
+        planned: digest of the rejections of the join and the plan, see `RejectionTotals`.
+        rejected: totals of all rejections.
+        rejections: all of them, sorted; of those in parts, a sample.
+        counts: numbers of the listing, the reading and the join.
+        written: totals of the shards; moved here from `shards`.
+        of_rows: whether records are made of rows, without images.
+        parts: the parts of `rejected.jsonl` that workers wrote; None if there are no workers.
+    """
+
+    splits: tuple[str, ...]
+    totals: PlanTotals
+    shards: list[ShardSummary]
+    planned: bytes
+    rejected: RejectionTotals
+    rejections: list[Rejection]
+    counts: Counter[str]
+    written: ShardTotals
+    of_rows: bool = False
+    parts: list[RejectedPart] | None = None
+
+    @property
+    def reasons(self) -> Counter[tuple[str, str]]:
+        """The number of all rejections by subject and reason."""
+        return self.rejected.reasons
+
+    @property
+    def failed(self) -> tuple[int, int]:
+        """The number of rejections, and the total: of images, or of rows without images.
+
+        Exact duplicates, also of holdouts, that were dropped as requested do not count as rejected.
+        """
+        ledger = self.ledger
+        if self.of_rows:
+            return ledger.rows_rejected, ledger.rows_read
+        dropped = self.reasons["image", Reason.DUPLICATE_IMAGE.value]
+        dropped += self.reasons["image", Reason.HOLDOUT_IMAGE.value]
+        return ledger.images_rejected - dropped, ledger.images_selected
+
+    @property
+    def unlisted(self) -> int:
+        """The number of rejections that were too many for `rejected.jsonl`."""
+        is_listed = self.parts is None or self.rejected.count <= rejections.MAX_LISTED
+        return 0 if is_listed else self.rejected.count
+
+    def check(self) -> None:
+        """Checks that every input is accounted for.
+
+        Raises:
+            LedgerError: one is not.
+        """
+        self.ledger.check()
+        if self.parts is not None and not self.unlisted:
+            lines = sum(part.lines for part in self.parts)
+            if lines != self.rejected.count:
+                raise LedgerError(f"{lines} of {self.rejected.count} lines of {REJECTED} written")
+
+    @property
+    def unselected(self) -> str:
+        """Why a run whose images are all left out is not published; empty if some are kept."""
+        ledger = self.ledger
+        if not ledger.images_left_out or ledger.images_selected:
+            return ""
+        left = ledger.images_left_out
+        images = f"all {left} images were" if left > 1 else "the only image was"
+        return f"no image has a key in --keys: {images} left out; nothing published"
+
+    def refusal(self, limit: RejectionLimit, lines: str) -> str:
+        """Why a run with too many rejections is not published, and what to do.
+
+        Args:
+            limit: those that may be rejected.
+            lines: the path of the file that lists them.
+        """
+        rejected, count = self.failed
+        why = f"{rejected} of {count} {'rows' if self.of_rows else 'images'} rejected, more than "
+        why += f"--max_rejected ({limit})"
+        listed, action = "", "fix these inputs, or raise --max_rejected"
+        if self.unlisted:
+            listed = f" ({len(self.rejections)} of them)"
+            if limit.allows(rejected, count):
+                why = f"{self.unlisted} images and rows left out, more than "
+                why += f"{REJECTED} can list ({rejections.MAX_LISTED})"
+                action = "fix these inputs"
+        reasons = ", ".join(f"{n} {reason}" for reason, n in count_reasons(self.reasons).items())
+        return f"{why}; nothing published. Left out: {reasons}; see {lines}{listed}, then {action}"
+
+    def warnings(
+        self, options: Mapping[str, Any], shards: Mapping[str, int]
+    ) -> list[DatasetWarning]:
+        """Warnings about the splits and their shards.
+
+        Args:
+            options: those of the dataset, by flag name.
+            shards: of each split, including empty ones; none if every record has its own file.
+        """
+        records = dict.fromkeys(self.splits, 0)
+        for shard in self.shards:
+            records[ShardName.parse(shard.file).split] += shard.records
+        texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
+        empty = [DatasetWarning("empty_shards", text) for text in texts if text]
+        return (
+            self._no_records(sum(records.values()))
+            + self._absent_keys()
+            + empty
+            + split_warnings(
+                records,
+                self.written.split_classes(self.splits),
+                planned=self.totals.images,
+                options=options,
+                what="row" if self.of_rows else "image",
+            )
+        )
+
+    def _no_records(self, records: int) -> list[DatasetWarning]:
+        """The warning about a dataset without records: no image counts as rejected in a holdout."""
+        if records:
+            return []
+        what = "row" if self.of_rows else "image"
+        text = f"the dataset has no record: {REJECTED} says why each {what} was left out"
+        return [DatasetWarning("no_records", text)]
+
+    def _absent_keys(self) -> list[DatasetWarning]:
+        """The warning about keys of `--keys` that no image has."""
+        reason = Reason.KEY_NOT_FOUND.value
+        count = self.reasons["key", reason]
+        if not count:
+            return []
+        shown = ", ".join(repr(each.key[:80]) for each in self.rejected.first_of(reason))
+        keys = f"{count} key{'' if count == 1 else 's'}"
+        text = f"{keys} in --keys {'is' if count == 1 else 'are'} of no image, such as {shown}"
+        return [DatasetWarning("keys_not_found", f"{text}; {REJECTED} lists them")]
+
+    @property
+    def ledger(self) -> Ledger:
+        """All inputs and what became of them."""
+        rows = Counter({why: n for (what, why), n in self.reasons.items() if what == "row"})
+        unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.value, 0)
+        partners = Counter({why: n for (what, why), n in self.reasons.items() if what == "partner"})
+        alone = partners.pop(Reason.PARTNER_WITHOUT_IMAGE.value, 0)
+        records = sum(shard.records for shard in self.shards)
+        return Ledger(
+            images_matched=self.counts["images_found"] - self.counts["images_found_again"],
+            records_written=records,
+            images_rejected=sum(n for (what, _), n in self.reasons.items() if what == "image"),
+            rows_read=self.counts["rows_read"],
+            rows_used=self.totals.rows_used,
+            rows_repeated=self.totals.rows_repeated,
+            rows_unmatched=unmatched,
+            rows_rejected=rows.total() + self.counts["rows_rejected"],
+            rows_written=records if self.of_rows else 0,
+            images_left_out=self.counts["images_left_out"],
+            rows_left_out=self.counts["rows_left_out"],
+            partners_matched=self.counts["partners_found"] - self.counts["partners_found_again"],
+            partners_used=self.totals.partners_used,
+            partners_unmatched=alone,
+            partners_rejected=partners.total() + self.counts["partners_rejected"],
+            partners_left_out=self.counts["partners_left_out"],
+        )
+
+
+def in_order(
+    splits: Iterable[str], everything: Mapping[str, list[Any]], *, of_rows: bool = False
+) -> Gathered:
+    """Sorts counts that arrive in any order.
+
+    Args:
+        splits: the splits in order; if empty, those that occur in the totals.
+        everything: `totals`, one `PlanTotals`; `shards`, all `ShardSummary`; `rejections`, those of
+            the join and the plan; `counts` of the listing, the reading and the join. On runners
+            with workers, one `RejectionTotals` each: `rejected` of the join and the plan, and
+            `rejected_of_shards`; and the `parts` of `rejected.jsonl`, with a `sample` of it, one
+            list of tuples. With `written`, one `ShardTotals`, the shards are without labels,
+            statistics and rejections.
+        of_rows: whether records are made of rows, without images.
+    """
+    (totals,) = everything["totals"]
+    ordered = tuple(splits) or splits_in_order(totals.images)
+    rank = {split: position for position, split in enumerate(ordered)}
+    added: Counter[str] = Counter()
+    for count in everything["counts"]:
+        added[count.name] += count.value
+
+    def place(shard: ShardSummary) -> tuple[int, int]:
+        name = ShardName.parse(shard.file)
+        return rank[name.split], name.number
+
+    shards: list[ShardSummary] = sorted(everything["shards"], key=place)
+    listed = sorted(_listed(everything, shards))
+    rejected, planned = _totals(everything, shards)
+    if "written" in everything:
+        [written] = everything["written"]
+    else:
+        written = ShardTotals.of(shards)
+        shards = [dataclasses.replace(shard, statistics={}) for shard in shards]
+    return Gathered(
+        ordered,
+        totals,
+        shards,
+        planned,
+        rejected,
+        listed,
+        added,
+        written,
+        of_rows,
+        everything.get("parts"),
+    )
+
+
+def _listed(
+    everything: Mapping[str, list[Any]], shards: Iterable[ShardSummary]
+) -> Iterator[Rejection]:
+    """All rejections, or a sample of those in parts."""
+    yield from everything.get("rejections", ())
+    for sample in everything.get("sample", ()):
+        yield from (Rejection(*each) for each in sample)
+    for shard in shards:
+        yield from shard.rejections
+
+
+def _totals(
+    everything: Mapping[str, list[Any]], shards: Iterable[ShardSummary]
+) -> tuple[RejectionTotals, bytes]:
+    """Totals of all rejections, and the digest of those before the shards."""
+    if "rejected" in everything:
+        [planned] = everything["rejected"]
+        of_shards = everything.get("rejected_of_shards", [])
+    else:
+        planned = RejectionTotals.of(everything["rejections"])
+        of_shards = [RejectionTotals.of(r for shard in shards for r in shard.rejections)]
+    rejected = RejectionTotals()
+    for each in (planned, *of_shards):
+        rejected.merge(each)
+    return rejected, planned.digest

@@ -1,0 +1,575 @@
+"""The manifest: what it says, how it is read and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple, TypeAlias
+
+import google_crc32c
+
+from transforms.core.messages import Decision, decisions_to_json, parse_json
+from transforms.core.records import RejectedPart
+from transforms.dataset.dataset_card import record_options
+from transforms.dataset.image_statistics import DatasetWarning, warnings_to_json
+from transforms.dataset.ledger import OPTIONAL_COUNTS, Ledger, ShardSummary, ShardTotals
+from transforms.dataset.output_names import (
+    image_file,
+    image_files,
+    index_file,
+    is_data_file,
+    is_index_file,
+    is_small_file,
+)
+from transforms.examples.layouts import Feature, Role
+from transforms.images.pixel_options import FROM_HEIC
+from transforms.labels.shards import OBJECT_MASK_LIBRARIES, ShardName, recorded_versions
+from transforms.labels.splits import is_split_name
+
+# What a file of a dataset holds, in one piece or in parts: its size and its CRC32C.
+
+# The polynomial of CRC32C, its bits reversed; bit 31 is the coefficient of 1.
+_POLYNOMIAL = 0x82F63B78
+_ONE = 1 << 31
+_X = 1 << 30
+
+
+def crc32c_hex(data: bytes) -> str:
+    """The CRC32C of `data`, 8 hexadecimal digits.
+
+    >>> crc32c_hex(b"123456789")
+    'e3069283'
+    """
+    return f"{google_crc32c.value(data):08x}"
+
+
+class StagedParts(NamedTuple):
+    """A file in parts.
+
+    Attributes:
+        parts: in order.
+    """
+
+    parts: tuple[RejectedPart, ...]
+
+
+# The bytes of a file, or its parts.
+FileContent: TypeAlias = bytes | StagedParts
+
+
+class ContentSummary(NamedTuple):
+    """What a manifest says about a file: its bytes, and 8 hexadecimal digits."""
+
+    bytes: int
+    crc32c: str
+
+
+def in_parts(parts: Iterable[RejectedPart]) -> StagedParts:
+    """The file that these parts give, in the order of their numbers; empty ones are left out."""
+    return StagedParts(tuple(sorted(part for part in map(_part, parts) if part.bytes)))
+
+
+def _part(part: RejectedPart) -> RejectedPart:
+    return RejectedPart(*part)
+
+
+def content_summary(content: FileContent) -> ContentSummary:
+    """The size and the checksum of a file; parts are not read.
+
+    >>> content_summary(b"123456789")
+    ContentSummary(bytes=9, crc32c='e3069283')
+    """
+    if isinstance(content, bytes):
+        return ContentSummary(len(content), crc32c_hex(content))
+    crc = reduce(
+        lambda crc, part: joined_crc32c(crc, int(part.crc32c, 16), part.bytes), content.parts, 0
+    )
+    return ContentSummary(sum(part.bytes for part in content.parts), f"{crc:08x}")
+
+
+def joined_crc32c(first: int, second: int, length: int) -> int:
+    """The CRC32C of two texts in a row.
+
+    Args:
+        first: that of the first.
+        second: that of the second.
+        length: bytes of the second.
+
+    >>> hex(joined_crc32c(google_crc32c.value(b"1234"), google_crc32c.value(b"56789"), 5))
+    '0xe3069283'
+    """
+    # As in zlib's crc32_combine: the first remainder is moved by 8 bits for each further byte.
+    power, square, bits = _ONE, _X, 8 * length
+    while bits:
+        if bits & 1:
+            power = _multiply(power, square)
+        square = _multiply(square, square)
+        bits >>= 1
+    return _multiply(power, first) ^ second
+
+
+def _multiply(one: int, other: int) -> int:
+    """The product of two polynomials of bits, modulo that of CRC32C."""
+    product = 0
+    for bit in range(31, -1, -1):
+        if one >> bit & 1:
+            product ^= other
+        other = other >> 1 ^ (_POLYNOMIAL if other & 1 else 0)
+    return product
+
+
+# Checks that a manifest has the expected structure.
+
+Check = Callable[[Any], bool]
+
+_CRC32C = re.compile("[0-9a-f]{8}")
+_DTYPES = ("bytes", "int64", "float")
+# Real files and images are fewer; larger numbers would only take time and memory.
+_MOST = 1 << 62
+
+
+def damage(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The problem of an unusable manifest, such as `its 'ledger' cannot be read`.
+
+    Args:
+        manifest: a JSON object, of this format version.
+    """
+    for key, check in _CHECKS.items():
+        if key not in manifest:
+            yield f"it lacks {key!r}"
+        elif not check(manifest[key]):
+            yield f"its {key!r} cannot be read"
+    if not _are_mappings(manifest.get("decided", [])):
+        yield "its 'decided' cannot be read"
+    if "pixels" in manifest and not _are_counts(manifest["pixels"]):
+        yield "its 'pixels' cannot be read"
+    if "partners" in manifest and not _are_texts(manifest["partners"]):
+        yield "its 'partners' cannot be read"
+    if "index" in manifest and not _are_indexes(manifest["index"]):
+        yield "its 'index' cannot be read"
+
+
+def foreign_names(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The names in a manifest that are not files of a dataset; see `output_names`.
+
+    Args:
+        manifest: one without `damage`.
+    """
+    for split in manifest["splits"].values():
+        yield from (s["file"] for s in split["shards"] if not is_data_file(s["file"]))
+    yield from (name for name in manifest["files"] if not is_small_file(name))
+    indexes = manifest.get("index", ())
+    yield from (each["file"] for each in indexes if not is_index_file(each["file"]))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+
+
+def _is_crc32c(value: Any) -> bool:
+    return isinstance(value, str) and _CRC32C.fullmatch(value) is not None
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _are_mappings(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_mapping, value))
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_count, value.values()))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+def _has(value: Any, checks: Mapping[str, Check]) -> bool:
+    return isinstance(value, dict) and all(
+        key in value and check(value[key]) for key, check in checks.items()
+    )
+
+
+def _is_ledger(value: Any) -> bool:
+    names = {field.name for field in dataclasses.fields(Ledger)}
+    return _are_counts(value) and names - OPTIONAL_COUNTS <= set(value) <= names
+
+
+def _are_options(value: Any) -> bool:
+    # `verify` bounds what it decodes by these.
+    limits = ("max_pixels", "max_bytes")
+    return isinstance(value, dict) and all(
+        value.get(name) is None or _is_count(value[name]) for name in limits
+    )
+
+
+def _are_features(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_feature, value))
+
+
+def _is_feature(value: Any) -> bool:
+    try:
+        feature = Feature.from_manifest(value)
+    except (AttributeError, KeyError, TypeError):
+        return False
+    texts = (feature.name, feature.source, feature.separator, feature.encoding, feature.type)
+    return (
+        all(map(_is_text, texts))
+        and feature.dtype in _DTYPES
+        and all(map(_is_count, feature.shape or ()))
+        and isinstance(feature.default, str | None)
+    )
+
+
+def _is_shard(value: Any) -> bool:
+    return _has(value, _SHARD)
+
+
+def _are_indexes(value: Any) -> bool:
+    return isinstance(value, list) and all(_has(each, _INDEX) for each in value)
+
+
+def _are_splits(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        is_split_name(name) and _has(split, _SPLIT) for name, split in value.items()
+    )
+
+
+def _are_files(value: Any) -> bool:
+    return isinstance(value, dict) and all(_has(file, _FILE) for file in value.values())
+
+
+_FILE: dict[str, Check] = {"bytes": _is_count, "crc32c": _is_crc32c}
+_SHARD: dict[str, Check] = {**_FILE, "file": _is_text, "recipe": _is_text, "records": _is_count}
+_INDEX: dict[str, Check] = {**_FILE, "file": _is_text, "records": _is_count}
+_SPLIT: dict[str, Check] = {
+    **dict.fromkeys(("records", "bytes", "image_bytes"), _is_count),
+    "classes": _are_counts,
+    "shards": lambda shards: isinstance(shards, list) and all(map(_is_shard, shards)),
+}
+_CHECKS: dict[str, Check] = {
+    **dict.fromkeys(("recipe", "options_digest", "root", "labels"), _is_text),
+    **dict.fromkeys(("inputs", "versions"), _is_mapping),
+    "options": _are_options,
+    "ledger": _is_ledger,
+    "rejected": _are_counts,
+    "splits": _are_splits,
+    "files": _are_files,
+    "features": _are_features,
+}
+
+
+# `manifest.json` describes a finished dataset. It is written last: it marks it as complete.
+
+# Raise it if the same options and inputs give different bytes, or the manifest's structure changes.
+FORMAT_VERSION = 2
+
+_SHARD_KEYS = ("file", "recipe", "records", "bytes", "crc32c")
+
+_VERSIONED = (
+    "image-tfrecords",
+    "apache-beam",
+    "tfx-bsl",
+    "tensorflow",
+    "simplejpeg",
+    "pillow",
+    "pyarrow",
+)
+
+
+class ManifestError(ValueError):
+    """A manifest is damaged or of another version; the message is one line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """The fixed description of a dataset that its run knows before it starts.
+
+    Attributes:
+        options: options that affect output bytes, by flag name.
+        inputs: where images and labels came from, by flag name.
+        root: common root of the globs; record paths are below it.
+        features: features of the Examples.
+        splits: names of the splits in their order; empty if the inputs define them.
+        of_rows: whether records are made of rows, without images.
+        decisions: decisions made by the tool before the run.
+        warnings: warnings given before the run.
+        is_strict: whether warnings keep it from being published.
+        partners: the common root of the files of each mask and further image, by its name.
+    """
+
+    options: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    root: str
+    features: tuple[Feature, ...]
+    splits: tuple[str, ...]
+    of_rows: bool = False
+    decisions: tuple[Decision, ...] = ()
+    warnings: tuple[DatasetWarning, ...] = ()
+    is_strict: bool = False
+    partners: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the options of records, the features and the format version."""
+        features = [feature.to_manifest() for feature in self.features]
+        text = json.dumps([FORMAT_VERSION, record_options(self.options), features], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class DataFile(NamedTuple):
+    """A file of records.
+
+    Attributes:
+        split: the split it is of.
+        file: its path below the dataset's folder.
+        staged: its path below the staging folder.
+        recipe: of its shard, see `shard_recipe`.
+        records: records in it.
+        bytes: bytes of it.
+        crc32c: its checksum, 8 hexadecimal digits.
+    """
+
+    split: str
+    file: str
+    staged: str
+    recipe: str
+    records: int
+    bytes: int
+    crc32c: str
+
+    def to_manifest(self) -> dict[str, Any]:
+        """Its entry in the manifest."""
+        return {name: getattr(self, name) for name in _SHARD_KEYS}
+
+
+def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
+    """The files of the shards, in order: one per shard, or one per image."""
+    found: list[DataFile] = []
+    keys: list[tuple[str, str]] = []
+    gzip = False
+    for shard in shards:
+        split, *_, gzip = ShardName.parse(shard.file)
+        if shard.files is None:
+            counted = (shard.records, shard.bytes, shard.crc32c)
+            found.append(DataFile(split, shard.file, shard.staged[0], shard.recipe, *counted))
+        else:
+            keys += [(split, file.key) for file in shard.files]
+            found += [
+                DataFile(split, "", staged, shard.recipe, 1, file.bytes, file.crc32c)
+                for staged, file in zip(shard.staged, shard.files, strict=True)
+            ]
+    if not keys:
+        return found
+    names = image_files(keys, gzip=gzip)
+    return [file._replace(file=name) for file, name in zip(found, names, strict=True)]
+
+
+def index_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
+    """The indexes of the shards, in order."""
+    return [
+        DataFile(
+            ShardName.parse(shard.file).split,
+            index_file(shard.file),
+            shard.staged_index,
+            shard.recipe,
+            shard.records,
+            shard.index_bytes,
+            shard.index_crc32c,
+        )
+        for shard in shards
+        if shard.index_crc32c
+    ]
+
+
+def index_entries(shards: Iterable[ShardSummary]) -> list[dict[str, Any]]:
+    """The entries of the indexes in the manifest, in the order of the shards."""
+    names = ("file", "records", "bytes", "crc32c")
+    return [{name: getattr(file, name) for name in names} for file in index_files(shards)]
+
+
+def possible_files(shard: ShardSummary) -> set[str]:
+    """The names that the files of one shard may have, regardless of the other shards."""
+    if shard.files is None:
+        return {shard.file}
+    split, *_, gzip = ShardName.parse(shard.file)
+    return {
+        image_file(split, file.key, gzip=gzip, is_marked=is_marked)
+        for file in shard.files
+        for is_marked in (False, True)
+    }
+
+
+def dataset_recipe(shards: Iterable[ShardSummary], rejected: bytes) -> str:
+    """The digest of a whole dataset: of its shards' recipes and of the rejections before them.
+
+    Args:
+        shards: sorted by split and number.
+        rejected: `RejectionTotals.digest` of the join and the plan.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for shard in shards:
+        digest.update(shard.recipe.encode())
+    digest.update(rejected)
+    return digest.hexdigest()
+
+
+def build_manifest(
+    dataset: Dataset,
+    shards: Sequence[ShardSummary],
+    ledger: Ledger,
+    *,
+    written: ShardTotals,
+    data: Sequence[DataFile],
+    recipe: str,
+    rejected: Mapping[str, int],
+    label_kind: str,
+    files: Mapping[str, FileContent],
+) -> dict[str, Any]:
+    """The manifest of a dataset as a JSON object; it has no timestamps.
+
+    Args:
+        dataset: the description made before the run.
+        shards: all shards, sorted by split and number.
+        ledger: the counts of inputs and outputs.
+        written: totals of the shards.
+        data: the result of `data_files` for the shards.
+        recipe: see `dataset_recipe`.
+        rejected: rejections of each reason.
+        label_kind: `text`, `integer` or `none`.
+        files: the small files next to the shards: name to content.
+    """
+    classes, changes = written.split_classes(dataset.splits), written.changes
+    has_masks = any(feature.role is Role.OBJECT_MASK for feature in dataset.features)
+    versioned = (*_VERSIONED, *(OBJECT_MASK_LIBRARIES if has_masks else ()))
+    return {
+        "format_version": FORMAT_VERSION,
+        "recipe": recipe,
+        "options_digest": dataset.digest,
+        "options": dict(sorted(dataset.options.items())),
+        "inputs": dict(dataset.inputs),
+        "root": dataset.root,
+        **({"partners": dict(dataset.partners)} if dataset.partners else {}),
+        "versions": recorded_versions(versioned, has_heic=FROM_HEIC in changes),
+        "features": [feature.to_manifest() for feature in dataset.features],
+        "labels": label_kind,
+        "decided": decisions_to_json(dataset.decisions),
+        "warnings": warnings_to_json(dataset.warnings),
+        "ledger": ledger.to_manifest(),
+        "rejected": dict(rejected),
+        **({"pixels": changes} if changes else {}),
+        "splits": {
+            split: _split(split, shards, data, classes.get(split, {})) for split in dataset.splits
+        },
+        "index": index_entries(shards),
+        "files": {name: content_summary(each)._asdict() for name, each in files.items()},
+    }
+
+
+def _split(
+    split: str, shards: Sequence[ShardSummary], data: Sequence[DataFile], classes: dict[str, int]
+) -> dict[str, Any]:
+    own = [shard for shard in shards if ShardName.parse(shard.file).split == split]
+    return {
+        "records": sum(shard.records for shard in own),
+        "bytes": sum(shard.bytes for shard in own),
+        "image_bytes": sum(shard.image_bytes for shard in own),
+        "classes": classes,
+        "shards": [file.to_manifest() for file in data if file.split == split],
+    }
+
+
+def to_bytes(manifest: Mapping[str, Any]) -> bytes:
+    """The manifest as its file, with a digest of its content.
+
+    It is encoded piece by piece: the text of many shards is held once.
+    """
+    sealed = {**manifest, "digest": content_digest(manifest)}
+    data = io.BytesIO()
+    with io.TextIOWrapper(data, "utf-8", newline="") as text:
+        # `dumps` would hold each name and each value of all files as a text of its own.
+        json.dump(sealed, text, indent=1, ensure_ascii=False)
+        text.write("\n")
+        text.flush()
+        return data.getvalue()
+
+
+def content_digest(manifest: Mapping[str, Any]) -> str:
+    """The digest of a manifest without its `digest` entry, used to detect edits.
+
+    Empty if it cannot be computed.
+    """
+    digest, before = hashlib.blake2b(b"{", digest_size=16), ""
+    try:
+        # The text of the whole, entry by entry.
+        for name in sorted(manifest.keys() - {"digest"}):
+            digest.update(f"{before}{json.dumps(name)}: ".encode())
+            digest.update(json.dumps(manifest[name], sort_keys=True).encode())
+            before = ", "
+    except RecursionError:
+        # Nested as deeply as can just be read: only an edited file is like that.
+        return ""
+    digest.update(b"}")
+    return digest.hexdigest()
+
+
+def parse_manifest(text: str, path: str) -> dict[str, Any]:
+    """Reads a manifest.
+
+    Raises:
+        ManifestError: it is not a manifest, was edited so that it cannot be used, names files
+            that no dataset has, or has an unsupported version.
+    """
+    try:
+        manifest = parse_json(text)
+        version = manifest["format_version"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ManifestError(f"{path} is not a manifest of this tool: {error}") from error
+    if version != FORMAT_VERSION:
+        found = f"{path} has format version {version}, this program reads {FORMAT_VERSION}: "
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise ManifestError(f"{found}a newer image-tfrecords wrote it; install that one")
+        raise ManifestError(
+            f"{found}an older image-tfrecords wrote it; use that one, or convert again into "
+            "another folder"
+        )
+    for problem in damage(manifest):
+        if problem.startswith("it lacks"):
+            raise ManifestError(f"{path} is not a manifest of this tool: {problem}")
+        raise ManifestError(f"{path} was edited: {problem}")
+    for name in foreign_names(manifest):
+        raise ManifestError(
+            f"{path} was edited: it names {name!r:.200}, which is not a file of a dataset"
+        )
+    return dict(manifest)
+
+
+def check_digest(manifest: Mapping[str, Any], path: str) -> None:
+    """Checks that a manifest was not edited, before files that it lists are removed.
+
+    Raises:
+        ManifestError: it was edited.
+    """
+    if manifest.get("digest") != content_digest(manifest):
+        raise ManifestError(f"{path} was edited since the dataset was written: restore it")
+
+
+def manifest_shards(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All shards that a manifest lists, split by split."""
+    return [shard for split in manifest["splits"].values() for shard in split["shards"]]
+
+
+def manifest_indexes(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The indexes that a manifest lists, in the order of the shards."""
+    return list(manifest.get("index", []))

@@ -1,0 +1,426 @@
+"""Metadata for other readers: TensorFlow Datasets, TFX, the Object Detection API."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from google.protobuf import text_encoding, text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from transforms.dataset.dataset_card import DEFAULT_VERSION, Card
+from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.output_names import CLASS_NAMES, FEATURES, INFO, PARTIAL
+from transforms.examples.layouts import Feature, Role
+from transforms.labels.shards import ShardName
+
+# Reads splits and slices of splits as TensorFlow Datasets writes them: `train[:10%]+test`.
+
+Shards = Sequence[tuple[str, int]]
+"""The files of a split with their numbers of records, in order."""
+
+ALL = "all"
+"""All splits, unless one of them has this name."""
+
+_EXAMPLES = "write it like train, train[:10%], train[100:200] or train+validation"
+
+_PART = re.compile(r"(?P<split>[^\[\]]+?)(?:\[(?P<slice>[^\[\]]*)\])?")
+_BOUND = re.compile(r"(?P<value>-?\d+(?:\.\d+)?)(?P<unit>%|shard)?", re.ASCII)
+
+
+class ShardRange(NamedTuple):
+    """Consecutive records of one file.
+
+    Attributes:
+        file: its name.
+        skip: records before the first one to read.
+        take: records to read.
+        records: records in the file.
+    """
+
+    file: str
+    skip: int
+    take: int
+    records: int
+
+
+class _Bound(NamedTuple):
+    """One end of a slice; `value` is None if it is open."""
+
+    value: float | None
+    unit: str
+
+
+def shard_ranges(text: str, splits: Mapping[str, Shards]) -> list[ShardRange]:
+    """The records that a text such as `train[:10%]+test` names, in the order of the files.
+
+    Slices count records as TensorFlow Datasets does: percentages are rounded to the closest
+    record (halves to the even one), negative ends count from the end, and `shard` counts files.
+
+    Args:
+        text: splits or slices, with `+` between them.
+        splits: the files of each split.
+
+    Returns:
+        ranges with records, and of a whole split also those without.
+
+    Raises:
+        ValueError: it is not such a text, or names an unknown split or records that are not there.
+
+    >>> [(r.skip, r.take) for r in shard_ranges("train[2:-1]", {"train": [("a", 4), ("b", 4)]})]
+    [(2, 2), (0, 3)]
+    """
+    return [each for part in text.split("+") for each in _part_ranges(part.strip(), splits)]
+
+
+def _part_ranges(part: str, splits: Mapping[str, Shards]) -> list[ShardRange]:
+    match = _PART.fullmatch(part)
+    if match is None:
+        raise ValueError(f"{part!r} is not a split: {_EXAMPLES}")
+    name, slice_text = match["split"].strip(), match["slice"]
+    if name not in splits:
+        if name == ALL and slice_text is None:
+            return [each for split in splits for each in _part_ranges(split, splits)]
+        raise ValueError(f"there is no split {name!r}, only {', '.join(splits)}")
+    shards = splits[name]
+    if slice_text is None:
+        return [ShardRange(file, 0, records, records) for file, records in shards]
+    first, last = _records(part, slice_text, [records for _, records in shards])
+    ranges: list[ShardRange] = []
+    before = 0
+    for file, records in shards:
+        skip = min(max(first - before, 0), records)
+        take = min(last - before, records) - skip
+        if take > 0:
+            ranges.append(ShardRange(file, skip, take, records))
+        before += records
+    return ranges
+
+
+def _records(part: str, text: str, shards: Sequence[int]) -> tuple[int, int]:
+    """The first record of a slice, and the record after its last one."""
+    ends = [_bound(part, end.strip()) for end in text.split(":")]
+    if len(ends) == 1 and ends[0].unit == "shard" and ends[0].value is not None:
+        start = ends[0].value
+        # The shard after the last one is its open end.
+        ends.append(_Bound(None if start == -1 else start + 1, "shard"))
+    units = {end.unit for end in ends if end.value is not None}
+    if len(ends) != 2 or len(units) != 1:
+        raise ValueError(f"{part!r} has no valid slice: {_EXAMPLES}")
+    [unit], total = units, sum(shards)
+    limit = {"%": 100, "shard": len(shards), "": total}[unit]
+    places: list[int] = []
+    for end, default in zip(ends, (0, limit), strict=True):
+        value = default if end.value is None else end.value
+        if abs(value) > limit:
+            kind = {"%": "percent", "shard": "shards", "": "records"}[unit]
+            raise ValueError(f"{part!r} goes beyond the {limit} {kind} of the split")
+        place = limit + value if value < 0 else value
+        if unit == "%":
+            places.append(_closest(value, total))
+        else:
+            places.append(sum(shards[: int(place)]) if unit == "shard" else int(place))
+    first, last = places
+    if last <= first:
+        raise ValueError(f"{part!r} has no records: the split has {total}")
+    return first, last
+
+
+def _closest(percent: float, total: int) -> int:
+    """A record, from the beginning; rounded before a negative percentage counts from the end."""
+    place = round(percent * total / 100.0)
+    return total + place if percent < 0 else place
+
+
+def _bound(part: str, text: str) -> _Bound:
+    if not text:
+        return _Bound(None, "")
+    match = _BOUND.fullmatch(text)
+    if match is None or (match["unit"] != "%" and "." in match["value"]):
+        raise ValueError(f"{part!r} has no valid slice: {_EXAMPLES}")
+    return _Bound(float(match["value"]), match["unit"] or "")
+
+
+# The metadata that TensorFlow Datasets reads: `tfds.builder_from_directory(FOLDER)`.
+#
+# The files are those of `tfds.folder_dataset.write_metadata`, written as plain JSON, so converting
+# does not need tensorflow-datasets. Numbers of 64 bits are strings in them, as in protobuf's JSON.
+
+# Formats that `tfds.features.Image` decodes to pixels of one rank and the given channels. GIF and
+# WebP get one more dimension there; a JPEG XL is refused unless it has that many channels.
+DECODED = frozenset({"bmp", "jpeg", "png"})
+
+# The name of a dataset without one.
+_NO_NAME = "image_tfrecords"
+
+_MODULE = "tensorflow_datasets.core.features."
+_DTYPES = {"bytes": "string", "int64": "int64", "float": "float32"}
+# Of a file's name, in bytes; while it is written, `.partial` follows it.
+_LONGEST_NAME = 255 - len(PARTIAL)
+
+
+def tfds_files(
+    features: Sequence[Feature],
+    shards: Sequence[ShardSummary],
+    splits: Sequence[str],
+    *,
+    class_names: Sequence[str] | None,
+    id_count: int | None,
+    formats: Collection[str],
+    image_shape: tuple[int | None, int | None, int],
+    card: Card | None = None,
+    depth: int = 8,
+) -> dict[str, bytes]:
+    """The files by name; none if TensorFlow Datasets cannot read the records.
+
+    It does not read compressed shards or files named after keys.
+
+    Args:
+        features: of the Examples.
+        shards: sorted by split and number.
+        splits: names in their order.
+        class_names: of the class ids from 0, or None when ids leave gaps.
+        id_count: lines of `labels.txt`, or None when the ids have none.
+        formats: the formats of the images.
+        image_shape: height, width and channels that images are decoded to, None for any.
+        card: name, version and what is said about the dataset; None without a name.
+        depth: bits of the samples to which they are decoded, 8 or 16.
+    """
+    if not is_tfds(shards):
+        return {}
+    described = {
+        feature.name: _feature(feature, formats, id_count, image_shape, depth)
+        for feature in features
+    }
+    files = {
+        FEATURES: _to_bytes(_connector("features_dict.FeaturesDict", featuresDict=described)),
+        INFO: _to_bytes({**_info(features, shards, splits), **_said(card)}),
+    }
+    for feature in features:
+        name = f"{feature.name.replace('/', '.')}{CLASS_NAMES}"
+        if feature.role is Role.CLASS_ID and class_names and len(name.encode()) <= _LONGEST_NAME:
+            files[name] = "".join(f"{each}\n" for each in class_names).encode()
+    return files
+
+
+def is_tfds(shards: Iterable[ShardSummary]) -> bool:
+    """Whether TensorFlow Datasets reads shards: neither compressed ones nor single images."""
+    return not any(ShardName.parse(each.file).gzip or each.files is not None for each in shards)
+
+
+def _connector(name: str, **content: Any) -> dict[str, Any]:
+    # `features` is the field of a FeaturesDict; the others contain their data directly.
+    if "featuresDict" in content:
+        content = {"featuresDict": {"features": content["featuresDict"]}}
+    return {"pythonClassName": _MODULE + name, **content}
+
+
+def _feature(
+    feature: Feature,
+    formats: Collection[str],
+    id_count: int | None,
+    image_shape: tuple[int | None, ...],
+    depth: int,
+) -> dict[str, Any]:
+    if feature.encoding:
+        # Pixels of images that differ in size stay flat.
+        return _tensor(feature.encoding, feature.shape or (None,), encoding="bytes")
+    if feature.shape:
+        return _tensor(_DTYPES[feature.dtype], feature.shape)
+    if feature.role is Role.IMAGE:
+        decoded = _image(formats, image_shape, depth)
+        return decoded if DECODED.issuperset(formats) else _tensor("string")
+    if feature.role is Role.MASK:
+        return _image(("png",), (*image_shape[:2], 1), 8)
+    if feature.role is Role.FURTHER_IMAGE:
+        # Their formats are not counted.
+        return _tensor("string")
+    if feature.role is Role.OBJECT_MASK:
+        single = _image(("png",), (*image_shape[:2], 1), 8)
+    else:
+        single = _single(feature, id_count)
+    if not feature.is_list:
+        return single
+    return _connector("sequence_feature.Sequence", sequence={"feature": single, "length": "-1"})
+
+
+def _single(feature: Feature, id_count: int | None) -> dict[str, Any]:
+    if feature.role is Role.CLASS_ID and id_count:
+        # Without a file of names, the name of a class is its number.
+        label = {"numClasses": str(id_count)}
+        return _connector("class_label_feature.ClassLabel", classLabel=label)
+    if feature.dtype == "bytes":
+        return _connector("text_feature.Text", text={})
+    return _tensor(_DTYPES[feature.dtype], name="scalar.Scalar")
+
+
+def _tensor(
+    dtype: str,
+    shape: Sequence[int | None] = (),
+    *,
+    encoding: str = "none",
+    name: str = "tensor_feature.Tensor",
+) -> dict[str, Any]:
+    content = {"dtype": dtype, "encoding": encoding, "shape": _dimensions(shape)}
+    return _connector(name, tensor=content)
+
+
+def _image(formats: Collection[str], shape: tuple[int | None, ...], depth: int) -> dict[str, Any]:
+    image: dict[str, Any] = {"dtype": f"uint{depth}", "shape": _dimensions(shape)}
+    # TensorFlow Datasets reads JPEGs as uint16 only if the format is left open.
+    for only in ("jpeg", "png") if depth == 8 else ("png",):
+        if set(formats) == {only}:
+            image["encodingFormat"] = only
+    return _connector("image_feature.Image", image=image)
+
+
+def _dimensions(shape: Sequence[int | None]) -> dict[str, Any]:
+    return {"dimensions": ["-1" if size is None else str(size) for size in shape]}
+
+
+def _info(
+    features: Sequence[Feature], shards: Sequence[ShardSummary], splits: Sequence[str]
+) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "name": _NO_NAME,
+        "version": DEFAULT_VERSION,
+        "fileFormat": "tfrecord",
+        "splits": [_split(split, shards) for split in splits],
+    }
+    keys = supervised_keys(features)
+    if keys is not None:
+        info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": key} for key in keys]}}
+    return info
+
+
+def _said(card: Card | None) -> dict[str, Any]:
+    """What a publisher says about a dataset, in the fields of `dataset_info.proto`."""
+    if card is None:
+        return {}
+    said = {
+        "name": card.name,
+        "version": card.dataset_version,
+        "description": card.description,
+        "citation": card.citation,
+        "location": {"urls": [card.homepage]} if card.homepage else None,
+        "redistributionInfo": {"license": card.license} if card.license else None,
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def _split(split: str, shards: Sequence[ShardSummary]) -> dict[str, Any]:
+    own = [shard for shard in shards if ShardName.parse(shard.file).split == split]
+    return {
+        "name": split,
+        "filepathTemplate": "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
+        "shardLengths": [str(shard.records) for shard in own],
+        "numBytes": str(sum(shard.bytes for shard in own)),
+    }
+
+
+def supervised_keys(features: Sequence[Feature]) -> tuple[str, str] | None:
+    """The names of a model's input and target features, if there is one of each.
+
+    The target is the class id, or else the mask.
+
+    >>> from transforms.examples.layouts import LAYOUTS
+    >>> supervised_keys(LAYOUTS["slim"])
+    ('image/encoded', 'image/class/label')
+    """
+    seen = [f.name for f in features if f.role in (Role.IMAGE, Role.PIXELS, Role.EMBEDDING)]
+    learnt = single_class_ids(features) or [f.name for f in features if f.role is Role.MASK]
+    if len(seen) != 1 or len(learnt) != 1:
+        return None
+    return seen[0], learnt[0]
+
+
+def single_class_ids(features: Sequence[Feature]) -> list[str]:
+    """The names of the features that hold one class id of a record."""
+    return [f.name for f in features if f.role is Role.CLASS_ID and not f.is_list]
+
+
+def _to_bytes(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+
+
+# `schema.pbtxt`: the features for TFX, as a `tensorflow_metadata` schema.
+
+_TYPES = {"bytes": schema_pb2.BYTES, "int64": schema_pb2.INT, "float": schema_pb2.FLOAT}
+
+
+def schema_text(
+    features: Sequence[Feature],
+    *,
+    class_names: Sequence[str],
+    id_count: int | None,
+    first_id: int = 0,
+) -> str:
+    """The schema of Examples, as protobuf's text.
+
+    A feature that every Example has is of fixed shape and becomes a dense tensor; a list becomes a
+    sparse or a ragged one.
+
+    Args:
+        features: of the Examples.
+        class_names: in the order of the class ids.
+        id_count: lines of `labels.txt`, or None when the ids have none.
+        first_id: the lowest id that a label may have.
+    """
+    schema = schema_pb2.Schema()
+    for feature in features:
+        entry = schema.feature.add(name=feature.name, type=_TYPES[feature.dtype])
+        if feature.is_list:
+            entry.value_count.min = 0
+        else:
+            entry.presence.min_fraction = 1
+            entry.presence.min_count = 1
+            entry.shape.SetInParent()
+            for size in () if feature.encoding else feature.shape or ():
+                entry.shape.dim.add(size=size)
+        _add_domain(entry, feature.role, class_names, id_count, first_id)
+    text: str = text_format.MessageToString(schema, as_utf8=True)
+    return text
+
+
+def _add_domain(
+    entry: Any, role: Role, class_names: Sequence[str], id_count: int | None, first_id: int
+) -> None:
+    """Sets the domain of the values, if their role defines one."""
+    if role in (Role.IMAGE, Role.MASK, Role.FURTHER_IMAGE, Role.OBJECT_MASK):
+        entry.image_domain.SetInParent()
+    elif role is Role.CLASS_ID:
+        entry.int_domain.is_categorical = True
+        if id_count is not None:
+            entry.int_domain.min = first_id
+            entry.int_domain.max = id_count - 1
+    elif role is Role.CLASS_TEXT and class_names:
+        entry.string_domain.value.extend(class_names)
+    elif role is Role.MARK:
+        entry.int_domain.min = 0
+        entry.int_domain.max = 1
+    elif role is Role.COORDINATE:
+        entry.float_domain.min = 0
+        entry.float_domain.max = 1
+
+
+# `label_map.pbtxt`: names and ids of classes for the Object Detection API.
+
+
+def label_map(class_ids: Mapping[str, int]) -> str:
+    """A `StringIntLabelMap` (object_detection/protos/string_int_label_map.proto) as text.
+
+    Args:
+        class_ids: the id of each class by its name, from 1: the reader keeps 0 for the background.
+
+    >>> print(label_map({"cat": 1}), end="")
+    item {
+      id: 1
+      name: "cat"
+    }
+    """
+    return "".join(
+        f'item {{\n  id: {number}\n  name: "{text_encoding.CEscape(name, as_utf8=True)}"\n}}\n'
+        for name, number in class_ids.items()
+    )

@@ -1,0 +1,394 @@
+"""Names of all files that a dataset has."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.messages import FinalError, parse_json
+from transforms.labels.keys import IN_STAGING, nfc
+from transforms.labels.shards import ShardName
+from transforms.labels.splits import is_split_name
+
+# `--files per_image`: the name of the file that holds one image's record, after the image's key.
+#
+# `SPLIT/KEY.tfrecord`. A character with a special meaning in some file system or glob is written
+# as `%` and two hexadecimal digits for each of its bytes, including `/`, so that a split is one
+# folder. A name that is too long, or that differs from another one in upper and lower case only,
+# ends in `~` and a digest of its key, so that no two keys share a file on any file system.
+
+FILES = ("sharded", "per_image")
+"""The content of a file: a shard, or the record of one image."""
+
+# The limit of file systems for a name, in bytes.
+_MAX_NAME = 255
+
+_ESCAPED = frozenset('/\\:*?"<>|[]%~')
+
+# The last folder and file of `image_file`.
+_FILE = re.compile(
+    r"(?P<split>\w+)/"
+    r"""(?!\.)(?:[^\x00-\x1f\x7f/\\:*?"<>|\[\]%~\ud800-\udfff]|%[0-9A-F]{2})*(?:~[0-9a-f]{16})?"""
+    r"\.tfrecord(?:\.gz)?"
+)
+
+
+class ImageFile(NamedTuple):
+    """The staged file of one image.
+
+    Attributes:
+        key: the image's.
+        bytes: of the file.
+        crc32c: its checksum, 8 hexadecimal digits.
+    """
+
+    key: str
+    bytes: int
+    crc32c: str
+
+
+def file_stem(text: str, *, max_bytes: int, is_marked: bool = False) -> str:
+    """A file name for a text, without extension; different texts get different names.
+
+    Args:
+        text: any.
+        max_bytes: bytes that the name may have, 40 or more.
+        is_marked: whether the name always gets its digest.
+
+    >>> file_stem("cat/1.jpg", max_bytes=99), file_stem("..", max_bytes=99)
+    ('cat%2F1.jpg', '%2E.')
+    """
+    parts = [_escaped(character) for character in text]
+    if text.startswith("."):
+        parts[0] = "%2E"
+    if not is_marked and sum(len(part.encode()) for part in parts) <= max_bytes:
+        return "".join(parts)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    room = max_bytes - len(digest) - 1
+    kept = ""
+    for part in parts:
+        room -= len(part.encode())
+        if room < 0:
+            break
+        kept += part
+    return f"{kept}~{digest}"
+
+
+def image_file(split: str, key: str, *, gzip: bool, is_marked: bool = False) -> str:
+    """The file of one image below the dataset's folder.
+
+    >>> image_file("train", "cat0", gzip=False)
+    'train/cat0.tfrecord'
+    """
+    extension = ".tfrecord.gz" if gzip else ".tfrecord"
+    stem = file_stem(key, max_bytes=_MAX_NAME - len(extension), is_marked=is_marked)
+    return f"{split}/{stem}{extension}"
+
+
+def is_image_file(name: str) -> bool:
+    """Whether `image_file` can give this name.
+
+    >>> is_image_file("train/cat%2F1.tfrecord"), is_image_file("train/a/b.tfrecord")
+    (True, False)
+    """
+    match = _FILE.fullmatch(name)
+    if match is None or not is_split_name(match["split"]):
+        return False
+    return len(name.encode()) - len(match["split"]) - 1 <= _MAX_NAME
+
+
+def image_files(images: Sequence[tuple[str, str]], *, gzip: bool) -> list[str]:
+    """The files of all images of a dataset.
+
+    Args:
+        images: split and key of each; no two are the same.
+        gzip: whether they are compressed.
+
+    >>> image_files([("train", "A"), ("train", "b")], gzip=False)
+    ['train/A.tfrecord', 'train/b.tfrecord']
+    """
+    names = [image_file(split, key, gzip=gzip) for split, key in images]
+    spelt = Counter(map(_folded, names))
+    return [
+        image_file(*image, gzip=gzip, is_marked=True) if spelt[_folded(name)] > 1 else name
+        for name, image in zip(names, images, strict=True)
+    ]
+
+
+def _folded(name: str) -> str:
+    """A name in the form in which some file systems compare names."""
+    return nfc(name.casefold())
+
+
+def _escaped(character: str) -> str:
+    if character not in _ESCAPED and (character.isprintable() or character == " "):
+        return character
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+# The names of all files that this tool writes into an output folder, and of nothing else.
+#
+# Names are read back from the manifest, from the staging folder and from sidecars. These may be
+# untrusted, so a name is used only if it is of a kind that this module defines: such a name has no
+# `..`, is never absolute, and never leaves its folder.
+
+MANIFEST = "manifest.json"
+LABELS = "labels.txt"
+REJECTED = "rejected.jsonl"
+STATISTICS = "statistics.json"
+SCHEMA = "schema.pbtxt"
+LABEL_MAP = "label_map.pbtxt"
+# Of a dataset with a name.
+CARD = "README.md"
+CROISSANT = "croissant.json"
+FEATURES = "features.json"
+INFO = "dataset_info.json"
+# Not part of the dataset: the report can be made again from the rest.
+REPORT = "report.html"
+
+# The folder of the indexes of all shards, see `record_index`.
+INDEX = "index"
+
+# The end of the names of files that hold class names for TensorFlow Datasets.
+CLASS_NAMES = ".labels.txt"
+
+# The folder in an output folder where a dataset is staged until it is complete.
+STAGING = ".staging"
+
+# The reason why a run did not publish, written to the staging folder for its launcher.
+OUTCOME = "outcome.json"
+
+# The manifest of the dataset that is being replaced, in the staging folder.
+FORMER = "former.json"
+
+# The names of the small files that are being written, in the staging folder: files of a run that
+# was killed must be removed by a run with other options, which may write fewer.
+SMALL = "small_files.json"
+
+# The object of a bucket's lock, in the staging folder.
+LOCK = "lock.json"
+
+# The file that `check_writable` writes and removes.
+PROBE = "probe"
+
+# The suffix of a local file while it is written.
+PARTIAL = ".partial"
+
+# The end of the name of an index.
+_TABLE = ".parquet"
+
+_LONGEST = 255
+_SMALL_FILES = frozenset(
+    {LABELS, REJECTED, STATISTICS, SCHEMA, LABEL_MAP, FEATURES, INFO, CARD, CROISSANT}
+)
+_CONTROL = frozenset({OUTCOME, FORMER, SMALL, LOCK, REJECTED, PROBE})
+
+_SHARD = r"(?P<file>[A-Za-z][A-Za-z0-9_]*-\d{5}-of-\d{5}\.tfrecord(?:\.gz)?)"
+_DIGEST = "[0-9a-f]{32}"
+_STAGED = re.compile(
+    rf"(?P<shard>{_SHARD}\.(?P<recipe>{_DIGEST}))"
+    rf"(?:\.(?:json|parquet)(?:\.partial)?|(?P<attempt>\.{_DIGEST}\.partial))?"
+)
+# The file of one image, in the folder of one attempt at its shard.
+_NUMBER = re.compile(r"\d{7,}")
+# A small file that is staged until the shards are in place, by the attempt that wrote it.
+_WAITING = re.compile(rf"small\.(?P<attempt>{_DIGEST})\.\d{{3,}}(?:\.partial)?")
+# An image from memory, also while one of several attempts writes it.
+_IMAGE = re.compile(rf"{_DIGEST}(?:\.{_DIGEST}\.partial)?")
+# A part of `rejected.jsonl`, named after its content.
+_PART = re.compile(rf"rejected\.{_DIGEST}(?:\.partial)?")
+_PROBE = re.compile(rf"{PROBE}\.{_DIGEST}(?:\.partial)?")
+
+
+class ForeignNameError(FinalError):
+    """A file that was read back names, or a folder contains, a file that this tool never writes."""
+
+
+def is_shard(name: str) -> bool:
+    """Whether a shard can have this name.
+
+    >>> is_shard("train-00000-of-00002.tfrecord"), is_shard("../train-00000-of-00002.tfrecord")
+    (True, False)
+    """
+    try:
+        ShardName.parse(name)
+    except ValueError:
+        return False
+    return len(name) <= _LONGEST
+
+
+def index_file(shard: str) -> str:
+    """The file of a shard's index, below the dataset's folder.
+
+    >>> index_file("train-00000-of-00002.tfrecord.gz")
+    'index/train-00000-of-00002.parquet'
+    """
+    stem = shard.removesuffix(".gz").removesuffix(".tfrecord")
+    return f"{INDEX}/{stem}{_TABLE}"
+
+
+def is_index_file(name: object) -> bool:
+    """Whether `index_file` can give this name.
+
+    >>> is_index_file("index/a-00000-of-00001.parquet"), is_index_file("index/../a.parquet")
+    (True, False)
+    """
+    if not isinstance(name, str):
+        return False
+    stem = name.removeprefix(f"{INDEX}/").removesuffix(_TABLE)
+    return name == f"{INDEX}/{stem}{_TABLE}" and is_shard(f"{stem}.tfrecord")
+
+
+def is_data_file(name: object) -> bool:
+    """Whether a file of records can have this name: a shard, or the file of one image.
+
+    >>> is_data_file("train/cat%2F1.tfrecord"), is_data_file("train/../../1.tfrecord")
+    (True, False)
+    """
+    return isinstance(name, str) and (is_shard(name) or is_image_file(name))
+
+
+def is_small_file(name: object) -> bool:
+    """Whether a file next to the shards that the manifest lists can have this name.
+
+    >>> is_small_file("labels.txt"), is_small_file("x.labels.txt"), is_small_file("/labels.txt")
+    (True, True, False)
+    """
+    if not isinstance(name, str):
+        return False
+    return name in _SMALL_FILES or (name.endswith(CLASS_NAMES) and _is_plain(name))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is that of a file in a folder, and fits into it."""
+    if "/" in name or "\0" in name:
+        return False
+    try:
+        return len(name.encode()) <= _LONGEST
+    except UnicodeEncodeError:
+        return False
+
+
+def staged_shard(name: str) -> tuple[str, str] | None:
+    """The shard to which a file in the staging folder belongs, as its file and its recipe.
+
+    None if it belongs to no shard.
+
+    >>> staged_shard("a-00000-of-00001.tfrecord." + 32 * "0" + ".json")[0]
+    'a-00000-of-00001.tfrecord'
+    """
+    match = _STAGED.fullmatch(name)
+    return (match["file"], match["recipe"]) if match and is_shard(match["file"]) else None
+
+
+def is_attempt(name: str) -> bool:
+    """Whether this is the output of an attempt at a shard: a file, or a folder of files."""
+    match = _STAGED.fullmatch(name)
+    return bool(match and match["attempt"]) and staged_shard(name) is not None
+
+
+def is_staged_folder(name: str) -> bool:
+    """Whether this tool makes a folder of this name in the staging folder."""
+    return name == IN_STAGING or is_attempt(name)
+
+
+def is_staged(name: str) -> bool:
+    """Whether this tool writes a file of this name into the staging folder.
+
+    Args:
+        name: the path below the staging folder.
+
+    >>> is_staged("outcome.json"), is_staged("thesis.doc"), is_staged("../outcome.json")
+    (True, False, False)
+    """
+    folder, slash, file = name.rpartition("/")
+    if folder == IN_STAGING:
+        return _IMAGE.fullmatch(file) is not None
+    if slash:
+        return is_attempt(folder) and _NUMBER.fullmatch(file) is not None
+    if name in _CONTROL or name.removesuffix(PARTIAL) in _CONTROL:
+        return True
+    matches = (
+        _PROBE.fullmatch(name),
+        _PART.fullmatch(name),
+        _WAITING.fullmatch(name),
+        staged_shard(name),
+    )
+    return any(match is not None for match in matches)
+
+
+def waiting_file(attempt: str, number: int) -> str:
+    """The name of a small file in the staging folder, until the shards are in place.
+
+    Args:
+        attempt: at publishing, 32 hexadecimal digits.
+        number: of the file.
+    """
+    return f"small.{attempt}.{number:03d}"
+
+
+def rejected_part(digest: str) -> str:
+    """The name of a part of `rejected.jsonl` in the staging folder.
+
+    Args:
+        digest: of its content, 32 hexadecimal digits.
+    """
+    return f"rejected.{digest}"
+
+
+def is_source(name: str, *, shards: Container[tuple[str, str]], attempt: str) -> bool:
+    """Whether an earlier run could still publish something in the staging folder.
+
+    Args:
+        name: of a staged file.
+        shards: those of this run, as file and recipe.
+        attempt: the current attempt at publishing.
+    """
+    if match := _WAITING.fullmatch(name):
+        return match["attempt"] != attempt
+    shard = staged_shard(name.partition("/")[0])
+    # A sidecar gives its shard's name; it is never renamed itself.
+    return shard is not None and shard not in shards and not name.endswith(".json")
+
+
+def check_names(data: Iterable[object], small: Iterable[object], path: str) -> None:
+    """Checks names that were read back.
+
+    Args:
+        data: of files of records.
+        small: of files next to them.
+        path: of the file that contains them.
+
+    Raises:
+        ForeignNameError: one is not a name that this tool gives.
+    """
+    for names, is_ours in ((data, is_data_file), (small, is_small_file)):
+        for name in names:
+            if not is_ours(name):
+                raise ForeignNameError(
+                    f"{path} was edited: it names {name!r:.200}, which is not a file of a dataset; "
+                    "remove it"
+                )
+
+
+def parse_small_files(text: str, path: str) -> list[str]:
+    """The names in `small_files.json`.
+
+    Args:
+        text: its content.
+        path: where it is.
+
+    Raises:
+        ForeignNameError: it holds something else.
+    """
+    try:
+        names: Any = parse_json(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list):
+        raise ForeignNameError(f"{path} was edited: it is not a list of file names; remove it")
+    check_names((), names, path)
+    return names

@@ -1,0 +1,1 @@
+"""Examples: layouts, features, encoding, TFRecord framing."""

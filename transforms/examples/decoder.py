@@ -1,0 +1,323 @@
+"""Decodes Examples, with the values that a record keeps in another layout."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from tfx_bsl.coders.example_coder import ExampleToNumpyDict
+
+from transforms.core.rejections import Reason, RejectedImageError
+from transforms.examples.boxes import SIDES, Box, turned
+from transforms.examples.columns import in_shape
+from transforms.examples.layouts import Feature, Role, source_of
+from transforms.labels.joins import parsed_rows
+
+# Serialized `tf.train.Example`s to arrays, through tfx-bsl, without TensorFlow.
+
+# Tags of length-delimited fields: number 1, and number 2, the feature in an entry of the map.
+_FIRST, _VALUE = 0x0A, 0x12
+
+
+def decode_example(example: bytes) -> dict[str, Any]:
+    """The features of a serialized Example.
+
+    Returns:
+        name to a numpy array of one dimension: `object` (bytes), `int64` or `float32`.
+
+    Raises:
+        ValueError: the bytes are not an Example.
+    """
+    # The decoder skips unknown fields, so it takes many inputs for an Example without features.
+    if example[:1] == b"\x12" or _tag_after_first_field(example) == 0x12:
+        raise ValueError("it is a tf.train.SequenceExample, not a tf.train.Example")
+    try:
+        return dict(ExampleToNumpyDict(example))
+    except (RuntimeError, ValueError) as error:
+        raise ValueError("its bytes are not a tf.train.Example") from error
+
+
+def only_bytes(example: bytes, name: str) -> bytes:
+    """The value of a feature that holds one value of bytes, in an Example of `ExampleEncoder`.
+
+    Nothing else is decoded or checked: `decode_example` takes three times as long for a photo.
+
+    Raises:
+        ValueError: the bytes are no such Example, or it has no such feature.
+    """
+    wanted = name.encode()
+    try:
+        position, end = _field(example, 0)
+        while position < end:
+            entry, position = _field(example, position)
+            key, key_end = _field(example, entry)
+            if example[key:key_end] == wanted:
+                if (value := _only_value(example, key_end, position)) is not None:
+                    return value
+                break
+    except IndexError as error:
+        raise ValueError("its bytes are not a tf.train.Example") from error
+    raise ValueError(f"it has no single value of {name!r}")
+
+
+class SingleValues:
+    """Reads Examples of `ExampleEncoder` in which each feature has one value.
+
+    Faster than `decode_example`, which copies an image twice: threads that share Python's lock
+    read a tenth more records a second.
+    """
+
+    def __init__(self, dtypes: Mapping[str, str]) -> None:
+        """Sets what to read.
+
+        Args:
+            dtypes: type of each feature by its name: `bytes`, `int64` or `float`.
+        """
+        self._features = {name.encode(): (name, *_SINGLE[dtypes[name]]) for name in dtypes}
+
+    def read(self, example: bytes) -> dict[str, Any] | None:
+        """The values by name: `bytes`, `numpy.int64` or `numpy.float32`.
+
+        None for all other bytes: `decode_example` says what they are.
+        """
+        found: dict[str, Any] = {}
+        try:
+            position, end = _field(example, 0)
+            while position < end:
+                entry, position = _field(example, position)
+                key, key_end = _field(example, entry)
+                name, tag, value_of = self._features[example[key:key_end]]
+                value = _only_value(example, key_end, position, tag)
+                if value is None or name in found:
+                    return None
+                found[name] = value_of(value)
+        except (IndexError, KeyError, ValueError):
+            return None
+        is_whole = position == end == len(example) and len(found) == len(self._features)
+        return found if is_whole else None
+
+
+def _only_value(example: bytes, start: int, end: int, tag: int = _FIRST) -> bytes | None:
+    """The bytes of the only value of a feature, whose list has a tag; None if there is not one.
+
+    The feature, its list and the value end where its entry does.
+    """
+    feature, feature_end = _field(example, start, _VALUE)
+    values, list_end = _field(example, feature, tag)
+    value, value_end = _field(example, values)
+    return example[value:end] if feature_end == list_end == value_end == end else None
+
+
+def _field(example: bytes, position: int, tag: int = _FIRST) -> tuple[int, int]:
+    """The first byte of a length-delimited field, after its length, and the first one after it."""
+    if example[position] != tag:
+        raise ValueError("its bytes are not a tf.train.Example")
+    length = example[position + 1]
+    if length < 0x80:
+        return position + 2, position + 2 + length
+    length, start = _read_varint(example, position + 1)
+    return start, start + length
+
+
+def _int64(data: bytes) -> np.int64:
+    """A packed list of one integer: base-128 bytes of its two's complement in 64 bits."""
+    value, end = _read_varint(data, 0)
+    if end != len(data) or value >= 2**64:
+        raise ValueError("it is not one integer")
+    return np.int64(value if value < 2**63 else value - 2**64)
+
+
+def _float32(data: bytes) -> np.float32:
+    if len(data) != _FLOAT.size:
+        raise ValueError("it is not one number")
+    return np.float32(_FLOAT.unpack(data)[0])
+
+
+_FLOAT = struct.Struct("<f")
+
+# The tag of the list of each type in a feature, and what reads the only value in it.
+_SINGLE: Mapping[str, tuple[int, Callable[[bytes], Any]]] = {
+    "bytes": (0x0A, bytes),
+    "float": (0x12, _float32),
+    "int64": (0x1A, _int64),
+}
+
+
+def _tag_after_first_field(example: bytes) -> int:
+    """The tag after the field `features`, or 0 if the record ends with it."""
+    try:
+        length, body = _read_varint(example, 1)
+        return example[body + length]
+    except IndexError:
+        return 0
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The base-128 number at `position`, and the position after it."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+# Values that a record of another dataset keeps: boxes, objects, labels and columns.
+
+_BOXES = tuple(f"box.{side}" for side in SIDES)
+_AREA = "object.area"
+
+
+class Kept(NamedTuple):
+    """A record whose values are kept.
+
+    Attributes:
+        names: the feature of each source in its dataset.
+        example: its values, by feature.
+        labels: its class ids and class names there.
+        size: height and width of its image.
+    """
+
+    names: Mapping[str, str]
+    example: Mapping[str, Any]
+    labels: Sequence[tuple[int, str]]
+    size: tuple[int, int]
+
+
+class KeptValues:
+    """Computes the features that rows would fill from the record that an image is from."""
+
+    def __init__(self, features: Iterable[Feature], *, check: str = "full") -> None:
+        """Takes the features of the new dataset.
+
+        Args:
+            features: all of them.
+            check: mode of `check_image` for masks of objects.
+        """
+        self._features = tuple(feature for feature in features if feature.from_rows)
+        self._check = check
+
+    def of(
+        self,
+        cells: str,
+        kept: Kept,
+        *,
+        label: tuple[int, str] = (0, ""),
+        turn: int = 1,
+        stored: tuple[int, int] | None = None,
+    ) -> dict[str, Any]:
+        """The values by the names of features.
+
+        Args:
+            cells: the labels of the image with their ids in this dataset, see `row_cells`.
+            kept: the record.
+            label: the only label of the image with its id, if the layout holds no others.
+            turn: the EXIF orientation that was applied to its image now, 1 for none.
+            stored: height and width of the new image; None for those of the record's.
+
+        Raises:
+            RejectedImageError: the record does not hold a value.
+        """
+        classes = {
+            text: class_id
+            for _, labels, _ in (parsed_rows(cells) if cells else ())
+            for class_id, text in labels
+        }
+        if label[1]:
+            classes[label[1]] = label[0]
+        made: dict[str, list[Any]] = {
+            "label.ids": list(classes.values()),
+            "label.texts": [text.encode() for text in classes],
+        }
+        objects = _objects(kept) if classes else []
+        if unknown := {*objects} - {*classes}:
+            detail = f"its record has an object {min(unknown)!r}, which is not one of its labels"
+            raise RejectedImageError(Reason.BAD_CELL, detail)
+        made["object.ids"] = [classes[text] for text in objects]
+        made["object.texts"] = [text.encode() for text in objects]
+        if turn != 1 and all(source in kept.names for source in _BOXES):
+            made |= _turned(kept, turn)
+        values: dict[str, Any] = {}
+        for feature in self._features:
+            found = made.get(feature.source)
+            if found is None and feature.role is Role.OBJECT_MASK and feature.source in kept.names:
+                found = _masks(feature, kept, turn, stored, self._check)
+            values[feature.name] = _value(feature, kept, stored) if found is None else found
+        return values
+
+
+def _masks(
+    feature: Feature, kept: Kept, turn: int, stored: tuple[int, int] | None, check: str
+) -> list[bytes]:
+    """The masks of the objects in the record, for the new image."""
+    # This imports Pillow, which other layouts do not need.
+    from transforms.examples.segmentations import refitted_mask
+
+    size = stored or kept.size
+    masks = []
+    for number, mask in enumerate(_list(kept, kept.names[feature.source])):
+        try:
+            masks.append(refitted_mask(mask, kept.size, turn=turn, stored=size, check=check))
+        except RejectedImageError as error:
+            detail = f"the mask of object {number} in its record: {error.detail}"
+            raise RejectedImageError(error.reason, detail) from None
+    return masks
+
+
+def _value(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> Any:
+    name = kept.names.get(feature.source)
+    if name is None:
+        return _default(feature, kept, stored)
+    values = _list(kept, name)
+    if feature.source == _AREA and stored is not None and stored != kept.size:
+        return [area * _pixels(stored) / _pixels(kept.size) for area in values]
+    if feature.holds_many:
+        return in_shape(feature, values, "its record")
+    if len(values) != 1:
+        detail = f"its record has {len(values)} values of {name!r}, not 1"
+        raise RejectedImageError(Reason.BAD_CELL, detail)
+    return values[0]
+
+
+def _default(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> list[Any]:
+    """The values of an optional source that the other dataset does not have, as of empty cells."""
+    if not (source_of(feature.source).is_optional and all(name in kept.names for name in _BOXES)):
+        detail = f"no row has its key, and its record does not hold {feature.source}"
+        raise RejectedImageError(Reason.NO_LABEL, detail)
+    sides = [_list(kept, kept.names[source]) for source in _BOXES]
+    if source_of(feature.source).role is Role.MARK:
+        return [0] * len(sides[0])
+    pixels = _pixels(stored or kept.size)
+    return [
+        (xmax - xmin) * (ymax - ymin) * pixels
+        for xmin, xmax, ymin, ymax in zip(*sides, strict=True)
+    ]
+
+
+def _objects(kept: Kept) -> list[str]:
+    """The class name of each object in the record."""
+    if name := kept.names.get("object.texts"):
+        return [text.decode(errors="replace") for text in _list(kept, name)]
+    texts = dict(kept.labels)
+    ids = _list(kept, kept.names["object.ids"]) if "object.ids" in kept.names else []
+    return [texts.get(class_id, "") for class_id in ids]
+
+
+def _turned(kept: Kept, turn: int) -> dict[str, list[Any]]:
+    sides = (_list(kept, kept.names[source]) for source in _BOXES)
+    boxes = [turned(Box(*box), turn) for box in zip(*sides, strict=True)]
+    return {f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES}
+
+
+def _list(kept: Kept, name: str) -> list[Any]:
+    """The values of a feature, as Python's own types."""
+    values: list[Any] = kept.example[name].tolist() if name in kept.example else []
+    return values
+
+
+def _pixels(size: tuple[int, int]) -> int:
+    return size[0] * size[1]

@@ -1,0 +1,246 @@
+"""Reads user-defined layouts from YAML, and checks them line by line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import yaml
+
+from transforms.examples.columns import TYPES, column_parts, fits, split_cell
+from transforms.examples.layouts import (
+    COLUMN,
+    IMAGES,
+    MASK,
+    MASKS,
+    PARTNER_FIELDS,
+    PIXELS,
+    SOURCES,
+    Feature,
+    Needs,
+    partner_of,
+)
+from transforms.labels.vocabulary import MISSING_LABELS
+
+_KEYS = ("source", "type", "list", "separator", "default", "shape")
+
+
+_TOP = ("features", IMAGES, MASKS)
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+class LayoutFile(NamedTuple):
+    """A layout file.
+
+    Attributes:
+        features: in their order; the dtype of a column whose type is not given is empty.
+        partners: the globs of each further image (`images.NAME`) and mask (`masks.NAME`).
+    """
+
+    features: tuple[Feature, ...]
+    partners: Mapping[str, tuple[str, ...]]
+
+
+class LayoutError(ValueError):
+    """An invalid layout; the message has file, line, problem and remedy in one line."""
+
+
+def parse_layout(text: str, path: str) -> LayoutFile:
+    """Reads a layout: `features:`, and below it the source of each feature, by its name.
+
+    A source is a text, or a mapping with `source` and any of `type`, `list`, `separator`, `default`
+    and `shape`. `images:` and `masks:` name globs of further images and masks (docs/layouts.md).
+
+    Args:
+        text: YAML.
+        path: the name of the file for messages.
+
+    Raises:
+        LayoutError: it is not valid YAML, or not a layout.
+
+    >>> parse_layout("features: {height: image.height}", "a.yaml").features[0].dtype
+    'int64'
+    """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise LayoutError(f"--layout {path} line {line}: invalid YAML: {error.problem}") from error
+    except RecursionError as error:
+        raise LayoutError(f"--layout {path} is not a layout: it is nested too deeply") from error
+    except yaml.YAMLError as error:
+        raise LayoutError(
+            f"--layout {path} is not valid YAML: {str(error).splitlines()[0]}"
+        ) from error
+    if root is None:
+        raise LayoutError(f"--layout {path} is empty: write the features below `features:`")
+    return _Reader(path).layout(root)
+
+
+class _Reader:
+    """Reads the nodes of one file, which know their lines."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._partners: dict[str, tuple[str, ...]] = {}
+
+    def layout(self, root: yaml.Node) -> LayoutFile:
+        top = dict(self._items(root, "the layout"))
+        for key, (key_node, _) in top.items():
+            if key not in _TOP:
+                raise self._unknown(key_node, "key", key, _TOP)
+        if "features" not in top:
+            raise self._error(root, "`features:` is missing")
+        declared = {
+            f"{kind}.{name}": (key_node, value)
+            for kind in (IMAGES, MASKS)
+            for name, (key_node, value) in (self._items(top[kind][1], kind) if kind in top else ())
+        }
+        self._partners = {name: self._globs(name, *nodes) for name, nodes in declared.items()}
+        features = [
+            self._feature(name, node)
+            for name, (_, node) in self._items(top["features"][1], "features")
+        ]
+        if not features:
+            raise self._error(top["features"][1], "there are no features: write NAME: SOURCE")
+        found = (partner_of(feature.source) for feature in features)
+        used = {partner[0] for partner in found if partner is not None}
+        for name, (key_node, _) in declared.items():
+            if name not in used:
+                raise self._error(key_node, f"no feature has the source {name}.bytes")
+        return LayoutFile(tuple(features), self._partners)
+
+    def _globs(self, name: str, key: yaml.Node, value: yaml.Node) -> tuple[str, ...]:
+        """The globs of a mask or a further image."""
+        if not _NAME.fullmatch(name.partition(".")[2]):
+            raise self._error(key, f"{key.value!r} is not a name of letters, digits and _")
+        nodes = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        globs = tuple(self._text(f"the glob of {name}", node) for node in nodes)
+        if not globs or not all(globs):
+            raise self._error(key, f"{name} has no glob: write {key.value}: FOLDER/*.png")
+        return globs
+
+    def _feature(self, name: str, node: yaml.Node) -> Feature:
+        if isinstance(node, yaml.ScalarNode):
+            return self._described(name, {"source": (node, node)})
+        given = dict(self._items(node, f"the feature {name!r}"))
+        for key, (key_node, _) in given.items():
+            if key not in _KEYS:
+                raise self._unknown(key_node, "key", key, _KEYS)
+        if "source" not in given:
+            raise self._error(node, f"the feature {name!r} has no source")
+        return self._described(name, given)
+
+    def _described(self, name: str, given: dict[str, tuple[yaml.Node, yaml.Node]]) -> Feature:
+        texts = {key: self._text(key, node) for key, (_, node) in given.items() if key != "shape"}
+        shape = self._shape(given["shape"][1]) if "shape" in given else None
+        source, type_ = texts["source"], texts.get("type", "")
+        if "type" in texts and type_ not in TYPES:
+            raise self._unknown(given["type"][1], "type", type_, tuple(TYPES))
+        dtype = TYPES.get(type_, "")
+        if not source.startswith(COLUMN) or source == COLUMN:
+            known = [each.name for each in SOURCES.values() if Needs.MODEL not in each.needs]
+            known += [
+                f"{name}.{field}" for name in (MASK, *self._partners) for field in PARTNER_FIELDS
+            ]
+            if source not in known:
+                wrong = given["source"][1]
+                raise self._unknown(wrong, "source", source, (*known, "csv.COLUMN"))
+            feature = Feature.of_source(name, source)
+            if only := next((key for key in ("list", "separator", "default") if key in texts), ""):
+                raise self._error(
+                    given[only][0], f"{only} is only for sources csv.COLUMN, not {source}"
+                )
+            if dtype not in ("", feature.dtype):
+                raise self._error(given["type"][1], f"{source} is {feature.dtype}, not {dtype}")
+            if source == PIXELS:
+                return self._pixels(feature, given, shape)
+            if shape:
+                wanted = f"shape is for {PIXELS} and lists of csv.COLUMN, not {source}"
+                raise self._error(given["shape"][0], wanted)
+            return feature
+        separator, default = texts.get("separator", ""), texts.get("default")
+        is_list = self._is_true(given["list"][1]) if "list" in given else bool(separator)
+        if "separator" in texts and not (separator and is_list):
+            raise self._error(
+                given["separator"][0], "a separator must not be empty, and needs list: true"
+            )
+        if shape and not is_list:
+            raise self._error(given["shape"][0], "a shape needs a separator, or list: true")
+        feature = Feature(name, source, dtype, shape if is_list else (), default, separator)
+        feature = feature._replace(type="" if type_ == dtype else type_)
+        if default in MISSING_LABELS and dtype != "bytes":
+            wrong = (
+                f"the default {default!r} is a missing value itself: write a number, or add "
+                "type: text if it is a text"
+            )
+            raise self._error(given["default"][1], wrong)
+        for value in column_parts(feature, [feature.default or ""]) if dtype else ():
+            if not fits(value, type_):
+                raise self._error(
+                    given["default"][1], f"the default {value!r} is not of type {type_}"
+                )
+        if default and shape and separator and len(split_cell(default, separator)) != prod(shape):
+            wrong = (
+                f"the default {default!r} does not have {prod(shape)} values, as its shape needs"
+            )
+            raise self._error(given["default"][1], wrong)
+        return feature
+
+    def _pixels(
+        self,
+        feature: Feature,
+        given: dict[str, tuple[yaml.Node, yaml.Node]],
+        shape: tuple[int, ...] | None,
+    ) -> Feature:
+        if shape and (len(shape) != 3 or shape[2] > 4):
+            wrong = f"the shape of {PIXELS} must be [HEIGHT, WIDTH, CHANNELS], with 1 to 4 channels"
+            raise self._error(given["shape"][1], wrong)
+        return feature._replace(shape=shape or ())
+
+    def _shape(self, node: yaml.Node) -> tuple[int, ...]:
+        wrong = "shape must be a list of positive integers, such as [2, 3]"
+        if not isinstance(node, yaml.SequenceNode) or not node.value:
+            raise self._error(node, wrong)
+        sides = [str(side.value) for side in node.value]
+        if not all(re.fullmatch(r"[1-9][0-9]{0,8}", side, re.ASCII) for side in sides):
+            raise self._error(node, wrong)
+        return tuple(map(int, sides))
+
+    def _items(self, node: yaml.Node, what: str) -> list[tuple[str, tuple[yaml.Node, yaml.Node]]]:
+        """Maps each key to its node and the value's node; repeated keys are refused."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self._error(node, f"{what} must be written as NAME: VALUE")
+        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key_node, value in node.value:
+            key = self._text("a name", key_node)
+            if not key:
+                raise self._error(key_node, "a name is empty")
+            if key in found:
+                first = found[key][0].start_mark.line + 1
+                raise self._error(key_node, f"{key!r} is given twice, first in line {first}")
+            found[key] = key_node, value
+        return list(found.items())
+
+    def _text(self, what: str, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self._error(node, f"{what} must be a single value")
+        return str(node.value)
+
+    def _is_true(self, node: yaml.Node) -> bool:
+        value = str(node.value).lower()
+        if value not in ("true", "false"):
+            raise self._error(node, f"list must be true or false, not {node.value!r}")
+        return value == "true"
+
+    def _unknown(self, node: yaml.Node, what: str, value: str, known: Sequence[str]) -> LayoutError:
+        near = difflib.get_close_matches(value, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(known)}"
+        return self._error(node, f"unknown {what} {value!r}; {hint}")
+
+    def _error(self, node: Any, message: str) -> LayoutError:
+        return LayoutError(f"--layout {self._path} line {node.start_mark.line + 1}: {message}")

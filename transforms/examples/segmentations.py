@@ -1,0 +1,217 @@
+"""Segmentations of objects to masks: polygons and run lengths of COCO, outlines of YOLO.
+
+A mask is a gray PNG with 1 where the object is and 0 elsewhere, in step with the stored image.
+Whatever a segmentation says, its mask takes memory for the pixels of its image and `MAX_OUTLINE`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from transforms.core.messages import shown_size
+from transforms.core.rejections import Reason, RejectedImageError
+from transforms.images.check import checked_header, examine_image
+from transforms.images.masks import MaskFrame, fitted
+from transforms.images.pillow_images import decode_as_stored, open_image
+from transforms.images.pixel_options import Limits
+from transforms.labels.annotations import NORMALIZED
+
+MAX_OUTLINE = 1_000_000
+"""The longest outline of an object, in pixels: the rasterizer needs about 80 bytes for each."""
+
+MAX_POLYGONS = 10_000
+"""The most polygons of an object."""
+
+MAX_MASKS = 32 << 20
+"""The most bytes that the masks of an image have together."""
+
+# Above them, 32-bit numbers of the rasterizer overflow.
+_MAX_PIXELS, _MAX_SIDE = (1 << 31) - 1, 1 << 27
+
+# A character of compressed run lengths: 5 bits of a number, and whether more of them follow.
+_FIRST, _BITS, _MORE, _SIGN = ord("0"), 5, 32, 16
+_MOST_BITS = 7 * _BITS
+
+# Masks that are merged at once: each takes a pass over all that was merged before.
+_MERGED = 8
+
+_SHOWN = 40
+
+_Pixels = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+_Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+
+
+def object_mask(text: str, frame: MaskFrame, *, is_upright: bool) -> bytes:
+    """The mask of an object in an image.
+
+    Args:
+        text: its segmentation, as JSON: as in COCO, in pixels, or polygons under `NORMALIZED`;
+            empty for none, whose mask is empty.
+        frame: the image.
+        is_upright: whether it refers to the image after EXIF rotation, not to the pixels in the
+            file.
+
+    Raises:
+        RejectedImageError: with reason `BAD_CELL`, `MASK_SIZE` or `TOO_MANY_PIXELS`.
+    """
+    own = 1 if is_upright else frame.tag
+    height, width = frame.height, frame.width
+    if is_upright and frame.tag > 4:
+        height, width = width, height
+    mask = Image.fromarray(_pixels(text, height, width))
+    return _png(fitted(mask, own, frame))
+
+
+def refitted_mask(
+    data: bytes,
+    size: tuple[int, int],
+    *,
+    turn: int,
+    stored: tuple[int, int],
+    check: str = "full",
+) -> bytes:
+    """The mask of an object in a record, for an image that may be turned or resized again.
+
+    Args:
+        data: the mask.
+        size: height and width of the image in the record.
+        turn: the EXIF orientation that was applied to it now, 1 for none.
+        stored: height and width of the new image.
+        check: mode of `check_image` for a mask that stays as it is; others are decoded.
+
+    Raises:
+        RejectedImageError: it is not a mask of that size, or damaged.
+    """
+    limits = Limits(max_pixels=math.prod(size), max_bytes=max(1, len(data)))
+    header = checked_header(data, limits)
+    if (header.format, header.height, header.width, header.channels) != ("png", *size, 1):
+        shown = f"{header.format}, {shown_size(header.height, header.width)}"
+        detail = f"{shown}, {header.channels} channels, but the image is {shown_size(*size)}"
+        raise RejectedImageError(Reason.MASK_SIZE, detail)
+    is_kept = turn == 1 and stored == size
+    examine_image(data, header, mode=check if is_kept else "full", with_hash=False)
+    if is_kept:
+        return data
+    mask = decode_as_stored(open_image(data, ("PNG",), limits))
+    frame = MaskFrame(*size, turn, True, stored, False)
+    return _png(fitted(mask, turn, frame))
+
+
+def _png(mask: Image.Image) -> bytes:
+    """The file as TensorFlow's scripts write it."""
+    file = io.BytesIO()
+    mask.save(file, "PNG")
+    return file.getvalue()
+
+
+def _pixels(text: str, height: int, width: int) -> _Pixels:
+    """1 where an object is."""
+    if height * width > _MAX_PIXELS or max(height, width) > _MAX_SIDE:
+        detail = f"{shown_size(height, width)} are too many for masks of objects"
+        raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
+    try:
+        value = json.loads(text or "[]")
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict) and {"counts", "size"} <= value.keys():
+        return _of_runs(value["counts"], value["size"], height, width)
+    scale = (1, 1)
+    if isinstance(value, dict) and value.keys() == {NORMALIZED}:
+        value, scale = value[NORMALIZED], (width, height)
+    if isinstance(value, list):
+        return _of_polygons(value, height, width, scale)
+    raise _bad(f"{text[:_SHOWN]!r} is not a segmentation, as in COCO")
+
+
+def _of_polygons(polygons: list[Any], height: int, width: int, scale: tuple[int, int]) -> _Pixels:
+    """The pixels in any of the polygons, whose x and y are multiplied by a scale."""
+    if not polygons:
+        return np.zeros((height, width), np.uint8)
+    if len(polygons) > MAX_POLYGONS:
+        raise _bad(f"{len(polygons)} polygons, more than {MAX_POLYGONS}")
+    sides = (width // scale[0], height // scale[1])
+    scaled = [_points(polygon, sides) * scale for polygon in polygons]
+    outline = sum(map(_outline, scaled))
+    if outline > MAX_OUTLINE:
+        raise _bad(f"an outline of {outline:.0f} pixels, more than {MAX_OUTLINE}")
+    # Other runs do not need it.
+    from pycocotools import mask
+
+    drawn = mask.frPyObjects([points.ravel() for points in scaled], height, width)
+    while len(drawn) > 1:
+        parts = (drawn[at : at + _MERGED] for at in range(0, len(drawn), _MERGED))
+        drawn = [mask.merge(part) for part in parts]
+    # Its own function to decode runs warns of each array.
+    return _of_runs(drawn[0]["counts"].decode(), drawn[0]["size"], height, width)
+
+
+def _points(polygon: Any, sides: tuple[int, int]) -> _Points:
+    """The points of a polygon, if they are near an image with this width and height."""
+    is_list = isinstance(polygon, list) and all(type(each) in (int, float) for each in polygon)
+    if not is_list or len(polygon) < 6 or len(polygon) % 2:
+        shown = str(polygon)[:_SHOWN]
+        raise _bad(f"the polygon {shown} is not a list of x and y of three points or more")
+    for at, value in enumerate(polygon):
+        side = sides[at % 2]
+        # Outside of the image, a polygon is cut off; NaN is in no range.
+        if not -side <= value <= 2 * side:
+            shown = f"{'xy'[at % 2]} {str(value)[:_SHOWN]}"
+            raise _bad(f"{shown} of a polygon is far outside of the image, 0 to {side}")
+    return np.array(polygon, float).reshape(-1, 2)
+
+
+def _outline(points: _Points) -> float:
+    """The length of a polygon in steps of the rasterizer."""
+    return float(np.abs(points - np.roll(points, 1, axis=0)).max(axis=1).sum())
+
+
+def _of_runs(counts: Any, size: Any, height: int, width: int) -> _Pixels:
+    """The pixels of run lengths, which go down the columns and begin outside of the object."""
+    if size != [height, width]:
+        shown = f"{str(size)[:_SHOWN]}, but its image is {[height, width]} (height, width)"
+        raise RejectedImageError(Reason.MASK_SIZE, f"its size is {shown}")
+    runs = _decompressed(counts) if isinstance(counts, str) else counts
+    if not isinstance(runs, list) or any(type(run) is not int or run < 0 for run in runs):
+        raise _bad(f"its counts {str(counts)[:_SHOWN]!r} are not run lengths")
+    if sum(runs) != height * width:
+        total = sum(runs)
+        # A number of Python may have any number of digits.
+        shown = str(total) if total < 1 << 64 else "too many"
+        raise _bad(f"its counts have {shown} pixels, not {height * width}")
+    values = (np.arange(len(runs)) & 1).astype(np.uint8)
+    return np.ascontiguousarray(np.repeat(values, runs).reshape(width, height).T)
+
+
+def _decompressed(text: str) -> list[int] | None:
+    """The numbers of compressed run lengths; None if they are damaged.
+
+    From the fourth one on, each is the difference to the one two before it.
+
+    >>> _decompressed("0114"), _decompressed("0a")
+    ([0, 1, 1, 5], None)
+    """
+    runs: list[int] = []
+    value = shift = 0
+    for character in text:
+        code = ord(character) - _FIRST
+        if not 0 <= code < 2 * _MORE or shift >= _MOST_BITS:
+            return None
+        value |= (code & (_MORE - 1)) << shift
+        shift += _BITS
+        if code & _MORE:
+            continue
+        if code & _SIGN:
+            value -= 1 << shift
+        runs.append(value + runs[-2] if len(runs) > 2 else value)
+        value = shift = 0
+    return None if shift else runs
+
+
+def _bad(detail: str) -> RejectedImageError:
+    return RejectedImageError(Reason.BAD_CELL, detail)

@@ -1,0 +1,1 @@
+"""Images: headers, the check, pixels, masks, embeddings. Without Beam and files."""

@@ -1,0 +1,553 @@
+"""Decides whether TensorFlow decodes an image."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import string
+import struct
+import sys
+import tempfile
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import simplejpeg
+
+from transforms.core.messages import shown_size
+from transforms.core.records import NO_IMAGE, ShardImage, ShardRow
+from transforms.core.rejections import Reason, RejectedImageError
+from transforms.images import headers
+from transforms.images.headers import describe_start
+from transforms.images.pixel_options import CHECK_MODES, FROM_HEIC, Limits, Original
+
+# The perceptual hash of an image: 64 bits that hardly change when it is resized or compressed.
+#
+# A difference hash: the image is averaged down to 8 rows of 9 cells, and each bit says whether a
+# cell is brighter than its left neighbour. All sums are of whole numbers, so the same pixels give
+# the same bits on every machine.
+
+ROWS, COLUMNS = 8, 9
+
+# Minimum grey pixels per side from which cells are averaged, if available: with fewer, the
+# hashes of an image and of its half-size copy differ in too many bits.
+MIN_SIDE = 24
+
+# Maximum pixels per side of a decoded image to use; more do not change the hash.
+_ENOUGH = 96
+
+# Minimum grey levels between darkest and brightest cell: blank images have no useful hash.
+_MIN_CONTRAST = 4
+
+_LUMA = np.array([299, 587, 114], np.int64)
+
+
+def grey_scale(height: int, width: int) -> int:
+    """How many times smaller an image may be decoded for its hash: 8, 4, 2 or 1.
+
+    >>> grey_scale(375, 500), grey_scale(100, 100), grey_scale(28, 28)
+    (8, 4, 1)
+    """
+    side = min(height, width)
+    return next((scale for scale in (8, 4, 2) if side >= MIN_SIDE * scale), 1)
+
+
+def hash_of_grey(grey: Any, height: int, width: int, scale: int) -> int | None:
+    """The perceptual hash of grey pixels.
+
+    Args:
+        grey: uint8 or int64 `[rows, columns]`, values 0 to 255; each pixel is `scale` pixels high
+            and wide, the last ones less.
+        height: of the image, in pixels.
+        width: of the image, in pixels.
+        scale: how many times smaller `grey` is.
+
+    Returns:
+        64 bits, or None for a blank image.
+    """
+    rows = _weights(grey.shape[0], height, scale, ROWS)
+    columns = _weights(grey.shape[1], width, scale, COLUMNS)
+    # Whole numbers below 2**53: no order of adding them up rounds.
+    cells = rows @ grey.astype(np.float64) @ columns.T
+    # Python is faster than NumPy with so few numbers.
+    values = cells.ravel().tolist()
+    if max(values) - min(values) < _MIN_CONTRAST * height * width:
+        return None
+    return int.from_bytes(np.packbits(cells[:, 1:] > cells[:, :-1]).tobytes(), "big")
+
+
+def hash_of_pixels(pixels: Any) -> int | None:
+    """The perceptual hash of a decoded image; transparent pixels count as white.
+
+    Args:
+        pixels: uint8 `[height, width, channels]`: grey or colour, with or without alpha.
+
+    Returns:
+        64 bits, or None for a blank image.
+    """
+    height, width, channels = pixels.shape
+    step = max(1, min(height, width) // _ENOUGH)
+    few = pixels[::step, ::step].astype(np.int64)
+    grey = few[:, :, 0] if channels < 3 else few[:, :, :3] @ _LUMA // 1000
+    if channels in (2, 4):
+        alpha = few[:, :, -1]
+        grey = (grey * alpha + 255 * (255 - alpha)) // 255
+    return hash_of_grey(grey, height, width, step)
+
+
+@functools.lru_cache(maxsize=256)
+def _weights(pixels: int, size: int, scale: int, cells: int) -> Any:
+    """How much of each cell each pixel covers, `[cells, pixels]`, in units of 1/cells pixels."""
+    cell, pixel = np.arange(cells)[:, None], np.arange(pixels)[None, :]
+    end = np.minimum((cell + 1) * size, np.minimum((pixel + 1) * scale, size) * cells)
+    start = np.maximum(cell * size, pixel * scale * cells)
+    return np.clip(end - start, 0, None).astype(np.float64)
+
+
+# Checks whether `tf.io.decode_image(data)` decodes a file, mostly without TensorFlow.
+#
+# The rule: TensorFlow decodes every image in a shard. Fast decoders accept the files that it
+# certainly decodes (nearly every JPEG and PNG); any other file goes to `tf.io.decode_image`, which
+# is imported for the first of them. Limits are checked from the header before anything is decoded,
+# so that one decompression bomb does not kill a worker.
+#
+# All functions may be called from several threads.
+
+_DETAIL_LENGTH = 200
+
+# libpng refuses any chunk except IDAT above 8 MB; half of that is certainly accepted.
+_PNG_CHUNK_LIMIT = 4 << 20
+_PNG_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_ADAM7 = (
+    (0, 0, 8, 8),
+    (0, 4, 8, 8),
+    (4, 0, 8, 4),
+    (0, 2, 4, 4),
+    (2, 0, 4, 2),
+    (0, 1, 2, 2),
+    (1, 0, 2, 1),
+)
+_LETTERS = frozenset(string.ascii_letters.encode())
+_INFLATE_STEP = 1 << 12
+
+# Beginnings of lines that TensorFlow's C++ (during its import) and libjpeg (about damaged files)
+# write to the standard error.
+_NOISE = re.compile(
+    rb"WARNING: All log messages before absl|[IW]\d{4} \d\d:\d\d:|Application transferred"
+    rb"|Arithmetic|Bogus |CCIR601|Caution: quantization|Corrupt JPEG|DCT |Didn't expect"
+    rb"|Empty (JPEG|input)|Fractional sampling|Huffman |Image too|Improper call|Inconsistent prog"
+    rb"|Input file|Invalid (JPEG|SOS|component|progressive)|Maximum supported image|Missing Huffman"
+    rb"|Not a JPEG|Premature end|Quantization table|Requested feature|Sampling factors|Sorry, "
+    rb"|Too many color|Unknown Adobe|Unsupported (JPEG|color|marker)|Warning: unknown JFIF"
+)
+
+_stderr_lock = threading.Lock()
+
+
+class ImageInfo(NamedTuple):
+    """An accepted image.
+
+    Attributes:
+        format: `jpeg`, `png`, `gif`, `bmp`, `webp` or `jxl`, by content, never by name.
+        height: in pixels.
+        width: in pixels.
+        channels: of `tf.io.decode_image(data)`: 1, 3 or 4, or 2 for grey with alpha.
+    """
+
+    format: str
+    height: int
+    width: int
+    channels: int
+
+
+def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo:
+    """Accepts exactly the images that `tf.io.decode_image(data)` decodes, within the limits.
+
+    Some files are refused although TensorFlow 2.21 returns something for them:
+
+    - an animated WebP without alpha, which it writes past the end of its own buffer;
+    - files made to take very long (`TOO_COSTLY`): a JPEG of more than `headers.MAX_SCANS` scans, a
+      PNG with more than `headers.MAX_PACKED_TEXTS` compressed texts, and a file in more than
+      `headers.MAX_PARTS` markers, chunks or blocks. Kilobytes can hold minutes of work.
+
+    Args:
+        data: the file, whole.
+        limits: checked before anything is decoded, in both modes.
+        mode: `full` decodes every pixel; `header` only reads the header and never imports
+            TensorFlow, so damaged pixels pass.
+
+    Returns:
+        The size and the channels that TensorFlow would give; in mode `header`, those in the header.
+
+    Raises:
+        RejectedImageError: with reason `EMPTY_FILE`, `TOO_MANY_BYTES`, `NOT_AN_IMAGE`,
+            `TOO_MANY_PIXELS`, `TOO_COSTLY` or `CORRUPT_IMAGE`.
+        ValueError: `mode` is neither.
+    """
+    if mode not in CHECK_MODES:
+        raise ValueError(f"mode must be one of {', '.join(CHECK_MODES)}, not {mode!r}")
+    header = checked_header(data, limits)
+    return examine_image(data, header, mode=mode, with_hash=False)[0]
+
+
+def examine_image(
+    data: bytes, header: headers.Header, *, mode: str, with_hash: bool
+) -> tuple[ImageInfo, int | None]:
+    """Like `check_image`; `with_hash` adds the perceptual hash of pixels that are decoded anyway.
+
+    There is no hash for a PNG that does not need TensorFlow (it is only inflated), or for headers.
+
+    Args:
+        data: the file, whole.
+        header: the result of `checked_header`.
+        mode: as `check_image` takes it.
+        with_hash: whether to compute the hash.
+
+    Raises:
+        RejectedImageError: as `check_image`.
+    """
+    info = ImageInfo(header.format, header.height, header.width, header.channels)
+    if mode == "header":
+        return info, None
+    if header.plain and header.format == "jpeg":
+        scale = grey_scale(header.height, header.width)
+        grey = _sound_jpeg(data, header, scale)
+        if grey is not None:
+            perceptual_hash = (
+                hash_of_grey(grey, header.height, header.width, scale) if with_hash else None
+            )
+            return info, perceptual_hash
+    elif header.plain and header.format == "png" and _is_sound_png(data):
+        return info, None
+    return _check_with_tensorflow(data, header.format, with_hash=with_hash)
+
+
+def checked_header(data: bytes, limits: Limits) -> headers.Header:
+    """The header of an image of a format that TensorFlow reads, and that is within the limits.
+
+    Raises:
+        RejectedImageError: as `check_image` in mode `header`.
+    """
+    if not data:
+        raise RejectedImageError(Reason.EMPTY_FILE, "0 bytes")
+    if len(data) > limits.max_bytes:
+        detail = f"{len(data)} bytes, more than {limits.max_bytes}"
+        raise RejectedImageError(Reason.TOO_MANY_BYTES, detail)
+    format_ = headers.image_format(data)
+    if not format_:
+        raise RejectedImageError(Reason.NOT_AN_IMAGE, describe_start(data))
+    try:
+        header = headers.read_header(data, format_)
+    except headers.CostlyImageError as error:
+        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from None
+    except headers.BrokenHeaderError as error:
+        detail = f"broken {format_} header: {error}"
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail) from None
+    if header.pixels > limits.max_pixels:
+        frames = f" in {header.frames} frames" if header.frames > 1 else ""
+        planes = f" in {header.planes} planes" if header.planes > 1 else ""
+        size = f"{shown_size(header.height, header.width)}{frames}{planes}"
+        raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{size}, more than {limits.max_pixels}")
+    return header
+
+
+def _sound_jpeg(data: bytes, header: headers.Header, scale: int) -> Any:
+    """Grey pixels at 1/scale, which still reads every coefficient; None if there is a warning."""
+    height, width = -(-header.height // scale), -(-header.width // scale)
+    try:
+        # Without min_height and min_width, min_factor is ignored and the scale is 1/1.
+        pixels = simplejpeg.decode_jpeg(
+            data, "GRAY", min_height=height, min_width=width, min_factor=scale, strict=True
+        )
+    except ValueError:
+        return None
+    return pixels[:, :, 0] if pixels.shape == (height, width, 1) else None
+
+
+def _is_sound_png(data: bytes) -> bool:
+    """Whether all chunks are whole and in order, and the pixel data inflates to the right size."""
+    try:
+        pixels = _png_pixel_data(data)
+        width, height, depth, color, _, _, interlace = struct.unpack_from(">IIBBBBB", data, 16)
+        passes = _png_passes(height, width, depth * _PNG_SAMPLES[color], interlace)
+        size = sum(stride * rows for stride, rows in passes)
+        # libpng uses the declared window, and reports one that is too small itself.
+        window = 256 << (pixels[0] >> 4)
+        return window >= min(size, 1 << 15) and _has_valid_rows(_inflate(pixels), passes)
+    except (_NeedsTensorFlow, zlib.error, IndexError):
+        return False
+
+
+class _NeedsTensorFlow(Exception):
+    """Something is unusual: only TensorFlow can decide whether it decodes the file."""
+
+
+def _png_pixel_data(data: bytes) -> bytes:
+    """The joined IDAT chunks of a PNG without anything unusual.
+
+    Raises:
+        _NeedsTensorFlow: a chunk is cut, damaged, unknown yet critical, too large or out of place.
+    """
+    view = memoryview(data)
+    parts: list[memoryview] = []
+    palette: int | None = None
+    transparency: int | None = None
+    position, previous = 8, b""
+    while previous != b"IEND":
+        if position + 12 > len(data):
+            raise _NeedsTensorFlow
+        length, kind = struct.unpack_from(">I4s", data, position)
+        end = position + 12 + length
+        if end > len(data) or not _LETTERS.issuperset(kind):
+            raise _NeedsTensorFlow
+        if zlib.crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
+            raise _NeedsTensorFlow
+        if kind == b"IDAT":
+            if parts and previous != b"IDAT":
+                raise _NeedsTensorFlow
+            parts.append(view[position + 8 : end - 4])
+        elif length > _PNG_CHUNK_LIMIT:
+            raise _NeedsTensorFlow
+        elif kind == b"PLTE":
+            if palette is not None or transparency is not None or parts:
+                raise _NeedsTensorFlow
+            palette = length
+        elif kind == b"tRNS":
+            if transparency is not None or parts:
+                raise _NeedsTensorFlow
+            transparency = length
+        elif (
+            kind[0] < ord("a")
+            and (kind, previous) != (b"IHDR", b"")
+            and (kind, length) != (b"IEND", 0)
+        ):
+            raise _NeedsTensorFlow
+        position, previous = end, kind
+    if not _is_plain_palette(data[24], data[25], palette, transparency):
+        raise _NeedsTensorFlow
+    return b"".join(parts)
+
+
+def _is_plain_palette(
+    depth: int, color: int, palette: int | None, transparency: int | None
+) -> bool:
+    """Whether PLTE and tRNS of these sizes in bytes (None: absent) suit the colour type."""
+    if color == 3:
+        entries, rest = divmod(palette or 0, 3)
+        fits = transparency is None or 1 <= transparency <= entries
+        return fits and not rest and 1 <= entries <= 1 << depth
+    return palette is None and transparency in {0: (None, 2), 2: (None, 6)}.get(color, (None,))
+
+
+def _png_passes(height: int, width: int, bits: int, interlace: int) -> list[tuple[int, int]]:
+    """Bytes in a row, with its filter byte, and rows of each pass that has pixels.
+
+    >>> _png_passes(3, 2, 8, 0), _png_passes(3, 2, 8, 1)
+    ([(3, 3)], [(2, 1), (2, 1), (2, 2), (3, 1)])
+    """
+    passes = []
+    for top, left, down, right in _ADAM7 if interlace else ((0, 0, 1, 1),):
+        rows, columns = -(-(height - top) // down), -(-(width - left) // right)
+        if rows > 0 and columns > 0:
+            passes.append((1 + (columns * bits + 7) // 8, rows))
+    return passes
+
+
+def _inflate(pixels: bytes) -> Iterator[bytes]:
+    """Inflates piece by piece.
+
+    Raises:
+        _NeedsTensorFlow: the stream has no end, or bytes follow it.
+    """
+    inflater = zlib.decompressobj()
+    view = memoryview(pixels)
+    for start in range(0, len(pixels), _INFLATE_STEP):
+        yield inflater.decompress(view[start : start + _INFLATE_STEP])
+    if not inflater.eof or inflater.unused_data:
+        raise _NeedsTensorFlow
+
+
+def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> bool:
+    """Whether the pieces are exactly the rows of the passes, each with a known filter (0..4)."""
+    todo = iter(passes)
+    stride, left = 1, 0
+    for piece in pieces:
+        start = 0
+        while start < len(piece):
+            if not left:
+                stride, rows = next(todo, (0, 0))
+                left = stride * rows
+                if not left:
+                    return False
+            end = min(len(piece), start + left)
+            if max(piece[start + left % stride : end : stride], default=0) > 4:
+                return False
+            left -= end - start
+            start = end
+    return not left and next(todo, None) is None
+
+
+def _check_with_tensorflow(
+    data: bytes, format_: str, *, with_hash: bool
+) -> tuple[ImageInfo, int | None]:
+    """Checks with TensorFlow; raises as `decode_pixels` does."""
+    pixels = decode_pixels(data, format_)
+    info = ImageInfo(format_, *(int(side) for side in pixels.shape[-3:]))
+    if not with_hash:
+        return info, None
+    shown = pixels.numpy()
+    return info, hash_of_pixels(shown[0] if shown.ndim == 4 else shown)
+
+
+def decode_pixels(
+    data: bytes, format_: str, *, channels: int = 0, expand_animations: bool = True
+) -> Any:
+    """Decodes the pixels of a file with TensorFlow, after its header was checked.
+
+    Args:
+        data: the file, whole.
+        format_: of the header.
+        channels: as `tf.io.decode_image` takes it; 0 for those of the file.
+        expand_animations: as `tf.io.decode_image` takes it; False gives the first frame.
+
+    Returns:
+        uint8 `[height, width, channels]` with a `numpy()` method; `[frames, ...]` of a GIF and of
+        an animation.
+
+    Raises:
+        RejectedImageError: with reason `CORRUPT_IMAGE`; TensorFlow refuses the file.
+    """
+    tensorflow = import_tensorflow()
+    # Only libjpeg writes messages about damaged files to standard error.
+    quiet = _without_noise() if format_ == "jpeg" else contextlib.nullcontext()
+    try:
+        with quiet:
+            return tensorflow.io.decode_image(
+                data, channels=channels, expand_animations=expand_animations
+            )
+    except tensorflow.errors.InvalidArgumentError as error:
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, _condense(str(error.message))) from None
+
+
+def import_tensorflow() -> Any:
+    """The module, imported on first use: it takes seconds and hundreds of megabytes."""
+    if "tensorflow" not in sys.modules:
+        with _without_noise():
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+            import tensorflow
+    import tensorflow
+
+    return tensorflow
+
+
+def _condense(message: str) -> str:
+    """One line without the names of nodes and ops.
+
+    >>> _condense("{{function_node __wrapped__X_device_/CPU:0}} Invalid PNG.\\n [Op:DecodeImage]")
+    'Invalid PNG.'
+    """
+    message = re.sub(r"\{\{.*?\}\}|\[Op:.*?\]", " ", message)
+    return " ".join(message.split())[:_DETAIL_LENGTH]
+
+
+@contextlib.contextmanager
+def _without_noise() -> Iterator[None]:
+    """Removes messages of C++ libraries from standard error; passes on everything else, later.
+
+    One thread at a time: file descriptor 2 belongs to the whole process.
+    """
+    with _stderr_lock, contextlib.ExitStack() as stack:
+        try:
+            original = os.dup(2)
+            stack.callback(os.close, original)
+            heard = stack.enter_context(tempfile.TemporaryFile())
+        except OSError:  # no standard error, or nowhere to keep it meanwhile
+            yield
+            return
+        os.dup2(heard.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(original, 2)
+            heard.seek(0)
+            for line in heard:
+                if not _NOISE.match(line):
+                    os.write(original, line)
+
+
+# The one record of an image from its decoding to its Example.
+
+# Not a `MappingProxyType`, which cannot be pickled: a child process may decode the image.
+_NO_VALUES: Mapping[str, Any] = {}
+
+
+class CheckedPartner(NamedTuple):
+    """A mask or further image as it is stored, without its bytes.
+
+    Attributes:
+        length: its bytes.
+        format: of these bytes.
+        content: `content_hash` of these bytes; empty when nothing is compared.
+        has_place: whether they hold GPS coordinates.
+        changes: to the pixels of a further image, as for an image; empty for a mask.
+    """
+
+    length: int
+    format: str
+    content: str = ""
+    has_place: bool = False
+    changes: tuple[str, ...] = ()
+
+
+class CheckedImage(NamedTuple):
+    """An image that may become a record, and what is known about it.
+
+    Attributes:
+        data: the bytes to store; `tf.io.decode_image` decodes them.
+        info: format and size of these bytes.
+        original: the image in the file.
+        changes: the changes to its pixels, names from `pixel_options.CHANGES`.
+        perceptual_hash: of the stored pixels; None when it is unknown.
+        orientation: of the file's EXIF tag, 1 to 8; 0 when it has none. From `change_pixels` and
+            `raw_pixels`, 1 may also mean that it has none, and 0 that the tag was not read.
+        raw: the decoded pixels, for a layout with them: see `pixels.raw_pixels`; else empty.
+        model_pixels: float32 `[height, width, channels]` for a model, before it runs; else None.
+        image: its plan; `NO_IMAGE` before the plan is known, and for a row.
+        values: of all other features, by name; a list for a list feature.
+        content: `content_hash` of the file; empty when nothing is compared.
+        stored_content: `content_hash` of `data`; empty when nothing is compared.
+        embedding: the model's output as it is stored, see `embeddings.stored_embedding`.
+        is_reused: whether it is from a record of another dataset.
+        has_place: whether the bytes to store hold GPS coordinates.
+        row: the plan of a record that is made of a row without an image.
+        unread: bytes of `data` if they are not read, because the whole shard is copied.
+        partners: its masks and further images, in their order.
+    """
+
+    data: bytes
+    info: ImageInfo
+    original: Original
+    changes: tuple[str, ...] = ()
+    perceptual_hash: int | None = None
+    orientation: int = 0
+    raw: bytes = b""
+    model_pixels: Any = None
+    image: ShardImage = NO_IMAGE
+    values: Mapping[str, Any] = _NO_VALUES
+    content: str = ""
+    stored_content: str = ""
+    embedding: bytes = b""
+    row: ShardRow | None = None
+    is_reused: bool = False
+    unread: int = 0
+    has_place: bool = False
+    partners: tuple[CheckedPartner, ...] = ()
+
+    @property
+    def has_heic(self) -> bool:
+        """Whether its file, or that of a further image, is a HEIC."""
+        return FROM_HEIC in self.changes or any(FROM_HEIC in each.changes for each in self.partners)

@@ -1,0 +1,278 @@
+"""Images of more than 8 bits a channel as uint16 arrays, for `--depth 16`; TIFFs of 32-bit numbers.
+
+Pillow has grey of 16 bits, but no colour. TensorFlow decodes and encodes such PNGs, and is imported
+for the first of them. Of a TIFF, Pillow unpacks the high byte of each sample or, if it is told the
+other byte order, the low one. It decodes AVIF to 8 bits.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+import zlib
+from typing import Any, TypeAlias
+
+import numpy as np
+from PIL import Image, ImageFile
+from PIL.TiffImagePlugin import TiffImageFile
+
+from transforms.core.rejections import Reason, RejectedImageError
+from transforms.images.check import check_image, import_tensorflow
+from transforms.images.headers import read_size
+from transforms.images.pillow_images import bits_of, decode, load_deep_heic, load_values, open_image
+from transforms.images.pixel_options import Limits
+
+Pixels: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.uint16]]
+"""uint16 `[height, width, channels]`."""
+
+_Band: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_TOP = 65_535
+_BITS_PER_SAMPLE = 258
+
+# Modes of numbers of 32 bits: floating point, and integers.
+_NUMBERS = ("F", "I")
+
+# Modes in which Pillow unpacks 16 bits of a pixel, or of one of its channels.
+_DEEP_COLOR = re.compile(r"(RGB[AaX]?|[RGBA]);16([LBN])")
+
+# Weights of red, green and blue in grey, of 65536; those of Pillow.
+_LUMA = np.array([19_595, 38_470, 7_471], np.uint32)
+
+# Steps down and to the right by EXIF orientation, after rows and columns of 5 to 8 were exchanged.
+_FLIPS = {
+    1: (1, 1),
+    2: (1, -1),
+    3: (-1, -1),
+    4: (-1, 1),
+    5: (1, 1),
+    6: (1, -1),
+    7: (-1, -1),
+    8: (-1, 1),
+}
+
+# The properties of the first coded image of an AVIF, and the bit in them for 10 or 12 bits.
+_AV1 = re.compile(rb"av1C\x81.(.)", re.DOTALL)
+_HIGH_BITS = 0x40
+
+# The bits of the first channel of a JPEG 2000, less one, after the size: ISO/IEC 15444-1, A.5.1.
+_JPEG2000 = re.compile(rb"\xff\x4f\xff\x51.{38}(.)", re.DOTALL)
+_LESS_ONE = 0x7F
+
+DEEP_FORMATS = ("png", "tiff", "heif", "avif", "jxl", "jpeg2000", "ppm")
+"""Formats of which files of more than 8 bits are counted if they lose some."""
+
+# The signature and the first chunk of a PNG.
+_AFTER_IHDR = 8 + 25
+
+
+def is_deep(data: bytes, format_: str, opened: ImageFile.ImageFile | None) -> bool:
+    """Whether an image of one of `DEEP_FORMATS` has more than 8 bits; of a PNG, 16.
+
+    Args:
+        data: the file, whole.
+        format_: of its header.
+        opened: the file as Pillow opened it, or None if TensorFlow can read it.
+    """
+    if opened is None and format_ == "jxl":
+        return read_size(data).bits > 8
+    if opened is None:
+        return format_ == "png" and data[24:25] == b"\x10"
+    if isinstance(opened, TiffImageFile):
+        bits = opened.tag_v2.get(_BITS_PER_SAMPLE, 1)
+        return opened.mode in _NUMBERS or 16 in (bits if isinstance(bits, tuple) else (bits,))
+    if format_ == "heif":
+        return bits_of(opened) > 8
+    if format_ == "avif":
+        coded = _AV1.search(data)
+        return coded is not None and bool(coded[1][0] & _HIGH_BITS)
+    if format_ == "jpeg2000":
+        coded = _JPEG2000.search(data)
+        return coded is not None and coded[1][0] & _LESS_ONE >= 8
+    # A portable map; its largest value is the last argument of the decoders named so.
+    codec, _, _, arguments = opened.tile[0]
+    if codec.startswith("ppm") and isinstance(arguments, tuple):
+        return int(arguments[-1]) > 255
+    return opened.mode == "I"
+
+
+def deep_pixels(
+    data: bytes, format_: str, opened: ImageFile.ImageFile | None, limits: Limits
+) -> Pixels | None:
+    """The pixels of a PNG or a TIFF of 16 bits, of a TIFF of numbers of 32 bits, or of a deep HEIC.
+
+    Args:
+        data: the file, whole.
+        format_: of its header.
+        opened: the file as Pillow opened it, not yet decoded, or None if TensorFlow can read it.
+        limits: of the image.
+
+    Returns:
+        None for all other images, and for CMYK.
+
+    Raises:
+        RejectedImageError: with reason `CORRUPT_IMAGE`, or `UNSUPPORTED_IMAGE` for numbers that do
+            not fit and for colour that Pillow reads only with 8 bits.
+    """
+    if opened is None:
+        if format_ != "png" or not is_deep(data, format_, opened):
+            return None
+        check_image(data, limits=limits)
+        if data[25:26] == b"\0":
+            return np.asarray(decode(open_image(data, ("PNG",), limits)))[:, :, None]
+        tensorflow = import_tensorflow()
+        return np.asarray(tensorflow.io.decode_png(data, dtype=tensorflow.uint16).numpy())
+    if format_ == "heif" and is_deep(data, format_, opened):
+        pixels, is_premultiplied = load_deep_heic(data)
+        return _divided(pixels) if is_premultiplied else pixels
+    if not isinstance(opened, TiffImageFile) or opened.mode == "CMYK":
+        return None
+    if opened.mode in _NUMBERS:
+        return _scaled(load_values(opened))
+    if not is_deep(data, format_, opened):
+        return None
+    if opened.mode in ("RGB", "RGBA"):
+        return _tiff_color(data, limits)
+    return np.asarray(decode(opened))[:, :, None]
+
+
+def reduced_numbers(opened: ImageFile.ImageFile) -> Image.Image | None:
+    """A TIFF of numbers of 32 bits with 8 bits: the high bytes of its `deep_pixels`.
+
+    Args:
+        opened: a file, not yet decoded.
+
+    Returns:
+        None for all other images.
+
+    Raises:
+        RejectedImageError: as `deep_pixels`.
+    """
+    if not isinstance(opened, TiffImageFile) or opened.mode not in _NUMBERS:
+        return None
+    high = _scaled(load_values(opened))[:, :, 0] >> 8
+    return Image.fromarray(high.astype(np.uint8))
+
+
+def _tiff_color(data: bytes, limits: Limits) -> Pixels:
+    """Colour of 16 bits, its high and its low bytes from two passes over the file."""
+    (high, is_premultiplied), (low, _) = (
+        _half(data, limits, is_high=is_high) for is_high in (True, False)
+    )
+    pixels: Pixels = (high.astype(np.uint16) << 8 | low).astype(np.uint16)
+    return _divided(pixels) if is_premultiplied else pixels
+
+
+def _divided(pixels: Pixels) -> Pixels:
+    """Colour that was multiplied with the alpha channel as it was before."""
+    alpha = np.maximum(pixels[:, :, 3:], 1)
+    color = np.minimum(np.rint(pixels[:, :, :3] * (_TOP / alpha)), _TOP)
+    return np.concatenate([color.astype(np.uint16), pixels[:, :, 3:]], axis=2)
+
+
+def _half(
+    data: bytes, limits: Limits, *, is_high: bool
+) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], bool]:
+    """One byte of each sample, and whether the colour is multiplied with the alpha channel."""
+    opened = open_image(data, ("TIFF",), limits)
+    is_premultiplied = False
+    tiles = []
+    for tile in opened.tile:
+        assert isinstance(tile.args, tuple)
+        found = _DEEP_COLOR.fullmatch(str(tile.args[0]))
+        # libtiff picks the unpackers of separate channels itself.
+        if found is None or (tile.codec_name == "libtiff" and _is_planar(opened)):
+            detail = "Pillow reads its colors only with 8 bits; store its samples side by side"
+            raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+        bands, order = found.groups()
+        is_premultiplied = is_premultiplied or bands == "RGBa"
+        raw_mode = f"{bands.replace('a', 'A')};16{order if is_high else _other(order)}"
+        tiles.append(tile._replace(args=(raw_mode, *tile.args[1:])))
+    opened.tile = tiles
+    return np.asarray(decode(opened)), is_premultiplied
+
+
+def _is_planar(opened: ImageFile.ImageFile) -> bool:
+    return isinstance(opened, TiffImageFile) and opened.tag_v2.get(284) == 2
+
+
+def _other(order: str) -> str:
+    """The other byte order; `N` is that of this machine."""
+    if order == "N":
+        order = "L" if sys.byteorder == "little" else "B"
+    return "B" if order == "L" else "L"
+
+
+def _scaled(values: np.ndarray[Any, Any]) -> Pixels:
+    """Numbers of 32 bits as samples: from 0 to 1 if they are floating point, else as they are."""
+    is_float = values.dtype.kind == "f"
+    low, high = values.min(), values.max()
+    # NaN is not between any numbers.
+    if not 0 <= low <= high <= (1 if is_float else _TOP):
+        detail = (
+            f"its numbers are from {low:.6g} to {high:.6g}, but only "
+            f"{'floating point from 0 to 1' if is_float else f'integers from 0 to {_TOP}'} is read"
+        )
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+    scaled = np.rint(values.astype(np.float64) * _TOP) if is_float else values
+    return scaled.astype(np.uint16)[:, :, None]
+
+
+def recolored(pixels: Pixels, color: str) -> Pixels:
+    """The pixels in `rgb` or `gray`, with alpha laid over white; for `keep` as they are."""
+    if color == "keep":
+        return pixels
+    if pixels.shape[2] in (2, 4):
+        alpha = pixels[:, :, -1:].astype(np.uint64)
+        pixels = ((pixels[:, :, :-1] * alpha + _TOP * (_TOP - alpha)) // _TOP).astype(np.uint16)
+    if pixels.shape[2] == (3 if color == "rgb" else 1):
+        return pixels
+    if color == "rgb":
+        return np.repeat(pixels, 3, axis=2)
+    grey = (pixels.astype(np.uint32) @ _LUMA + 0x8000) >> 16
+    return grey.astype(np.uint16)[:, :, None]
+
+
+def resized(pixels: Pixels, height: int, width: int) -> Pixels:
+    """The pixels in another size, with the filter of images of 8 bits."""
+    bands: list[_Band] = [pixels[:, :, band].astype(np.float32) for band in range(pixels.shape[2])]
+    alpha = bands.pop() if len(bands) in (2, 4) else None
+    if alpha is not None:
+        # Colours of transparent pixels have no weight.
+        bands = [band * alpha / _TOP for band in bands]
+    scaled = [_resized(band, height, width) for band in bands]
+    if alpha is not None:
+        shown = _resized(alpha, height, width)
+        scaled = [band * _TOP / np.maximum(shown, 1) for band in scaled] + [shown]
+    fitting: _Band = np.rint(np.clip(np.stack(scaled, axis=2), 0, _TOP))
+    return fitting.astype(np.uint16)
+
+
+def _resized(band: _Band, height: int, width: int) -> _Band:
+    return np.asarray(Image.fromarray(band).resize((width, height), Image.Resampling.LANCZOS))
+
+
+def turned(pixels: Pixels, orientation: int) -> Pixels:
+    """The pixels upright, by their EXIF orientation."""
+    if orientation > 4:
+        pixels = pixels.swapaxes(0, 1)
+    down, right = _FLIPS[orientation]
+    return np.ascontiguousarray(pixels[::down, ::right])
+
+
+def encode_color(pixels: Pixels, level: int, exif: bytes) -> bytes:
+    """A PNG of 16 bits, encoded by TensorFlow.
+
+    Args:
+        pixels: of two to four channels.
+        level: of its compression.
+        exif: a block as in a JPEG, or empty.
+    """
+    tensorflow = import_tensorflow()
+    data: bytes = tensorflow.io.encode_png(pixels, compression=level).numpy()
+    if not exif:
+        return data
+    body = b"eXIf" + exif.removeprefix(b"Exif\0\0")
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    return data[:_AFTER_IHDR] + chunk + data[_AFTER_IHDR:]

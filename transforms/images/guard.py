@@ -1,0 +1,404 @@
+"""Images whose decoder may crash or hang: notes of those in flight, and a process for them."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import functools
+import hashlib
+import mmap
+import os
+import queue
+import re
+import stat
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from transforms.core.machine import process_cores
+from transforms.core.rejections import RejectedImageError
+from transforms.images.decoding_child import Budget, DecoderFailure, decoding_child
+
+# Records which images were being decoded when a process died.
+#
+# A crashing decoder ends its process, and a rerun would decode the same image again. So each
+# process notes in a memory-mapped file which images its threads decode right now: the kernel keeps
+# that file when the process dies, for any reason. The next process on the machine finds the notes
+# of dead ones and decodes those images in a child process, where a crash costs one image
+# (`transforms.images.guard`). An image that decodes there is cleared.
+#
+# The owner of a file holds a lock on it (`flock`), which the kernel releases with the process. The
+# files are in a folder that only this user may enter, below the folder for temporary files. Other
+# files there or in its place are neither opened, followed nor removed.
+
+# Bytes of a note, and the maximum number of threads with a note.
+_NOTE = 16
+_THREADS = 256
+_NOTHING = bytes(_NOTE)
+
+# Stored after the notes: the age in seconds at which a note means a hanging decoder.
+_PATIENCE = struct.Struct("<d8x")
+_FILE = _NOTE * _THREADS + _PATIENCE.size
+
+# Notes of dead processes expire after this time; an empty file, whose owner died
+# while creating it, sooner.
+_FORGET_SECONDS = 7 * 24 * 3600
+_MADE_SECONDS = 60
+
+# Names of files of notes, including version 0.1, and how many are read: there is one for each
+# process that runs or was killed.
+_NAME = re.compile(r"notes-\d+-[0-9a-f]{16}-\w*|tmp\w{8}")
+_MAX_FILES = 10_000
+
+RUN_VARIABLE = "IMAGE_TFRECORDS_RUN"
+"""The environment variable with the name of a supervised run, for its workers' notes."""
+
+
+def image_note(uri: str, version: int) -> bytes:
+    """The note of one image, 16 bytes; a replaced image gets another note."""
+    return hashlib.blake2b(f"{version} {uri}".encode(errors="replace"), digest_size=_NOTE).digest()
+
+
+def _own_folders() -> list[Path]:
+    """The folders of this user for notes, sorted; there is one, unless two were created at once."""
+    prefix = _prefix()
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        # Version 0.1 had a folder without a random suffix.
+        return sorted(Path(entry) for entry in entries if f"{entry.name}-".startswith(prefix))
+    return []
+
+
+def _prefix() -> str:
+    return f"images-in-flight-{os.getuid()}-"
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """A descriptor of a folder that belongs to this user alone.
+
+    Raises:
+        OSError: it is not a folder, is a link, or another user can enter it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            raise PermissionError(f"other users can access {folder}")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _opened_file(folder: int, name: str, flags: int) -> Iterator[int]:
+    """A descriptor of a file of notes.
+
+    Raises:
+        OSError: it cannot be opened, or is a link, a FIFO, a device, or larger than notes are.
+    """
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(name, flags, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE:
+            raise FileNotFoundError(f"{name} is not a file of notes")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _files(folder: int) -> list[str]:
+    names = sorted(os.listdir(folder))
+    return [name for name in names if _NAME.fullmatch(name)][:_MAX_FILES]
+
+
+def _is_alive(descriptor: int) -> bool:
+    """Whether the owner of an opened file of notes is running."""
+    try:
+        # A shared lock: other processes may check at the same time.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _notes_of(data: bytes) -> dict[bytes, int]:
+    """The notes in the content of a file, and the byte where each begins."""
+    found = {data[at : at + _NOTE]: at for at in range(0, _NOTE * _THREADS, _NOTE)}
+    return {note: at for note, at in found.items() if len(note) == _NOTE and note != _NOTHING}
+
+
+class Suspects:
+    """The images that processes were decoding when they died."""
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, list[tuple[Path, str, int]]] = {}
+        for folder in _own_folders():
+            with contextlib.suppress(OSError), _opened(folder) as descriptor:
+                for name in _files(descriptor):
+                    with contextlib.suppress(OSError):
+                        self._read(folder, descriptor, name)
+
+    def _read(self, folder: Path, descriptor: int, name: str) -> None:
+        with _opened_file(descriptor, name, os.O_RDONLY) as file:
+            if _is_alive(file):
+                return
+            data = os.read(file, _FILE)
+            notes = _notes_of(data)
+            age = time.time() - os.fstat(file).st_mtime
+        # An empty file was just created by its owner.
+        if age > _FORGET_SECONDS or (not notes and (data or age > _MADE_SECONDS)):
+            _remove(folder / name)
+            return
+        for note, at in notes.items():
+            self._places.setdefault(note, []).append((folder, name, at))
+
+    def __contains__(self, note: bytes) -> bool:
+        return note in self._places
+
+    @property
+    def notes(self) -> frozenset[bytes]:
+        """The notes of all of them."""
+        return frozenset(self._places)
+
+    def clear(self, note: bytes) -> None:
+        """Clears an image that decoded without a crash, also for later processes."""
+        for folder, name, at in self._places.pop(note, ()):
+            with (
+                contextlib.suppress(OSError),
+                _opened(folder) as descriptor,
+                _opened_file(descriptor, name, os.O_RDWR) as file,
+            ):
+                # Its owner is dead, so its notes do not change.
+                os.pwrite(file, _NOTHING, at)
+                if not _notes_of(os.pread(file, _FILE, 0)):
+                    _remove(folder / name)
+
+
+class InFlight:
+    """The notes of this process; none are taken if no file can be created."""
+
+    def __init__(self) -> None:
+        self._slots = threading.local()
+        self._lock = threading.Lock()
+        self._used = 0
+        self._notes: mmap.mmap | bytearray = bytearray(_FILE)
+        with contextlib.suppress(OSError):
+            self._open()
+
+    def _open(self) -> None:
+        for folder in _own_folders():
+            with contextlib.suppress(OSError), _opened(folder) as descriptor:
+                return self._make(folder, descriptor)
+        # Created with mode 0700, under a new random name.
+        made = Path(tempfile.mkdtemp(prefix=_prefix()))
+        with _opened(made) as descriptor:
+            self._make(made, descriptor)
+
+    def _make(self, folder: Path, descriptor: int) -> None:
+        run = os.environ.get(RUN_VARIABLE, "")
+        name = f"notes-{os.getpid()}-{os.urandom(8).hex()}-{run}"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        # Held until the process ends: closing it would release the lock.
+        self._descriptor = os.open(name, flags, 0o600, dir_fd=descriptor)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        os.ftruncate(self._descriptor, _FILE)
+        self._notes = mmap.mmap(self._descriptor, _FILE)
+        atexit.register(_remove_own, folder / name, os.getpid())
+
+    def wait(self, seconds: float) -> None:
+        """Sets the age at which a note means a hanging decoder; the largest value counts."""
+        with self._lock:
+            (longest,) = _PATIENCE.unpack_from(self._notes, _NOTE * _THREADS)
+            _PATIENCE.pack_into(self._notes, _NOTE * _THREADS, max(longest, seconds))
+
+    def begin(self, note: bytes) -> int:
+        """Keeps the note of an image until `end`, and returns its place."""
+        at = self._slot() * _NOTE
+        if at < _NOTE * _THREADS:
+            self._notes[at : at + _NOTE] = note
+        return at
+
+    def end(self, at: int) -> None:
+        """Removes the note at a place."""
+        if at < _NOTE * _THREADS:
+            self._notes[at : at + _NOTE] = _NOTHING
+
+    @contextlib.contextmanager
+    def noted(self, note: bytes) -> Iterator[None]:
+        """Keeps the note of an image until the block ends."""
+        at = self.begin(note)
+        try:
+            yield
+        finally:
+            self.end(at)
+
+    def _slot(self) -> int:
+        slot: int | None = getattr(self._slots, "number", None)
+        if slot is None:
+            with self._lock:
+                slot = self._slots.number = self._used
+                self._used += 1
+        return slot
+
+
+@functools.lru_cache(maxsize=1)
+def in_flight() -> InFlight:
+    """The notes of this process."""
+    return InFlight()
+
+
+def _remove(path: Path) -> None:
+    """Removes a file of notes, and its folder with the last one."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+        path.parent.rmdir()
+
+
+def _remove_own(path: Path, owner: int) -> None:
+    # A fork of this process also runs this at exit.
+    if os.getpid() == owner:
+        _remove(path)
+
+
+class HangWatch:
+    """Finds the processes of one run with a note that is too old.
+
+    A process that is stopped does not count its time.
+    """
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._seen: dict[tuple[str, int], tuple[bytes, float]] = {}
+
+    def hanging(self, seconds: float) -> list[int]:
+        """The process ids, after `seconds` have passed since the last call."""
+        seen: dict[tuple[str, int], tuple[bytes, float]] = {}
+        found = []
+        for name, data in self._running():
+            (patience,) = _PATIENCE.unpack_from(data, _NOTE * _THREADS)
+            process = int(name.split("-")[1])
+            for note, at in _notes_of(data).items():
+                former, age = self._seen.get((name, at), (b"", 0.0))
+                age = age + seconds if former == note and not _is_stopped(process) else 0.0
+                seen[name, at] = note, age
+                if age > patience > 0 and process not in found:
+                    found.append(process)
+        self._seen = seen
+        return found
+
+    def _running(self) -> Iterator[tuple[str, bytes]]:
+        """Name and content of the files of this run whose owners are running."""
+        for folder in _own_folders():
+            with contextlib.suppress(OSError), _opened(folder) as descriptor:
+                for name in _files(descriptor):
+                    if not name.endswith(f"-{self._run}"):
+                        continue
+                    with (
+                        contextlib.suppress(OSError),
+                        _opened_file(descriptor, name, os.O_RDONLY) as file,
+                    ):
+                        if _is_alive(file) and len(data := os.read(file, _FILE)) == _FILE:
+                            yield name, data
+
+
+def _is_stopped(process: int) -> bool:
+    """Whether a process is suspended, as by SIGSTOP; False if the system does not report it."""
+    with contextlib.suppress(OSError):
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        return state in "Tt"
+    return False
+
+
+# Calls decoders so that a crash or a hang costs one image, not the run.
+#
+# A decoder is called in this process, with a note of its image. If the process dies, the next one
+# decodes that image in a child process with limits: see `transforms.images.guard` and
+# `transforms.images.decoding_child`. Other images have no overhead.
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def turns(count: int) -> queue.SimpleQueue[None]:
+    """A semaphore in C: one of `threading` costs eight calls of Python functions for each image."""
+    taken: queue.SimpleQueue[None] = queue.SimpleQueue()
+    for _ in range(count):
+        taken.put(None)
+    return taken
+
+
+# Maximum number of images decoded at once in this process: there are many more threads that wait
+# for remote files than cores, and an image is many times as large as its file.
+_DECODING = turns(process_cores())
+
+# Ratio of the wall-clock limit to the CPU budget of an image, because it shares
+# the CPUs with others. A supervised run ends the process at this limit.
+_SECONDS_OF_PATIENCE = 2
+
+
+class DecoderGuard:
+    """Calls decoders so that a crash costs only its image, on the next try.
+
+    Created before the threads that share it; it knows the crashes up to then.
+    """
+
+    def __init__(self, max_pixels: int) -> None:
+        """Reads the notes of dead processes.
+
+        Args:
+            max_pixels: of the images; the budget of a suspect grows with it.
+        """
+        self._budget = Budget.of_pixels(max_pixels)
+        self._suspects = Suspects()
+        self._in_flight = in_flight()
+        self._in_flight.wait(_SECONDS_OF_PATIENCE * self._budget.seconds)
+
+    def call(
+        self,
+        note: bytes,
+        function: Callable[Parameters, Result],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result:
+        """Calls a function with a note of its image, or in the child if the image is a suspect.
+
+        The function must do all decoding of an image: a suspect is cleared when it returns.
+
+        Raises:
+            RejectedImageError: raised by the function, or see `DecodingChild.call`.
+        """
+        if note in self._suspects:
+            return self._call_in_child(note, function, *args, **kwargs)
+        # No note while a thread waits for its turn, since it decodes nothing.
+        _DECODING.get()
+        try:
+            at = self._in_flight.begin(note)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._in_flight.end(at)
+        finally:
+            _DECODING.put(None)
+
+    def _call_in_child(
+        self,
+        note: bytes,
+        function: Callable[Parameters, Result],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Result:
+        try:
+            result = decoding_child().call(self._budget, function, *args, **kwargs)
+        except DecoderFailure:
+            raise
+        except RejectedImageError:
+            self._suspects.clear(note)
+            raise
+        self._suspects.clear(note)
+        return result

@@ -1,0 +1,646 @@
+"""What the header of an image says: format, size, depth."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Set
+from typing import NamedTuple
+
+from transforms.core.messages import shown_size
+
+# Names formats that TensorFlow does not read, by a file's first bytes, with a remedy.
+
+# Bytes to inspect: the box with the brands of HEIC and AVIF is seldom longer.
+_START = 64
+
+_READ = ", which --transcode auto reads"
+_HEIC = "HEIC" + _READ + " after pip install 'image-tfrecords[heic]'"
+
+# Some files begin with a brand of both formats, so the brand of AVIF is searched for.
+_AVIF_START = rb".{4}ftyp(?=.*avi[fs])"
+_HEIC_START = rb".{4}ftyp(?!.*avi[fs])(hei[cxms]|hev[cxms]|mif1|msf1)"
+
+_SIGNATURES = [
+    (re.compile(pattern, re.DOTALL | re.IGNORECASE), name)
+    for pattern, name in (
+        (rb"II\*\0|MM\0\*", "TIFF" + _READ),
+        (_AVIF_START, "AVIF" + _READ),
+        (_HEIC_START, _HEIC),
+        (rb".{4}ftyp", "a video of the MP4 family"),
+        (rb"\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51", "JPEG 2000" + _READ),
+        (rb"8BPS", "PSD: export it as PNG"),
+        (rb"%PDF-", "PDF"),
+        (rb"PK\x03\x04", "a ZIP archive"),
+        (rb"\x1f\x8b", "gzip"),
+        (rb"\s*<(!doctype html|html)", "a web page"),
+        (rb"\s*<(\?xml|svg)", "SVG or other XML"),
+        (rb"version https://git-lfs", "a pointer of Git LFS: run git lfs pull"),
+    )
+]
+_HEIC_PATTERN = re.compile(_HEIC_START, re.DOTALL)
+
+
+def is_heic(data: bytes) -> bool:
+    """Whether a file begins like a HEIC, not like an AVIF, which has the same container."""
+    return _HEIC_PATTERN.match(data[:_START]) is not None
+
+
+def describe_start(data: bytes) -> str:
+    r"""The first bytes of a file and its format, if known, for the detail of a rejection.
+
+    >>> describe_start(b"II*\0rest")
+    'begins with the bytes 49 49 2a 00 72 65 73 74: TIFF, which --transcode auto reads'
+    >>> describe_start(b"text")
+    'begins with the bytes 74 65 78 74'
+    """
+    start = f"begins with the bytes {data[:8].hex(' ')}"
+    name = next((name for pattern, name in _SIGNATURES if pattern.match(data[:_START])), "")
+    return f"{start}: {name}" if name else start
+
+
+# Reads the header of a JPEG XL file (ISO/IEC 18181) before any pixel is decoded.
+
+_RATIOS = ((1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
+_HEADER_BYTES = 1 << 16
+
+# Limit for boxes of a container that are searched for the codestream.
+_MAX_BOXES = 1 << 20
+
+
+class _Bits:
+    """Reads a JPEG XL codestream bit by bit, lowest bit first."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def take(self, count: int) -> int:
+        """The next `count` bits (0..32).
+
+        Raises:
+            IndexError: there are fewer.
+        """
+        first, self._position = self._position, self._position + count
+        if self._position > 8 * len(self._data):
+            raise IndexError("the file ends inside its header")
+        word = int.from_bytes(self._data[first >> 3 : (self._position + 7) >> 3], "little")
+        return word >> (first & 7) & ((1 << count) - 1)
+
+    def choose(self, *choices: tuple[int, int]) -> int:
+        """Two bits select one of four `(offset, bits)`: the offset plus that many more bits."""
+        offset, count = choices[self.take(2)]
+        return offset + self.take(count)
+
+
+class JxlSize(NamedTuple):
+    """The header of a JPEG XL.
+
+    Attributes:
+        height: in pixels, upright.
+        width: in pixels, upright.
+        gray: whether it has one colour channel, not three.
+        alpha: whether one of its extra channels is alpha.
+        extra: extra channels, alpha among them.
+        bits: of a sample of colour.
+    """
+
+    height: int
+    width: int
+    gray: bool = False
+    alpha: bool = False
+    extra: int = 0
+    bits: int = 8
+
+
+def read_size(data: bytes) -> JxlSize:
+    """Reads SizeHeader and ImageMetadata up to the colour encoding.
+
+    Raises:
+        ValueError: the header contradicts its format.
+        IndexError: it ends too soon.
+        struct.error: its container ends too soon.
+    """
+    stream = _Bits(data if data.startswith(b"\xff\x0a") else _codestream(data))
+    if stream.take(16) != 0x0AFF:
+        raise ValueError("its codestream has a wrong signature")
+    height, width = _size(stream)
+    if stream.take(1):
+        return JxlSize(height, width)
+    if stream.take(1) and _orientation(stream) > 4:
+        height, width = width, height
+    bits = _bit_depth(stream)
+    stream.take(1)
+    extra = stream.choose((0, 0), (1, 0), (2, 4), (1, 12))
+    alpha = sum(_is_alpha(stream) for _ in range(extra)) > 0
+    stream.take(1)
+    if stream.take(1):
+        gray = False
+    else:
+        stream.take(1)
+        gray = stream.choose((0, 0), (1, 0), (2, 4), (18, 6)) == 1
+    return JxlSize(height, width, gray, alpha, extra, bits)
+
+
+def _codestream(data: bytes) -> bytes:
+    """The beginning of the codestream inside a container of boxes."""
+    stream, position = b"", 0
+    for _ in range(_MAX_BOXES):
+        if position + 8 > len(data) or len(stream) >= _HEADER_BYTES:
+            return stream
+        size, kind = struct.unpack_from(">I4s", data, position)
+        start = position + 8
+        if size == 1:
+            (size,) = struct.unpack_from(">Q", data, start)
+            start += 8
+        end = position + size if size else len(data)
+        if end < start:
+            raise ValueError("a box has an impossible size")
+        if kind in (b"jxlc", b"jxlp"):
+            start += 4 if kind == b"jxlp" else 0
+            stream += data[start : min(end, start + _HEADER_BYTES)]
+        position = end
+    raise ValueError(f"its codestream is spread over more than {_MAX_BOXES} boxes")
+
+
+def _size(stream: _Bits) -> tuple[int, int]:
+    """Height and width in pixels."""
+    small = stream.take(1)
+
+    def side() -> int:
+        if small:
+            return 8 * (stream.take(5) + 1)
+        return stream.choose((1, 9), (1, 13), (1, 18), (1, 30))
+
+    height = side()
+    ratio = stream.take(3)
+    if not ratio:
+        return height, side()
+    numerator, denominator = _RATIOS[ratio - 1]
+    return height, height * numerator // denominator
+
+
+def _orientation(stream: _Bits) -> int:
+    """The EXIF orientation (1..8); skips the intrinsic size, preview and animation."""
+    orientation = stream.take(3) + 1
+    if stream.take(1):
+        _size(stream)
+    if stream.take(1):
+        if stream.take(1):
+            sides = ((16, 0), (32, 0), (1, 5), (33, 9))
+        else:
+            sides = ((1, 6), (65, 8), (321, 10), (1345, 12))
+        stream.choose(*sides)
+        if not stream.take(3):
+            stream.choose(*sides)
+    if stream.take(1):
+        stream.choose((100, 0), (1000, 0), (1, 10), (1, 30))
+        stream.choose((1, 0), (1001, 0), (1, 8), (1, 10))
+        stream.choose((0, 0), (0, 3), (0, 16), (0, 32))
+        stream.take(1)
+    return orientation
+
+
+def _bit_depth(stream: _Bits) -> int:
+    """The bits of a sample, an integer or floating point."""
+    if stream.take(1):
+        bits = stream.choose((32, 0), (16, 0), (24, 0), (1, 6))
+        stream.take(4)
+        return bits
+    return stream.choose((8, 0), (10, 0), (12, 0), (1, 6))
+
+
+def _is_alpha(stream: _Bits) -> bool:
+    """Skips one extra channel."""
+    if stream.take(1):
+        return True
+    kind = stream.choose((0, 0), (1, 0), (2, 4), (18, 6))
+    _bit_depth(stream)
+    stream.choose((0, 0), (3, 0), (4, 0), (1, 3))
+    for _ in range(stream.choose((0, 0), (0, 4), (16, 5), (48, 10))):
+        stream.take(8)
+    if kind == 0:
+        stream.take(1)
+    elif kind == 2:
+        stream.take(32)
+        stream.take(32)
+    elif kind == 5:
+        stream.choose((1, 0), (0, 2), (3, 4), (19, 8))
+    return kind == 0
+
+
+# Reads headers of image files before any pixel is decoded.
+#
+# Each reader walks its format just as far as TensorFlow's decoder would walk it to learn the size,
+# and needs only the standard library. A file whose header cannot be read here cannot be read by
+# `tf.io.decode_image` either, so it is never decoded to find out.
+#
+# The readers also detect small files that are very slow to decode: `CostlyImageError`.
+#
+# Layout references: ISO/IEC 10918-1 (JPEG), W3C PNG, GIF89a, BITMAPINFOHEADER, the WebP container
+# specification.
+
+MAX_PARTS = 1 << 20
+"""Markers, chunks or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
+ones TensorFlow's GIF decoder takes about 24 times the file in memory."""
+
+MAX_SCANS = 24
+"""Scans of a JPEG. Encoders write 10, 18 for CMYK; each costs a pass over all pixels, although 100
+bytes can hold it."""
+
+MAX_PACKED_TEXTS = 100
+"""Compressed texts of a PNG. libpng inflates each up to 8 MB, twice, out of 8 KB."""
+
+# TensorFlow counts the bytes of a decoded JPEG and the pixels of a PNG and refuses this many.
+_TF_SIZE_LIMIT = 1 << 29
+
+_PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+_PNG_MAX_SIDE = 1_000_000
+_PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
+
+_SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_SOF_PLAIN = frozenset({0xC0, 0xC1, 0xC2})
+_SOF_PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
+_SOI, _EOI, _SOS, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
+_NEEDED = _SOF | {_SOI, _EOI, _SOS, _APP1}
+# Horizontal and vertical sampling of a component, in 4 bits each.
+_PLAIN_FACTORS = frozenset(wide << 4 | high for wide in (1, 2, 4) for high in (1, 2, 4))
+# A marker that a segment may follow; not a stuffed zero, a restart or a fill byte.
+_MARKER = re.compile(rb"\xff[^\xff\x00\x01\xd0-\xd7]")
+
+_JXL_CONTAINER = b"\x00\x00\x00\x0cJXL \r\n\x87\n"
+
+
+class Header(NamedTuple):
+    """The header of an image.
+
+    Attributes:
+        format: `jpeg`, `png`, `gif`, `bmp`, `webp` or `jxl`.
+        height: in pixels; for a GIF, of its highest frame.
+        width: in pixels; for a GIF, of its widest frame.
+        channels: of the image as TensorFlow decodes it.
+        frames: images in the file; above 1 only for animations.
+        plain: nothing unusual; a decoder other than TensorFlow may check the file.
+        planes: how often a decoder passes over all pixels; extra channels of a JPEG XL count.
+        has_app1: whether a JPEG has a block that may hold EXIF or XMP.
+    """
+
+    format: str
+    height: int
+    width: int
+    channels: int
+    frames: int = 1
+    plain: bool = False
+    planes: int = 1
+    has_app1: bool = False
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of all frames and planes, as a decoder processes them."""
+        return self.height * self.width * self.frames * self.planes
+
+
+class BrokenHeaderError(Exception):
+    """The bytes begin like an image, but the header cannot be read."""
+
+
+class CostlyImageError(BrokenHeaderError):
+    """Decoding the file takes far longer than its size in bytes and pixels suggests."""
+
+
+def image_format(data: bytes) -> str:
+    r"""The format of `data` by its first bytes, as TensorFlow detects it; empty if unknown.
+
+    >>> image_format(b"\xff\xd8\xff\xe0"), image_format(b"II*\0")
+    ('jpeg', '')
+    """
+    if data.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if data.startswith(_PNG_MAGIC):
+        return "png"
+    if data.startswith(b"GIF8"):
+        return "gif"
+    if data.startswith(b"BM"):
+        return "bmp"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP" and len(data) > 12:
+        return "webp"
+    if data.startswith((b"\xff\x0a", _JXL_CONTAINER)):
+        return "jxl"
+    return ""
+
+
+def read_header(data: bytes, format_: str) -> Header:
+    r"""Reads the header of `data`, which begins like `format_` (see `image_format`).
+
+    >>> bmp = b"BM" + bytes(16) + b"\x02\0\0\0\x03\0\0\0\x01\0\x18\0" + bytes(40)
+    >>> read_header(bmp, "bmp")[:4]
+    ('bmp', 3, 2, 3)
+
+    Raises:
+        BrokenHeaderError: the header ends too soon or contradicts its format.
+        CostlyImageError: more parts, scans or compressed texts than any image needs.
+    """
+    try:
+        header = _READERS[format_](data)
+    except (struct.error, IndexError):
+        raise BrokenHeaderError("the file ends inside its header") from None
+    except ValueError as error:
+        raise BrokenHeaderError(str(error)) from None
+    if header.height < 1 or header.width < 1:
+        raise BrokenHeaderError(f"its size is {shown_size(header.height, header.width)}")
+    return header
+
+
+def _read_jpeg(data: bytes) -> Header:
+    """Walks the markers up to the first frame header, as libjpeg does: it takes no later one."""
+    markers = jpeg_markers(data, _NEEDED, most=MAX_PARTS)
+    has_app1 = False
+    for marker, position in markers:
+        if marker in (_SOI, _EOI, _SOS):
+            raise BrokenHeaderError(f"marker 0xFF{marker:02X} before any frame header")
+        (length,) = struct.unpack_from(">H", data, position)
+        if marker == _APP1:
+            has_app1 = True
+        elif marker in _SOF:
+            body = data[position + 2 : position + length]
+            header = _jpeg_frame(marker, body, length)
+            is_progressive = marker in _SOF_PROGRESSIVE
+            has_app1 |= _count_scans(data, markers, components=body[5], several=is_progressive)
+            return header._replace(has_app1=True) if has_app1 else header
+    raise BrokenHeaderError("no frame header")
+
+
+def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[int, int]]:
+    """Each wanted marker of a JPEG and where the length of its segment is.
+
+    Data between segments is skipped, both entropy-coded data and junk, and so is, like in
+    libjpeg, an APPn that is shorter than its length. A marker at which the file ends, before the
+    length of its segment, counts as wanted.
+
+    Raises:
+        CostlyImageError: there are more markers than `most`, wanted or not.
+    """
+    position = 2
+    for _ in range(most):
+        found = _MARKER.search(data, position)
+        if not found:
+            return
+        position = found.end()
+        marker = data[position - 1]
+        # A photo has about ten others, and yielding a marker costs more than finding it.
+        if marker in wanted or position + 2 > len(data):
+            yield marker, position
+        length = data[position : position + 2]
+        position += max(int.from_bytes(length, "big"), 2)
+    raise CostlyImageError(f"more than {most} markers")
+
+
+def _count_scans(
+    data: bytes, markers: Iterator[tuple[int, int]], *, components: int, several: bool
+) -> bool:
+    """Counts the scans up to the end of the image; one of all components is the only one.
+
+    Returns:
+        Whether there is an APP1 block among them.
+
+    Raises:
+        CostlyImageError: there are more than `MAX_SCANS`.
+    """
+    scans = 0
+    has_app1 = False
+    for marker, position in markers:
+        if marker == _APP1:
+            has_app1 = True
+        elif marker == _EOI:
+            break
+        elif marker == _SOS:
+            scans += 1
+            several = several or data[position + 2 : position + 3] != bytes([components])
+            if not several:
+                break
+            if scans > MAX_SCANS:
+                raise CostlyImageError(f"more than {MAX_SCANS} scans")
+    return has_app1
+
+
+def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
+    """Reads a frame header (SOF); only 8-bit Huffman-coded grey or three-channel ones are plain."""
+    precision, height, width, components = struct.unpack_from(">BHHB", body)
+    factors = [body[7 + 3 * component] for component in range(components)]
+    plain = (
+        marker in _SOF_PLAIN
+        and precision == 8
+        and components in (1, 3)
+        and length == 8 + 3 * components
+        and _PLAIN_FACTORS.issuperset(factors)
+        and height * width * components < _TF_SIZE_LIMIT
+    )
+    return Header("jpeg", height, width, min(components, 3), plain=plain)
+
+
+def _read_png(data: bytes) -> Header:
+    """Reads IHDR; a palette has a fourth channel when a tRNS chunk comes before the pixels."""
+    start = _ihdr_of(data)
+    length, _, width, height, depth, color, compression, filter_, interlace = struct.unpack_from(
+        ">I4sIIBBBBB", data, start
+    )
+    if length != 13:
+        raise BrokenHeaderError("its IHDR chunk is not 13 bytes long")
+    if depth not in _PNG_DEPTHS.get(color, ()) or compression or filter_ or interlace > 1:
+        raise BrokenHeaderError("its IHDR chunk has an invalid value")
+    channels = _PNG_CHANNELS[color]
+    if _walk_png(data) and color == 3:
+        channels = 4
+    plain = start == 8 and max(width, height) <= _PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
+    return Header("png", height, width, channels, plain=plain)
+
+
+def _ihdr_of(data: bytes) -> int:
+    """Where the IHDR chunk begins. libpng skips ancillary chunks before it.
+
+    Raises:
+        BrokenHeaderError: there is none, or another critical chunk comes first.
+        CostlyImageError: there are too many chunks before it.
+    """
+    position = 8
+    for _ in range(MAX_PARTS):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        if kind == b"IHDR":
+            return position
+        if not kind[0] & 0x20:
+            break
+        position += 12 + length
+    else:
+        raise CostlyImageError(f"more than {MAX_PARTS} chunks")
+    raise BrokenHeaderError("it does not begin with an IHDR chunk")
+
+
+def _walk_png(data: bytes) -> bool:
+    """Whether a tRNS chunk that is not empty comes before the pixels.
+
+    Raises:
+        CostlyImageError: there are too many chunks, or too many compressed texts.
+    """
+    transparent: bool | None = None
+    position, texts = 8, 0
+    for _ in range(MAX_PARTS):
+        if position + 8 > len(data):
+            return bool(transparent)
+        length, kind = struct.unpack_from(">I4s", data, position)
+        if transparent is None and kind in (b"tRNS", b"IDAT", b"IEND"):
+            transparent = kind == b"tRNS" and length > 0
+        texts += kind in (b"zTXt", b"iTXt")
+        if texts > MAX_PACKED_TEXTS:
+            raise CostlyImageError(f"more than {MAX_PACKED_TEXTS} compressed texts")
+        if kind == b"IEND":
+            return bool(transparent)
+        position += 12 + length
+    raise CostlyImageError(f"more than {MAX_PARTS} chunks")
+
+
+def _read_gif(data: bytes) -> Header:
+    """Walks all blocks: TensorFlow gives every frame the size of the largest."""
+    flags = data[10]
+    position = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+    frames = height = width = 0
+    blocks = iter(range(MAX_PARTS))
+    while position < len(data):
+        introducer = data[position]
+        if introducer == 0x21:
+            position = _skip_gif_blocks(data, position + 2, blocks)
+        elif introducer == 0x2C and position + 10 <= len(data):
+            wide, high, flags = struct.unpack_from("<HHB", data, position + 5)
+            frames, height, width = frames + 1, max(height, high), max(width, wide)
+            position += 10 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+            position = _skip_gif_blocks(data, position + 1, blocks)
+        else:
+            break
+    if not frames:
+        raise BrokenHeaderError("it has no frame")
+    return Header("gif", height, width, 3, frames)
+
+
+def _skip_gif_blocks(data: bytes, position: int, blocks: Iterator[int]) -> int:
+    """The position after a chain of blocks; `blocks` has an item for each allowed block."""
+    for _ in blocks:
+        if position >= len(data) or not data[position]:
+            return position + 1
+        position += 1 + data[position]
+    raise CostlyImageError(f"more than {MAX_PARTS} blocks")
+
+
+def _read_bmp(data: bytes) -> Header:
+    """Reads the fields TensorFlow reads; a negative height means rows from the top."""
+    width, height, _, bits = struct.unpack_from("<iihh", data, 18)
+    if len(data) < 32:
+        raise BrokenHeaderError("the file ends inside its header")
+    channels = bits // 8
+    if channels not in (1, 3, 4):
+        raise BrokenHeaderError(f"{bits} bits per pixel; TensorFlow reads 8, 24 and 32")
+    return Header("bmp", abs(height), width, channels)
+
+
+def _read_webp(data: bytes) -> Header:
+    """Reads the canvas (VP8X) or the only frame (VP8 or VP8L)."""
+    kind = data[12:16]
+    if kind == b"VP8X":
+        return _read_webp_canvas(data)
+    return _webp_frame(kind, data[20:30])
+
+
+def _read_webp_canvas(data: bytes) -> Header:
+    flags, width, height = data[20], _uint24(data, 24) + 1, _uint24(data, 27) + 1
+    frames, alpha, still = 0, bool(flags & 0x10), None
+    position = 12
+    chunks = iter(range(MAX_PARTS))
+    while position + 8 <= len(data) and still is None:
+        if next(chunks, None) is None:
+            raise CostlyImageError(f"more than {MAX_PARTS} chunks")
+        kind, size = struct.unpack_from("<4sI", data, position)
+        frames += kind == b"ANMF"
+        alpha |= kind == b"ALPH"
+        if kind in (b"VP8 ", b"VP8L") and not flags & 0x02:
+            still = _webp_frame(kind, data[position + 8 : position + 18])
+        position += 8 + size + (size & 1)
+    if flags & 0x02:
+        if not flags & 0x10:
+            # TensorFlow 2.21 reserves 3 bytes a pixel and writes 4: it must never see this file.
+            raise BrokenHeaderError("TensorFlow cannot decode animated WebP without alpha")
+        return Header("webp", height, width, 4, max(frames, 1))
+    if still is None:
+        raise BrokenHeaderError("it has no frame")
+    if (still.height, still.width) != (height, width):
+        raise BrokenHeaderError("its frame and its canvas differ in size")
+    if kind == b"VP8L":
+        return still
+    return still._replace(channels=4 if alpha else 3)
+
+
+def _webp_frame(kind: bytes, body: bytes) -> Header:
+    """Reads the size from the first ten bytes of a VP8 or VP8L chunk."""
+    if kind == b"VP8L":
+        signature, bits = struct.unpack_from("<BI", body)
+        if signature != 0x2F or bits >> 29:
+            raise BrokenHeaderError("its VP8L chunk has a wrong signature")
+        channels = 4 if bits >> 28 & 1 else 3
+        return Header("webp", (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1, channels)
+    if kind != b"VP8 " or body[3:6] != b"\x9d\x01\x2a":
+        raise BrokenHeaderError("it has no frame")
+    width, height = struct.unpack_from("<HH", body, 6)
+    return Header("webp", height & 0x3FFF, width & 0x3FFF, 3)
+
+
+def _uint24(data: bytes, position: int) -> int:
+    return int(data[position + 2]) << 16 | data[position + 1] << 8 | data[position]
+
+
+def _read_jxl(data: bytes) -> Header:
+    size = read_size(data)
+    channels = (1 if size.gray else 3) + size.alpha
+    return Header("jxl", size.height, size.width, channels, planes=1 + size.extra)
+
+
+_READERS = {
+    "jpeg": _read_jpeg,
+    "png": _read_png,
+    "gif": _read_gif,
+    "bmp": _read_bmp,
+    "webp": _read_webp,
+    "jxl": _read_jxl,
+}
+
+
+# Reads the number of tiles from a JPEG 2000 codestream.
+#
+# Reference: ISO/IEC 15444-1, annex A.5.1 (SIZ).
+
+MAX_TILES = 1 << 14
+"""Tiles of an image. OpenJPEG takes 9 KB and 30 microseconds for each that the header announces; 89
+megapixels in tiles of 128 x 128 are 5,400."""
+
+COST = 4
+"""How many pixels one of a JPEG 2000 counts for: decoding it takes up to 25 bytes and 90 ns."""
+
+# The start of a codestream and the marker that must follow.
+_SIZ = re.compile(rb"\xff\x4f\xff\x51")
+
+
+def check_jpeg2000(data: bytes) -> None:
+    """Refuses a file that announces more tiles than any image needs.
+
+    Raises:
+        CostlyImageError: more than `MAX_TILES`.
+    """
+    for found in _SIZ.finditer(data):
+        try:
+            right, bottom, _, _, width, height, left, top = struct.unpack_from(
+                ">8I", data, found.end() + 4
+            )
+        except struct.error:
+            return
+        if not width or not height:
+            continue
+        tiles = max(0, -(-(right - left) // width)) * max(0, -(-(bottom - top) // height))
+        if tiles > MAX_TILES:
+            raise CostlyImageError(f"{tiles} tiles, more than {MAX_TILES}")

@@ -1,0 +1,191 @@
+"""Masks of images: a class index for each pixel, stored as gray PNG in step with the image.
+
+A mask shows its image upright, as viewers do: the EXIF orientations of both are applied before
+their sizes are compared. The stored mask has the orientation of the stored image, and its size by
+nearest neighbours, so no index is ever mixed with another one.
+
+All functions may be called from several threads.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageFile
+
+from transforms.core.messages import shown_size
+from transforms.core.rejections import Reason, RejectedImageError
+from transforms.images.check import check_image, checked_header, examine_image
+from transforms.images.headers import CostlyImageError, Header
+from transforms.images.pillow_images import BACK, TURNS, decode_as_stored, frame_count, open_image
+from transforms.images.pixel_options import Limits
+from transforms.images.pixels import encode_image
+from transforms.images.stripping import strip_metadata
+from transforms.images.tags import orientation_tag
+
+# Formats that keep every index.
+_LOSSLESS = ("png", "gif", "bmp")
+
+# Where an IHDR chunk has the depth and the color type, if it is the first chunk, as in every
+# ordinary file; and the color type of gray without alpha.
+_DEPTH, _COLOR = 24, 25
+_GRAY = 0
+
+_LARGEST = 255
+_OPAQUE = (255, 255)
+
+
+class MaskFrame(NamedTuple):
+    """The image that a mask has to fit.
+
+    Attributes:
+        height: of the pixels in the image's file, before any rotation.
+        width: of the same.
+        tag: EXIF orientation of the file, 1 to 8.
+        is_turned: whether the stored image is rotated upright.
+        stored: height and width of the stored image.
+        keeps_tag: whether the stored image has the orientation of its file.
+    """
+
+    height: int
+    width: int
+    tag: int
+    is_turned: bool
+    stored: tuple[int, int]
+    keeps_tag: bool
+
+    @property
+    def turn(self) -> int:
+        """The orientation that the stored pixels still need to be upright."""
+        return 1 if self.is_turned else self.tag
+
+    @property
+    def stored_tag(self) -> int:
+        """The orientation that the stored mask says."""
+        return self.turn if self.keeps_tag else 1
+
+
+def store_mask(
+    data: bytes, frame: MaskFrame, *, limits: Limits, check: str = "full", strips: bool = False
+) -> bytes:
+    """The mask to store: a PNG whose gray values are the class indices.
+
+    A palette's indices are kept, not its colors. A gray PNG that already fits is stored byte for
+    byte.
+
+    Args:
+        data: the file, whole.
+        frame: the image that it has to fit.
+        limits: checked before anything is decoded.
+        check: mode of `check_image` for a file that is stored as it is; others are decoded.
+        strips: whether a file that is stored as it is loses its metadata.
+
+    Raises:
+        RejectedImageError: as `check_image`; `UNSUPPORTED_IMAGE` if its pixels are not indices;
+            `MASK_SIZE` if it does not have the size of the image.
+    """
+    header = checked_header(data, limits)
+    if header.format not in _LOSSLESS:
+        detail = f"a {header.format} does not keep class indices: save masks as PNG"
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+    tag = orientation_tag(data, header.format)
+    own = tag or 1
+    _check_size(header, own, frame)
+    is_same_size = frame.stored == (header.height, header.width)
+    is_in_step = own == frame.turn == frame.stored_tag and is_same_size
+    if is_in_step and _is_plain(data, header):
+        examine_image(data, header, mode=check, with_hash=False)
+        return _stripped(data, tag) if strips else data
+    if header.format == "png":
+        # Also what Pillow would ignore. The decoded mask is encoded again, which is the check.
+        check_image(data, limits=limits)
+    opened = open_image(data, (header.format.upper(),), limits)
+    if frame_count(opened) > 1:
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, "it has several frames")
+    if _loses_bits(opened):
+        detail = "16 bits of color or with alpha: save masks as gray or palette PNG"
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+    indices = _indices(decode_as_stored(opened))
+    if indices.size != (header.width, header.height):
+        detail = f"{shown_size(indices.height, indices.width)}, but its header says otherwise"
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
+    return encode_image(fitted(indices, own, frame), "png", 100, frame.stored_tag, limits)[0]
+
+
+def _check_size(header: Header, own: int, frame: MaskFrame) -> None:
+    size = _upright(header.height, header.width, own)
+    wanted = _upright(frame.height, frame.width, frame.tag)
+    if size != wanted:
+        upright = ", upright" if frame.tag > 4 else ""
+        detail = (
+            f"{size[0]} x {size[1]} pixels, but its image is {wanted[0]} x {wanted[1]} "
+            f"(height x width{upright})"
+        )
+        raise RejectedImageError(Reason.MASK_SIZE, detail)
+
+
+def _upright(height: int, width: int, orientation: int) -> tuple[int, int]:
+    return (width, height) if orientation > 4 else (height, width)
+
+
+def _is_plain(data: bytes, header: Header) -> bool:
+    """Whether every reader decodes a file to the same indices of 8 bits."""
+    is_gray = header.format == "png" and header.channels == 1
+    return is_gray and data[12:16] == b"IHDR" and data[_COLOR] == _GRAY and data[_DEPTH] <= 8
+
+
+def _loses_bits(opened: ImageFile.ImageFile) -> bool:
+    """Whether Pillow would keep only the upper 8 of 16 bits, which are 0 for class indices."""
+    return str(opened.tile[0].args).endswith(";16B") and not opened.mode.startswith("I")
+
+
+def _stripped(data: bytes, orientation: int) -> bytes:
+    try:
+        return strip_metadata(data, "png", orientation)
+    except CostlyImageError as error:
+        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from error
+
+
+def _indices(image: Image.Image) -> Image.Image:
+    """The class indices as an image of mode `L`.
+
+    Raises:
+        RejectedImageError: its pixels are colors, or do not fit into 8 bits.
+    """
+    if image.mode == "P":
+        return Image.frombytes("L", image.size, image.tobytes())
+    if image.mode in ("1", "L"):
+        return image.convert("L")
+    if image.mode in ("I", "I;16", "I;16B", "I;16L", "I;16N"):
+        values = np.asarray(image)
+        if (largest := int(values.max())) > _LARGEST:
+            detail = f"a class index is {largest}, and the largest possible one is {_LARGEST}"
+            raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+        return Image.fromarray(values.astype(np.uint8))
+    bands = image.split()
+    if image.mode in ("LA", "RGBA") and bands[-1].getextrema() != _OPAQUE:
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, "it is transparent in some places")
+    colors = {band.tobytes() for band in (bands[:-1] if image.mode in ("LA", "RGBA") else bands)}
+    if image.mode not in ("LA", "RGB", "RGBA") or len(colors) > 1:
+        detail = "its pixels are colors, not class indices: save masks as gray or palette PNG"
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+    return bands[0]
+
+
+def fitted(mask: Image.Image, own: int, frame: MaskFrame) -> Image.Image:
+    """A mask in the orientation and the size of the stored image.
+
+    Args:
+        mask: of the size of the image in its file, or upright.
+        own: the orientation that it still needs to be upright.
+        frame: the image.
+    """
+    if own != frame.turn:
+        mask = mask if own == 1 else mask.transpose(TURNS[own])
+        mask = mask if frame.turn == 1 else mask.transpose(BACK[frame.turn])
+    height, width = frame.stored
+    if mask.size != (width, height):
+        mask = mask.resize((width, height), Image.Resampling.NEAREST)
+    mask.info.clear()
+    return mask

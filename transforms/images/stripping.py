@@ -1,0 +1,211 @@
+"""Removes metadata from image files: EXIF with GPS, XMP, IPTC, comments, embedded previews.
+
+What decides pixels and colours stays byte for byte, the orientation stays as a tag of its own, and
+nothing is decoded. Only what is known to be needed is kept, so that an unknown block leaks nothing.
+
+References: ITU T.81 and T.871 (JPEG), the W3C PNG specification, the WebP container specification,
+GIF89a, ISO/IEC 18181-2 (JPEG XL).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+
+from transforms.images.headers import MAX_PARTS, jpeg_markers
+
+_EXIF = b"Exif\0\0"
+
+_ALL_MARKERS = frozenset(range(0xC0, 0x100))
+_SOI, _EOI, _SOS, _COM = 0xD8, 0xD9, 0xDA, 0xFE
+_APP0, _APP14, _APP15 = 0xE0, 0xEE, 0xEF
+
+# What an APPn segment must begin with to be kept: density, colour profile, colour transform.
+_KEPT_SEGMENTS = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
+
+# How much of it decoders read; the rest is a preview, whose size is the last two bytes of JFIF.
+_JFIF_BYTES, _ADOBE_BYTES = 14, 12
+
+# Ancillary chunks of a PNG about colours, transparency, the size on paper, and animation.
+_KEPT_CHUNKS = frozenset(
+    b"tRNS gAMA cHRM sRGB iCCP sBIT bKGD hIST pHYs sPLT cICP mDCV cLLI acTL fcTL fdAT".split()
+)
+
+_KEPT_WEBP = frozenset({b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF", b"ICCP"})
+_WEBP_EXIF, _WEBP_XMP = 0x08, 0x04
+
+_KEPT_BOXES = frozenset({b"JXL ", b"ftyp", b"jxll", b"jxlc", b"jxlp", b"jxli"})
+
+# Extensions of a GIF about the picture: a text that is drawn, transparency and time.
+_GIF_KEPT = (b"\x01", b"\xf9")
+
+# Application extensions of a GIF that say how often it is repeated.
+_GIF_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
+
+
+def strip_metadata(data: bytes, format_: str, orientation: int) -> bytes:
+    r"""The file without metadata; the same object if there is none.
+
+    Args:
+        data: the file, whole, with a header that `read_header` accepts.
+        format_: see `image_format`; a file in another format stays as it is.
+        orientation: of the file, 1 to 8, which is kept; 0 if it has none.
+
+    Raises:
+        CostlyImageError: a JPEG has more markers than any image needs, after its pixels.
+
+    >>> strip_metadata(b"\xff\xd8\xff\xfe\x00\x04hi\xff\xd9 more", "jpeg", 0)
+    b'\xff\xd8\xff\xd9'
+    """
+    strip = _STRIPPERS.get(format_)
+    if strip is None:
+        return data
+    stripped = b"".join(strip(data, orientation))
+    return data if stripped == data else stripped
+
+
+def exif_block(orientation: int) -> bytes:
+    """A TIFF structure with nothing but an orientation.
+
+    >>> len(exif_block(6))
+    26
+    """
+    return b"MM\0*\0\0\0\x08" + struct.pack(">HHHIHHI", 1, 0x0112, 3, 1, orientation, 0, 0)
+
+
+def _strip_jpeg(data: bytes, orientation: int) -> Iterator[bytes]:
+    """Keeps the segments of the image; what lies between them, or follows it, is left out."""
+    tag = b""
+    if orientation:
+        block = _EXIF + exif_block(orientation)
+        tag = b"\xff\xe1" + struct.pack(">H", 2 + len(block)) + block
+    yield data[:2]
+    scan = 0
+    for marker, position in jpeg_markers(data, _ALL_MARKERS, most=MAX_PARTS):
+        if scan:
+            # Coded pixels end at the next marker, whatever that is.
+            yield data[scan : position - 2]
+            scan = 0
+        if marker == _EOI:
+            yield tag + data[position - 2 : position]
+            return
+        end = position + int.from_bytes(data[position : position + 2], "big")
+        if _APP0 <= marker <= _APP15 or marker == _COM:
+            start = _KEPT_SEGMENTS.get(marker)
+            if start is None or not data.startswith(start, position + 2):
+                continue
+        if marker != _APP0:
+            yield tag
+            tag = b""
+        yield _segment(data[position - 2 : end], marker)
+        if marker == _SOS:
+            scan = end
+    if scan:
+        yield data[scan:]
+
+
+def _segment(segment: bytes, marker: int) -> bytes:
+    """A segment that is kept, without what may follow the fields of JFIF and Adobe."""
+    if marker == _APP0 and len(segment) > 4 + _JFIF_BYTES:
+        # No preview: both of its sides are zero.
+        fields = segment[4 : 2 + _JFIF_BYTES] + bytes(2)
+    elif marker == _APP14 and len(segment) > 4 + _ADOBE_BYTES:
+        fields = segment[4 : 4 + _ADOBE_BYTES]
+    else:
+        return segment
+    return segment[:2] + struct.pack(">H", 2 + len(fields)) + fields
+
+
+def _strip_png(data: bytes, orientation: int) -> Iterator[bytes]:
+    position = 8
+    yield data[:position]
+    while position + 8 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        end = position + 12 + length
+        is_critical = not kind[0] & 0x20
+        if is_critical or kind in _KEPT_CHUNKS:
+            yield data[position:end]
+        if kind == b"IHDR" and orientation:
+            block = exif_block(orientation)
+            crc = zlib.crc32(block, zlib.crc32(b"eXIf"))
+            yield struct.pack(">I4s", len(block), b"eXIf") + block + struct.pack(">I", crc)
+        if kind == b"IEND":
+            return
+        position = end
+
+
+def _strip_webp(data: bytes, orientation: int) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    position, end = 12, min(len(data), 8 + int.from_bytes(data[4:8], "little"))
+    while position + 8 <= end:
+        kind, length = struct.unpack_from("<4sI", data, position)
+        after = position + 8 + length + (length & 1)
+        if kind in _KEPT_WEBP:
+            part = data[position:after]
+            if kind == b"VP8X" and len(part) > 8:
+                flags = part[8] & ~(_WEBP_EXIF | _WEBP_XMP) | (_WEBP_EXIF if orientation else 0)
+                part = part[:8] + bytes([flags]) + part[9:]
+            parts.append(part)
+        position = after
+    if orientation:
+        block = exif_block(orientation)
+        parts.append(struct.pack("<4sI", b"EXIF", len(block)) + block)
+    size = 4 + sum(map(len, parts))
+    yield data[:4] + struct.pack("<I", size) + data[8:12]
+    yield from parts
+
+
+def _strip_gif(data: bytes, orientation: int) -> Iterator[bytes]:
+    position = 13 + _color_table(data[10])
+    yield data[:position]
+    while position < len(data):
+        start, introducer = position, data[position]
+        if introducer == 0x21:
+            label, position = data[start + 1 : start + 2], _after_blocks(data, start + 2)
+            is_loop = label == b"\xff" and data.startswith(_GIF_LOOPS, start + 3)
+            if label in _GIF_KEPT or is_loop:
+                yield data[start:position]
+        elif introducer == 0x2C and start + 10 <= len(data):
+            position = _after_blocks(data, start + 11 + _color_table(data[start + 9]))
+            yield data[start:position]
+        else:
+            yield data[start : start + 1]
+            return
+
+
+def _color_table(flags: int) -> int:
+    """The bytes of a GIF's color table."""
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def _after_blocks(data: bytes, position: int) -> int:
+    """The position after a chain of blocks of a GIF."""
+    while position < len(data) and data[position]:
+        position += 1 + data[position]
+    return position + 1
+
+
+def _strip_jxl(data: bytes, orientation: int) -> Iterator[bytes]:
+    """Keeps the boxes of the codestream, which has the orientation; a bare one has no metadata."""
+    if data.startswith(b"\xff\x0a"):
+        yield data
+        return
+    position = 0
+    while position + 8 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        if length == 1 and position + 16 <= len(data):
+            (length,) = struct.unpack_from(">Q", data, position + 8)
+        end = position + max(length, 8) if length else len(data)
+        if kind in _KEPT_BOXES:
+            yield data[position:end]
+        position = end
+
+
+_STRIPPERS: dict[str, Callable[[bytes, int], Iterator[bytes]]] = {
+    "jpeg": _strip_jpeg,
+    "png": _strip_png,
+    "webp": _strip_webp,
+    "gif": _strip_gif,
+    "jxl": _strip_jxl,
+}

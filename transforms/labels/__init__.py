@@ -1,0 +1,1 @@
+"""Labels, keys and plans: tables, annotations, classes, joins, splits, shards."""

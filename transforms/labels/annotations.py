@@ -1,0 +1,436 @@
+"""Annotations of Pascal VOC and YOLO, and the tables that label files of each format become."""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, cast
+from xml.parsers import expat
+
+from transforms.core.messages import LabelsError
+from transforms.labels.coco import (
+    COCO_COLUMNS,
+    SEGMENTATION,
+    coco_rows,
+    read_coco,
+    segmentation_text,
+)
+from transforms.labels.csv_tables import MAX_ROW, ReadableBytes, Rejoined, read_head
+from transforms.labels.label_rows import (
+    CsvColumns,
+    FirstRows,
+    LabelRow,
+    MalformedRow,
+    columns_by_name,
+    first_csv_rows,
+    label_rows,
+    read_csv_rows,
+)
+from transforms.labels.table_formats import (
+    COCO,
+    CSV,
+    HEAD_BYTES,
+    JSONL,
+    LIST_SEPARATOR,
+    PARQUET,
+    VOC,
+    YOLO,
+    Table,
+    TableRows,
+    find_format,
+)
+from transforms.labels.typed_tables import json_lines_start, json_lines_table, parquet_table
+
+# The annotation files of Pascal VOC: one XML file for each image.
+
+VOC_COLUMNS = (
+    *("filename", "class", "xmin", "ymin", "xmax", "ymax"),
+    *("difficult", "truncated", "pose"),
+)
+"""The columns of the rows."""
+
+# Below `annotation`.
+_OF_OBJECT: dict[tuple[str, ...], int] = {
+    ("object", "name"): 1,
+    **{("object", "bndbox", name): at for at, name in enumerate(VOC_COLUMNS) if 2 <= at <= 5},
+    **{("object", name): at for at, name in enumerate(VOC_COLUMNS) if at >= 6},
+}
+_IMAGE = ("filename",)
+
+_ENCODING = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+
+# Encodings of several bytes for a character, which expat does not know, and the larger one that is
+# meant, as in the Encoding Standard of browsers.
+_EAST_ASIAN = {
+    **dict.fromkeys(("gb2312", "gbk", "gb18030"), "gb18030"),
+    **dict.fromkeys(("euc_kr", "cp949"), "cp949"),
+    **dict.fromkeys(("shift_jis", "cp932"), "cp932"),
+    **{name: name for name in ("big5", "big5hkscs", "cp950", "euc_jp", "johab")},
+}
+
+
+class _DoctypeError(Exception):
+    """A document type, which can define entities that grow without bounds."""
+
+
+def voc_rows(data: bytes, path: str) -> TableRows:
+    """A row for each object, or one without class and box for an image without objects.
+
+    The place of a row is the line of its object. Entities cannot be defined: a file with a document
+    type is not read, as annotations never have one.
+
+    Args:
+        data: the content of the file.
+        path: its name; names the image if the file does not.
+
+    >>> list(voc_rows(b"<annotation><filename>1.jpg</filename></annotation>", "1.xml"))
+    [(1, ['1.jpg', '', '', '', '', '', '', '', ''], '')]
+    """
+    stem = path.rpartition("/")[2].rpartition(".")[0]
+    reader = _Reader()
+    try:
+        reader.read(_decoded(data))
+    except _DoctypeError:
+        yield 1, [stem], "it has a document type (DOCTYPE), which annotations do not need"
+        return
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        yield 1, [stem], f"it is not XML ({error})"
+        return
+    if reader.root != "annotation":
+        yield 1, [stem], f"its root is {reader.root[:40]!r}, not 'annotation'"
+        return
+    image = reader.image or stem
+    for line, cells in reader.objects or [(1, [""] * len(VOC_COLUMNS))]:
+        yield line, [image, *cells[1:]], ""
+
+
+class _Reader:
+    """Follows the elements of a file.
+
+    Attributes:
+        root: the name of the outermost element.
+        image: the name of the image; empty if the file has none.
+        objects: the line and the cells of each object.
+    """
+
+    def __init__(self) -> None:
+        self.root = ""
+        self.image = ""
+        self.objects: list[tuple[int, list[str]]] = []
+        self._path: list[str] = []
+        self._text: list[str] = []
+        self._parser: Any = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartDoctypeDeclHandler = _refuse
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text.append
+
+    def read(self, data: bytes | str) -> None:
+        """Reads the whole file; in a text, its declaration of an encoding does not count."""
+        self._parser.Parse(data, True)
+
+    def _start(self, name: str, _: dict[str, str]) -> None:
+        self._path.append(name)
+        self._text.clear()
+        if len(self._path) == 1:
+            self.root = name
+        elif len(self._path) == 2 and name == "object":
+            self.objects.append((self._parser.CurrentLineNumber, [""] * len(VOC_COLUMNS)))
+
+    def _end(self, _: str) -> None:
+        place = tuple(self._path[1:]) if len(self._path) <= 4 else ()
+        self._path.pop()
+        text = "".join(self._text).strip()
+        self._text.clear()
+        if place == _IMAGE:
+            self.image = text
+        elif place in _OF_OBJECT:
+            self.objects[-1][1][_OF_OBJECT[place]] = text
+
+
+def _decoded(data: bytes) -> bytes | str:
+    """The text of a file in an encoding that expat does not know, and other files as they are.
+
+    Raises:
+        UnicodeDecodeError: it has other bytes.
+    """
+    found = _ENCODING.match(data)
+    if found is None:
+        return data
+    # An unknown one is a LookupError.
+    name = codecs.lookup(found[1].decode()).name
+    return data.decode(_EAST_ASIAN[name]) if name in _EAST_ASIAN else data
+
+
+def _refuse(*_: Any) -> None:
+    raise _DoctypeError
+
+
+# The text files of YOLO: one for each image, with a class and a box or an outline in each line.
+
+YOLO_COLUMNS = ("image", "class", "x_center", "y_center", "width", "height", SEGMENTATION)
+"""The columns of the rows; the image is the name of the file without its extension."""
+
+NORMALIZED = "normalized"
+"""The only name in the JSON of a segmentation whose polygons have coordinates from 0 to 1."""
+
+
+def yolo_rows(data: bytes, path: str, *, segmentations: bool = False) -> TableRows:
+    """A row for each line, or one without class and box for an image without objects.
+
+    The box of an outline is around it. Lines that are neither five numbers nor an outline have a
+    box that rejects the image, and so has a file that is not text.
+
+    Args:
+        data: the content of the file.
+        path: its name, with a slash between folders.
+        segmentations: whether to fill their column, with the outlines.
+
+    >>> list(yolo_rows(b"3 .5 .5 1 1", "labels/a.txt"))
+    [(1, ['a', '3', '.5', '.5', '1', '1', ''], '')]
+    >>> list(yolo_rows(b"", "labels/a.txt"))
+    [(1, ['a', '', '', '', '', '', ''], '')]
+    """
+    image = path.rpartition("/")[2].rpartition(".")[0]
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        yield from unreadable_rows("the file is not UTF-8 text", path)
+        return
+    if "\0" in text:
+        yield from unreadable_rows("the file holds a NUL character", path)
+        return
+    has_objects = False
+    for number, line in enumerate(text.splitlines(), 1):
+        label, *numbers = line.split() or [""]
+        if label:
+            has_objects = True
+            outline = _outline(numbers)
+            box = _around(outline) if outline else _box(numbers)
+            shown = segmentation_text({NORMALIZED: [outline]}) if outline and segmentations else ""
+            yield number, [image, label, *box, shown], ""
+    if not has_objects:
+        yield 1, [image, *[""] * 6], ""
+
+
+def yaml_class_names(text: str, path: str) -> tuple[str, ...]:
+    """The classes in the `data.yaml` of a YOLO dataset: a list, or names by number.
+
+    Args:
+        text: of the file.
+        path: its name for messages.
+
+    Raises:
+        LabelsError: it is not YAML, or has no such classes.
+
+    >>> yaml_class_names("names: [no, cat]", "data.yaml")
+    ('no', 'cat')
+    >>> yaml_class_names("names: {0: person, 1: bicycle}", "coco8.yaml")
+    ('person', 'bicycle')
+    """
+    # Few runs need it.
+    import yaml
+
+    try:
+        # Names such as `no` stay texts.
+        root: Any = yaml.load(text, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        problem = (str(error).splitlines() or ["nested too deeply"])[0]
+        raise LabelsError(f"{path} is not YAML: {problem[:100]}") from error
+    found = root.get("names") if isinstance(root, dict) else None
+    names = _by_number(found, path) if isinstance(found, Mapping) else found
+    if not isinstance(names, list) or not names:
+        raise LabelsError(f"{path} has no names: write 'names: [cat, dog]', or one class per line")
+    for name in names:
+        if not isinstance(name, str) or len(name.split()) == 0 or len(name.splitlines()) > 1:
+            raise LabelsError(f"{path}: {str(name)[:40]!r} in names is not the name of a class")
+    return tuple(names)
+
+
+def _by_number(names: Mapping[Any, Any], path: str) -> list[Any]:
+    for number in map(str, range(len(names))):
+        if number not in names:
+            raise LabelsError(f"{path}: names has no class {number}: number all classes from 0")
+    return [names[number] for number in map(str, range(len(names)))]
+
+
+def unreadable_rows(problem: str, path: str) -> TableRows:
+    """A row whose box is the reason why a file cannot be read, which rejects its image.
+
+    Without any row, it would be an image without objects.
+
+    Args:
+        problem: the reason.
+        path: see `yolo_rows`.
+    """
+    image = path.rpartition("/")[2].rpartition(".")[0]
+    yield 1, [image, "0", *[problem] * 4, ""], ""
+
+
+def _outline(numbers: list[str]) -> list[float]:
+    """The x and y of each of three points or more; empty if the numbers are not an outline."""
+    if len(numbers) < 6 or len(numbers) % 2:
+        return []
+    try:
+        sides = [float(number) for number in numbers]
+    except ValueError:
+        return []
+    return sides if all(map(math.isfinite, sides)) else []
+
+
+def _around(outline: list[float]) -> list[str]:
+    """The four cells of the box around an outline: center and size."""
+    left, right = min(outline[::2]), max(outline[::2])
+    top, bottom = min(outline[1::2]), max(outline[1::2])
+    return list(map(repr, ((left + right) / 2, (top + bottom) / 2, right - left, bottom - top)))
+
+
+def _box(numbers: list[str]) -> list[str]:
+    """The four cells of a box: center and size."""
+    if len(numbers) >= 6 and len(numbers) % 2 == 0:
+        return [" ".join(numbers)[:40]] * 4
+    if len(numbers) > 4:
+        return [*numbers[:3], " ".join(numbers[3:])[:40]]
+    return [*numbers, *[""] * (4 - len(numbers))]
+
+
+# The rows of any label file: CSV, JSON Lines, Parquet, or annotations of COCO, VOC and YOLO.
+
+MAX_ANNOTATION = 4 << 20
+"""The largest file of annotations of one image, in bytes: it is held in memory."""
+
+_OF_ONE_IMAGE = {VOC: VOC_COLUMNS, YOLO: YOLO_COLUMNS}
+
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def first_rows(
+    binary_file: ReadableBytes,
+    n: int,
+    *,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    path: str,
+) -> FirstRows:
+    """The format and the first `n` rows of a table, to resolve the columns from.
+
+    A COCO file is read to its end, for its categories.
+
+    Args:
+        binary_file: open for reading bytes at its start; Parquet is read at any position. Not
+            closed.
+        n: how many rows.
+        encoding: a Python codec name, of a CSV.
+        delimiter: between the cells of a CSV; None to find it.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: the file cannot be read as a table, as far as these rows go.
+    """
+    head = read_head(binary_file, HEAD_BYTES)
+    again = Rejoined(head, binary_file)
+    format_ = find_format(path, head)
+    if path.lower().endswith(".json") and head.startswith(_UTF_16):
+        raise LabelsError(f"{path} is UTF-16: save it as UTF-8, as all JSON is")
+    if format_ == CSV:
+        return first_csv_rows(again, n, encoding=encoding, delimiter=delimiter, path=path)
+    if format_ == JSONL:
+        return _first_of(json_lines_start(again, LIST_SEPARATOR, path=path), n, JSONL)
+    file = cast(BinaryIO, binary_file)
+    if format_ == PARQUET:
+        return _first_of(parquet_table(file, None, LIST_SEPARATOR, path=path), n, PARQUET)
+    if format_ == VOC:
+        raise LabelsError(
+            f"{path} is XML: convert and plan read annotations of Pascal VOC, from files named .xml"
+        )
+    file.seek(0)
+    categories, left_out = read_coco(file, path=path)
+    file.seek(0)
+    first = _first_of(Table(COCO_COLUMNS, coco_rows(file, categories, path=path)), n, COCO)
+    counted = tuple((what, count) for what, count in left_out.items() if count)
+    return first._replace(categories=categories, left_out=counted)
+
+
+def read_rows(
+    binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
+) -> Iterator[LabelRow | MalformedRow]:
+    """Every row of a table, in order, as a stream.
+
+    Args:
+        binary_file: open for reading bytes at its start. Not closed.
+        columns: the result of `label_columns.resolve_columns`.
+        encoding: a Python codec name, of a CSV.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: the file cannot be read as a table of its format, or lacks a column.
+    """
+    if columns.format == CSV:
+        return read_csv_rows(binary_file, columns, encoding=encoding, path=path)
+    names, separator = columns.names, LIST_SEPARATOR
+    if columns.format == JSONL:
+        table = json_lines_table(binary_file, names, separator, path=path)
+    elif columns.format == PARQUET:
+        table = parquet_table(cast(BinaryIO, binary_file), names, separator, path=path)
+    else:
+        file = cast(BinaryIO, binary_file)
+        asked = SEGMENTATION in names
+        rows = coco_rows(file, columns.categories, segmentations=asked, path=path)
+        table = Table(COCO_COLUMNS, rows)
+    return label_rows(table.rows, columns_by_name(table.names, columns, path))
+
+
+def first_annotations(files: Iterator[tuple[str, bytes]], n: int, format_: str) -> FirstRows:
+    """The first `n` rows of files that are of one image each.
+
+    Args:
+        files: paths and contents.
+        n: how many rows.
+        format_: `VOC` or `YOLO`.
+    """
+    rows = (
+        row for path, data in files for row in _rows_of(data, path, format_, segmentations=True)
+    )
+    return _first_of(Table(_OF_ONE_IMAGE[format_], rows), n, format_)
+
+
+def annotation_rows(
+    data: bytes | str, columns: CsvColumns, path: str
+) -> Iterator[LabelRow | MalformedRow]:
+    """The rows of a file that is of one image.
+
+    Args:
+        data: its content, or the reason why it cannot be read.
+        columns: the columns of its format.
+        path: the file.
+    """
+    if isinstance(data, str) and columns.format == YOLO:
+        return label_rows(unreadable_rows(data, path), columns)
+    if isinstance(data, str):
+        stem = path.rpartition("/")[2].rpartition(".")[0]
+        return iter((MalformedRow(1, data, stem),))
+    asked = SEGMENTATION in columns.names
+    return label_rows(_rows_of(data, path, columns.format, segmentations=asked), columns)
+
+
+def _rows_of(data: bytes, path: str, format_: str, *, segmentations: bool) -> TableRows:
+    """The rows of a file that is of one image."""
+    if format_ == VOC:
+        return voc_rows(data, path)
+    return yolo_rows(data, path, segmentations=segmentations)
+
+
+def _first_of(table: Table, n: int, format_: str) -> FirstRows:
+    """The names of the columns and the first rows; fewer if they are long."""
+    rows = [table.names]
+    held = 0
+    for _, cells, problem in table.rows:
+        if not problem:
+            rows.append(tuple(cells))
+            held += sum(map(len, cells))
+        if len(rows) > n or held > MAX_ROW:
+            break
+    return FirstRows(",", tuple(rows), "", format_, table.types)

@@ -1,0 +1,456 @@
+"""CSV files: parsing, lines, and where their tables begin."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import functools
+import gzip
+import io
+import itertools
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from transforms.core.messages import LabelsError
+from transforms.labels.keys import IMAGE_EXTENSIONS
+from transforms.labels.table_formats import TableRows
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+# Usual names of columns with the key or the label of an image.
+
+KEY_NAMES = frozenset(
+    "file filename filepath id idcode image imagefile imagefilename imageid imagename imagepath"
+    " imageuri img imgid imgname imgpath key name path photo photoid photoname picture stem"
+    " uri".split()
+)
+"""Header names known to hold the key, as `folded` spells them."""
+
+LABEL_NAMES = frozenset(
+    "breed category categoryid categoryname class classid classlabel classname label labelid"
+    " labelname labels landmark landmarkid species target".split()
+)
+"""Header names known to hold the label, as `folded` spells them."""
+
+
+def folded(name: str) -> str:
+    """A header name without case and punctuation.
+
+    >>> folded("Image_ID"), folded("image id")
+    ('imageid', 'imageid')
+    """
+    return re.sub(r"[\s_-]|^#", "", name.casefold())
+
+
+def is_key_name(name: str) -> bool:
+    """Whether a column of this name holds keys.
+
+    >>> is_key_name("Image_ID"), is_key_name("label")
+    (True, False)
+    """
+    return folded(name) in KEY_NAMES
+
+
+def is_label_name(name: str) -> bool:
+    """Whether a column of this name holds labels."""
+    return folded(name) in LABEL_NAMES
+
+
+# The decoded physical lines of a label CSV: gzip or not, any encoding, no byte order mark.
+
+# Errors of decompression; the caller handles errors of the file itself (any other OSError).
+_GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+# How JSON begins; a header in brackets continues with a letter.
+_JSON = re.compile(rb'[\[{][\s"{\[]')
+
+
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+_BUFFER_BYTES = 64 << 10
+
+
+# These turn plain text into lone surrogates, or are not encodings of files.
+_NOT_OF_FILES = frozenset({"unicode-escape", "raw-unicode-escape", "utf-7", "idna", "punycode"})
+
+
+MAX_ROW = 4 << 20
+"""The longest line, and the longest row of several lines, in characters: it is held in memory."""
+
+
+class ReadableBytes(Protocol):
+    """The required methods of an open file; Beam and gzip files have them."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+
+
+def read_lines(
+    binary_file: ReadableBytes, *, encoding: str = "utf-8", path: str, what: str = "CSV"
+) -> Iterator[str]:
+    """All physical lines, with the line breaks they have (LF, CRLF or CR).
+
+    Args:
+        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
+        encoding: a Python codec name; a byte order mark is always dropped.
+        path: the name of the file for messages.
+        what: its format, for messages.
+
+    Raises:
+        LabelsError: an unknown encoding, a workbook, damaged gzip, bytes that do not decode, or a
+            line of more than `MAX_ROW` characters.
+    """
+    text = open_text(binary_file, encoding, path=path, what=what)
+    count = 0
+    try:
+        next_line = functools.partial(text.readline, MAX_ROW)
+        for count, line in enumerate(iter(next_line, ""), 1):
+            if len(line) == MAX_ROW and line[-1] not in "\r\n":
+                raise too_long_error(count, path, what)
+            yield line if count > 1 else line.removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise _decode_error(error, count, encoding, path, what) from error
+    except UnicodeError as error:  # UTF-16 without a byte order mark
+        hint = "try --csv_encoding utf-16-le"
+        raise LabelsError(f"{what} {path} is not {encoding} ({error}): {hint}") from error
+    except _GZIP_ERRORS as error:
+        problem = f"is damaged gzip after line {count} ({error})"
+        raise LabelsError(f"{what} {path} {problem}: fetch it again") from error
+
+
+def too_long_error(line: int, path: str, what: str = "CSV") -> LabelsError:
+    """The error about a line or a row that exceeds `MAX_ROW`."""
+    hint = "it is not a CSV, or a quote is not closed" if what == "CSV" else f"it is not {what}"
+    return LabelsError(
+        f"{what} {path} line {line}: a line or row of more than {MAX_ROW} characters: {hint}"
+    )
+
+
+def open_text(
+    binary_file: ReadableBytes, encoding: str = "utf-8", *, path: str, what: str = "JSON"
+) -> io.TextIOWrapper:
+    """The text of a file, decompressed if it is gzip, without a byte order mark.
+
+    Args:
+        binary_file: open for reading bytes. Not closed.
+        encoding: a Python codec name.
+        path: the name of the file for messages.
+        what: its format, for messages; a CSV must not be JSON.
+
+    Raises:
+        LabelsError: an unknown encoding, a workbook, or JSON.
+    """
+    head = read_head(binary_file, 4)
+    if head == b"PK\3\4":
+        raise LabelsError(f"{what} {path} is a zip archive or an Excel workbook: save it as CSV")
+    if what == "CSV" and _JSON.match(head):
+        raise LabelsError(f"CSV {path} is JSON: write one object per line, or a CSV")
+    binary: io.BufferedReader | gzip.GzipFile
+    binary = io.BufferedReader(Rejoined(head, binary_file), _BUFFER_BYTES)
+    if head.startswith(b"\x1f\x8b"):
+        binary = gzip.GzipFile(fileobj=binary)
+    codec = "utf-8-sig" if _is_utf8(encoding) else encoding
+    try:
+        if codecs.lookup(codec).name in _NOT_OF_FILES:
+            raise LookupError(codec)
+        return io.TextIOWrapper(binary, codec, newline="")
+    except LookupError:
+        raise LabelsError(f"--csv_encoding {encoding!r} is not an encoding Python knows") from None
+
+
+def _decode_error(
+    error: UnicodeDecodeError, lines_read: int, encoding: str, path: str, what: str
+) -> LabelsError:
+    """The line of a decoding error: counts the lines before it, also in the failing block.
+
+    Off by one if the bytes before ended in a lone CR, which the text layer holds back.
+    """
+    before = error.object[: error.start].decode(_known_codec(error.encoding), "replace")
+    line = lines_read + 1 + len(_LINE_BREAK.findall(before))
+    if what != "CSV":
+        return LabelsError(f"{what} {path} is not UTF-8 at line {line}: save it as UTF-8")
+    other = _likely_encoding(error.object, error.start, encoding)
+    return LabelsError(f"CSV {path} is not {encoding} at line {line}: try --csv_encoding {other}")
+
+
+class Rejoined(io.RawIOBase):
+    """A file whose first bytes have already been read."""
+
+    def __init__(self, head: bytes, rest: ReadableBytes) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer)
+        data = self._head or self._rest.read(len(view))
+        self._head = data[len(view) :] if self._head else b""
+        count = min(len(data), len(view))
+        view[:count] = data[:count]
+        return count
+
+
+def read_head(file: ReadableBytes, size: int) -> bytes:
+    """The first bytes of a file."""
+    head = b""
+    while len(head) < size and (more := file.read(size - len(head))):
+        head += more
+    return head
+
+
+def _is_utf8(encoding: str) -> bool:
+    try:
+        return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+    except LookupError:
+        return False
+
+
+def _known_codec(name: str) -> str:
+    try:
+        return codecs.lookup(name).name
+    except LookupError:  # 'charmap', the name that all single-byte codecs report
+        return "latin-1"
+
+
+def _likely_encoding(data: bytes, at: int, encoding: str) -> str:
+    """An encoding to try for bytes that are not `encoding`.
+
+    >>> _likely_encoding("한강,1".encode("cp949"), 0, "utf-8")
+    'cp949'
+    """
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    if not _is_utf8(encoding):
+        return "utf-8"
+    line = data[data.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]
+    try:
+        codecs.getincrementaldecoder("cp949")().decode(line)
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "cp949"
+
+
+# Parses the lines of a CSV: RFC 4180 quoting, with the line each row starts on.
+
+MAX_CELL = 1 << 20
+"""The longest cell, in characters. A longer one is a quote that is never closed."""
+
+
+def parse_rows(lines: Iterator[str], delimiter: str, path: str) -> TableRows:
+    """The line each row starts on, its cells, and any problem with its quotes.
+
+    Raises:
+        LabelsError: the file cannot be read further.
+    """
+    csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))  # the module's, so only ever raised
+    row = _Row(path)
+    reader = csv.reader(row.lines(lines), delimiter=delimiter, strict=True, skipinitialspace=True)
+    while True:
+        try:
+            for cells in reader:
+                if "\0" in "".join(cells):
+                    raise _nul_error(row.start, path)
+                if len(cells) > 1 or (cells and not cells[0].isspace() and cells[0]):
+                    yield row.start, cells, ""
+                row.begin(reader.line_num + 1)
+            return
+        except csv.Error as error:
+            problem = _quote_problem(error, row.start, path)
+        yield row.start, [], problem  # the reader continues with the next line
+        row.begin(reader.line_num + 1)
+
+
+class _Row:
+    """The characters of the row that is being parsed, all of which are held in memory."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.start = 1
+        self.length = 0
+
+    def lines(self, lines: Iterator[str]) -> Iterator[str]:
+        """Counts the lines that the parser takes.
+
+        Raises:
+            LabelsError: the row is longer than `MAX_ROW`.
+        """
+        for line in lines:
+            self.length += len(line)
+            if self.length > MAX_ROW:
+                raise too_long_error(self.start, self._path)
+            yield line
+
+    def begin(self, start: int) -> None:
+        """The next row begins on the line `start`."""
+        self.start = start
+        self.length = 0
+
+
+def _quote_problem(error: csv.Error, line: int, path: str) -> str:
+    """The detail of a row with wrong quotes.
+
+    Raises:
+        LabelsError: the end of the row cannot be found.
+    """
+    text = str(error)
+    if "NUL" in text:  # Python 3.10
+        raise _nul_error(line, path)
+    if "expected after" in text:
+        return "text follows a closing quote: double the quotes inside a quoted cell"
+    raise LabelsError(
+        f"CSV {path} line {line}: a quote is not closed, or a cell exceeds {MAX_CELL} characters"
+        f" ({text}): close the quote, or double it"
+    )
+
+
+def _nul_error(line: int, path: str) -> LabelsError:
+    return LabelsError(
+        f"CSV {path} line {line} holds a NUL byte: it is not plain text; save it as UTF-8, or try"
+        " --csv_encoding utf-16-le"
+    )
+
+
+# Reads the beginning of a CSV: blank lines, comments, Excel's `sep=`, and the delimiter.
+
+_QUOTED = re.compile(r'"[^"]*"?')
+
+# `#id,label` is a header, as some tools write it; `# from the camera` is a comment.
+_COMMENT = re.compile(r"#(\s|$)|#[^,;|\t]*$")
+_EXCEL = re.compile(r'"?sep=([^\w\s"]|\t)"?\s*', re.ASCII | re.IGNORECASE)
+
+# Maximum number of comment lines; more of them are a column of data.
+_MOST = 1000
+
+# These also occur in cells, where they do not separate anything.
+_OF_NAMES = "\"'._-/\\\r\n\0"
+
+DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "'|'", " ": "space"}
+"""The possible delimiters and their names."""
+
+
+_NAMED = {name: character for character, name in DELIMITERS.items()} | {"\\t": "\t"}
+
+
+def parse_delimiter(text: str) -> str:
+    r"""The character that separates cells: itself, or its name.
+
+    Raises:
+        ValueError: it cannot separate cells.
+
+    >>> parse_delimiter(";"), parse_delimiter("tab"), parse_delimiter(r"\t")
+    (';', '\t', '\t')
+    """
+    found = _NAMED.get(text.lower(), text)
+    is_surrogate = "\ud800" <= found <= "\udfff"
+    if len(found) != 1 or found in '"\r\n\0' or found.isalnum() or is_surrogate:
+        raise ValueError(f"{text!r} cannot separate cells: give one character such as ';', or tab")
+    return found
+
+
+def delimiter_text(delimiter: str) -> str:
+    r"""A separator as it is written on a command line.
+
+    >>> delimiter_text(";"), delimiter_text("\t")
+    (';', 'tab')
+    """
+    return DELIMITERS[delimiter] if delimiter in "\t " else delimiter
+
+
+def likely_delimiter(rows: Sequence[Sequence[str]]) -> str:
+    """A likely delimiter for rows that seem to have one cell; empty if there is none.
+
+    Every row contains it equally often; characters of names and paths are excluded.
+
+    >>> likely_delimiter([("id~label",), ("a-1~cat",)]), likely_delimiter([("a",), ("b",)])
+    ('~', '')
+    """
+    if not rows or any(len(row) != 1 for row in rows):
+        return ""
+    texts = [text for (text,) in rows]
+    for character in dict.fromkeys(texts[0]):
+        if not character.isalnum() and character not in _OF_NAMES:
+            counts = {text.count(character) for text in texts}
+            if len(counts) == 1:
+                return character
+    return ""
+
+
+class CsvStart(NamedTuple):
+    """The start of a CSV.
+
+    Attributes:
+        delimiter: between its cells.
+        because: the evidence for it; `given` if it was given.
+        lines: all lines; those before the first row are blank.
+    """
+
+    delimiter: str
+    because: str
+    lines: Iterator[str]
+
+
+def read_start(lines: Iterator[str], delimiter: str = "") -> CsvStart:
+    r"""Reads up to the first row.
+
+    Args:
+        lines: of the file.
+        delimiter: between its cells, if that is given.
+
+    >>> start = read_start(iter(["# from a\n", "sep=;\n", "id;label\n"]))
+    >>> start.delimiter, start.because, list(start.lines)
+    (';', "its line 'sep=;'", ['\n', '\n', 'id;label\n'])
+    """
+    declared, because = delimiter, "given" if delimiter else ""
+    for skipped, line in enumerate(lines):
+        text = line.strip("\r\n")
+        if skipped < _MOST and (excel := _EXCEL.fullmatch(text)) and declared == delimiter:
+            if not delimiter:
+                declared, because = excel[1], f"its line {text.strip()!r}"
+            continue
+        if text.strip() and not (skipped < _MOST and _is_comment(text.strip(), delimiter)):
+            found = declared or delimiter_of(line)
+            again = itertools.chain(itertools.repeat("\n", skipped), [line], lines)
+            return CsvStart(found, because or "the first line of the file", again)
+    return CsvStart(declared or ",", because, iter(()))
+
+
+def _is_comment(text: str, delimiter: str) -> bool:
+    found = _COMMENT.match(text)
+    is_row = found and found[1] is None and delimiter and delimiter in text
+    return bool(found) and not is_row
+
+
+def delimiter_of(line: str) -> str:
+    """A comma, or if the line has none outside quotes, a tab, semicolon, bar or space.
+
+    Spaces are delimiters only with further evidence, since names may contain spaces, too.
+
+    >>> delimiter_of('id;"a, b"'), delimiter_of("id"), delimiter_of("id,a;b"), delimiter_of("a|b")
+    (';', ',', ',', '|')
+    >>> delimiter_of("image label"), delimiter_of("1.jpg cat"), delimiter_of("my cat.jpg")
+    (' ', ' ', ',')
+    """
+    bare = _QUOTED.sub("", line)
+    if "," in bare:
+        return ","
+    found = max("\t;|", key=bare.count)
+    if found in bare:
+        return found
+    return " " if _has_spaced_cells(bare.split()) else ","
+
+
+def _has_spaced_cells(cells: list[str]) -> bool:
+    """Whether words are an image with other cells, or the names of columns."""
+    if len(cells) < 2:
+        return False
+    if any(cell.rpartition(".")[2].lower() in IMAGE_EXTENSIONS for cell in cells[:-1]):
+        return "." in cells[0]
+    return any(map(is_key_name, cells)) and any(map(is_label_name, cells))

@@ -1,0 +1,378 @@
+"""Joins images and label rows that have the same key."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.records import Count, JoinSide, LabelledImage, ShardImage
+from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.labels.image_names import MISSING, OUTSIDE
+from transforms.labels.splits import SplitAssigner
+
+# Serializes an image's rows: the labels and cells that pass through the join.
+#
+# Cells are small JSON texts that are not parsed before the shard is written:
+#
+# - of one row, in `JoinSide`: `["cell", ...]`, in the order of `RowRequirements.columns`; - of an
+# image, in `LabelledImage`: `[["CSV:LINE", ["label", ...], ["cell", ...]], ...]`; - of an image of
+# a shard, in `ShardImage`: the same with `[id, "text"]` for each label.
+
+# `json.dumps` makes an encoder for each call.
+_to_text: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+# The place of labels that no row gave.
+_GIVEN = "given:1"
+
+
+class RowRequirements(NamedTuple):
+    """What a layout needs of the rows.
+
+    Attributes:
+        columns: the columns whose cells it needs.
+        needs_rows: whether it needs more from the rows than one label.
+        many: whether the rows of an image may differ; otherwise they must be identical.
+        many_labels: whether an image may have several labels.
+        separator: between the labels in one cell; empty when a cell is one label.
+        has_label: whether there is a column of labels.
+        boxes: which of the columns hold boxes: a row without them needs no label.
+        are_optional: whether an image without a row has no objects, instead of being rejected.
+    """
+
+    columns: tuple[str, ...] = ()
+    needs_rows: bool = False
+    many: bool = False
+    many_labels: bool = False
+    separator: str = ""
+    has_label: bool = True
+    boxes: tuple[int, ...] = ()
+    are_optional: bool = False
+
+
+ONE_LABEL = RowRequirements()
+
+
+def cells_text(cells: Sequence[str]) -> str:
+    """The cells of one row in the form for `JoinSide`."""
+    return _to_text(list(cells))
+
+
+def rows_text(rows: Iterable[JoinSide], requirements: RowRequirements) -> str:
+    """The rows of one image in the form for `LabelledImage`, in the order of their files."""
+    # The cells are already JSON.
+    texts = (
+        f"[{_to_text(row.where)},{_to_text(_labels(row, requirements))},{row.cells}]"
+        for row in rows
+    )
+    return f"[{','.join(texts)}]"
+
+
+def labels_cells(labels: Sequence[str]) -> str:
+    """Several labels of an image without rows, in the form for `LabelledImage`.
+
+    >>> labels_cells(["cat", "dog"])
+    '[["given:1",["cat","dog"],[]]]'
+    """
+    return _to_text([[_GIVEN, list(labels), []]])
+
+
+def has_rows(cells: str) -> bool:
+    """Whether rows of a CSV gave an image its cells.
+
+    >>> has_rows(labels_cells(["cat"])), has_rows(""), has_rows('[["a.csv:1",["cat"],["1"]]]')
+    (False, False, True)
+    >>> has_rows(NO_ROWS)
+    False
+    """
+    rows = parsed_rows(cells) if cells else []
+    return bool(rows) and rows[0][0] != _GIVEN
+
+
+NO_ROWS = "[]"
+"""The rows of an image that has none."""
+
+
+def lists_no_object(row: JoinSide, boxes: Sequence[int]) -> bool:
+    """Whether a row without a label has no box either: it lists an image without objects.
+
+    >>> lists_no_object(JoinSide("", 0, 0, "", "a.csv:2", cells='["1",""]'), [1])
+    True
+    """
+    if not boxes or not row.cells:
+        return False
+    cells = json.loads(row.cells)
+    return not any(cells[at] for at in boxes)
+
+
+def row_place(row: JoinSide) -> tuple[str, int]:
+    """The file and the line of a row, to sort by.
+
+    >>> row_place(JoinSide("", 0, 0, "cat", "a.csv:12"))
+    ('a.csv', 12)
+    """
+    path, _, line = row.where.rpartition(":")
+    return path, int(line)
+
+
+def _labels(row: JoinSide, requirements: RowRequirements) -> list[str]:
+    parts = row.label.split(requirements.separator) if requirements.separator else [row.label]
+    return [part.strip() for part in parts if part.strip()]
+
+
+@functools.lru_cache(maxsize=64)
+def parsed_rows(cells: str) -> list[Any]:
+    """The rows of an image of a shard, to be read only.
+
+    The counts of a shard and its Examples ask for the rows of an image one after the other: they
+    are decoded once. An embedding takes 16 images together.
+    """
+    rows: list[Any] = json.loads(cells)
+    return rows
+
+
+def row_labels(rows: str) -> tuple[int, list[str]]:
+    """The number of rows in a `rows_text`, and all of their labels."""
+    parsed = json.loads(rows)
+    return len(parsed), [label for _, labels, _ in parsed for label in labels]
+
+
+def with_ids(
+    rows: str,
+    id_of: Callable[[str], int | None],
+    text_of: Callable[[str], str],
+    unknown: str = "is not in --class_names",
+) -> str:
+    """The rows in the form for `ShardImage`: every label with its id.
+
+    Args:
+        rows: the result of `rows_text`.
+        id_of: a label's id, None for an unknown label.
+        text_of: a label's text.
+        unknown: the problem with an unknown label.
+
+    Raises:
+        RejectedImageError: with reason `UNKNOWN_LABEL`.
+    """
+    parsed = json.loads(rows)
+    for row in parsed:
+        path, _, line = row[0].rpartition(":")
+        # The folder of a CSV must not change the output.
+        row[0] = f"{os.path.basename(path)}:{line}"
+        for at, label in enumerate(row[1]):
+            label_id = id_of(label)
+            if label_id is None:
+                detail = f"the label {label!r} ({row[0]}) {unknown}"
+                raise RejectedImageError(Reason.UNKNOWN_LABEL, detail)
+            row[1][at] = [label_id, text_of(label)]
+    return _to_text(parsed)
+
+
+def class_texts(image: ShardImage) -> list[str]:
+    """The classes that an image counts for: its label, or all labels of its rows, each once."""
+    if not image.cells:
+        return [image.label]
+    texts = dict.fromkeys(text for _, labels, _ in parsed_rows(image.cells) for _, text in labels)
+    return list(texts) or [""]
+
+
+# Joins the images and label rows of one key to an image with its label, or rejections.
+
+# Maximum rows and images in one detail, so that a key with thousands is still one line.
+_MAX_NAMED = 5
+
+# Reasons why an image has no label of its own, by source.
+_NO_LABEL = {
+    "directory": "it is not in the folder of a class",
+    "regex": "--label_regex finds no label in its path",
+    "webdataset": "its archive has no KEY.cls for it, and no label in a KEY.json",
+    "given": "its label is empty",
+}
+
+
+def join_group(
+    key: str,
+    group: Iterable[JoinSide],
+    *,
+    label_from: str,
+    assigner: SplitAssigner,
+    requirements: RowRequirements = ONE_LABEL,
+) -> Iterator[LabelledImage | Rejection | Count]:
+    """Joins all images and rows with one key.
+
+    An image found twice (overlapping globs) is one image, in the newest version that was listed.
+    Identical rows count as one label. Contradictory rows reject the image, and so
+    do several labels of one image and several images with one key, since none can be preferred.
+
+    Args:
+        key: the join key.
+        group: the images and rows that have it.
+        label_from: `csv` when labels come from rows; `directory`, `regex`, `webdataset`, `given`
+            or `none` when an image has its own, or needs none. Rows may still list these images.
+        assigner: gives the image its split and its order.
+        requirements: the requirements of the layout for rows.
+
+    Yields:
+        at most one `LabelledImage`, a `Rejection` for each image and unmatched row that is left
+        out, and a `Count` for each further number of the ledger.
+    """
+    found, rows, unlabelled = _sides(
+        group, label_from == "csv" and requirements.has_label, requirements.boxes
+    )
+    # Nearly always, there is one.
+    images = sorted(set(found)) if len(found) > 1 else found
+    labels: set[str] = set()
+    if len(images) > 1:
+        if label_from not in ("csv", "none"):
+            labels = {image.label for image in images}
+        newest = {image.path: image for image in sorted(images, key=lambda each: each.version)}
+        images = sorted(newest.values())
+    if len(images) < len(found):
+        yield Count("images_found_again", len(found) - len(images))
+    if len(images) > 1:
+        names = _names(repr(image.path) for image in images)
+        for image in images:
+            detail = f"{len(images)} images have the key {key!r}: {names}"
+            yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
+    elif images:
+        result: JoinSide | Rejection
+        if len(labels) > 1:
+            detail = f"its folders or pairs give it several labels: {_names(map(repr, labels))}"
+            result = _reject_image(Reason.AMBIGUOUS_LABEL, detail, images[0], key)
+        else:
+            result = _label_image(
+                key, images[0], rows, unlabelled, label_from=label_from, requirements=requirements
+            )
+        if isinstance(result, Rejection):
+            yield result
+            if rows or unlabelled:
+                yield Count("rows_rejected", len(rows) + len(unlabelled))
+        else:
+            yield from _place(key, result, len(rows), assigner)
+            for row in unlabelled:
+                reason = Reason.MALFORMED_ROW.value
+                yield Rejection("row", reason, "its label is missing", row.where, key)
+    else:
+        for row in (*rows, *unlabelled):
+            detail = f"no image has the key {key!r}"
+            yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.value, detail, row.where, key)
+    if (rows or unlabelled) and len(images) > 1:
+        yield Count("rows_rejected", len(rows) + len(unlabelled))
+
+
+def _place(
+    key: str, image: JoinSide, rows: int, assigner: SplitAssigner
+) -> Sequence[LabelledImage | Rejection | Count]:
+    """An image with the data of its rows and its position, or its rejection."""
+    try:
+        split, order = assigner.assign(key, split=image.split, group=image.group)
+    except RejectedImageError as error:
+        rejection = _reject_image(error.reason, error.detail, image, key)
+        return (rejection, Count("rows_rejected", rows)) if rows else (rejection,)
+    path, size, version, label, _, _, group, cells, _, checksum = image
+    # Elsewhere, the split says all about the group.
+    group = group if assigner.keeps_group else ""
+    file = (path, size, version)
+    return (LabelledImage(split, order, key, *file, label, rows, cells, checksum, "", group),)
+
+
+def _sides(
+    group: Iterable[JoinSide], needs_label: bool, boxes: Sequence[int]
+) -> tuple[list[JoinSide], list[JoinSide], list[JoinSide]]:
+    """The images, the rows, and the rows without a required label."""
+    images: list[JoinSide] = []
+    rows: list[JoinSide] = []
+    unlabelled: list[JoinSide] = []
+    for side in group:
+        if side.is_image:
+            images.append(side)
+        else:
+            is_row = side.label or not needs_label or lists_no_object(side, boxes)
+            (rows if is_row else unlabelled).append(side)
+    return images, rows, unlabelled
+
+
+def _label_image(
+    key: str,
+    image: JoinSide,
+    rows: list[JoinSide],
+    unlabelled: list[JoinSide],
+    *,
+    label_from: str,
+    requirements: RowRequirements,
+) -> JoinSide | Rejection:
+    """The image with the data of its rows."""
+    if image.version == MISSING:
+        return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
+    if image.version == OUTSIDE:
+        return _reject_image(
+            Reason.OUTSIDE_ROOT,
+            "the file is far from its CSV; --allow_outside reads it",
+            image,
+            key,
+        )
+    if label_from == "none" and not rows:
+        return image._replace(label="")
+    from_path = label_from not in ("csv", "none")
+    if from_path and not image.label:
+        return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
+    if from_path and not rows:
+        return image
+    if not rows and unlabelled:
+        detail = f"the label is missing in {_names(row.where for row in unlabelled)}"
+        return _reject_image(Reason.NO_LABEL, detail, image, key)
+    if not rows and requirements.are_optional:
+        return image._replace(cells=NO_ROWS)
+    if not rows:
+        return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
+    labels = {row.label for row in rows} if len(rows) > 1 else set()
+    if len(labels) > 1 and not requirements.many_labels:
+        said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
+        return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)
+    row = rows[0]
+    if len(rows) > 1 and any(
+        (other.split, other.group) != (row.split, row.group) for other in rows
+    ):
+        return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
+    label = image.label if from_path else "" if requirements.many_labels else row.label
+    cells = _kept_rows(rows, requirements) if requirements.needs_rows else ""
+    split = row.split or image.split
+    # Not `_replace`, which takes three times as long.
+    return JoinSide(
+        image.path,
+        image.size,
+        image.version,
+        label,
+        image.where,
+        split,
+        row.group,
+        cells,
+        is_image=True,
+        checksum=image.checksum,
+    )
+
+
+def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:
+    """The rows in the order of their files; identical rows are merged unless all count."""
+    kept = sorted(rows, key=row_place)
+    if not requirements.many:
+        kept = list({(row.label, row.cells): row for row in reversed(kept)}.values())[::-1]
+    return rows_text(kept, requirements)
+
+
+def _places(rows: list[JoinSide]) -> str:
+    said = (f"split {row.split!r}, group {row.group!r} ({row.where})" for row in sorted(rows))
+    return f"its rows differ: {_names(said)}"
+
+
+def _reject_image(reason: Reason, detail: str, image: JoinSide, key: str) -> Rejection:
+    return Rejection("image", reason.value, detail, image.path, key)
+
+
+def _names(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    more = len(listed) - _MAX_NAMED
+    return ", ".join(listed[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,482 @@
+"""Globs, the keys of images and rows, and lists of selected keys."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import os.path
+import re
+import struct
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from transforms.core.messages import LabelsError
+from transforms.core.records import Count, JoinSide, LabelledImage, is_partner
+from transforms.core.rejections import Reason, Rejection
+
+# Globs for names that no file system expands, such as objects in a bucket.
+
+WILDCARD = re.compile(r"[*?\[]")
+"""The characters that make a path a glob."""
+
+_TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+
+
+def literal_prefix(pattern: str) -> str:
+    """The common beginning of all names that a glob matches.
+
+    >>> literal_prefix("photos/2024-*/x.jpg")
+    'photos/2024-'
+    """
+    return WILDCARD.split(pattern, maxsplit=1)[0]
+
+
+def glob_tokens(pattern: str) -> list[str]:
+    """The characters and the wildcards of a glob.
+
+    >>> glob_tokens("a*[0-9].png")
+    ['a', '*', '[0-9]', '.', 'p', 'n', 'g']
+    """
+    return _TOKEN.findall(pattern)
+
+
+def literal_ending(tokens: Sequence[str]) -> str:
+    """The common ending of all texts that tokens match: what follows the last wildcard.
+
+    >>> literal_ending(glob_tokens("*_[ab]_mask")), literal_ending(glob_tokens("mask"))
+    ('_mask', 'mask')
+    """
+    literal = itertools.takewhile(lambda each: len(each) == 1 and each not in "*?", tokens[::-1])
+    return "".join(literal)[::-1]
+
+
+def glob_regex(pattern: str) -> re.Pattern[str]:
+    """A regular expression for `fullmatch` that matches like a glob of local files.
+
+    `*`, `?` and `[a-z]` stay within a folder, `**` crosses folders, and names with a leading dot
+    need one in the pattern.
+
+    >>> bool(glob_regex("photos/**/*.jpg").fullmatch("photos/a/b/1.jpg"))
+    True
+    """
+    *folders, name = pattern.split("/")
+    parts = [_folders_regex() if part == "**" else _part_regex(part) + "/" for part in folders]
+    parts.append(_folders_regex() + _part_regex("*") if name == "**" else _part_regex(name))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _folders_regex() -> str:
+    return r"(?:(?!\.)[^/]+/)*"
+
+
+def _part_regex(part: str) -> str:
+    if not WILDCARD.search(part):
+        return re.escape(part)
+    hidden = "" if part[0] == "." else r"(?!\.)"
+    return hidden + r"(?=[^/])" + "".join(_token_regex(token) for token in glob_tokens(part))
+
+
+def _token_regex(token: str) -> str:
+    if token[0] == "*":
+        return "[^/]*"
+    if token == "?":
+        return "[^/]"
+    if len(token) > 2 and token[0] == "[":
+        return _class_regex(token[1:-1])
+    return re.escape(token)
+
+
+def _class_regex(body: str) -> str:
+    """A character class, as `fnmatch` reads it."""
+    negated = body[0] == "!"
+    # `fnmatch` supports ranges; everything else in the brackets is literal.
+    members = re.sub(r"([\\^\]\[&~|])", r"\\\1", body[1:] if negated else body)
+    return f"(?!/)[{'^' if negated else ''}{members}]"
+
+
+# The files that hold images from memory, in the staging folder, until they are published.
+#
+# The bytes of an image are written once, where they arise. From then on it is an image like any
+# other: its name is shuffled, and its bytes are read inside the call that writes its shard.
+
+IN_STAGING = "images"
+"""The folder of these files in the staging folder of an output folder."""
+
+MEMORY = "memory:"
+"""The root of images from memory in a manifest, whatever the output folder; no file is below it."""
+
+_ROOT = f"/.staging/{IN_STAGING}"
+
+# Versions below 1 have other meanings.
+_VERSIONS = 2**63 - 1
+
+
+def is_staged_root(root: str) -> bool:
+    """Whether images are staged: `root` is that folder, and paths are the keys of the images.
+
+    >>> is_staged_root("out/.staging/images"), is_staged_root("photos/images")
+    (True, False)
+    """
+    return root.endswith(_ROOT)
+
+
+def staged_image(path: str) -> str:
+    """The name of an image's file: a hash of the path, which everything that reads it knows.
+
+    >>> staged_image("cat/1.jpg")
+    '830d7a3a1867c94d3441d5671f5c4f69'
+    """
+    return hashlib.blake2b(path.encode(), digest_size=16).hexdigest()
+
+
+def content_version(data: bytes) -> int:
+    """The version of an image: a hash of its bytes, from 1 to 2**63 - 1.
+
+    >>> content_version(b"") == content_version(b"") != content_version(b"1")
+    True
+    """
+    number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
+    return number % _VERSIONS + 1
+
+
+# The join key that an image and a CSV row must share to belong together.
+#
+# Both sides are brought to the same form here and nowhere else: Unicode NFC (an archive made on
+# macOS stores `한강` in NFD), without whitespace at the ends. The hashes of a key decide its split
+# and its position in the dataset, so any change here needs a new format version.
+
+KEY_KINDS = ("stem", "name", "path", "uri")
+
+IMAGE_EXTENSIONS = frozenset(
+    "avif bmp dib gif heic heif j2k jfif jp2 jpe jpeg jpg jxl pbm pgm png pnm ppm tga tif tiff"
+    " webp".split()
+)
+"""Extensions (lower case, no dot) that are dropped from a CSV cell to make it a stem."""
+
+_HASHES = struct.Struct("<QQ")
+
+
+def nfc(text: str) -> str:
+    """`text` in Unicode Normalisation Form C; lone surrogates stay as they are.
+
+    >>> nfc("e" + chr(0x301)) == chr(0xE9)
+    True
+    """
+    if text.isascii() or unicodedata.is_normalized("NFC", text):
+        return text
+    return unicodedata.normalize("NFC", text)
+
+
+def fixed_root(globs: Sequence[str]) -> str:
+    """The longest directory that all `globs` share before their first wildcard (`*`, `?` or `[`).
+
+    Whole directories only, never a part of `scheme://`; empty when they share nothing.
+
+    >>> fixed_root(["photos/*/*.jpg"]), fixed_root(["t/train/*.jpg", "t/test/*.jpg"])
+    ('photos', 't')
+    >>> fixed_root(["gs://b/x/*.jpg"]), fixed_root(["/*.jpg"]), fixed_root(["*.jpg"])
+    ('gs://b/x', '/', '')
+    """
+    parts = os.path.commonprefix([_fixed_directories(glob) for glob in globs]) if globs else []
+    root = "/".join(parts)
+    at_top = len(parts) == 1 and (not root or root.endswith("://"))
+    return root + "/" if at_top else root
+
+
+def tidy_root(folder: str) -> str:
+    """A folder as `fixed_root` spells it.
+
+    >>> tidy_root("./photos//2024/"), tidy_root("gs://b/x/"), tidy_root("."), tidy_root("/")
+    ('photos/2024', 'gs://b/x', '', '/')
+    """
+    if "://" in folder:
+        return folder.rstrip("/")
+    top = "/" if folder.startswith("/") else ""
+    return top + "/".join(part for part in folder.split("/") if part not in ("", "."))
+
+
+def is_below(glob: str, root: str) -> bool:
+    """Whether everything that a glob matches is below `root`, as `tidy_root` spells it.
+
+    >>> is_below("photos/*/1.jpg", "photos"), is_below("photos*/1.jpg", "photos")
+    (True, False)
+    >>> is_below("./a.jpg", ""), is_below("/a.jpg", "")
+    (True, False)
+    """
+    parts = _fixed_directories(glob)
+    scheme, separator, rest = root.rpartition("://")
+    folders = rest.split("/") if root.strip("/") else [""] if root else []
+    if separator:
+        folders[0] = scheme + separator + folders[0]
+    if not root and ("://" in glob or parts[:1] == [""]):
+        return False
+    return parts[: len(folders)] == folders and ".." not in parts[len(folders) :]
+
+
+def relative_path(uri: str, root: str) -> str:
+    """The POSIX path of `uri` below `root`, as `fixed_root` gives it; all of `uri` without a root.
+
+    `root`, a `/` and this path are the file again: names are not normalised.
+
+    Raises:
+        ValueError: `uri` is not below `root`.
+
+    >>> relative_path("gs://b/x/cats/1.jpg", "gs://b/x")
+    'cats/1.jpg'
+    """
+    if not root:
+        return _tidy(uri)
+    prefix = root if root.endswith("/") else root + "/"
+    if not uri.startswith(prefix):
+        uri = _tidy(uri)  # './photos/1.jpg' is below 'photos'
+        if not uri.startswith(prefix):
+            raise ValueError(f"{uri!r} is not below {root!r}, the fixed part of --images")
+    rest = uri[len(prefix) :]
+    return rest if "://" in prefix else _tidy(rest.lstrip("/"))
+
+
+def full_uri(root: str, path: str) -> str:
+    """The file at a path below `root`: what `relative_path` was given, but for `./` and `//`.
+
+    An image that a row lists may be elsewhere; its path is then the whole URI.
+
+    >>> full_uri("gs://bucket/photos", "a/1.jpg"), full_uri("", "1.jpg")
+    ('gs://bucket/photos/a/1.jpg', '1.jpg')
+    """
+    if is_staged_root(root):
+        # The path is a key that a program chose: it must not lead to another file.
+        return f"{root}/{staged_image(path)}"
+    if path.startswith("gs://") or (path.startswith("/") and "://" not in root):
+        return path
+    return f"{root.removesuffix('/')}/{path}" if root else path
+
+
+def is_inside(uri: str, root: str) -> bool:
+    """Whether a file is below the common root of a dataset's images, without leaving it by `..`.
+
+    >>> is_inside("photos/cat/1.jpg", "photos"), is_inside("photos/../me/1.jpg", "photos")
+    (True, False)
+    >>> is_inside("/etc/1.jpg", ""), is_inside("1.jpg", "")
+    (False, True)
+    """
+    prefix = f"{root.removesuffix('/')}/" if root else ""
+    below = uri.removeprefix(prefix)
+    if not uri.startswith(prefix) or ".." in below.split("/"):
+        return False
+    return bool(prefix) or not (uri.startswith("/") or "://" in uri)
+
+
+def image_key(uri: str, *, kind: str, root: str) -> str:
+    """The join key of an image.
+
+    Args:
+        uri: the image's path or URI as listed.
+        kind: `stem`, the file name without its last extension; `name`, the file name; `path`, the
+            path below `root`; `uri`, all of it.
+        root: the result of `fixed_root` for the globs; only `path` uses it.
+
+    Raises:
+        ValueError: no such `kind`, or for `path` the image is not below `root`.
+
+    >>> image_key("photos/cats/a.b.jpg", kind="stem", root="photos")
+    'a.b'
+    >>> image_key("photos/cats/a.b.jpg", kind="path", root="photos")
+    'cats/a.b.jpg'
+    """
+    if kind == "stem":
+        name = uri[uri.rfind("/") + 1 :]
+        dot = name.rfind(".")
+        return _canonical(name[:dot] if dot > 0 else name)
+    if kind == "name":
+        return _canonical(uri[uri.rfind("/") + 1 :])
+    if kind == "path":
+        return _canonical(relative_path(uri, root))
+    if kind == "uri":
+        return _canonical(uri)
+    raise _unknown_kind(kind)
+
+
+def row_key(cell: str, *, kind: str) -> str:
+    """The join key of a CSV cell; empty if the cell names no file.
+
+    A `stem` loses its extension only if that is one of `IMAGE_EXTENSIONS`: a cell `photo.2020.01`
+    is a stem already.
+
+    Raises:
+        ValueError: no such `kind`.
+
+    >>> row_key(" cats/1.JPG", kind="stem"), row_key("photo.2020.01", kind="stem")
+    ('1', 'photo.2020.01')
+    >>> row_key("./cats/1.jpg", kind="path")
+    'cats/1.jpg'
+    """
+    cell = cell.strip()
+    if kind == "stem":
+        name = cell[cell.rfind("/") + 1 :]
+        dot = name.rfind(".")
+        known = dot > 0 and name[dot + 1 :].lower() in IMAGE_EXTENSIONS
+        return _canonical(name[:dot] if known else name)
+    if kind == "name":
+        return _canonical(cell[cell.rfind("/") + 1 :])
+    if kind == "path":
+        return _canonical(_tidy(cell))
+    if kind == "uri":
+        return _canonical(cell)
+    raise _unknown_kind(kind)
+
+
+def key_hashes(key: str, *, seed: int) -> tuple[int, int]:
+    """Two independent unsigned 64-bit hashes of a key: the split hash and the order hash.
+
+    They are the same on every machine and never change.
+
+    Args:
+        key: the result of `image_key` or `row_key`, or any other text.
+        seed: any integer of 128 signed bits; another seed gives another order and other splits.
+
+    Raises:
+        OverflowError: `seed` takes more than 128 bits.
+
+    >>> key_hashes("1", seed=0) == key_hashes("1", seed=0) != key_hashes("1", seed=1)
+    True
+    """
+    hasher = _seeded(seed).copy()
+    hasher.update(key.encode("utf-8", "surrogatepass"))
+    split_hash, order_hash = _HASHES.unpack(hasher.digest())
+    return split_hash, order_hash
+
+
+@functools.lru_cache(maxsize=16)
+def _seeded(seed: int) -> hashlib.blake2b:
+    salt = seed.to_bytes(16, "little", signed=True)
+    return hashlib.blake2b(digest_size=_HASHES.size, person=b"image-tfrecords", salt=salt)
+
+
+def _canonical(key: str) -> str:
+    """`key` in NFC, without whitespace at its ends; a key of whitespace alone stays."""
+    key = key.strip() or key
+    return key if key.isascii() else nfc(key)
+
+
+def _tidy(path: str) -> str:
+    """A local path without empty and `.` components; a URI as it is.
+
+    >>> _tidy("./a//b.jpg"), _tidy("gs://b//c.jpg")
+    ('a/b.jpg', 'gs://b//c.jpg')
+    """
+    if "://" in path or ("//" not in path and "./" not in path):
+        return path
+    top = "/" if path.startswith("/") else ""
+    return top + "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+def _fixed_directories(glob: str) -> list[str]:
+    """The directories before the first wildcard; the first is `scheme://bucket` of a URI.
+
+    >>> _fixed_directories("gs://b/x/*.jpg"), _fixed_directories("/a/1.jpg")
+    (['gs://b', 'x'], ['', 'a'])
+    """
+    fixed = WILDCARD.split(glob, maxsplit=1)[0]
+    scheme, separator, rest = fixed.rpartition("://")
+    parts = rest.split("/")[:-1]
+    if not separator:
+        return [
+            part for at, part in enumerate(parts) if part not in ("", ".") or (at == 0 and not part)
+        ]
+    return [scheme + separator + parts[0], *parts[1:]] if parts else []
+
+
+def _unknown_kind(kind: str) -> ValueError:
+    return ValueError(f"--key {kind!r} is not one of {', '.join(KEY_KINDS)}")
+
+
+# Keeps only images whose key `--keys` lists; the lines of its file are sides of the join.
+
+STANDARD_INPUT = "-"
+"""The value of `--keys` for keys from standard input."""
+
+MAX_LINE = 1 << 16
+"""The longest line of a file of keys, in bytes; paths and object names are not longer."""
+
+# The size of a side that is a line of `--keys`, not an image or a row. A field of its own would
+# travel with every image.
+_KEY_LINE = -1
+
+Joined = LabelledImage | Rejection | Count
+
+
+def key_line(where: str) -> JoinSide:
+    """A line of a file of keys as a side of the join.
+
+    Args:
+        where: the file and the line, `FILE:LINE`.
+    """
+    return JoinSide("", _KEY_LINE, 0, "", where)
+
+
+def key_of_line(line: bytes, where: str) -> str:
+    """The key in a line; empty if the line is blank.
+
+    Raises:
+        LabelsError: it is not UTF-8, or too long.
+
+    >>> key_of_line(b" cat/1.jpg" + bytes([13]), "keys.txt:1")
+    'cat/1.jpg'
+    """
+    if len(line) > MAX_LINE:
+        raise LabelsError(f"--keys {where} has more than {MAX_LINE} bytes: write one key per line")
+    try:
+        return nfc(line.decode().strip())
+    except UnicodeDecodeError:
+        raise LabelsError(f"--keys {where} is not UTF-8: write one key per line") from None
+
+
+def join_selected(
+    key: str,
+    group: Iterable[JoinSide],
+    *,
+    join: Callable[[str, Iterable[JoinSide]], Iterable[Joined]],
+) -> Iterator[Joined]:
+    """Joins the images and rows of one key if the key is listed, and otherwise counts them.
+
+    Args:
+        key: the join key.
+        group: the images, rows, partners and key lines that have it.
+        join: joins the images, the rows and the partners, see `join_group` and `join_partners`.
+
+    Yields:
+        the results of `join`; counts of images, rows and partners that are left out; for a key
+        without an image, a `Rejection`.
+    """
+    lines: list[str] = []
+    sides: list[JoinSide] = []
+    for side in group:
+        if side.size == _KEY_LINE and not side.is_image:
+            lines.append(side.where)
+        else:
+            sides.append(side)
+    if not lines:
+        yield from _left_out(sides)
+        return
+    if not any(side.is_image for side in sides):
+        # The first line of a key that is listed several times.
+        where = min(lines, key=lambda line: (len(line), line))
+        yield Rejection("key", Reason.KEY_NOT_FOUND.value, "no image has this key", where, key)
+    yield from join(key, sides)
+
+
+def _left_out(sides: list[JoinSide]) -> Iterator[Count]:
+    files = [(side.group, side.path) for side in sides if is_partner(side)]
+    if partners := len({*files}):
+        yield Count("partners_left_out", partners)
+    if partners < len(files):
+        yield Count("partners_found_again", len(files) - partners)
+    found = [side.path for side in sides if side.is_image]
+    images = len({*found})
+    if images:
+        yield Count("images_left_out", images)
+    if images < len(found):
+        yield Count("images_found_again", len(found) - images)
+    if rows := len(sides) - len(found) - len(files):
+        yield Count("rows_left_out", rows)

@@ -1,0 +1,460 @@
+"""Rows of labels, as cells of a table say them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.messages import LabelsError
+from transforms.labels.csv_tables import (
+    MAX_CELL,
+    MAX_ROW,
+    ReadableBytes,
+    parse_rows,
+    read_lines,
+    read_start,
+)
+from transforms.labels.keys import nfc
+from transforms.labels.splits import split_text
+from transforms.labels.table_formats import CSV, Category, TableRows
+
+# Values of tables with types as the text of cells, as `pandas.DataFrame.to_csv` writes them.
+
+
+def value_text(value: Any) -> str:
+    """The text of a single value; empty for a missing one.
+
+    >>> [value_text(value) for value in (True, 7, 2.5, float("nan"), None, "a")]
+    ['True', '7', '2.5', '', '', 'a']
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return value if isinstance(value, str) else str(value)
+
+
+def list_text(values: Iterable[Any], separator: str) -> str:
+    """The text of a list; missing values are left out.
+
+    Raises:
+        ValueError: a value holds the separator.
+
+    >>> list_text([1, None, 2], ";")
+    '1;2'
+    """
+    texts = [text for value in values if (text := value_text(value))]
+    joined = separator.join(texts)
+    if texts and joined.count(separator) != len(texts) - 1:
+        raise ValueError(f"a value of a list holds {separator!r}, which separates them here")
+    return joined
+
+
+def text_problem(cells: Sequence[str]) -> str:
+    """The reason why cells cannot be used as text; empty if they can.
+
+    >>> text_problem(["a", "b" + chr(0)])
+    'a cell holds a NUL character'
+    """
+    joined = "".join(cells)
+    if "\0" in joined:
+        return "a cell holds a NUL character"
+    if len(joined) > MAX_CELL and max(map(len, cells)) > MAX_CELL:
+        return f"a cell has more than {MAX_CELL} characters"
+    if not joined.isascii():
+        try:
+            joined.encode()
+        except UnicodeEncodeError:
+            return "a cell holds half of a surrogate pair, which is no character"
+    return ""
+
+
+# The spelling of keys in cells: unchanged, as Windows paths, or below another folder.
+
+
+class KeyCells(NamedTuple):
+    """The conversion of a cell to a key.
+
+    Attributes:
+        backslashes: whether a backslash separates folders.
+        prefix: the prefix to remove; a cell without it is unchanged.
+    """
+
+    backslashes: bool = False
+    prefix: str = ""
+
+    def key(self, cell: str) -> str:
+        r"""The text that names an image.
+
+        >>> KeyCells(True, "D:/photos/").key("D:\\photos\\cat\\1.jpg")
+        'cat/1.jpg'
+        """
+        if self.backslashes:
+            cell = cell.replace("\\", "/")
+        return cell.strip().removeprefix(self.prefix) if self.prefix else cell
+
+    def __str__(self) -> str:
+        """The conversion as text."""
+        parts = ["'\\' is '/'"] if self.backslashes else []
+        parts += [f"without {self.prefix!r}"] if self.prefix else []
+        return ", ".join(parts)
+
+
+AS_THEY_ARE = KeyCells()
+
+KEY_CELLS = ("auto", "as_is")
+"""The choices for the spelling of keys: inferred from the first cells, or unchanged."""
+
+
+def keys_as_they_are(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCells | None:
+    """The result of `find_key_cells` for unchanged cells."""
+    return AS_THEY_ARE if any(map(is_key, cells)) else None
+
+
+def find_key_cells(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCells | None:
+    r"""The conversion of cells to keys: none if one of them is a key; None if no conversion works.
+
+    Args:
+        cells: the first ones of a column.
+        is_key: whether a cell names an image.
+
+    >>> find_key_cells(["p\\1.jpg"], {"p/1.jpg"}.__contains__)
+    KeyCells(backslashes=True, prefix='')
+    >>> find_key_cells(["/data/p/1.jpg"], {"p/1.jpg"}.__contains__)
+    KeyCells(backslashes=False, prefix='/data/')
+    """
+    kept = [cell for cell in cells if cell.strip()]
+    tried = [AS_THEY_ARE]
+    if any("\\" in cell for cell in kept):
+        tried.append(KeyCells(backslashes=True))
+    for rule in tried:
+        if any(is_key(rule.key(cell)) for cell in kept):
+            return rule
+    for rule in tried:
+        for cell in kept:
+            path = rule.key(cell).strip()
+            for at, character in enumerate(path):
+                if character == "/" and is_key(path[at + 1 :]):
+                    return rule._replace(prefix=path[: at + 1])
+    return None
+
+
+# The rows of a label CSV, from any binary file: gzip or not, any encoding, RFC 4180 quoting.
+#
+# Rows stream in bounded memory and know the physical line they start on. An error in one row is a
+# `MalformedRow`; an error in the file is one `LabelsError`.
+
+MAX_KEY = 4096
+"""The longest key, in characters; paths and object names are not longer."""
+
+NO_KEY = -1
+"""The index of the key's column in a CSV without keys."""
+
+
+class FirstRows(NamedTuple):
+    """The start of a CSV.
+
+    Attributes:
+        delimiter: between cells.
+        rows: its first rows, a header if there is one among them; blank lines are left out.
+        because: the evidence for the delimiter; `given` if it was given.
+        format: one of `FORMATS`; the rows of others than CSV begin with the names of the columns.
+        types: of the columns, see `Table`; empty if the file has none.
+        categories: the classes of a COCO file.
+        left_out: how many values of a COCO file become no features, by their kinds.
+    """
+
+    delimiter: str
+    rows: tuple[tuple[str, ...], ...]
+    because: str = ""
+    format: str = CSV
+    types: tuple[str, ...] = ()
+    categories: tuple[Category, ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
+
+
+class CsvColumns(NamedTuple):
+    """The positions of key, label and other columns in a CSV.
+
+    Attributes:
+        delimiter: between cells.
+        has_header: whether the first row holds names.
+        key: index of the key's column, from 0, or `NO_KEY`.
+        label: index of the label's column, or None if rows have no label.
+        key_name: the key's column as the header spells it, or `column N`; empty without one.
+        label_name: the same for the label, or None.
+        width: the number of columns.
+        split: index of the column that names the split, or None.
+        group: index of the column whose cells share a split, or None.
+        split_name: the split's column as the header spells it, or `column N`; None without one.
+        group_name: the same for the group.
+        cell_names: further columns whose cells are read.
+        cells: their indexes.
+        is_strict: whether a row must have a cell in every column.
+        because: why these columns were taken for the key's and the label's; empty if unknown.
+        boxes: which of `cells` hold boxes: a row without them needs no label.
+        key_cells: converts the key's cells to keys.
+        because_delimiter: evidence for the delimiter; `given` if it is for every file, otherwise
+            each file with a header has its own.
+        format: of the files, one of `FORMATS`.
+        categories: the classes of COCO files.
+    """
+
+    delimiter: str
+    has_header: bool
+    key: int
+    label: int | None
+    key_name: str
+    label_name: str | None
+    width: int
+    split: int | None = None
+    group: int | None = None
+    split_name: str | None = None
+    group_name: str | None = None
+    cell_names: tuple[str, ...] = ()
+    cells: tuple[int, ...] = ()
+    is_strict: bool = False
+    because: tuple[str, str] = ("", "")
+    boxes: tuple[int, ...] = ()
+    key_cells: KeyCells = AS_THEY_ARE
+    because_delimiter: str = ""
+    format: str = CSV
+    categories: tuple[Category, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns whose cells are read."""
+        placed = (self.key_name, self.label_name, self.split_name, self.group_name)
+        return tuple(dict.fromkeys(name for name in (*placed, *self.cell_names) if name))
+
+
+class LabelRow(NamedTuple):
+    """One usable row.
+
+    Attributes:
+        key: the unchanged key cell; `keys.row_key` converts it to a join key.
+        label: the label as `label_text` gives it; empty without a label column or a label.
+        line: the physical line on which the row starts, from 1.
+        split: the split's cell, as `split_text` gives it; empty without such a column.
+        group: the group's cell, as `label_text` gives it; empty without such a column.
+        cells: those of `CsvColumns.cells`, without whitespace at their ends; empty where there is
+            none.
+    """
+
+    key: str
+    label: str
+    line: int
+    split: str = ""
+    group: str = ""
+    cells: tuple[str, ...] = ()
+
+
+class MalformedRow(NamedTuple):
+    """One row that has no usable key, or that ends before its label.
+
+    Attributes:
+        line: the physical line on which the row starts, from 1.
+        detail: the problem, in one line.
+        key: the key's cell; empty without one, and shortened if it is too long.
+    """
+
+    line: int
+    detail: str
+    key: str
+
+
+def first_csv_rows(
+    binary_file: ReadableBytes,
+    n: int,
+    *,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    path: str,
+) -> FirstRows:
+    """The delimiter and the first `n` rows, to resolve the columns from; fewer if they are long.
+
+    Args:
+        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
+        n: how many rows.
+        encoding: a Python codec name; a byte order mark is always dropped.
+        delimiter: between cells; None to find it.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: the file cannot be read as CSV, as far as these rows go.
+    """
+    start = read_start(read_lines(binary_file, encoding=encoding, path=path), delimiter or "")
+    rows: list[tuple[str, ...]] = []
+    held = 0
+    for line, cells, problem in parse_rows(start.lines, start.delimiter, path):
+        if problem and not rows:
+            raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
+        if not problem:
+            rows.append(tuple(cells))
+            held += len(cells) + sum(map(len, cells))
+        if len(rows) >= n or held > MAX_ROW:
+            break
+    return FirstRows(start.delimiter, tuple(rows), start.because)
+
+
+def read_csv_rows(
+    binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
+) -> Iterator[LabelRow | MalformedRow]:
+    """Every row except the header and blank lines, in order, as a stream.
+
+    With a header, `columns` is matched by name: another file of the same glob may order its columns
+    differently.
+
+    Args:
+        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
+        columns: the result of `label_columns.resolve_columns`.
+        encoding: a Python codec name; a byte order mark is always dropped.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: the file cannot be read as CSV, or lacks a column.
+    """
+    given = columns.delimiter if columns.because_delimiter == "given" else ""
+    start = read_start(read_lines(binary_file, encoding=encoding, path=path), given)
+    delimiter = start.delimiter if columns.has_header else columns.delimiter
+    rows = parse_rows(start.lines, delimiter, path)
+    if columns.has_header:
+        header = next(rows, None)
+        if header is None:
+            return iter(())
+        columns = columns_by_name(header_names(header[1]), columns, path)
+    return label_rows(rows, columns)
+
+
+def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow | MalformedRow]:
+    """Rows with the positions of their key, label and other cells, in order, as a stream."""
+    key_at, label_at = columns.key, columns.label
+    is_spelt = columns.key_cells != AS_THEY_ARE
+    is_placed = columns.split is not None or columns.group is not None
+    for line, cells, problem in rows:
+        if problem := problem or _row_problem(cells, columns):
+            key = cells[key_at] if 0 <= key_at < len(cells) else ""
+            # JSON can hold halves of surrogate pairs, which no file can.
+            yield MalformedRow(line, problem, key[:MAX_KEY].encode(errors="replace").decode())
+        else:
+            label = "" if label_at is None else label_text(cells[label_at])
+            kept = tuple([_cell(cells, at) for at in columns.cells]) if columns.cells else ()
+            key = cells[key_at] if key_at >= 0 else ""
+            if is_spelt:
+                key = columns.key_cells.key(key)
+            row = LabelRow(key, label, line, cells=kept)
+            yield _placed(row, cells, columns) if is_placed else row
+
+
+def label_text(label: str) -> str:
+    """A label as it is compared and stored: in NFC, on one line, no whitespace at its ends.
+
+    >>> label_text(" big" + chr(10) + "cat")
+    'big cat'
+    """
+    if label.isascii() and label.isprintable():
+        # Nearly all.
+        return label.strip()
+    if not label.isprintable() and len(label.splitlines()) > 1:
+        label = " ".join(label.split())
+    return nfc(label.strip())
+
+
+def header_names(cells: Sequence[str]) -> list[str]:
+    """The column names of a header row: without whitespace at the ends, in NFC.
+
+    >>> header_names([" id", "label "])
+    ['id', 'label']
+    """
+    return [nfc(cell.strip()) for cell in cells]
+
+
+def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
+    """The index of the column called `wanted`: with the same spelling, or else ignoring case.
+
+    Raises:
+        LabelsError: several columns have this name.
+
+    >>> find_column(["ID", "label"], "id", path="a.csv"), find_column(["ID"], "x", path="a.csv")
+    (0, None)
+    """
+    wanted = nfc(wanted.strip())
+    found = [at for at, name in enumerate(names) if name == wanted]
+    if not found:
+        folded = wanted.casefold()
+        found = [at for at, name in enumerate(names) if name.casefold() == folded]
+    if len(found) > 1:
+        places = " and ".join(str(at + 1) for at in found)
+        raise LabelsError(f"{path} has several columns {wanted!r} ({places}): rename all but one")
+    return found[0] if found else None
+
+
+def quote_names(names: Sequence[str], most: int = 20) -> str:
+    """Column names for a message.
+
+    >>> quote_names(["id", "label"]), quote_names(["a", "b", "c"], most=2)
+    ("'id', 'label'", "'a', 'b' and 1 more")
+    """
+    text = ", ".join(repr(name[:60]) for name in names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def columns_by_name(names: Sequence[str], columns: CsvColumns, path: str) -> CsvColumns:
+    """`columns` with the positions in the header of this file.
+
+    Raises:
+        LabelsError: it lacks a column.
+    """
+
+    def find(wanted: str) -> int:
+        at = find_column(names, wanted, path=path)
+        if at is None:
+            raise LabelsError(
+                f"{path} has no column {wanted!r}; it has {quote_names(names)}. All files "
+                "of --labels need the same header"
+            )
+        return at
+
+    def find_any(wanted: str | None) -> int | None:
+        return None if wanted is None else find(wanted)
+
+    return columns._replace(
+        key=find(columns.key_name) if columns.key_name else NO_KEY,
+        label=find_any(columns.label_name),
+        width=len(names),
+        split=find_any(columns.split_name),
+        group=find_any(columns.group_name),
+        cells=tuple(find(name) for name in columns.cell_names),
+    )
+
+
+def _cell(cells: list[str], at: int) -> str:
+    """A cell without whitespace at its ends; empty if it is missing."""
+    return cells[at].strip() if at < len(cells) else ""
+
+
+def _placed(row: LabelRow, cells: list[str], columns: CsvColumns) -> LabelRow:
+    """A row with its split and its group; a missing cell is empty."""
+
+    def cell(at: int | None) -> str:
+        return cells[at] if at is not None and at < len(cells) else ""
+
+    split, group = split_text(cell(columns.split)), label_text(cell(columns.group))
+    return row._replace(split=split, group=group)
+
+
+def _row_problem(cells: list[str], columns: CsvColumns) -> str:
+    """The reason why a row is not usable; empty if it is."""
+    count, key_at, label_at = len(cells), columns.key, columns.label
+    if count <= key_at or (label_at is not None and count <= label_at):
+        return "it ends before its key" if count <= key_at else "it ends before its label"
+    if count > columns.width and any(cell.strip() for cell in cells[columns.width :]):
+        return f"{count} cells for {columns.width} columns: quote a cell that holds the delimiter"
+    if columns.is_strict and count < columns.width:
+        return f"{count} cells for {columns.width} columns"
+    if key_at < 0:
+        return ""
+    if not cells[key_at].strip():
+        return "its key is empty"
+    if len(cells[key_at]) > MAX_KEY:
+        return f"its key has {len(cells[key_at])} characters: no file name is that long"
+    return ""

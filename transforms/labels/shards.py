@@ -1,0 +1,397 @@
+"""Shards: which images each has, and the recipe it is made by."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from typing import Any, NamedTuple, Protocol
+
+from transforms.core.messages import LabelsError
+from transforms.core.records import ShardImage, ShardRow
+from transforms.labels.splits import splits_in_order
+
+# Shards: their number, the shard of each image, and the names of their files.
+
+# The largest shard number that fits into the file name.
+MAX_SHARDS = 99_999
+
+MAX_SHARD_NAMES = 220_000
+"""Images of one shard on runners whose workers are elsewhere.
+
+A planned image is 238 bytes with a key and a path of 100 characters each, and about 200 more with
+its record in another dataset (`--reuse`). The names of a shard are one element, and Beam's limit
+for an element is 100 MB.
+"""
+
+MAX_FILES = 1_000_000
+"""Files of a dataset with a file for each image.
+
+One worker makes the manifest, which lists all of them: 207 bytes each with a key of 43 characters,
+and 2,065 bytes of memory at its peak, before the folder is listed.
+"""
+
+# Fields of a `ShardImage` before `stored` and `partners`; a `ShardRow` has fewer.
+_RECIPE_FIELDS = 8
+
+# The default size of a shard in bytes.
+DEFAULT_SHARD_SIZE = 150_000_000
+
+SHARD_BY = ("hash", "records")
+"""What divides a split into shards: equal ranges of the hash, or equal numbers of records."""
+
+_NAME = re.compile(
+    r"(?P<split>[A-Za-z][A-Za-z0-9_]*)-(?P<number>\d{5})-of-(?P<total>\d{5})\.tfrecord(?P<gz>\.gz)?"
+)
+
+
+class ShardName(NamedTuple):
+    """The name of one shard file, as TensorFlow Datasets and TF-Slim spell it.
+
+    >>> str(ShardName("train", 0, 8))
+    'train-00000-of-00008.tfrecord'
+    >>> ShardName.parse("train-00000-of-00008.tfrecord").total
+    8
+    """
+
+    split: str
+    number: int
+    total: int
+    gzip: bool = False
+
+    def __str__(self) -> str:
+        suffix = ".tfrecord.gz" if self.gzip else ".tfrecord"
+        return f"{self.split}-{self.number:05d}-of-{self.total:05d}{suffix}"
+
+    @classmethod
+    def parse(cls, name: str) -> ShardName:
+        """Reads a file name.
+
+        Raises:
+            ValueError: when it is not the name of a shard.
+        """
+        match = _NAME.fullmatch(name)
+        if not match:
+            raise ValueError(f"{name!r} is not the name of a shard")
+        number, total = int(match["number"]), int(match["total"])
+        if number >= total:
+            raise ValueError(f"{name!r}: shard {number} of {total} cannot be")
+        return cls(match["split"], number, total, match["gz"] is not None)
+
+
+def shard_count(total_bytes: int, records: int, *, shard_size: int, num_shards: int | None) -> int:
+    """How many shards a split gets: `num_shards` if given, else as many as its bytes fill.
+
+    Only `num_shards` makes more shards than there are records.
+
+    Args:
+        total_bytes: listed bytes of the split's images.
+        records: planned records of the split.
+        shard_size: bytes that one shard should hold.
+        num_shards: a fixed number for each split, or None.
+
+    >>> shard_count(430_000_000, 4000, shard_size=150_000_000, num_shards=None)
+    3
+    >>> shard_count(430_000_000, 2, shard_size=150_000_000, num_shards=None)
+    2
+    """
+    if num_shards is not None:
+        return num_shards
+    return max(1, min(MAX_SHARDS, records, -(-total_bytes // shard_size)))
+
+
+def empty_shards_warning(split: str, records: int, shards: int) -> str | None:
+    """The warning about more shards than records; None if there are enough records.
+
+    >>> empty_shards_warning("train", 47, 300)
+    "split 'train' has 47 records in 300 shards: at least 253 are empty; lower --num_shards"
+    """
+    if shards <= max(1, records):
+        return None
+    return (
+        f"split {split!r} has {records} records in {shards} shards: at least {shards - records} "
+        "are empty; lower --num_shards"
+    )
+
+
+def shard_index(order: int, count: int, starts: Sequence[int] = ()) -> int:
+    """The shard of an image: shards are ranges of the order, so a shard's images follow each other
+    and the next shard's follow them.
+
+    Args:
+        order: the image's place in the order.
+        count: shards of the split.
+        starts: the orders at which they begin, without the first; if empty, the ranges are equal.
+
+    >>> shard_index(-(2**63), 8), shard_index(2**63 - 1, 8), shard_index(5, 3, (5, 9))
+    (0, 7, 1)
+    """
+    return bisect_right(starts, order) if starts else ((order + 2**63) * count) >> 64
+
+
+def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | ShardRow]) -> str:
+    """The digest of everything that affects a shard's bytes: its inputs and the options.
+
+    Two runs with equal recipes write equal files, so a shard with this recipe need not be
+    written again.
+
+    Args:
+        options_digest: digest of the options that affect output bytes.
+        name: the shard's file name.
+        images: the shard's images, or rows, in their order.
+
+    Returns:
+        32 hexadecimal digits.
+    """
+    digest = hashlib.blake2b(f"{options_digest}\n{name}\n".encode(), digest_size=16)
+    for image in images:
+        # Where the image was stored before affects no byte.
+        fields = tuple(image)
+        digest.update(repr(fields[:_RECIPE_FIELDS]).encode())
+        # No call: nearly all images have no masks.
+        if fields[_RECIPE_FIELDS + 1 :] > ("",):
+            digest.update(f"\n{fields[_RECIPE_FIELDS + 1]}\n".encode())
+    return digest.hexdigest()
+
+
+class PlanSizes(Protocol):
+    """Images and bytes of each split, as `PlanTotals` has them."""
+
+    images: Counter[str]
+    bytes: Counter[str]
+
+
+class ShardPlan(NamedTuple):
+    """How a dataset is cut into shards.
+
+    Attributes:
+        splits: names of the splits, in the order given; empty if the inputs define them.
+        shard_size: bytes a shard should hold.
+        num_shards: shards of each split, or None to plan them from the bytes.
+        gzip: whether the files are compressed.
+        per_image: whether every image gets its own file; the shards are groups of them.
+        partners: files of masks and further images that each image has.
+        by_records: whether the shards of a split have equal numbers of records.
+    """
+
+    splits: tuple[str, ...]
+    shard_size: int
+    num_shards: int | None
+    gzip: bool
+    per_image: bool = False
+    partners: int = 0
+    by_records: bool = False
+
+    def files(
+        self, split_bytes: Mapping[str, int], split_records: Mapping[str, int]
+    ) -> dict[str, list[str]]:
+        """The names of every split's shards, in their order.
+
+        Args:
+            split_bytes: listed bytes of each split's images; none is 0.
+            split_records: planned records of each split; none is 0.
+
+        Raises:
+            LabelsError: see `splits_in_order`; or every image gets its own file, and these are
+                too many.
+        """
+        records = sum(split_records.values())
+        if self.per_image and records > MAX_FILES:
+            raise LabelsError(
+                f"--files per_image: {records} images are more than {MAX_FILES}, since one worker "
+                "writes a manifest of all files; use --files sharded"
+            )
+        splits = self.splits or splits_in_order(split_bytes)
+        return {
+            split: self._names(split, split_bytes.get(split, 0), split_records.get(split, 0))
+            for split in splits
+        }
+
+    def check_sizes(self, totals: PlanSizes) -> None:
+        """Checks that the names of a shard fit in one element.
+
+        Raises:
+            LabelsError: they do not; the message has the number of shards that fits.
+        """
+        # The name of a mask, and what a record in another dataset says of it, is half as long.
+        most = 2 * MAX_SHARD_NAMES // (2 + self.partners)
+        for split, names in self.files(totals.bytes, totals.images).items():
+            images = totals.images[split]
+            in_one = -(-images // max(1, len(names)))
+            if in_one > most:
+                raise LabelsError(
+                    f"split {split!r} has {images} images in {len(names)} shards, {in_one} in one: "
+                    f"more than {most}, which a worker of this runner can take; use "
+                    f"--num_shards {-(-images // most)} or more"
+                )
+
+    def _names(self, split: str, total_bytes: int, records: int) -> list[str]:
+        count = shard_count(
+            total_bytes, records, shard_size=self.shard_size, num_shards=self.num_shards
+        )
+        return [str(ShardName(split, index, count, self.gzip)) for index in range(count)]
+
+
+# Shard recipes: inputs, options, and the library versions that affect a shard's bytes.
+#
+# An unchanged image does not depend on any library: its bytes are those of its file. Changed
+# images, and all features of pixels or of a model, come from decoders and encoders, and another
+# version of these may give different bytes.
+
+PIXEL_LIBRARIES = ("pillow", "simplejpeg", "tensorflow")
+"""Distributions that decode and encode pixels."""
+
+HEIC_LIBRARIES = ("pillow-heif", "pi-heif")
+"""Distributions of which one decodes HEIC."""
+
+OBJECT_MASK_LIBRARIES = ("pillow", "pycocotools")
+"""Distributions that draw masks of objects and encode them."""
+
+MODEL_LIBRARIES = (*PIXEL_LIBRARIES, "keras", "numpy")
+"""Distributions that affect the output of a model."""
+
+# Libraries of Pillow; wheels bundle them, packages of Linux distributions may not.
+_PILLOW_PARTS = ("jpg", "jpg_2000", "zlib", "libtiff", "webp", "avif")
+
+
+_UNKNOWN = "unknown"
+
+
+class Recipes(NamedTuple):
+    """The recipes that a shard may have.
+
+    Attributes:
+        unchanged: if all of its images are stored unchanged.
+        changed: if one is not; the same as `unchanged` if no library matters.
+        from_heic: if one was a HEIC; the same as `changed` if no decoder of HEIC is installed.
+    """
+
+    unchanged: str
+    changed: str
+    from_heic: str
+
+    def of(self, *, is_changed: bool, has_heic: bool) -> str:
+        """The recipe of a shard.
+
+        Args:
+            is_changed: whether one of its images is not stored unchanged.
+            has_heic: whether one of them was a HEIC.
+        """
+        if has_heic:
+            return self.from_heic
+        return self.changed if is_changed else self.unchanged
+
+
+class Libraries(NamedTuple):
+    """The distributions that affect output bytes.
+
+    Attributes:
+        always: for every record: what it holds of an image depends on them.
+        changed: for records with changed pixels.
+        gzip: whether zlib compresses the shards.
+        heic: of which the installed ones are for records made of a HEIC.
+        values: for what records hold next to their images, on which no stored image depends.
+    """
+
+    always: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gzip: bool = False
+    heic: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+class RecipeMaker:
+    """Computes the recipes of shards, with the library versions of the worker."""
+
+    def __init__(self, options_digest: str, libraries: Libraries) -> None:
+        """Looks the versions up.
+
+        Args:
+            options_digest: of the options that affect output bytes.
+            libraries: the libraries that affect output bytes.
+        """
+        always, changed, *_ = libraries
+        images = library_versions((*always, *changed))
+        of_all = library_versions((*always, *libraries.values))
+        # A recipe that names these versions already has no other one for changed images.
+        of_changed = {} if {*changed} <= {*of_all} else library_versions(changed)
+        if libraries.gzip:
+            of_all["zlib"] = zlib.ZLIB_RUNTIME_VERSION
+        self._digest = f"{options_digest}{_as_text(of_all)}"
+        self._of_changed = _as_text(of_changed)
+        self._always = _as_text({name: images[name] for name in always})
+        self._changed = _as_text(images)
+        self._heic = _as_text(installed_versions(libraries.heic))
+
+    def versions(self, *, is_changed: bool, has_heic: bool) -> str:
+        """The library versions on which the images of a shard depend, a line for each.
+
+        Args:
+            is_changed: whether one of them is not stored unchanged.
+            has_heic: whether one of them was a HEIC.
+        """
+        versions = self._changed if is_changed else self._always
+        return (versions + (self._heic if has_heic else "")).strip()
+
+    def recipes(self, name: str, images: Iterable[ShardImage | ShardRow]) -> Recipes:
+        """The recipes of one shard; see `shard_recipe`."""
+        unchanged = shard_recipe(self._digest, name, images)
+        changed = _depending(unchanged, self._of_changed)
+        return Recipes(unchanged, changed, _depending(changed, self._heic))
+
+
+def library_versions(names: Iterable[str]) -> dict[str, str]:
+    """The versions of installed distributions, and of what Pillow was built with."""
+    versions = {name: distribution_version(name) for name in names}
+    if "pillow" in versions:
+        from PIL import features
+
+        parts = (f"{name} {features.version(name)}" for name in _PILLOW_PARTS)
+        versions["pillow"] += f" ({', '.join(parts)})"
+    return versions
+
+
+def installed_versions(names: Iterable[str]) -> dict[str, str]:
+    """The versions of those distributions that are installed."""
+    versions = {name: distribution_version(name) for name in names}
+    return {name: version for name, version in versions.items() if version != _UNKNOWN}
+
+
+def recorded_versions(names: Iterable[str], *, has_heic: bool) -> dict[str, str]:
+    """The versions of these distributions, and of what decodes HEIC if an image was one."""
+    versions = {name: distribution_version(name) for name in names}
+    return versions | (installed_versions(HEIC_LIBRARIES) if has_heic else {})
+
+
+def changed_libraries(manifest: Mapping[str, Any]) -> list[str]:
+    """The pixel libraries whose versions differ from those of a dataset, with both versions."""
+    versions = manifest["versions"]
+    return [
+        f"{name} {versions[name]}, here {now}"
+        for name in (*PIXEL_LIBRARIES, *HEIC_LIBRARIES)
+        if (now := distribution_version(name)) != versions.get(name, now)
+    ]
+
+
+def distribution_version(name: str) -> str:
+    """The version of an installed distribution, or `unknown`."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        # Running from a source tree that is not installed.
+        return _UNKNOWN
+
+
+def _depending(recipe: str, versions: str) -> str:
+    """The recipe of what also depends on library versions; the same if there are none."""
+    if not versions:
+        return recipe
+    return hashlib.blake2b(f"{recipe}{versions}".encode(), digest_size=16).hexdigest()
+
+
+def _as_text(versions: Mapping[str, str]) -> str:
+    return "".join(f"\n{name} {version}" for name, version in sorted(versions.items()))

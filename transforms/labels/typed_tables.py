@@ -1,0 +1,294 @@
+"""Tables with types of their own: JSON Lines and Parquet."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from transforms.core.messages import LabelsError, first_line
+from transforms.labels.csv_tables import MAX_ROW, ReadableBytes, read_lines
+from transforms.labels.keys import nfc
+from transforms.labels.label_rows import header_names, list_text, text_problem, value_text
+from transforms.labels.table_formats import Table, TableRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# Label tables in JSON Lines: one object a line, whose members are the columns.
+
+# Lines that are searched for the names of columns.
+_FIRST_LINES = 1000
+
+
+def json_lines_start(binary_file: ReadableBytes, separator: str, *, path: str) -> Table:
+    """The columns of a file, and its first rows.
+
+    The columns are the members of the first 1,000 objects, or of fewer long ones; one with a text
+    among their values has texts, however they read, and one with a list has lists.
+
+    Args:
+        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
+        separator: between the values of a list in a cell.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: no line is an object, or the text cannot be decoded.
+    """
+    lines = _first_lines(read_lines(binary_file, path=path, what="JSONL"))
+    first = list(itertools.islice(_objects(lines), _FIRST_LINES))
+    values: dict[str, list[Any]] = {}
+    for _, row, _ in first:
+        for name, value in (row or {}).items():
+            values.setdefault(name, []).append(value)
+    if not values:
+        problem = first[0][2] if first else "it is empty"
+        raise LabelsError(f"{path}: {problem}: write one JSON object per line")
+    names = tuple(values)
+    for name in names:
+        if text_problem([name]):
+            raise LabelsError(f"{path}: the column name {name[:60]!r} is no text: rename it")
+    types = tuple(_type_of_values(values[name]) for name in names)
+    return Table(names, _rows_of_objects(iter(first), names, separator, is_start=True), types)
+
+
+def json_lines_table(
+    binary_file: ReadableBytes, names: Sequence[str], separator: str, *, path: str
+) -> Table:
+    """All rows, with the cells of some columns; an object without a member has an empty cell.
+
+    Args:
+        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
+        names: of the columns.
+        separator: between the values of a list in a cell.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: the text cannot be decoded.
+    """
+    lines = read_lines(binary_file, path=path, what="JSONL")
+    return Table(tuple(names), _rows_of_objects(_objects(lines), names, separator))
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object, with the names of columns.
+
+    Raises:
+        ValueError: there are two with one name.
+    """
+    members = {nfc(name.strip()): value for name, value in pairs}
+    if len(members) < len(pairs):
+        raise ValueError("two members have one name")
+    return members
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_members)
+
+
+def _first_lines(lines: Iterator[str]) -> Iterator[str]:
+    """The lines up to about the length of the longest one, since they are held in memory."""
+    held = 0
+    for line in lines:
+        yield line
+        held += len(line)
+        if held > MAX_ROW:
+            break
+
+
+def _objects(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
+    """The objects with their lines, or what is wrong with a line."""
+    for number, line in enumerate(lines, 1):
+        if line.isspace():
+            continue
+        try:
+            row = _DECODER.decode(line)
+        except (ValueError, RecursionError) as error:
+            yield number, None, f"it is not JSON ({str(error).partition(': line')[0]})"
+            continue
+        if not isinstance(row, dict):
+            yield number, None, "it is not a JSON object"
+            continue
+        yield number, row, ""
+
+
+def _rows_of_objects(
+    objects: Iterator[tuple[int, dict[str, Any] | None, str]],
+    names: Sequence[str],
+    separator: str,
+    *,
+    is_start: bool = False,
+) -> TableRows:
+    for number, row, problem in objects:
+        if row is None:
+            yield number, [], problem
+            continue
+        cells = []
+        for name in names:
+            value = row.get(name)
+            if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+                try:
+                    cells.append(list_text(value, separator))
+                except ValueError as error:
+                    cells.append("")
+                    problem = problem or f"{name!r}: {error}"
+            elif isinstance(value, dict | list):
+                cells.append("")
+                problem = problem or f"{name!r} holds a nested object: only lists of values fit"
+            else:
+                cells.append(value_text(value))
+        # An object in a column that nobody needs is no problem.
+        yield number, cells, "" if is_start else problem or text_problem(cells)
+
+
+def _type_of_values(values: Sequence[Any]) -> str:
+    """`bytes` for texts, and what lists hold; empty if the cells decide."""
+    if any(isinstance(value, list) for value in values):
+        items = [each for value in values if isinstance(value, list) for each in value]
+        return f"{_type_of_items(items)} list"
+    return "bytes" if any(isinstance(value, str) for value in values) else ""
+
+
+def _type_of_items(items: Sequence[Any]) -> str:
+    present = [item for item in items if item is not None]
+    if present and all(isinstance(item, int) for item in present):
+        return "int64"
+    is_number = present and all(isinstance(item, int | float) for item in present)
+    return "float" if is_number else "bytes"
+
+
+# Label tables in Parquet, read by row groups, and only the columns that are needed.
+
+# Rows that are held as Python values at once. A dictionary makes a file of kilobytes out of as many
+# texts of a megabyte as it has rows; fewer rows at once take half a microsecond more for each.
+_BATCH_ROWS = 64
+
+
+def parquet_table(
+    binary_file: BinaryIO, wanted: Collection[str] | None, separator: str, *, path: str
+) -> Table:
+    """The columns of a file, and its rows, counted from 1.
+
+    One row group at a time is in memory, as far as its columns are needed.
+
+    Args:
+        binary_file: open for reading bytes, at any position, which may change. Not closed.
+        wanted: the names of the columns whose cells are needed; None for all, those that are not
+            texts, numbers or lists of these with empty cells.
+        separator: between the values of a list in a cell.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: it is not Parquet, is damaged, or a needed column has no values for cells.
+    """
+    import pyarrow.parquet as pq
+
+    binary_file.seek(0)
+    try:
+        with _damage(path):
+            file = pq.ParquetFile(binary_file, pre_buffer=False)
+        schema = file.schema_arrow
+        names = header_names(schema.names)
+    except UnicodeDecodeError as error:
+        raise LabelsError(f"{path}: the name of a column is not UTF-8: rename it") from error
+    kept = [at for at, name in enumerate(names) if wanted is None or name in wanted]
+    types = tuple(_type_of_column(schema.field(at).type) for at in kept)
+    for at, type_ in zip(kept, types, strict=True):
+        if wanted is not None and type_ is None:
+            raise LabelsError(
+                f"{path}: the column {names[at]!r} is of type {schema.field(at).type}: cells are "
+                "texts, numbers or lists of these; name other columns"
+            )
+    if len(set(schema.names)) < len(schema.names):
+        raise LabelsError(f"{path} has several columns with one name: rename all but one")
+    columns = [schema.names[at] for at, type_ in zip(kept, types, strict=True) if type_ is not None]
+    return Table(
+        tuple(names[at] for at in kept),
+        _rows_of_file(
+            file,
+            [schema.names[at] for at in kept],
+            columns,
+            separator,
+            path,
+            is_start=wanted is None,
+        ),
+        tuple(type_ or "" for type_ in types),
+    )
+
+
+def _rows_of_file(
+    file: Any, names: list[str], columns: list[str], separator: str, path: str, *, is_start: bool
+) -> TableRows:
+    number = 0
+    with _damage(path):
+        for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            nothing = [""] * batch.num_rows
+            texts = {}
+            for name in columns:
+                try:
+                    texts[name] = _texts(batch.column(name), separator)
+                except (ValueError, OverflowError, LookupError) as error:
+                    # Not UTF-8, the year 10000, or an unknown time zone.
+                    if not is_start:
+                        raise LabelsError(
+                            f"{path}: the column {name!r} has a value that is no text "
+                            f"({first_line(error)}): correct it, or name other columns"
+                        ) from error
+            for cells in zip(*(texts.get(name, nothing) for name in names), strict=True):
+                number += 1
+                yield number, list(cells), text_problem(cells)
+
+
+@contextlib.contextmanager
+def _damage(path: str) -> Iterator[None]:
+    """Translates errors of the format; those of reading the file have a number."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        problem = (str(error).splitlines() or [type(error).__name__])[0]
+        raise LabelsError(f"{path} is not Parquet, or is damaged: {problem[:200]}") from error
+
+
+def _type_of_column(type_: pa.DataType) -> str | None:
+    """`int64`, `float` or `bytes`, followed by ` list` for lists; None for other types."""
+    from pyarrow import types
+
+    if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
+        of_items = _type_of_column(type_.value_type)
+        return f"{of_items} list" if of_items and " " not in of_items else None
+    if types.is_dictionary(type_):
+        return _type_of_column(type_.value_type)
+    if types.is_null(type_):
+        return ""
+    if types.is_integer(type_) or types.is_boolean(type_):
+        return "int64"
+    if types.is_floating(type_) or types.is_decimal(type_):
+        return "float"
+    is_text = types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
+    return "bytes" if is_text or types.is_temporal(type_) else None
+
+
+def _texts(column: pa.Array, separator: str) -> list[str]:
+    """The cells of a column."""
+    from pyarrow import types
+
+    values = column.to_pylist()
+    type_ = column.type
+    if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
+        if types.is_float32(type_.value_type):
+            values = [None if each is None else _short(each) for each in values]
+        return ["" if each is None else list_text(each, separator) for each in values]
+    return list(map(value_text, _short(values) if types.is_float32(type_) else values))
+
+
+def _short(values: list[float | None]) -> list[str | None]:
+    """The shortest texts of 32-bit floats."""
+    import numpy as np
+
+    return [None if each is None or each != each else str(np.float32(each)) for each in values]

@@ -1,0 +1,344 @@
+"""Names in packs, counts and totals: what steps combine."""
+
+from __future__ import annotations
+
+import marshal
+import pickle
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from transforms.core.records import Count, JoinSide, LabelledImage
+
+# Where a pipeline runs, for steps that only pay off on several machines.
+
+
+def runs_in_process(pipeline: beam.Pipeline) -> bool:
+    """Whether the workers are threads or processes of Beam's in-process runner.
+
+    They share the memory of one machine, and each step has its price there.
+    """
+    # By its name: a job that runs elsewhere does not import it.
+    return type(pipeline.runner).__name__ == "FnApiRunner"
+
+
+# PackSides and PackImages: names in batches, for a runner whose workers are on one machine.
+#
+# There, every element that crosses a shuffle has its price: Beam encodes it, decodes it to group
+# it, and encodes and decodes it again. A batch pays it once for all its records, and a column
+# whose values are all equal is packed once. Elsewhere, elements are what a runner distributes, and
+# nobody knows before how many parts would be right. What is packed never leaves this version of
+# Python: `marshal` reads and writes these columns in a third of the time of `pickle`.
+
+BATCH_NAMES = 4096
+"""Records of a batch; one counts once more for each KiB of its cells, such as segmentations."""
+
+PARTS = 64
+"""Parts into which keys are divided: of a million images, a part is 16 MB while it is joined."""
+
+# Mean bytes of a record from which a batch is compressed: the runner copies all batches several
+# times, and rows may have long cells.
+_LONG = 1024
+
+# Sides that are held before they are packed: 200 for each part. One with long cells counts once
+# more for each `_LONG` characters.
+_HELD_SIDES = 200 * PARTS
+
+
+class NameBatch(bytes):
+    """The type of what `pack` and `pack_sides` make: `bytes` when it runs, never of an image."""
+
+
+_Record = TypeVar("_Record", bound=NamedTuple)
+
+# `_make` also checks the length.
+_side = partial(tuple.__new__, JoinSide)
+
+
+def part_of(key: str) -> int:
+    """The part of a key, the same in every process.
+
+    >>> part_of("cat/1.jpg") == part_of("cat/1.jpg") < PARTS
+    True
+    """
+    return zlib.crc32(key.encode("utf-8", "surrogatepass")) % PARTS
+
+
+def pack_sides(sides: Sequence[tuple[str, JoinSide]]) -> NameBatch:
+    """Sides of the join with their keys, as `grouped_sides` reads them."""
+    keys, records = [key for key, _ in sides], [side for _, side in sides]
+    return _packed((keys, _columns(records)), len(sides))
+
+
+def grouped_sides(batches: Iterable[NameBatch]) -> dict[str, list[JoinSide]]:
+    """The sides of all batches by their keys."""
+    groups: defaultdict[str, list[JoinSide]] = defaultdict(list)
+    for batch in batches:
+        keys, columns = _unpacked(batch)
+        for key, side in zip(keys, map(_side, _rows(columns, len(keys))), strict=True):
+            groups[key].append(side)
+    return groups
+
+
+def pack(records: Sequence[tuple[Any, ...]]) -> NameBatch:
+    """Records of texts, numbers and truth values, as `unpack` reads them."""
+    return _packed((len(records), _columns(records)), len(records))
+
+
+def unpack(batch: NameBatch, kind: type[_Record]) -> Iterator[_Record]:
+    """The records of a batch, which are of this kind."""
+    count, columns = _unpacked(batch)
+    return map(partial(tuple.__new__, kind), _rows(columns, count))
+
+
+def _packed(content: tuple[Any, Any], records: int) -> NameBatch:
+    data = marshal.dumps(content)
+    if len(data) > _LONG * records:
+        data = marshal.dumps(zlib.compress(data, 1))
+    return cast(NameBatch, data)
+
+
+def _unpacked(batch: NameBatch) -> Any:
+    content = marshal.loads(batch)
+    return marshal.loads(zlib.decompress(content)) if isinstance(content, bytes) else content
+
+
+def _columns(records: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The fields of records; one value stands for a whole column of equal ones."""
+    columns = zip(*records, strict=True)
+    return [each[:1] if each.count(each[0]) == len(each) else each for each in columns]
+
+
+def _rows(columns: Sequence[tuple[Any, ...]], count: int) -> Iterator[tuple[Any, ...]]:
+    """The records of `_columns`, as plain tuples."""
+    # A single record has columns of one value, too.
+    whole = (repeat(each[0], count) if len(each) == 1 else each for each in columns)
+    return zip(*whole, strict=True)
+
+
+beam.coders.registry.register_coder(NameBatch, beam.coders.BytesCoder)
+
+
+class PackSides(beam.PTransform):
+    """Packs images and rows by the parts of their keys.
+
+    Input: `(key, JoinSide)`. Output: `(part, batch)`, as `grouped_sides` reads them.
+    """
+
+    def expand(
+        self, sides: beam.PCollection[tuple[str, JoinSide]]
+    ) -> beam.PCollection[tuple[int, NameBatch]]:
+        fn = beam.ParDo(_PackSidesFn())
+        return sides | "Pack by key" >> fn.with_output_types(tuple[int, NameBatch])
+
+
+class _PackSidesFn(beam.DoFn):
+    def start_bundle(self) -> None:
+        self._parts: defaultdict[int, list[tuple[str, JoinSide]]] = defaultdict(list)
+        self._held = 0
+
+    def process(self, side: tuple[str, JoinSide]) -> Sequence[tuple[int, NameBatch]]:
+        self._parts[part_of(side[0])].append(side)
+        self._held += 1 + len(side[1].cells) // _LONG
+        return () if self._held < _HELD_SIDES else self._packed()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        return map(GlobalWindows.windowed_value, self._packed())
+
+    def _packed(self) -> list[tuple[int, NameBatch]]:
+        packed = [(part, pack_sides(sides)) for part, sides in self._parts.items()]
+        self.start_bundle()
+        return packed
+
+
+class PackImages(beam.PTransform):
+    """Packs images in any order.
+
+    Input: `LabelledImage`. Output: batches, as `unpack` reads them.
+    """
+
+    def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[NameBatch]:
+        return images | "Pack names" >> beam.ParDo(_PackImagesFn()).with_output_types(NameBatch)
+
+
+class _PackImagesFn(beam.DoFn):
+    def start_bundle(self) -> None:
+        self._images: list[LabelledImage] = []
+        self._held = 0
+
+    def process(self, image: LabelledImage) -> Sequence[NameBatch]:
+        self._images.append(image)
+        self._held += 1 + len(image.cells) // _LONG
+        return () if self._held < BATCH_NAMES else [self._packed()]
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        if self._images:
+            yield GlobalWindows.windowed_value(self._packed())
+
+    def _packed(self) -> NameBatch:
+        batch = pack(self._images)
+        self.start_bundle()
+        return batch
+
+
+# Gather: everything of some small collections in one element, for a step that runs once.
+
+# What was gathered, by the name of its collection; an empty collection is an empty list.
+Everything: TypeAlias = dict[str, list[Any]]
+
+_ONE_KEY = 0
+
+# Elements that cross the shuffle together. Texts such as paths compress well with their like.
+_BATCH = 256
+
+_Packed: TypeAlias = tuple[int, tuple[str, bytes]]
+
+
+class Gather(beam.PTransform):
+    """Brings whole collections together, through one shuffle with one key.
+
+    Input: collections by name, of which at least one has an element. Output: one `Everything`.
+    What crosses the shuffle is compressed: runners keep the group in memory.
+
+    Side inputs would do, but Beam's runners in Java (Flink) fail on those of more than a megabyte
+    if a text ends where a chunk does: docs/development/beam_side_inputs.md.
+    """
+
+    def expand(
+        self, collections: Mapping[str, beam.PCollection[Any]]
+    ) -> beam.PCollection[Everything]:
+        # A `CoGroupByKey` has three times the steps, which cost 0.3 s of every run.
+        packed = [
+            collection | f"Pack {name}" >> beam.ParDo(_PackFn(name)).with_output_types(_Packed)
+            for name, collection in collections.items()
+        ]
+        kinds = {name: collection.element_type for name, collection in collections.items()}
+        return (
+            packed
+            | "All" >> beam.Flatten()
+            | "Group" >> beam.GroupByKey()
+            | "By name" >> beam.Map(_group_by_name, kinds)
+        )
+
+
+class _PackFn(beam.DoFn):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def start_bundle(self) -> None:
+        self._batch: list[Any] = []
+
+    def process(self, element: Any) -> Iterator[_Packed]:
+        # In other processes Beam decodes rows to a class that it generates, and cannot pickle.
+        self._batch.append(tuple(element) if isinstance(element, tuple) else element)
+        if len(self._batch) >= _BATCH:
+            yield self._packed()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        if self._batch:
+            yield GlobalWindows.windowed_value(self._packed())
+
+    def _packed(self) -> _Packed:
+        batch, self._batch = self._batch, []
+        return _ONE_KEY, (self._name, zlib.compress(pickle.dumps(batch), level=1))
+
+
+def _group_by_name(
+    group: tuple[int, Iterable[tuple[str, bytes]]], kinds: Mapping[str, Any]
+) -> Everything:
+    everything: Everything = {name: [] for name in kinds}
+    for name, packed in group[1]:
+        batch = pickle.loads(zlib.decompress(packed))
+        kind = kinds[name]
+        everything[name] += [kind(*each) for each in batch] if hasattr(kind, "_fields") else batch
+    return everything
+
+
+# AddCounts: adds up counts of the ledger where they are made.
+
+
+class AddCounts(beam.PTransform):
+    """Adds up counts by name: there is one of each range, file and copied image.
+
+    Input: `Count`. Output: one `Count` for each name.
+    """
+
+    def expand(self, counts: beam.PCollection[Count]) -> beam.PCollection[Count]:
+        return (
+            counts
+            | "By name" >> beam.Map(_count_by_name).with_output_types(tuple[str, int])
+            | "Add up" >> beam.CombinePerKey(sum)
+            | "Sums" >> beam.MapTuple(Count).with_output_types(Count)
+        )
+
+
+def _count_by_name(count: Count) -> tuple[str, int]:
+    return count.name, count.value
+
+
+# SpreadElements: hands elements to all workers, also behind another step that does.
+
+# More than workers; a key has few of millions of elements.
+_PARTS = 4096
+
+
+class SpreadElements(beam.PTransform):
+    """Spreads elements over all workers, by a hash of what they hold.
+
+    Input: records. Output: the same ones. `beam.Reshuffle` does the same, but Flink ignores a
+    second one if nothing is grouped in between: its batch engine finds them spread already. All
+    ranges of a listing stayed with the worker that cut them.
+    """
+
+    def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        kind: Any = elements.element_type
+        pair: Any = tuple
+        return (
+            elements
+            | "Choose parts" >> beam.Map(_with_part).with_output_types(pair[int, kind])
+            | "Group by part" >> beam.GroupByKey()
+            | "Take out" >> beam.FlatMap(_elements).with_output_types(kind)
+        )
+
+
+def _with_part(element: Any) -> tuple[int, Any]:
+    # In other processes Beam decodes rows to a class that it generates: a tuple like the original.
+    return zlib.crc32(repr(tuple(element)).encode(errors="replace")) % _PARTS, element
+
+
+def _elements(group: tuple[int, Iterable[Any]]) -> Iterable[Any]:
+    return group[1]
+
+
+# NameInputs: the inputs of a job as elements.
+
+
+class NameInputs(beam.PTransform):
+    """Makes a collection of a few names; each may be read by another worker.
+
+    Input: the pipeline's begin. Output: the names. `beam.Create` has one more step, which decodes
+    them.
+    """
+
+    def __init__(self, names: Sequence[Any]) -> None:
+        super().__init__()
+        self._names = list(names)
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Any]:
+        names = (
+            begin
+            | "Begin" >> beam.Impulse()
+            | "List" >> beam.FlatMap(_these, self._names).with_output_types(type(self._names[0]))
+        )
+        return names | "Spread" >> beam.Reshuffle() if len(self._names) > 1 else names
+
+
+def _these(_: bytes, names: Sequence[Any]) -> Sequence[Any]:
+    return names

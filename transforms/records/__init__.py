@@ -1,0 +1,1 @@
+"""Records of datasets: index, reuse, records as images, comparison, random access."""

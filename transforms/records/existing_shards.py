@@ -1,0 +1,555 @@
+"""Shards that exist: staged by a former run, or published."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from transforms.core.messages import check_final
+from transforms.core.records import ShardImage, ShardRow, partner_files
+from transforms.core.rejections import RETRIED, Rejection
+from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.manifest import (
+    ManifestError,
+    check_digest,
+    manifest_indexes,
+    manifest_shards,
+    possible_files,
+)
+from transforms.dataset.output_names import (
+    FORMER,
+    MANIFEST,
+    PARTIAL,
+    REJECTED,
+    REPORT,
+    SMALL,
+    STAGING,
+    image_file,
+    index_file,
+    parse_small_files,
+    staged_shard,
+)
+from transforms.images.check import CheckedImage
+from transforms.images.pixel_options import UNTOUCHED
+from transforms.labels.keys import full_uri
+from transforms.labels.shards import Libraries, Recipes, ShardName
+from transforms.records.fingerprints import has_fingerprints
+from transforms.records.reuse import Base
+from transforms.records.stored_images import BaseShard, StoredImage
+from transforms.records.written_index import read_written_index, retried_keys
+from transforms.storage.files import (
+    is_same_path,
+    join,
+    read_manifest,
+    read_sidecar,
+    sidecar_path,
+    storage_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# Files of earlier runs in the staging folder of an output folder, treated as untrusted.
+
+
+class FinishedShard(NamedTuple):
+    """A shard with its files, and its index."""
+
+    summary: ShardSummary
+    index: pa.Table
+
+
+class Staging(NamedTuple):
+    """The files of earlier runs.
+
+    Attributes:
+        staged: all names in the staging folder.
+        shards: staged shards, complete or not, as file and recipe.
+        names: files of the output folder that belong to no dataset any more: those of the dataset
+            that was being replaced, and small files that were being written.
+    """
+
+    staged: tuple[str, ...] = ()
+    shards: frozenset[tuple[str, str]] = frozenset()
+    names: frozenset[str] = frozenset()
+
+    @property
+    def complete(self) -> set[tuple[str, str]]:
+        """Those of `shards` that have a sidecar, which is written last."""
+        named = (staged_shard(name) for name in self.staged if name.endswith(".json"))
+        return {shard for shard in named if shard is not None}
+
+
+def read_staging(output: str, staged: Sequence[str] | None = None) -> Staging:
+    """Reads the staging folder and checks its content; changes nothing.
+
+    Args:
+        output: the folder.
+        staged: the names in its staging folder, if they are known.
+
+    Raises:
+        ForeignNameError: it has, or one of its files names, a file that this tool never writes.
+        ManifestError: the manifest of the dataset that was being replaced was edited.
+        OSError: it cannot be read.
+    """
+    staging, storage = join(output, STAGING), storage_of(output)
+    if staged is None:
+        staged = storage.staged_names(staging)
+    names: set[str] = set()
+    if SMALL in staged:
+        path = join(staging, SMALL)
+        begun = parse_small_files(storage.read_text(path, follow_links=False) or "[]", path)
+        names |= {*begun, *(f"{name}{PARTIAL}" for name in begun)}
+    if FORMER in staged:
+        names |= _former_files(output, join(staging, FORMER))
+    shards = {staged_shard(name.partition("/")[0]) for name in staged}
+    whose = frozenset(shard for shard in shards if shard is not None)
+    return Staging(tuple(staged), whose, frozenset(names))
+
+
+def _former_files(output: str, path: str) -> set[str]:
+    try:
+        former = read_manifest(path)
+        if former is not None:
+            check_digest(former, path)
+            return listed_files(former)
+    except ManifestError as error:
+        raise ManifestError(
+            f"{error}. A run stopped while it replaced this dataset, so the dataset is "
+            f"incomplete: remove {output}"
+        ) from error
+    return set()
+
+
+def listed_files(manifest: Mapping[str, Any]) -> set[str]:
+    """All files of a manifest's dataset with its report, without the manifest itself."""
+    entries = (*manifest_shards(manifest), *manifest_indexes(manifest))
+    return {REPORT, *manifest["files"], *(entry["file"] for entry in entries)}
+
+
+def check_output(
+    output: str,
+    manifest: Mapping[str, Any] | None,
+    extra: Iterable[str],
+    staged: Sequence[str] | None = None,
+) -> Staging:
+    """Checks all files that a run will remove or replace, before it does so.
+
+    Args:
+        output: the folder.
+        manifest: of the dataset in it, or None.
+        extra: further files that the run will write, by their paths below the folder.
+        staged: see `read_staging`.
+
+    Returns:
+        the files of earlier runs, including the dataset in the folder.
+
+    Raises:
+        ForeignNameError: a file of an earlier run names other files, or in place of a
+            file there is a folder, or in place of a folder a link.
+        ManifestError: the manifest of the existing dataset was edited.
+    """
+    staging = read_staging(output, staged)
+    if manifest is not None:
+        check_digest(manifest, join(output, MANIFEST))
+        staging = staging._replace(names=staging.names | listed_files(manifest))
+    storage_of(output).check_replaced(output, {MANIFEST, *extra, *staging.names})
+    return staging
+
+
+def staged_files(output: str, file: str, recipe: str) -> set[str]:
+    """All names that the files of a staged shard may have in the output folder.
+
+    Args:
+        output: the folder.
+        file: of the shard.
+        recipe: of the shard.
+    """
+    summary = read_sidecar(sidecar_path(output, file, recipe))
+    names = {file, index_file(file)}
+    if summary is None or not summary.is_of(file, recipe):
+        return names
+    return names | possible_files(summary)
+
+
+def finished_shard(
+    output: str,
+    file: str,
+    recipe: str,
+    *,
+    roots: str,
+    with_fingerprints: bool,
+    with_sha256: bool,
+) -> FinishedShard | None:
+    """A complete shard that an earlier run wrote with this recipe, or None.
+
+    Args:
+        output: the folder.
+        file: of the shard.
+        recipe: of the shard.
+        roots: see `ShardSummary`; files of the same names in other folders may hold other bytes.
+        with_fingerprints: whether this run compares images; one of a run that did not is none.
+        with_sha256: whether this run needs the SHA-256 of the files.
+    """
+    summary = read_sidecar(sidecar_path(output, file, recipe))
+    if summary is None or not summary.is_of(file, recipe) or summary.roots != roots:
+        return None
+    # A run without a name computes no SHA-256, and images may have become readable.
+    lacks_sha256 = with_sha256 and not summary.index_sha256
+    if lacks_sha256 or any(each.reason in RETRIED for each in summary.rejections):
+        return None
+    index = read_written_index(output, summary)
+    if index is None or not is_whole(output, summary):
+        return None
+    is_same = not summary.records or has_fingerprints(index) == with_fingerprints
+    return FinishedShard(summary, index) if is_same else None
+
+
+def is_whole(output: str, summary: ShardSummary) -> bool:
+    """Whether all bytes of a shard are there, staged or published.
+
+    Args:
+        output: the dataset's folder.
+        summary: of the shard.
+    """
+    storage = storage_of(output)
+
+    def is_there(written: tuple[str, set[str], str, int]) -> bool:
+        staged, published, crc32c, size = written
+        paths = [join(output, STAGING, staged), *(join(output, name) for name in published)]
+        return any(storage.has_checksum(path, crc32c, size) for path in paths)
+
+    if summary.files is None:
+        return is_there((summary.staged[0], {summary.file}, summary.crc32c, summary.bytes))
+    split, *_, gzip = ShardName.parse(summary.file)
+    written = (
+        (
+            name,
+            {image_file(split, file.key, gzip=gzip, is_marked=marked) for marked in (False, True)},
+            file.crc32c,
+            file.bytes,
+        )
+        for name, file in zip(summary.staged, summary.files, strict=True)
+    )
+    return all(storage.for_each(is_there, written))
+
+
+# Planned shards that a base holds byte for byte: they are copied or linked, not read.
+#
+# The recipe of a shard is a digest of its name, its images with their labels, the options that
+# decide bytes and the versions of libraries: equal recipes mean equal bytes. A shard that a base
+# lists under the recipe of a planned one, and whose records are the planned images in their order,
+# is therefore the planned shard. Its checksum in the base's manifest proves the copy.
+
+Described = CheckedImage | Rejection
+
+
+class WholeShard(NamedTuple):
+    """A shard of a base that is a planned one.
+
+    Attributes:
+        path: of its file.
+        entry: what the manifest of the base says of it.
+        images: what its records are made of, without the images, and the rejected ones in between.
+        lengths: bytes of each record's data.
+    """
+
+    path: str
+    entry: BaseShard
+    images: list[Described]
+    lengths: list[int]
+
+
+def find_whole_shard(
+    name: str,
+    recipes: Recipes,
+    images: Sequence[ShardImage],
+    *,
+    bases: Sequence[Base],
+    describe: Callable[[ShardImage, StoredImage], Described | None],
+    load: Callable[[Sequence[ShardImage]], Iterable[Described]],
+) -> WholeShard | None:
+    """The shard of a base that equals a planned one, or None.
+
+    Args:
+        name: of the planned shard.
+        recipes: that it may have.
+        images: planned for it, in their order.
+        bases: the datasets.
+        describe: what is known of an image without reading it; None if that is not enough.
+        load: reads the images that the base does not hold, in their order, several at once: it
+            rejected them, and they must be rejected again.
+    """
+    first = next((image for image in images if image.stored), None)
+    if first is None:
+        return None
+    for stored in StoredImage.all_of_text(first.stored):
+        entry = stored.whole
+        if entry is None or stored.shard != name or entry.recipe not in recipes:
+            continue
+        found = [_record_in(stored, image) for image in images]
+        records = [each for each in found if each is not None]
+        if [each.record for each in records] != list(range(entry.records)):
+            continue
+        described = _described(images, found, entry, recipes, describe, load)
+        if described is not None:
+            path = join(bases[stored.base].folder, name)
+            return WholeShard(path, entry, described, [each.length for each in records])
+    return None
+
+
+def _record_in(stored: StoredImage, image: ShardImage) -> StoredImage | None:
+    """The record of an image in the same shard; None if it is not there."""
+    if not image.stored:
+        return None
+    places = StoredImage.all_of_text(image.stored)
+    return next((each for each in places if each[:2] == stored[:2]), None)
+
+
+def _described(
+    images: Sequence[ShardImage],
+    found: Sequence[StoredImage | None],
+    entry: BaseShard,
+    recipes: Recipes,
+    describe: Callable[[ShardImage, StoredImage], Described | None],
+    load: Callable[[Sequence[ShardImage]], Iterable[Described]],
+) -> list[Described] | None:
+    """What the records of a shard are made of, and what is rejected; None if it is another one."""
+    described = {
+        image.key: describe(image, record)
+        for image, record in zip(images, found, strict=True)
+        if record is not None
+    }
+    checked = [each for each in described.values() if isinstance(each, CheckedImage)]
+    # If a record is rejected now, the shard is another one.
+    if len(checked) != len(described):
+        return None
+    is_changed = any(each.changes != UNTOUCHED for each in checked)
+    has_heic = any(each.has_heic for each in checked)
+    if entry.recipe != recipes.of(is_changed=is_changed, has_heic=has_heic):
+        return None
+    missed = [image for image, record in zip(images, found, strict=True) if record is None]
+    for image, result in zip(missed, load(missed), strict=True):
+        # So it is if an image is accepted now.
+        if not isinstance(result, Rejection):
+            return None
+        described[image.key] = result
+    return [each for image in images if (each := described[image.key]) is not None]
+
+
+def is_copied(whole: WholeShard, target: str) -> bool:
+    """Whether a shard can be copied within its storage.
+
+    Args:
+        whole: the shard.
+        target: where to, or a folder there.
+    """
+    return type(storage_of(target)) is type(storage_of(whole.path))
+
+
+def copy_whole(whole: WholeShard, target: str) -> bool:
+    """Copies a shard within its storage, and compares the checksum of the copy.
+
+    Returns:
+        False if that cannot be done, or the shard is damaged: then its records are read, and a line
+        says which file they cannot be taken from.
+
+    Raises:
+        TransientError: a retry may succeed.
+    """
+    if not is_copied(whole, target):
+        return False
+    entry = whole.entry
+    try:
+        return storage_of(target).copy(whole.path, target, size=entry.bytes, crc32c=entry.crc32c)
+    except OSError as error:
+        check_final(error, whole.path)
+        return False
+
+
+# The interface between the step that writes shards and what makes their records.
+
+Planned = ShardImage | ShardRow
+
+
+class Converter(Protocol):
+    """Makes serialized Examples from the items planned for one shard.
+
+    Attributes:
+        of_images: whether its records are made of images.
+        fingerprints: whether it computes fingerprints of the images.
+        many_labels: whether the layout holds several labels of an image.
+        partner_names: those of masks and further images, in their order.
+    """
+
+    of_images: bool
+    fingerprints: bool
+    many_labels: bool
+    partner_names: tuple[str, ...]
+
+    @property
+    def libraries(self) -> Libraries:
+        """The libraries that affect the bytes of the records."""
+
+    def setup(self) -> None:
+        """Creates the parts that cannot be pickled."""
+
+    def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
+        """The checked items, or their rejections, in the order given."""
+
+    def whole_shard(
+        self, name: str, recipes: Recipes, images: Sequence[Any], /
+    ) -> WholeShard | None:
+        """The shard of another dataset that equals a planned one; see `find_whole_shard`."""
+
+    def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
+        """Serialized Examples in the order given."""
+
+
+# The shards of a finished dataset, with which a run compares its plan.
+
+_NONE: Mapping[str, Mapping[str, Any]] = {}
+
+# Used instead of a recipe: images of the same names, sizes and times in another folder give other
+# records, or may do so.
+_OTHER_FILES = "other files"
+
+
+class Roots(NamedTuple):
+    """The folders below which the paths of images begin; recipes have the paths alone.
+
+    Attributes:
+        images: that of the images.
+        partners: those of each mask and further image, in their order.
+    """
+
+    images: str = ""
+    partners: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits."""
+        text = "\n".join((self.images, *self.partners))
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    def uris(self, image: ShardImage) -> list[str]:
+        """The file of an image, and those of its masks and further images."""
+        paths = (image.path, *(file.path for file in partner_files(image.partners)))
+        roots = (self.images, *self.partners)
+        return [full_uri(root, path) for root, path in zip(roots, paths, strict=False)]
+
+    def spelled_as(self, others: Roots) -> Roots:
+        """These, but as others spell them where both name the same folder."""
+        images, *partners = (
+            other if own == other or is_same_path(own, other) else own
+            for own, other in zip(
+                (self.images, *self.partners), (others.images, *others.partners), strict=False
+            )
+        )
+        return Roots(images, tuple(partners))
+
+
+class PublishedShards(NamedTuple):
+    """What the manifest says of the shards.
+
+    Attributes:
+        recipes: of all shards.
+        shards: their entries by name; empty for single-image files, of which it lists every one.
+        retried: keys of the images that were left out for one of the reasons `RETRIED`.
+        roots: of the images, spelled as those of this run.
+    """
+
+    recipes: Set[str] = frozenset()
+    shards: Mapping[str, Mapping[str, Any]] = _NONE
+    retried: Set[str] = frozenset()
+    roots: Roots = Roots()
+
+    def compared(
+        self,
+        name: str,
+        recipe: str,
+        images: Sequence[Planned],
+        roots: Roots | None,
+        written: Callable[[], tuple[int, str]],
+    ) -> str:
+        """The recipe of a published shard if it would be written again byte by byte.
+
+        A file that was only copied or touched has another modification time, and its shard another
+        recipe; one that was moved with its time has another URI, and its shard the same recipe. The
+        result is known only after its images are converted, without writing. If times differ and
+        some were rejected it stays unknown, because the manifest does not say which.
+
+        Args:
+            name: of a planned shard.
+            recipe: of it.
+            images: planned for it.
+            roots: of the images; None for rows.
+            written: converts the shard; returns its bytes and its checksum.
+        """
+        is_moved = roots is not None and recipe in self.recipes and self._are_moved(images, roots)
+        other = _OTHER_FILES if is_moved else recipe
+        published = self.shards.get(name)
+        if published is None:
+            return other
+        is_touched = published["recipe"] != recipe and published["records"] == len(images)
+        if not (is_moved or is_touched):
+            return recipe
+        is_same = written() == (published["bytes"], published["crc32c"])
+        return str(published["recipe"]) if is_same else other
+
+    def _are_moved(self, images: Iterable[Planned], roots: Roots) -> bool:
+        """Whether an image, or a mask of it, is another file than the one in the dataset."""
+        return self.roots != roots and any(
+            self.roots.uris(image) != roots.uris(image)
+            for image in cast(Iterable[ShardImage], images)
+        )
+
+    def has_become_readable(
+        self,
+        images: Iterable[Planned],
+        load: Callable[[Iterable[Planned]], Iterable[CheckedImage | Rejection]],
+    ) -> bool:
+        """Whether an image that could not be read for the dataset can be read now.
+
+        A permission that was granted since, or a decoder that was installed, changes no recipe.
+
+        Args:
+            images: of a planned shard.
+            load: reads images.
+        """
+        if not self.retried:
+            return False
+        missed = (image for image in images if image.key in self.retried)
+        return any(
+            isinstance(result, CheckedImage) or result.reason not in RETRIED
+            for result in load(missed)
+        )
+
+
+def read_published(output: str, roots: Roots | None, *, per_image: bool) -> PublishedShards:
+    """The shards of the dataset in a folder; none if it is gone meanwhile.
+
+    Args:
+        output: the folder.
+        roots: of the images of this run; None for rows.
+        per_image: whether every image has its own file.
+
+    Raises:
+        ManifestError: its manifest cannot be used.
+    """
+    manifest = read_manifest(join(output, MANIFEST))
+    if manifest is None:
+        return PublishedShards()
+    shards = manifest_shards(manifest)
+    rejected = manifest["files"].get(REJECTED, {"bytes": 0})
+    # The lines of other rejections may be gigabytes.
+    has_retried = any(manifest["rejected"].get(reason) for reason in RETRIED)
+    former = Roots(manifest["root"], tuple(manifest.get("partners", {}).values()))
+    return PublishedShards(
+        {shard["recipe"] for shard in shards},
+        {} if per_image else {shard["file"]: shard for shard in shards},
+        retried_keys(output, rejected["bytes"]) if has_retried else frozenset(),
+        former if roots is None else former.spelled_as(roots),
+    )

@@ -1,0 +1,618 @@
+"""The index of a shard: a row for each record."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import xxhash
+
+from transforms.core.records import ShardImage, ShardRow
+from transforms.dataset.output_names import index_file
+from transforms.examples.layouts import PIXELS, SOURCES, Role
+from transforms.images.check import CheckedImage
+from transforms.labels.joins import parsed_rows
+from transforms.labels.shards import ShardName
+from transforms.records.stored_images import changes_text, partner_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# Arrow arrays of Python values, without `pyarrow.array`: that imports pandas (0.3 s, 30 MB).
+
+
+def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """The array of these values.
+
+    Args:
+        values: integers, texts, bytes, lists of these or of mappings, as the type has them; None
+            is null.
+        type_: of integers, UTF-8, bytes of a fixed size, a struct of these, or a list of one of
+            them.
+
+    Raises:
+        OverflowError: an integer does not fit its type, or the texts have 2 GB.
+    """
+    import pyarrow as pa
+
+    nulls, buffers, children = _validity(values), [], []
+    if pa.types.is_list(type_):
+        lists = [each or () for each in values]
+        buffers = [_offset_buffer(list(map(len, lists)))]
+        children = [to_array(list(chain.from_iterable(lists)), type_.value_type)]
+    elif pa.types.is_struct(type_):
+        children = [to_array([each[field.name] for each in values], field.type) for field in type_]
+    elif pa.types.is_string(type_):
+        encoded = [b"" if each is None else each.encode() for each in values]
+        buffers = [_offset_buffer(list(map(len, encoded))), pa.py_buffer(b"".join(encoded))]
+    elif pa.types.is_fixed_size_binary(type_):
+        empty = bytes(type_.byte_width)
+        buffers = [pa.py_buffer(b"".join(empty if each is None else each for each in values))]
+    else:
+        numbers = [0 if each is None else each for each in values]
+        buffers = [pa.py_buffer(np.array(numbers, f"<i{type_.bit_width // 8}"))]
+    return pa.Array.from_buffers(type_, len(values), [nulls, *buffers], children=children)
+
+
+def _validity(values: Sequence[Any]) -> pa.Buffer | None:
+    """A bit for each value that is not null; None if there is no null."""
+    import pyarrow as pa
+
+    if None not in values:
+        return None
+    return pa.py_buffer(np.packbits([each is not None for each in values], bitorder="little"))
+
+
+def _offset_buffer(lengths: Sequence[int]) -> pa.Buffer:
+    import pyarrow as pa
+
+    ends = np.cumsum([0, *lengths], dtype=np.int64)
+    if ends[-1] >= 2**31:
+        raise OverflowError("the texts of one column of an index have 2 GB")
+    return pa.py_buffer(ends.astype("<i4"))
+
+
+# The index of a shard: a Parquet table with a row for each record, in the order of the records.
+#
+# It is published as `index/SHARD.parquet`, and everything that must find a record reads it. The
+# URI of an image is not a column: it is `root` of the manifest and `path`, so that moved images
+# change no index. CSV rows are listed only where the layout keeps them: a line that is inserted at
+# the top of a CSV must not change every shard.
+#
+# Without timestamps and statistics, the same rows give the same bytes with the same pyarrow. That
+# is imported when a table is made or read, not before: it takes 50 ms and 35 MB.
+
+FRAME_BYTES = 16
+"""Bytes of a TFRecord around its data: 12 before (length and its checksum), 4 after."""
+
+HEAD_BYTES = 12
+"""Bytes of a TFRecord before its data."""
+
+LIBRARIES = b"libraries"
+"""The key in the metadata of a table for library versions on which stored images depend."""
+
+CONTENT_BYTES = 16
+"""Bytes of a `content_hash`."""
+
+HASH_BYTES = 8
+"""Bytes of a perceptual hash, the most significant first."""
+
+PARTNERS = "partners"
+"""The column of masks and further images: only datasets that have any have it."""
+
+# A column as Parquet names it.
+_OF_PARTNERS = f"{PARTNERS}.list.element."
+
+# Short texts and small numbers repeat; the rest are numbers that a difference to the one before
+# makes small. Hashes are in none of these: they cannot be compressed.
+_REPEATED = (
+    *("shard", "split", "label", "label.list.element"),
+    *("format", "height", "width", "channels", "orientation", "gps"),
+    *("changes", "source_height", "source_width"),
+    *(_OF_PARTNERS + name for name in ("name", "format", "gps", "changes")),
+)
+_DELTAS = (
+    *("record", "offset", "length", "size", "version", "label_id", "label_id.list.element"),
+    *(_OF_PARTNERS + name for name in ("size", "version", "length")),
+)
+_TEXTS = ("key", "path", "rows.list.element", f"{_OF_PARTNERS}path")
+
+# More than any real index has for a record: it bounds what a damaged file can make of memory.
+_MOST_ROW_BYTES = 1 << 16
+_MOST_FILE_BYTES = 1 << 20
+_MOST_ROWS_OF_BYTE = 16
+
+
+class RecordIndexError(ValueError):
+    """An index is damaged, or of other records; the message is one line."""
+
+
+def content_hash(data: bytes) -> str:
+    """128 bits of a file's content, as 32 hexadecimal digits.
+
+    XXH3, because SHA-256 would take 30 times as long and 5% of a conversion.
+    """
+    return xxhash.xxh3_128_hexdigest(data)
+
+
+def index_schema(*, many_labels: bool, has_partners: bool = False) -> pa.Schema:
+    """The columns of an index.
+
+    Args:
+        many_labels: whether the layout holds several labels of an image: they are lists then.
+        has_partners: whether images have masks or further images.
+    """
+    import pyarrow as pa
+
+    text, number, size, small = pa.string(), pa.int64(), pa.int32(), pa.int8()
+    label, label_id = (pa.list_(text), pa.list_(number)) if many_labels else (text, number)
+    columns = {
+        "shard": text,
+        "record": number,
+        "offset": number,
+        "length": number,
+        "key": text,
+        "path": text,
+        "size": number,
+        "version": number,
+        "split": text,
+        "label": label,
+        "label_id": label_id,
+        "rows": pa.list_(text),
+        "content": pa.binary(CONTENT_BYTES),
+        "source_content": pa.binary(CONTENT_BYTES),
+        "perceptual_hash": pa.binary(HASH_BYTES),
+        "format": text,
+        "height": size,
+        "width": size,
+        "channels": small,
+        "orientation": small,
+        "gps": small,
+        "changes": text,
+        "source_height": size,
+        "source_width": size,
+    }
+    if has_partners:
+        partner = {
+            "name": text,
+            "path": text,
+            "size": number,
+            "version": number,
+            "length": number,
+            "format": text,
+            "content": pa.binary(CONTENT_BYTES),
+            "gps": small,
+            "changes": text,
+        }
+        columns[PARTNERS] = pa.list_(pa.struct(list(partner.items())))
+    return pa.schema(list(columns.items()))
+
+
+def index_bytes(table: pa.Table) -> bytes:
+    """The file of an index; the same for the same rows, with the same pyarrow."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = [path for field in table.schema for path in _paths(field.name, field.type)]
+    file = pa.BufferOutputStream()
+    writer = pq.ParquetWriter(
+        file,
+        table.schema,
+        compression="zstd",
+        use_dictionary=[path for path in paths if path in _REPEATED],
+        column_encoding={
+            **{path: "DELTA_BINARY_PACKED" for path in paths if path in _DELTAS},
+            **{path: "DELTA_LENGTH_BYTE_ARRAY" for path in paths if path in _TEXTS},
+        },
+        write_statistics=False,
+        write_page_checksum=True,
+        store_schema=False,
+    )
+    with writer:
+        writer.write_table(table)
+        # Written with the schema, it would come with 2 KB more.
+        if table.schema.metadata:
+            writer.add_key_value_metadata(table.schema.metadata)
+    return bytes(file.getvalue())
+
+
+def read_index(
+    data: bytes, path: str, *, records: int | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Reads a file that may have been edited.
+
+    Args:
+        data: its content.
+        path: where it is, for messages.
+        records: rows that it must have, or None for any number.
+        columns: those to read, in their order, without `PARTNERS` if it has none; None for all.
+
+    Raises:
+        RecordIndexError: it is not an index, or not of this number of records.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        found, schema = file.metadata, file.schema_arrow
+        kinds = itertools.product((False, True), repeat=2)
+        schemas = (index_schema(many_labels=many, has_partners=has) for many, has in kinds)
+        if all(schema != each for each in schemas):
+            raise RecordIndexError(f"{path} is not the index of a shard: its columns are others")
+        if records is not None and found.num_rows != records:
+            raise RecordIndexError(
+                f"{path} is damaged: it has {found.num_rows} rows, its shard {records} records"
+            )
+        if found.num_rows > _MOST_ROWS_OF_BYTE * len(data):
+            raise RecordIndexError(f"{path} is damaged: {found.num_rows} rows do not fit into it")
+        groups = (found.row_group(number) for number in range(found.num_row_groups))
+        held = sum(group.total_byte_size for group in groups)
+        if held > _MOST_FILE_BYTES + _MOST_ROW_BYTES * found.num_rows:
+            raise RecordIndexError(f"{path} is damaged: it would take {held} bytes of memory")
+        asked = schema.names if columns is None else columns
+        names = [name for name in asked if name != PARTNERS or name in schema.names]
+        table = file.read(columns=list(dict.fromkeys(["record", *names])), use_threads=False)
+        table.validate(full=True)
+        table = table.combine_chunks()
+        if table.column("record").to_pylist() != list(range(found.num_rows)):
+            raise RecordIndexError(f"{path} is damaged: its rows are not numbered in order")
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        detail = " ".join(str(error).split())[:200]
+        raise RecordIndexError(f"{path} is damaged: {detail}") from error
+    return table.select(names)
+
+
+def source_contents(table: pa.Table) -> list[bytes | None]:
+    """The hash of each original file: `source_content`, or `content` where that is empty."""
+    pairs = zip(
+        table.column("source_content").to_pylist(), table.column("content").to_pylist(), strict=True
+    )
+    return [content if source is None else source for source, content in pairs]
+
+
+def class_lists(table: pa.Table) -> list[list[str]]:
+    """The result of `classes_of` for each record."""
+    return [classes_of(label) for label in table.column("label").to_pylist()]
+
+
+def classes_of(label: list[str] | str | None) -> list[str]:
+    """The classes that a record counts for; one empty text if it has no label.
+
+    >>> classes_of("cat"), classes_of(None), classes_of(["cat", "dog"]), classes_of([])
+    (['cat'], [''], ['cat', 'dog'], [''])
+    """
+    return label or [""] if isinstance(label, list) else [label or ""]
+
+
+def _paths(name: str, type_: pa.DataType) -> list[str]:
+    """A column as Parquet names it: those of a list have two levels more."""
+    import pyarrow as pa
+
+    if pa.types.is_list(type_):
+        return _paths(f"{name}.list.element", type_.value_type)
+    if pa.types.is_struct(type_):
+        return [path for field in type_ for path in _paths(f"{name}.{field.name}", field.type)]
+    return [name]
+
+
+# Compares the index of a shard with the records that it describes.
+
+COMPARED = (
+    *("record", "offset", "length", "key", "path", "label", "label_id", "content"),
+    *("format", "height", "width", "channels", PARTNERS),
+)
+"""The columns that `row_problems` reads."""
+
+_COLUMNS = {
+    "image.key": "key",
+    "image.path": "path",
+    "image.format": "format",
+    "image.height": "height",
+    "image.width": "width",
+    "image.channels": "channels",
+    "label.id": "label_id",
+    "label.text": "label",
+    "label.ids": "label_id",
+    "label.texts": "label",
+}
+"""The column that holds the same value as a feature, by the feature's source."""
+
+_SHOWN = 60
+
+
+class IndexPlace(NamedTuple):
+    """The rows of the records of one file.
+
+    Attributes:
+        entry: of the index, in the manifest.
+        first: the row of the file's first record.
+    """
+
+    entry: Mapping[str, Any]
+    first: int = 0
+
+
+def index_places(manifest: Mapping[str, Any]) -> dict[str, IndexPlace]:
+    """The place of each file's records in the indexes, by the name of the file.
+
+    A shard has its own index. Files of single images share that of the shard as which they were
+    written: they follow each other in the order of its rows. A file without rows is left out.
+    """
+    entries = {entry["file"]: entry for entry in manifest.get("index", ())}
+    places: dict[str, IndexPlace] = {}
+    for split, listed in manifest["splits"].items():
+        own = [
+            entry
+            for name, entry in entries.items()
+            if ShardName.parse(shard_of_index(name)).split == split
+        ]
+        rows = ((entry, row) for entry in own for row in range(entry["records"]))
+        for shard in listed["shards"]:
+            if "/" not in shard["file"]:
+                if (entry := entries.get(index_file(shard["file"]))) is not None:
+                    places[shard["file"]] = IndexPlace(entry)
+            elif (place := next(rows, None)) is not None:
+                places[shard["file"]] = IndexPlace(*place)
+    return places
+
+
+def index_list_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the indexes of a manifest have as many rows as the splits have records."""
+    rows = dict.fromkeys(manifest["splits"], 0)
+    for entry in manifest.get("index", ()):
+        split = ShardName.parse(shard_of_index(entry["file"])).split
+        rows[split] = rows.get(split, 0) + entry["records"]
+    for split, listed in manifest["splits"].items():
+        if rows[split] != listed["records"]:
+            yield f"the indexes of split {split!r} have {rows[split]} rows, not {listed['records']}"
+
+
+def row_problems(
+    row: Mapping[str, Any], record: bytes, offset: int, held: Mapping[str, Sequence[Any]]
+) -> Iterator[str]:
+    """The differences between a record and its row.
+
+    Args:
+        row: with the columns `COMPARED`.
+        record: the data of the record.
+        offset: the first byte of its frame in the file.
+        held: the values of the record by their source.
+    """
+    if row["length"] != len(record):
+        yield _problem("length", len(record), row["length"])
+    # Compressed files have no offsets.
+    if row["offset"] not in (None, offset):
+        yield _problem("offset", offset, row["offset"])
+    for source, values in held.items():
+        column = _COLUMNS.get(source)
+        if column is None or row[column] is None:
+            continue
+        texts = [
+            each.decode(errors="replace") if isinstance(each, bytes) else each for each in values
+        ]
+        found: Any = texts if isinstance(row[column], list) else texts[0] if texts else None
+        if found != row[column]:
+            yield _problem(column, found, row[column])
+    if row["content"] is not None and (data := _stored(held)) is not None:
+        found = content_hash(data)
+        if found != row["content"].hex():
+            yield _problem("content", found, row["content"].hex())
+    for partner in row.get(PARTNERS) or ():
+        yield from _partner_problems(partner, held)
+
+
+def _partner_problems(row: Mapping[str, Any], held: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """The differences between a mask or further image of a record and its entry in the row."""
+    name, content = row["name"], row["content"]
+    known = {"path": row["path"], "format": row["format"], "bytes": content and content.hex()}
+    for field, listed in known.items():
+        values = held.get(f"{name}.{field}", ())
+        if listed is None or not len(values):
+            continue
+        value = values[0]
+        found = content_hash(value) if field == "bytes" else value.decode(errors="replace")
+        if found != listed:
+            yield _problem(f"{name}.{field}", found, listed)
+
+
+def next_offset(offset: int, record: bytes) -> int:
+    """The first byte of the next record's frame."""
+    return offset + len(record) + FRAME_BYTES
+
+
+def _stored(held: Mapping[str, Sequence[Any]]) -> bytes | None:
+    """The stored image, or its pixels if only these are stored."""
+    images = [name for name, source in SOURCES.items() if source.role is Role.IMAGE]
+    for name in (*images, PIXELS):
+        if len(held.get(name, ())):
+            data: bytes = held[name][0]
+            return data
+    return None
+
+
+def _problem(column: str, found: object, listed: object) -> str:
+    return f"its {column} is {found!r:.{_SHOWN}}, the index says {listed!r:.{_SHOWN}}"
+
+
+def shard_of_index(index: str) -> str:
+    """The name of an uncompressed shard with this index."""
+    return f"{index.rpartition('/')[2].removesuffix('.parquet')}.tfrecord"
+
+
+# Collects the rows of the index of a shard while it is written.
+
+
+class IndexRows:
+    """Collects the records of one shard, with few calls for each.
+
+    Attributes:
+        checked: what each record was made of, without its image: see `add`.
+        lengths: bytes of each record's data.
+    """
+
+    def __init__(self) -> None:
+        self.checked: list[tuple[Any, ...]] = []
+        self.lengths: list[int] = []
+
+    def add(self, checked: CheckedImage) -> None:
+        """Notes what a record is made of; its length is added to `lengths` once it is known."""
+        self.checked.append(
+            (
+                checked.row or checked.image,
+                checked.info,
+                checked.original,
+                checked.changes,
+                checked.orientation,
+                checked.perceptual_hash,
+                checked.stored_content,
+                checked.content,
+                checked.has_place,
+                checked.partners,
+            )
+        )
+
+    def keys(self) -> list[str]:
+        """The key of each record of an image."""
+        return [planned.key for planned, *_ in self.checked]
+
+    def table(
+        self,
+        shard: str,
+        split: str,
+        *,
+        many_labels: bool = False,
+        has_offsets: bool = True,
+        is_per_image: bool = False,
+        libraries: str = "",
+        partners: Sequence[str] = (),
+    ) -> pa.Table:
+        """The index of the shard.
+
+        Args:
+            shard: its file name.
+            split: its split.
+            many_labels: see `index_schema`.
+            has_offsets: whether a record can be read alone, which compressed files do not allow.
+            is_per_image: whether each record has its own file.
+            libraries: versions of the libraries on which the stored images depend.
+            partners: the names of masks and further images, in their order.
+        """
+        import pyarrow as pa
+
+        count = len(self.checked)
+        planned, infos, originals, changes, tags, hashes, contents, sources, places, stored = (
+            zip(*self.checked, strict=True) if count else [()] * 10
+        )
+        offsets: Sequence[int | None] = [None] * count
+        if has_offsets:
+            offsets = [0] * count if is_per_image else _offsets(self.lengths)
+        columns = {
+            "shard": [shard] * count,
+            "record": range(count),
+            "offset": offsets,
+            "length": self.lengths,
+            "split": [split] * count,
+            "content": binary_values(contents),
+            # Most images are stored as they are: their hash would take 16 bytes twice.
+            "source_content": binary_values(
+                [
+                    "" if source == content else source
+                    for content, source in zip(contents, sources, strict=True)
+                ]
+            ),
+            "perceptual_hash": [
+                None if value is None else value.to_bytes(HASH_BYTES, "big") for value in hashes
+            ],
+            "orientation": tags,
+            "gps": places,
+            "changes": list(map(changes_text, changes)),
+            **plan_columns(planned, many_labels),
+            **_of_sizes(infos, originals),
+        }
+        if partners:
+            columns[PARTNERS] = list(map(partial(partner_rows, partners), planned, stored))
+        schema = index_schema(many_labels=many_labels, has_partners=bool(partners))
+        if libraries:
+            schema = schema.with_metadata({LIBRARIES: libraries.encode()})
+        arrays = [to_array(columns[field.name], field.type) for field in schema]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _offsets(lengths: Sequence[int]) -> list[int]:
+    """The first byte of each record's frame."""
+    offsets, offset = [], 0
+    for length in lengths:
+        offsets.append(offset)
+        offset += length + FRAME_BYTES
+    return offsets
+
+
+def plan_columns(planned: Sequence[ShardImage | ShardRow], many_labels: bool) -> dict[str, Any]:
+    """The columns that are known before an image is opened.
+
+    Args:
+        planned: the images of a shard, or its rows.
+        many_labels: see `index_schema`.
+    """
+    # Not `isinstance`: in other processes Beam decodes records to classes of its own.
+    if planned and hasattr(planned[0], "line"):
+        return _of_rows(cast(Sequence[ShardRow], planned))
+    images = cast(Sequence[ShardImage], planned)
+    rows = [parsed_rows(image.cells) if image.cells else None for image in images]
+    label: list[Any] = [image.label or None for image in images]
+    label_id: list[Any] = [image.label_id if image.label else None for image in images]
+    if many_labels:
+        found = [_labels(each or ()) for each in rows]
+        label, label_id = [[*each] for each in found], [[*each.values()] for each in found]
+    return {
+        "key": [image.key for image in images],
+        "path": [image.path for image in images],
+        "size": [image.size for image in images],
+        "version": [image.version for image in images],
+        "label": label,
+        "label_id": label_id,
+        "rows": [None if each is None else [where for where, *_ in each] for each in rows],
+    }
+
+
+def _of_rows(rows: Sequence[ShardRow]) -> dict[str, Any]:
+    nothing = [None] * len(rows)
+    return {
+        "key": [row.key or f"{row.path}:{row.line}" for row in rows],
+        "path": [row.path for row in rows],
+        **dict.fromkeys(("size", "version", "label", "label_id"), nothing),
+        "rows": [[f"{os.path.basename(row.path)}:{row.line}"] for row in rows],
+    }
+
+
+def _labels(rows: Sequence[Any]) -> dict[str, int]:
+    """All labels of an image's rows with their ids, each once."""
+    return {text: label_id for _, labels, _ in rows for label_id, text in labels}
+
+
+def _of_sizes(infos: Sequence[Any], originals: Sequence[Any]) -> dict[str, Any]:
+    """Format and size; the size in the file only where it is another one."""
+    other = [
+        None if (original.height, original.width) == (info.height, info.width) else original
+        for info, original in zip(infos, originals, strict=True)
+    ]
+    return {
+        "format": [info.format or None for info in infos],
+        "height": [info.height or None for info in infos],
+        "width": [info.width or None for info in infos],
+        "channels": [info.channels or None for info in infos],
+        "source_height": [each and each.height for each in other],
+        "source_width": [each and each.width for each in other],
+    }
+
+
+def binary_values(digits: Sequence[str]) -> list[bytes | None]:
+    """Hexadecimal digits as bytes; an empty text is null."""
+    return [bytes.fromhex(each) if each else None for each in digits]

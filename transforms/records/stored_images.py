@@ -1,0 +1,560 @@
+"""Images that the records of another dataset hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.records import (
+    Count,
+    JoinSide,
+    LabelledImage,
+    PartnerFile,
+    ShardImage,
+    partner_files,
+)
+from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
+from transforms.images.pixel_options import UNTOUCHED, Original
+from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells
+from transforms.labels.splits import SplitAssigner
+
+# Masks and further images in the rows of an index, and of the records of bases.
+#
+# A record is used together with those of its partners whose files are unchanged: path, size and
+# version are compared where the sides of a key are joined.
+
+# Without these, an entry says nothing of a file.
+_NEEDED = ("path", "size", "version", "length", "format", "content")
+
+
+def partner_rows(
+    names: Sequence[str], image: ShardImage, stored: Sequence[CheckedPartner]
+) -> list[dict[str, Any]]:
+    """The masks and further images of a record, as the column `PARTNERS` has them.
+
+    Args:
+        names: of them, in their order.
+        image: of the record.
+        stored: as the record holds them.
+    """
+    each = zip(names, partner_files(image.partners), stored, strict=True)
+    return [
+        {
+            "name": name,
+            **file._asdict(),
+            "length": checked.length,
+            "format": checked.format,
+            "content": bytes.fromhex(checked.content) or None,
+            "gps": checked.has_place,
+            "changes": changes_text(checked.changes),
+        }
+        for name, file, checked in each
+    ]
+
+
+def read_partner(row: Mapping[str, Any]) -> tuple[PartnerFile, CheckedPartner] | None:
+    """A mask or further image of an index: its file, and what the record holds of it.
+
+    None if nothing proves that its file is unchanged, or that the record is sound.
+    """
+    # A storage without times gives the version 0.
+    if any(row[name] is None for name in _NEEDED) or not row["version"] or row["length"] < 0:
+        return None
+    changes = tuple(row["changes"].split(",")) if row["changes"] else ()
+    file = PartnerFile(row["path"], row["size"], row["version"])
+    content = row["content"].hex()
+    checked = CheckedPartner(row["length"], row["format"], content, bool(row["gps"]), changes)
+    return file, checked
+
+
+def partners_of_text(partners: Sequence[Any]) -> tuple[CheckedPartner | None, ...]:
+    """Masks and further images from the JSON array in the text of a record."""
+    return tuple(each and CheckedPartner._make([*each[:4], tuple(each[4])]) for each in partners)
+
+
+def files_text(files: Sequence[PartnerFile | None]) -> str:
+    """Files of masks and further images as `partner_files` reads them; empty without any."""
+    return json.dumps(files, ensure_ascii=False, separators=(",", ":")) if files else ""
+
+
+def with_same_files(text: str, files: str, wanted: str) -> str:
+    """The text of a record, in which only masks and further images of unchanged files are left.
+
+    Args:
+        text: see `StoredImage.of_text`.
+        files: from which the record has them, see `files_text`.
+        wanted: those of the image, see `partner_files`.
+    """
+    if files == wanted:
+        return text
+    *fields, partners = json.loads(text)
+    each = zip(partners, json.loads(files), json.loads(wanted), strict=True)
+    left = [partner if file == own else None for partner, file, own in each]
+    return json.dumps([*fields, left], separators=(",", ":"))
+
+
+def changes_text(changes: tuple[str, ...]) -> str | None:
+    """Changes to pixels as an index has them; None if there are none."""
+    return None if changes in ((), UNTOUCHED) else ",".join(changes)
+
+
+# Images that another dataset holds: sides of the join, and what a record says of its image.
+#
+# An image is reused if a base has it under the same URI, size and version. Its line in the index
+# of the base crosses the shuffle as text, and only for images that are reused any further.
+
+STORED_COLUMNS = (
+    *("shard", "record", "offset", "length", "key", "path", "size", "version"),
+    *("content", "source_content", "perceptual_hash", "format", "height", "width", "channels"),
+    *("orientation", "gps", "changes", "source_height", "source_width"),
+)
+"""The columns of an index that `stored_side` reads."""
+
+COMPRESSED = ".gz"
+"""The end of the name of a compressed file: its records are read in order."""
+
+# Between a record and those of other bases with the same image. No JSON text holds it.
+_OTHERS = "\v"
+
+# The size of a side that is a record of a base: neither an image nor a row has it.
+_STORED = -2
+
+# What tells the records of one image in several bases apart, next to `whole`.
+_PLACE = ("base", "shard", "record", "offset", "length")
+
+Joined = LabelledImage | Rejection | Count
+
+
+class BaseShard(NamedTuple):
+    """What the manifest of a base says of a shard.
+
+    Attributes:
+        records: in it.
+        bytes: of its file.
+        crc32c: of its file, 8 hexadecimal digits.
+        recipe: see `shard_recipe`.
+    """
+
+    records: int
+    bytes: int
+    crc32c: str
+    recipe: str
+
+
+class StoredImage(NamedTuple):
+    """The record of an image in a base.
+
+    Attributes:
+        base: number of the base.
+        shard: file of the record.
+        record: its number there.
+        offset: first byte of its frame; -1 in a compressed file.
+        length: bytes of its data.
+        content: hash of the stored image, 32 hexadecimal digits.
+        source_content: of the original file.
+        perceptual_hash: 16 hexadecimal digits, or empty.
+        info: format, height, width and channels of the stored image.
+        orientation: of the original's EXIF tag.
+        changes: to its pixels; empty if it is stored as it is.
+        original: height and width in the file.
+        whole: the shard, if this is its first record and it may be copied; else None.
+        has_place: whether the stored image holds GPS coordinates.
+        partners: its masks and further images, in the order of this run; None for one whose file
+            is another one now.
+    """
+
+    base: int
+    shard: str
+    record: int
+    offset: int
+    length: int
+    content: str
+    source_content: str
+    perceptual_hash: str
+    info: ImageInfo
+    orientation: int
+    changes: tuple[str, ...]
+    original: tuple[int, int]
+    whole: BaseShard | None = None
+    has_place: bool = False
+    partners: tuple[CheckedPartner | None, ...] = ()
+
+    @classmethod
+    def of_text(cls, text: str) -> StoredImage:
+        """Reads the text in `LabelledImage.stored`."""
+        of_first = text.partition(_OTHERS)[0]
+        *fields, info, orientation, changes, original, whole, place, partners = json.loads(of_first)
+        rest = ImageInfo(*info), orientation, tuple(changes), tuple(original)
+        shard = BaseShard(*whole) if whole else None
+        return cls._make([*fields, *rest, shard, bool(place), partners_of_text(partners)])
+
+    @classmethod
+    def all_of_text(cls, text: str) -> list[StoredImage]:
+        """The records of all bases that hold the image: first that of `of_text`."""
+        stored = cls.of_text(text)
+        found = [stored]
+        for other in text.split(_OTHERS)[1:]:
+            *place, whole = json.loads(other)
+            named = dict(zip(_PLACE, place, strict=True))
+            found.append(stored._replace(**named, whole=BaseShard(*whole) if whole else None))
+        return found
+
+    def checked(self, data: bytes, *, changes_nothing: bool) -> CheckedImage:
+        """The image as it was when it was checked for the base.
+
+        Args:
+            data: the stored image.
+            changes_nothing: whether the run changes no image.
+        """
+        turn = self.orientation if "turned" in self.changes else 1
+        return CheckedImage(
+            data,
+            self.info,
+            Original(*self.original, turn),
+            self.changes or (() if changes_nothing else UNTOUCHED),
+            int(self.perceptual_hash, 16) if self.perceptual_hash else None,
+            self.orientation,
+            content=self.source_content,
+            stored_content=self.content,
+            has_place=self.has_place,
+        )
+
+
+def stored_side(
+    base: int,
+    row: Mapping[str, Any],
+    path: str,
+    whole: BaseShard | None = None,
+    partners: Sequence[tuple[PartnerFile, CheckedPartner] | None] = (),
+) -> JoinSide:
+    """A record of a base as a side of the join.
+
+    Args:
+        base: its number.
+        row: of its index, with `STORED_COLUMNS`, an offset and a hash.
+        path: of the image, below the root of this run.
+        whole: see `StoredImage`.
+        partners: its masks and further images, in the order of this run; None for one that it
+            does not have.
+    """
+    text = stored_text(base, row, whole, [each and each[1] for each in partners])
+    files = files_text([each and each[0] for each in partners])
+    return JoinSide(path, _STORED, row["version"], "", files, cells=text, group=str(row["size"]))
+
+
+def stored_text(
+    base: int,
+    row: Mapping[str, Any],
+    whole: BaseShard | None = None,
+    partners: Sequence[CheckedPartner | None] = (),
+) -> str:
+    """A record as the text that `StoredImage.of_text` reads; its hashes may be unknown."""
+    content, source, hash_ = row["content"] or b"", row["source_content"], row["perceptual_hash"]
+    height, width = row["height"], row["width"]
+    stored = [
+        base,
+        *(row[name] for name in ("shard", "record", "offset", "length")),
+        content.hex(),
+        (source or content).hex(),
+        "" if hash_ is None else hash_.hex(),
+        [row["format"], height, width, row["channels"]],
+        row["orientation"],
+        row["changes"].split(",") if row["changes"] else [],
+        [row["source_height"] or height, row["source_width"] or width],
+        whole,
+        row["gps"],
+        partners,
+    ]
+    return json.dumps(stored, separators=(",", ":"))
+
+
+def is_record(side: JoinSide) -> bool:
+    """Whether a side is a record of a base, neither an image nor a row."""
+    return side.size == _STORED and not side.is_image
+
+
+def join_reused(
+    key: str,
+    group: Iterable[JoinSide],
+    *,
+    join: Callable[[str, Iterable[JoinSide]], Iterable[Joined]],
+) -> Iterator[Joined]:
+    """Joins the images and rows of one key, and adds its record in a base to an image.
+
+    Args:
+        key: the join key.
+        group: the images, the rows, and the records of bases.
+        join: joins the images and the rows.
+    """
+    stored: dict[tuple[str, int, int], list[JoinSide]] = {}
+    sides: list[JoinSide] = []
+    for side in group:
+        if is_record(side):
+            place = side.path, int(side.group), side.version
+            stored.setdefault(place, []).append(side)
+        else:
+            sides.append(side)
+    if not sides:
+        return
+    for result in join(key, sides):
+        if stored and isinstance(result, LabelledImage):
+            found = stored.get((result.path, result.size, result.version), ())
+            texts = [with_same_files(each.cells, each.where, result.partners) for each in found]
+            # An image from a record of `--images` has that one already.
+            yield result._replace(stored=result.stored + _same_images(texts))
+        else:
+            yield result
+
+
+def _same_images(texts: Sequence[str]) -> str:
+    """The records of an image in several bases, always in one order, as `all_of_text` reads them.
+
+    Empty if they hold other images: which of them is that of a fresh conversion, only the original
+    shows. Only those with the most masks and further images are left.
+    """
+    if len(texts) < 2:
+        return "".join(texts)
+    read = {text: StoredImage.of_text(text) for text in sorted(texts)}
+    first = min(read, key=lambda text: read[text].partners.count(None))
+    best = read.pop(first)
+    if not best.content or not all(_agree(best, each) for each in read.values()):
+        return ""
+    others = (each for each in read.values() if each.partners == best.partners)
+    places = ([*(getattr(each, name) for name in _PLACE), each.whole] for each in others)
+    return _OTHERS.join([first, *(json.dumps(place, separators=(",", ":")) for place in places)])
+
+
+def _agree(one: StoredImage, other: StoredImage) -> bool:
+    """Whether two records hold the same image, and the same partners as far as both have them."""
+    each = zip(one.partners, other.partners, strict=True)
+    is_same = all(None in pair or pair[0] == pair[1] for pair in each)
+    return is_same and _without_place(one) == _without_place(other)
+
+
+def _without_place(stored: StoredImage) -> StoredImage:
+    """What a record says of its image alone."""
+    place = stored._replace(base=0, shard="", record=0, offset=0, length=0)
+    return place._replace(whole=None, partners=())
+
+
+# Records of a dataset as images of another one: sides of the join, and their join.
+#
+# What a record says of its image crosses the shuffle as text, in `JoinSide.where` of the image and
+# in `LabelledImage.stored`, where the record of a dataset of `--reuse` may follow it.
+
+RECORDS = "records:"
+"""The root of a dataset whose images all come from records; no file is below it."""
+
+SOURCE_COLUMNS = (*STORED_COLUMNS, "split", "label", "label_id")
+"""The columns of an index that `source_side` reads."""
+
+# What an index says of an original, and no stored image shows.
+_OF_ORIGINAL = ("orientation", "changes", "source_height", "source_width")
+
+# Between the record, its labels, and the record of a base. No JSON text holds them.
+_LABELS, _END = "\t", "\n"
+
+# Versions below 1 have other meanings.
+_VERSIONS = 2**63 - 1
+
+# Images and labels named in one detail.
+_MAX_NAMED = 5
+
+
+class SourceRecord(NamedTuple):
+    """A record that is an image of this run.
+
+    Attributes:
+        stored: the image in it; its `base` is the number of the dataset.
+        labels: its class ids and class names there.
+    """
+
+    stored: StoredImage
+    labels: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of_text(cls, text: str) -> SourceRecord:
+        """Reads the text in `LabelledImage.stored`."""
+        record, _, labels = text.partition(_END)[0].partition(_LABELS)
+        pairs = tuple((number, label) for number, label in json.loads(labels))
+        return cls(StoredImage.of_text(record), pairs)
+
+
+def is_source_record(stored: str) -> bool:
+    """Whether an image is a record of a dataset, by its `LabelledImage.stored`."""
+    return _END in stored
+
+
+def has_records(manifest: Mapping[str, Any]) -> bool:
+    """Whether some images of a dataset were records of other datasets."""
+    return manifest["root"] == RECORDS or bool(manifest["inputs"].get("datasets"))
+
+
+def reusable_record(stored: str) -> str:
+    """The record in a dataset of `--reuse` alone, of an image from a file or from a record."""
+    return stored.rpartition(_END)[2]
+
+
+def source_side(
+    base: int, row: Mapping[str, Any], *, shard_crc32c: str, with_values: bool, is_final: bool
+) -> JoinSide:
+    """A record as an image of this run.
+
+    Args:
+        base: the number of its dataset.
+        row: of its index, with `SOURCE_COLUMNS`; `shard` is the file of the record.
+        shard_crc32c: the checksum of that file.
+        with_values: whether more than the image and its label is taken from the record.
+        is_final: whether the image was made under the pixel options of this run.
+    """
+    label, label_id = row["label"], row["label_id"]
+    many = isinstance(label, list)
+    labels = label if many else [] if label is None else [label]
+    ids = label_id if many else [] if label_id is None else [label_id]
+    pairs = list(zip(ids, labels, strict=False))
+    where = f"{stored_text(base, row)}{_LABELS}{json.dumps(pairs, separators=(',', ':'))}"
+    # What is changed again has another size than its original: that of its record is close.
+    is_original = is_final or not row["changes"]
+    size = row["size"] if row["size"] and is_original else row["length"]
+    return JoinSide(
+        row["path"],
+        size,
+        _version(row, shard_crc32c, with_values, is_final),
+        "",
+        where,
+        row["split"],
+        cells=json.dumps([*dict.fromkeys(labels)], ensure_ascii=False),
+        is_image=True,
+    )
+
+
+def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_final: bool) -> int:
+    """A hash of what is taken from the record, as far as the index proves it."""
+    parts = [row["content"] or b"", b"final" if is_final else b""]
+    # Different originals may be stored as the same image.
+    parts += [row["source_content"] or b""]
+    parts += [str(row[name]).encode() for name in _OF_ORIGINAL]
+    if with_values or not row["content"]:
+        parts.append(f"{shard_crc32c} {row['record']}".encode())
+    digest = hashlib.blake2b(b" ".join(parts), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % _VERSIONS + 1
+
+
+def is_record_image(side: JoinSide) -> bool:
+    """Whether a side is a record of a dataset that is an image of this run."""
+    return side.is_image and bool(side.where)
+
+
+def join_records(
+    key: str,
+    group: Iterable[JoinSide],
+    *,
+    join: Callable[[str, Iterable[JoinSide]], Iterable[Joined]],
+    label_from: str,
+    assigner: SplitAssigner,
+    requirements: RowRequirements = ONE_LABEL,
+) -> Iterator[Joined]:
+    """Joins the images and rows of one key, some of which are records of datasets.
+
+    A record that is found twice, with the same image, labels and split, is one image. A row gives
+    a record another label; without a row, it keeps its own.
+
+    Args:
+        key: the join key.
+        group: the images and rows that have it.
+        join: joins images of files and rows, see `join_group`.
+        label_from: see `join_group`.
+        assigner: gives an image its split and its order.
+        requirements: the requirements of the layout for rows.
+    """
+    sides = list(group)
+    records = sorted(side for side in sides if is_record_image(side))
+    if not records:
+        yield from join(key, sides)
+        return
+    rows = [side for side in sides if not side.is_image]
+    files = [side for side in sides if side.is_image and not side.where]
+    reason, detail = _contradiction(key, records, files, has_rows=bool(rows))
+    if reason is not None:
+        # The same record may be listed twice.
+        kept = list({(side.path, side.where): side for side in (*records, *files)}.values())
+        for side in kept:
+            yield Rejection("image", reason.value, detail, side.path, key)
+        if len(kept) < len(records) + len(files):
+            yield Count("images_found_again", len(records) + len(files) - len(kept))
+        if rows:
+            yield Count("rows_rejected", len(rows))
+        return
+    if len(records) > 1:
+        yield Count("images_found_again", len(records) - 1)
+    image = records[0]
+    stored = image.where + _END
+    if not rows:
+        yield _own(key, image, stored, label_from, assigner, requirements)
+        return
+    for joined in join(key, [image._replace(where="", cells=""), *rows]):
+        if isinstance(joined, LabelledImage):
+            yield joined._replace(stored=stored)
+        else:
+            yield joined
+
+
+def _contradiction(
+    key: str, records: Sequence[JoinSide], files: Sequence[JoinSide], *, has_rows: bool
+) -> tuple[Reason | None, str]:
+    """The reason why none of several images with one key can be preferred; None if one can."""
+    if len({side.version for side in records}) > 1 or files:
+        named = sorted({repr(side.path) for side in (*records, *files)})[:_MAX_NAMED]
+        count = len({(side.path, side.version) for side in (*records, *files)})
+        return (
+            Reason.DUPLICATE_KEY,
+            f"{count} different images have the key {key!r}: {', '.join(named)}",
+        )
+    if not has_rows and len({side.cells for side in records}) > 1:
+        said = " and ".join(sorted({side.cells for side in records})[:_MAX_NAMED])
+        return Reason.AMBIGUOUS_LABEL, f"its records in several datasets have the labels {said}"
+    if len(splits := sorted({side.split for side in records})) > 1:
+        return Reason.SPLIT_CONFLICT, f"its records are in the splits {', '.join(splits)}"
+    return None, ""
+
+
+def _own(
+    key: str,
+    image: JoinSide,
+    stored: str,
+    label_from: str,
+    assigner: SplitAssigner,
+    requirements: RowRequirements,
+) -> LabelledImage | Rejection:
+    """An image with the labels of its record."""
+    labels: list[str] = [] if label_from == "none" else json.loads(image.cells)
+    label = cells = ""
+    try:
+        if requirements.many_labels:
+            cells = labels_cells(labels) if labels else ""
+        elif len(labels) > 1:
+            said = ", ".join(map(repr, labels[:_MAX_NAMED]))
+            raise RejectedImageError(Reason.LABEL_CONFLICT, f"its record has the labels {said}")
+        elif labels:
+            label = labels[0]
+        elif label_from != "none" and (label_from != "csv" or requirements.has_label):
+            raise RejectedImageError(Reason.NO_LABEL, "its record has no label")
+        split, order = assigner.assign(key, split=image.split, group="")
+    except RejectedImageError as error:
+        return Rejection("image", error.reason.value, error.detail, image.path, key)
+    return LabelledImage(
+        split,
+        order,
+        key,
+        image.path,
+        image.size,
+        image.version,
+        label,
+        0,
+        cells,
+        image.checksum,
+        stored,
+    )

@@ -1,0 +1,390 @@
+"""The files of a data card."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.messages import format_bytes, printable
+from transforms.dataset.dataset_card import Card, hub_license, is_address
+from transforms.dataset.ledger import Gathered, count_reasons
+from transforms.dataset.manifest import DataFile, Dataset, index_files
+from transforms.dataset.metadata import is_tfds
+from transforms.dataset.output_names import CARD, CROISSANT, LABELS
+from transforms.examples.layouts import MASK, Feature, Role
+from transforms.examples.row_features import row_requirements
+from transforms.labels.shards import ShardName
+from transforms.labels.vocabulary import class_order
+from transforms.report.croissant import HashedFile, IndexColumns, croissant_json
+
+# `README.md` of a dataset: the card that the Hugging Face Hub shows, and people read.
+
+# Classes that the card lists; the manifest has all of them.
+_MAX_CLASSES = 100
+# More would be as long as the text of the dataset.
+_MAX_CLASS_NAME = 80
+
+
+class SplitContent(NamedTuple):
+    """The content of a split.
+
+    Attributes:
+        name: of the split.
+        records: in it.
+        files: that hold them.
+        bytes: of these files.
+        classes: records of each label.
+    """
+
+    name: str
+    records: int
+    files: int
+    bytes: int
+    classes: Mapping[str, int]
+
+
+class DatasetContent(NamedTuple):
+    """The content of a dataset.
+
+    Attributes:
+        splits: in their order.
+        features: of the Examples.
+        rejected: left out inputs of each reason.
+        changed: images of each change to the pixels.
+        of_rows: whether records are made of rows, without images.
+        in_shards: whether a file holds more than one record.
+        has_tfds: whether TensorFlow Datasets reads it.
+        has_offsets: whether single records can be read alone.
+    """
+
+    splits: Sequence[SplitContent]
+    features: Sequence[Feature]
+    rejected: Mapping[str, int]
+    changed: Mapping[str, int]
+    of_rows: bool = False
+    in_shards: bool = True
+    has_tfds: bool = True
+    has_offsets: bool = True
+
+    @property
+    def records(self) -> int:
+        """All records."""
+        return sum(split.records for split in self.splits)
+
+    @property
+    def classes(self) -> list[str]:
+        """All labels, in order."""
+        found = {name for split in self.splits for name in split.classes} - {""}
+        return sorted(found, key=class_order)
+
+    def summary(self) -> str:
+        """One sentence."""
+        unit = "record" if self.of_rows else "image"
+        classes = len(self.classes)
+        of_classes = f" of {_count(classes, 'class', 'classes')}" if classes else ""
+        return f"{_count(self.records, unit)}{of_classes} as TFRecords, in {self._named_splits()}."
+
+    def _named_splits(self) -> str:
+        names = ", ".join(split.name for split in self.splits)
+        return f"{_count(len(self.splits), 'split')} ({names})"
+
+
+def card_text(card: Card, content: DatasetContent) -> bytes:
+    """The file; the same for the same dataset, with no date and no path of a machine."""
+    # Few datasets need it.
+    import yaml
+
+    header = yaml.safe_dump(
+        _header(card, content), sort_keys=False, allow_unicode=True, width=1 << 16
+    )
+    body = "\n\n".join(_sections(card, content))
+    return f"---\n{header}---\n\n{body}\n".encode()
+
+
+def _header(card: Card, content: DatasetContent) -> dict[str, Any]:
+    """The fields that the Hub reads."""
+    header: dict[str, Any] = {"pretty_name": _title(card)}
+    if card.license:
+        known = hub_license(card.license)
+        header["license"] = known or "other"
+        if not known:
+            is_link = is_address(card.license)
+            header["license_link" if is_link else "license_name"] = card.license
+    if task := _task(content.features):
+        header["task_categories"] = [task]
+    header["size_categories"] = [_size_category(content.records)]
+    header["tags"] = ["tfrecord"]
+    # Otherwise the Hub would take all JSON and Parquet files for data.
+    header["configs"] = [
+        {
+            "config_name": "default",
+            "data_files": [
+                {"split": split.name, "path": f"index/{split.name}-*.parquet"}
+                for split in content.splits
+                if split.records
+            ],
+        }
+    ]
+    return header
+
+
+def _title(card: Card) -> str:
+    return card.name.replace("_", " ").strip().title()
+
+
+def _task(features: Sequence[Feature]) -> str:
+    """The task of the Hub that a dataset is for; empty if it is not known."""
+    roles = {feature.role for feature in features}
+    if not roles & {Role.IMAGE, Role.PIXELS}:
+        return ""
+    has_mask = any(feature.source.startswith(f"{MASK}.") for feature in features)
+    if Role.OBJECT_MASK in roles or (has_mask and Role.COORDINATE not in roles):
+        return "image-segmentation"
+    if Role.COORDINATE in roles:
+        return "object-detection"
+    return "image-classification" if roles & {Role.CLASS_ID, Role.CLASS_TEXT} else ""
+
+
+def _size_category(records: int) -> str:
+    """The Hub's category of a number of records.
+
+    >>> _size_category(999), _size_category(1000), _size_category(2_000_000_000_000)
+    ('n<1K', '1K<n<10K', 'n>1T')
+    """
+    if records < 1000:
+        return "n<1K"
+    names = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T"]
+    for at, name in enumerate(names[1:]):
+        if records < 10 ** (at + 4):
+            return f"{names[at]}<n<{name}"
+    return "n>1T"
+
+
+def _sections(card: Card, content: DatasetContent) -> Iterator[str]:
+    """The text, in parts with an empty line between them."""
+    yield f"# {_title(card)}"
+    if card.description:
+        yield card.description
+    yield content.summary()
+    facts = [f"- Version: {card.dataset_version}"]
+    if card.homepage:
+        facts.append(f"- Homepage: <{card.homepage}>")
+    if card.license:
+        facts.append(f"- License: {_license(card)}")
+    yield "\n".join(facts)
+    yield "## Splits"
+    yield _table(
+        ("split", "records", "files", "bytes"),
+        (
+            (split.name, str(split.records), str(split.files), format_bytes(split.bytes))
+            for split in content.splits
+        ),
+    )
+    yield from _class_sections(content)
+    yield "## Features"
+    yield _table(
+        ("feature", "type"), ((_cell(each.name), _type(each)) for each in content.features)
+    )
+    yield "## How to read it"
+    yield from _readers(card, content)
+    yield "## How it was made"
+    yield _making(content)
+    if card.citation:
+        yield "## Citation"
+        yield _fenced(card.citation, "bibtex" if card.citation.startswith("@") else "")
+
+
+def _license(card: Card) -> str:
+    # A text of several lines would end the list, and begin other parts.
+    return f"<{card.license}>" if is_address(card.license) else " ".join(card.license.split())
+
+
+def _class_sections(content: DatasetContent) -> Iterator[str]:
+    names = content.classes
+    if not names:
+        return
+    yield f"## Classes ({len(names)})"
+    yield _table(
+        ("class", *(split.name for split in content.splits)),
+        (
+            (_cell(name), *(str(split.classes.get(name, 0)) for split in content.splits))
+            for name in names[:_MAX_CLASSES]
+        ),
+    )
+    if len(names) > _MAX_CLASSES:
+        yield f"… and {len(names) - _MAX_CLASSES} more; `manifest.json` counts all of them."
+
+
+def _type(feature: Feature) -> str:
+    if feature.encoding:
+        shape = " × ".join(map(str, feature.shape or ())) or "height × width × channels"
+        return f"`bytes`: {feature.encoding}, {shape}"
+    if feature.is_list:
+        return f"list of `{feature.dtype}`"
+    shape = " × ".join(map(str, feature.shape or ()))
+    return f"`{feature.dtype}`{f', {shape}' if shape else ''}"
+
+
+def _readers(card: Card, content: DatasetContent) -> Iterator[str]:
+    first = next((split.name for split in content.splits if split.records), "train")
+    if content.has_tfds:
+        yield (
+            "[TensorFlow Datasets](https://www.tensorflow.org/datasets), if the files are in "
+            f"`DATA_DIR/{card.name}/{card.dataset_version}`:"
+        )
+        yield _fenced(
+            "import tensorflow_datasets as tfds\n\n"
+            f'dataset = tfds.load("{card.name}:{card.dataset_version}", data_dir="DATA_DIR", '
+            f'split="{first}")',
+            "python",
+        )
+        yield "From any other folder: `tfds.builder_from_directory(FOLDER).as_dataset()`."
+    pattern = f"FOLDER/{first}-*" if content.in_shards else f"FOLDER/{first}/*"
+    if content.has_offsets:
+        yield "TensorFlow:"
+        yield _fenced(
+            "import tensorflow as tf\n\n"
+            f'files = sorted(tf.io.gfile.glob("{pattern}"))\n'
+            "records = tf.data.TFRecordDataset(files)",
+            "python",
+        )
+    else:
+        yield "TensorFlow, which has to know that the files are compressed:"
+        yield _fenced(
+            "import tensorflow as tf\n\n"
+            f'files = sorted(tf.io.gfile.glob("{pattern}"))\n'
+            'records = tf.data.TFRecordDataset(files, compression_type="GZIP")',
+            "python",
+        )
+    known = "Keys, labels, sizes and places" if content.in_shards else "Keys, labels and sizes"
+    yield f"{known} of all records, without the images:"
+    yield _fenced(
+        'import mlcroissant as mlc\n\nrecords = mlc.Dataset("FOLDER/croissant.json")'
+        '.records("records")',
+        "python",
+    )
+
+
+def _making(content: DatasetContent) -> str:
+    unit = "rows" if content.of_rows else "images"
+    lines = [
+        f"`image-tfrecords` converted the {unit}. `manifest.json` holds its options, the checksum "
+        "of every file and the number of inputs; `index/` has a row for each record."
+    ]
+    if content.changed:
+        counts = (
+            f"{count} {name.replace('_', ' ')}" for name, count in sorted(content.changed.items())
+        )
+        lines.append(f"Changes to the images: {', '.join(counts)}.")
+    if content.rejected:
+        reasons = (f"{count} `{name}`" for name, count in content.rejected.items())
+        lines.append(f"Left out: {', '.join(reasons)}; `rejected.jsonl` lists them.")
+    return "\n\n".join(lines)
+
+
+def _table(names: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """A text from the data, in a cell of a table."""
+    shown = printable(text)
+    if len(shown) > _MAX_CLASS_NAME:
+        shown = f"{shown[: _MAX_CLASS_NAME - 1]}…"
+    return "".join(f"\\{each}" if each in "\\`*_[]<>|#~$&" else each for each in shown)
+
+
+def _fenced(text: str, language: str) -> str:
+    """A block of code; its fence is longer than any in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _count(number: int, noun: str, several: str = "") -> str:
+    return f"{number} {noun if number == 1 else several or f'{noun}s'}"
+
+
+# CardFiles: `README.md` and `croissant.json` of a dataset with a name.
+
+
+def card_files(
+    card: Card,
+    dataset: Dataset,
+    gathered: Gathered,
+    *,
+    data: Sequence[DataFile],
+    labels: bytes,
+) -> dict[str, bytes]:
+    """The files by name.
+
+    Args:
+        card: what its publisher says about the dataset.
+        dataset: its description.
+        gathered: the results of the run; the shards have SHA-256s.
+        data: the files of records.
+        labels: the content of `labels.txt`.
+    """
+    content = _content(dataset, gathered, data)
+    return {
+        CARD: card_text(card, content),
+        CROISSANT: croissant_json(
+            card,
+            summary=content.summary(),
+            shards=_shards(gathered),
+            folders=() if content.in_shards else gathered.splits,
+            indexes=_indexes(gathered),
+            labels=HashedFile(LABELS, len(labels), hashlib.sha256(labels).hexdigest()),
+            columns=IndexColumns(
+                of_rows=dataset.of_rows,
+                labelled=bool(content.classes),
+                many_labels=row_requirements(dataset.features).many_labels,
+                has_offsets=content.has_offsets,
+                in_shards=content.in_shards,
+            ),
+        ),
+    }
+
+
+def _content(dataset: Dataset, gathered: Gathered, data: Sequence[DataFile]) -> DatasetContent:
+    classes = gathered.written.split_classes(gathered.splits)
+    of_splits = {name: [file for file in data if file.split == name] for name in gathered.splits}
+    return DatasetContent(
+        splits=[
+            SplitContent(
+                name,
+                sum(file.records for file in files),
+                len(files),
+                sum(file.bytes for file in files),
+                classes.get(name, {}),
+            )
+            for name, files in of_splits.items()
+        ],
+        features=dataset.features,
+        rejected=count_reasons(gathered.reasons),
+        changed=gathered.written.changes,
+        of_rows=dataset.of_rows,
+        in_shards=dataset.options.get("files") != "per_image",
+        has_tfds=is_tfds(gathered.shards),
+        has_offsets=not any(ShardName.parse(each.file).gzip for each in gathered.shards),
+    )
+
+
+def _shards(gathered: Gathered) -> list[HashedFile]:
+    """The shards; none if every record has a file of its own."""
+    return [
+        HashedFile(each.file, each.bytes, each.sha256)
+        for each in gathered.shards
+        if each.files is None
+    ]
+
+
+def _indexes(gathered: Gathered) -> list[HashedFile]:
+    hashes = (each.index_sha256 for each in gathered.shards if each.index_crc32c)
+    return [
+        HashedFile(file.file, file.bytes, sha256)
+        for file, sha256 in zip(index_files(gathered.shards), hashes, strict=True)
+    ]

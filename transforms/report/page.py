@@ -1,0 +1,418 @@
+"""The page of the report."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jinja2
+from jinja2.bccache import Bucket
+from markupsafe import Markup
+
+from transforms.core.messages import format_bytes, from_manifest
+from transforms.core.rejections import Rejection
+from transforms.dataset.image_statistics import warnings_from_json as warnings_in
+from transforms.examples.layouts import Role, with_role
+from transforms.labels.vocabulary import class_order
+from transforms.report.report_tables import (
+    PICTURED_GROUPS,
+    Flow,
+    Place,
+    class_table,
+    duplicate_groups,
+    flow,
+    histogram,
+    place_of,
+    reason_cards,
+    shard_table,
+    shares,
+    shown,
+)
+from transforms.selection.equal_images import MAX_DISTANCE
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+# Text of the page: where a line may break, and numbers with units and thousands separators.
+
+# A word of more characters gets places where a line may break; shorter ones fit any column.
+_LONG_WORD = re.compile(r"(\S{17,})")
+
+# Where a line may break in one: after separators, and before a suffix such as `.tfrecord`.
+_BREAK = re.compile(r"(?<=[/\\_,:;&?+|-])(?=[^/\\_,:;&?+|-])|(?<=\w)(?=\.[A-Za-z])")
+
+# Characters of a name without separators after which it may break, too.
+_LONGEST = 24
+
+# A flag of the command line, in a sentence.
+_FLAG = re.compile(r"(?<![^\s(])(--[a-z][a-z_]*)")
+
+# Options whose value is a number of bytes, and those whose digits a user copies.
+_BYTES = {"max_bytes", "shard_size"}
+_COPIED = {"seed"}
+
+# Maximum number of values that are shown of a list.
+_MAX_VALUES = 20
+
+
+def pieces(word: str) -> list[str]:
+    """The parts of a word between which a line may break.
+
+    >>> pieces("train-00000-of-00001.tfrecord")
+    ['train-', '00000-', 'of-', '00001', '.tfrecord']
+    """
+    parts = _BREAK.split(word)
+    if len(parts) > 1 and not re.search(r"\w", parts[0]):
+        # The dashes of a flag.
+        parts[:2] = [parts[0] + parts[1]]
+    return [part[at : at + _LONGEST] for part in parts for at in range(0, len(part), _LONGEST)]
+
+
+def wrapped(text: object) -> Markup:
+    """Text in which lines break at separators instead of inside names.
+
+    >>> wrapped("photos/cat & dog.jpg"), wrapped("gs://bucket/photos")
+    (Markup('photos/cat &amp; dog.jpg'), Markup('gs://<wbr>bucket/<wbr>photos'))
+    """
+    parts = _LONG_WORD.split(str(text))
+    words = (
+        Markup("<wbr>").join(pieces(part)) if at % 2 else part for at, part in enumerate(parts)
+    )
+    return Markup("").join(words)
+
+
+def prose(text: object) -> Markup:
+    """A sentence whose flags are shown as code.
+
+    >>> prose("Raise --max_bytes.")
+    Markup('Raise <code class="flag">--max_bytes</code>.')
+    """
+    parts = _FLAG.split(str(text))
+    code = Markup('<code class="flag">{}</code>')
+    return Markup("").join(
+        code.format(part) if at % 2 else wrapped(part) for at, part in enumerate(parts)
+    )
+
+
+def number(value: int) -> str:
+    """A count with thousands separators.
+
+    >>> number(178956970)
+    '178,956,970'
+    """
+    return f"{value:,}"
+
+
+def byte_size(count: float) -> str:
+    """A number of bytes with its unit, without a decimal that says nothing.
+
+    >>> byte_size(256_000_000), byte_size(1_234_567)
+    ('256 MB', '1.2 MB')
+    """
+    return format_bytes(count).replace(".0 ", " ")
+
+
+def settings(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values as text.
+
+    >>> settings({"max_bytes": 256000000, "max_pixels": 1000, "seed": 1000, "dense_labels": False})
+    [('max_bytes', '256 MB'), ('max_pixels', '1,000'), ('seed', '1000'), ('dense_labels', 'no')]
+    """
+    return [(shown(name), _setting(name, value)) for name, value in mapping.items()]
+
+
+def _setting(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and name not in _COPIED:
+        return byte_size(value) if name in _BYTES else number(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{shown(each)}={shown(share)}" for each, share in value.items())
+    if isinstance(value, list | tuple):
+        listed = ", ".join(shown(each) for each in value[:_MAX_VALUES])
+        return f"{listed} …" if len(value) > _MAX_VALUES else listed
+    return shown(value)
+
+
+# Keeps the compiled templates of the report where Python keeps the compiled modules next to them.
+#
+# Compiling takes 30 ms of each run, more than rendering. As for modules, a folder that cannot be
+# written to is no error, and `PYTHONDONTWRITEBYTECODE` and `PYTHONPYCACHEPREFIX` are respected.
+
+
+class CompiledTemplates(jinja2.BytecodeCache):
+    """Files of compiled templates; Jinja2 compares the source and Python's version."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """Finds the folder.
+
+        Args:
+            options: of the environment, which decide the code as the version of Jinja2 does.
+        """
+        self._folder = os.path.dirname(importlib.util.cache_from_source(__file__))
+        made_with = f"{jinja2.__version__} {sorted(options.items())}"
+        self._suffix = hashlib.blake2b(made_with.encode(), digest_size=8).hexdigest()
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Fills a bucket, if its template was compiled before."""
+        try:
+            with open(self._path(bucket), "rb") as file:
+                bucket.load_bytecode(file)
+        except Exception:
+            # A file may be torn anywhere, for which unpickling has many errors.
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keeps what was compiled; another process may do the same."""
+        if sys.dont_write_bytecode:
+            return
+        with contextlib.suppress(OSError):
+            os.makedirs(self._folder, exist_ok=True)
+            path = self._path(bucket)
+            # Readable by other users, as compiled modules are.
+            # A process with the same number may have been killed while it wrote.
+            with open(f"{path}.{os.getpid()}", "wb") as file:
+                bucket.write_bytecode(file)
+            os.replace(file.name, path)
+
+    def _path(self, bucket: Bucket) -> str:
+        name = f"{bucket.key}.{sys.implementation.cache_tag}.{self._suffix}.template"
+        return os.path.join(self._folder, name)
+
+
+# The report of a dataset as one HTML page, a pure function of the files in its folder.
+
+_PAGE = Path(__file__).parent / "report_page"
+
+# Constants are hardly there to be folded, which takes a quarter of the time of compiling.
+_TEMPLATE_OPTIONS: Mapping[str, Any] = {
+    "autoescape": True,
+    "trim_blocks": True,
+    "lstrip_blocks": True,
+    "optimized": False,
+}
+
+# Bytes of the page.
+_MAX_PAGE = 4_900_000
+
+# Names can be long, and escapes take six characters: lists are halved at most this often.
+_MIN_SHARE = 1 / 64
+
+# Maximum number of splits that a flow shows separately.
+_MAX_TARGETS = 8
+
+_ROTATED = {str(orientation) for orientation in range(2, 9)}
+
+
+class Sources(NamedTuple):
+    """The sources of a report.
+
+    Attributes:
+        name: of the dataset: the folder that it is in.
+        manifest: of the dataset.
+        statistics: the content of `statistics.json`, or an empty mapping.
+        rejections: the lines of `rejected.jsonl` that may be listed.
+        pictures: thumbnails of records, as data URIs, by their places.
+        rejected_pictures: thumbnails of rejected files by path.
+        missing: shards that do not exist.
+        notes: a sentence about each file that could not be read.
+    """
+
+    name: str
+    manifest: Mapping[str, Any]
+    statistics: Mapping[str, Any]
+    rejections: Sequence[Rejection]
+    pictures: Mapping[Place, str]
+    rejected_pictures: Mapping[str, str]
+    missing: Sequence[str]
+    notes: Sequence[str]
+
+
+def render(sources: Sources) -> str:
+    """Renders the self-contained page; long lists are cut until it is small enough.
+
+    Raises:
+        ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError: the
+            statistics do not have the expected structure.
+    """
+    share, page = 1.0, _render(sources, 1.0)
+    while len(page.encode()) > _MAX_PAGE and share > _MIN_SHARE:
+        share /= 2
+        page = _render(sources, share)
+    return page
+
+
+def _render(sources: Sources, share: float) -> str:
+    script = (_PAGE / "script.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return page_template().render(
+        **view(sources, share),
+        style=(_PAGE / "style.css").read_text("utf-8"),
+        script=script,
+        script_digest=digest,
+    )
+
+
+@functools.cache
+def page_template() -> Template:
+    """The template of the page, compiled once: that takes longer than rendering.
+
+    Parts that most pages do not have are templates of their own, compiled when they are needed.
+    """
+    # Imported here, because commands without a report do not need it.
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_PAGE),
+        undefined=jinja2.StrictUndefined,
+        bytecode_cache=CompiledTemplates(_TEMPLATE_OPTIONS),
+        **_TEMPLATE_OPTIONS,
+    )
+    environment.filters |= {"number": number, "bytes": byte_size, "shown": shown}
+    environment.filters |= {"wrapped": wrapped, "prose": prose}
+    return environment.get_template("page.html")
+
+
+def view(sources: Sources, share: float) -> dict[str, Any]:
+    """The values for the template, by name.
+
+    Args:
+        sources: the sources of the report.
+        share: of the room that long lists have at most.
+
+    Raises:
+        KeyError, TypeError, ValueError: as `render`.
+    """
+    manifest, statistics = sources.manifest, sources.statistics
+    splits = manifest["splits"]
+    return {
+        "name": shown(sources.name),
+        "manifest": manifest,
+        "splits": [shown(name) for name in splits],
+        "inputs": settings({name: value for name, value in manifest["inputs"].items() if value}),
+        "options": settings({k: v for k, v in manifest["options"].items() if v is not None}),
+        "versions": settings(manifest["versions"]),
+        "decided": [[shown(text) for text in each] for each in from_manifest(manifest)],
+        "features": manifest["features"],
+        "shows_images": bool(with_role(manifest["features"], Role.IMAGE)),
+        "total_bytes": sum(split["bytes"] for split in splits.values()),
+        "image_bytes": sum(split.get("image_bytes", 0) for split in splits.values()),
+        "flows": _flows(manifest),
+        "classes": class_table(splits, share),
+        "sheets": _sheets(_part(statistics.get("samples", ()), share), sources.pictures),
+        "histograms": _histograms(statistics),
+        "formats": shares(statistics.get("formats", {})),
+        "rotated": sum(
+            count for tag, count in statistics.get("orientations", {}).items() if tag in _ROTATED
+        ),
+        "located": statistics.get("gps", 0),
+        "are_turned": manifest["options"].get("exif_orientation") == "apply",
+        "changes": [
+            (name.replace("_", " "), count) for name, count in manifest.get("pixels", {}).items()
+        ],
+        "reasons": reason_cards(
+            manifest["rejected"],
+            sources.rejections,
+            sources.rejected_pictures,
+            share,
+            manifest["options"],
+        ),
+        "max_distance": MAX_DISTANCE,
+        "duplicates": _duplicates(statistics.get("duplicates"), sources.pictures, share),
+        "unit": "file" if manifest["options"].get("files") == "per_image" else "shard",
+        "shards": shard_table(splits, sources.missing, share),
+        "missing": [shown(name) for name in sources.missing],
+        "notes": sources.notes,
+        "warnings": [warning.text for warning in warnings_in(manifest)],
+    }
+
+
+def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
+    """The flows of images, and of rows if any were read."""
+    ledger, splits = manifest["ledger"], manifest["splits"]
+    written = [(shown(name), split["records"], "kept") for name, split in splits.items()]
+    if len(written) > _MAX_TARGETS:
+        more = sum(count for _, count, _ in written[_MAX_TARGETS - 1 :])
+        written[_MAX_TARGETS - 1 :] = [
+            (f"{len(written) - _MAX_TARGETS + 1} more splits", more, "kept")
+        ]
+    images = [
+        *written,
+        ("rejected", ledger.get("images_rejected", 0), "left_out"),
+        ("not in --keys", ledger.get("images_left_out", 0), "left_out"),
+    ]
+    rows = [
+        (name, ledger.get(f"rows_{key}", 0), kind)
+        for key, name, kind in (
+            ("written", "written", "kept"),
+            ("used", "used", "kept"),
+            ("repeated", "repeated", "kept"),
+            ("unmatched", "without an image", "left_out"),
+            ("rejected", "rejected", "left_out"),
+            ("left_out", "not in --keys", "left_out"),
+        )
+    ]
+    flows = [
+        flow("images matched", images) if ledger.get("images_matched") else None,
+        flow("rows read", rows) if ledger.get("rows_read") else None,
+    ]
+    return [each for each in flows if each is not None]
+
+
+def _histograms(statistics: Mapping[str, Any]) -> list[Any]:
+    images = statistics.get("images", 0)
+    charts = (
+        ("height", "Height", lambda value: f"{value:,.0f} px"),
+        ("width", "Width", lambda value: f"{value:,.0f} px"),
+        ("aspect", "Width ÷ height", lambda value: f"{value:,.2f}"),
+        ("bytes", "File size", byte_size),
+    )
+    return [
+        histogram(title, statistics[name], images, format_)
+        for name, title, format_ in charts
+        if statistics.get(name, {}).get("bins")
+    ]
+
+
+def _part(values: Sequence[Any], share: float) -> Sequence[Any]:
+    """An evenly spaced selection of values."""
+    return values[:: round(1 / share)]
+
+
+def _first(values: Sequence[Any], share: float) -> Sequence[Any]:
+    return values[: round(len(values) * share)]
+
+
+def _sheets(
+    samples: Sequence[Mapping[str, Any]], pictures: Mapping[Place, str]
+) -> list[tuple[str, list[dict[str, str]]]]:
+    """Classes with their images; records that could not be read are left out."""
+    sheets: dict[str, list[dict[str, str]]] = {}
+    for sample in samples:
+        if uri := pictures.get(place_of(sample)):
+            picture = {"uri": uri, "key": shown(sample["key"]), "split": shown(sample["split"])}
+            sheets.setdefault(shown(sample["class"]), []).append(picture)
+    return sorted(sheets.items(), key=lambda sheet: class_order(sheet[0]))
+
+
+def _duplicates(
+    found: Mapping[str, Any] | None, pictures: Mapping[Place, str], share: float
+) -> dict[str, Any] | None:
+    if not found:
+        return None
+    sections = {}
+    for kind in ("exact", "near"):
+        if counted := found.get(kind):
+            groups = list(duplicate_groups(_first(counted["listed"], share), pictures))
+            sections[kind] = {**counted, "listed": groups, "pictured": PICTURED_GROUPS}
+    return sections

@@ -1,0 +1,480 @@
+"""Charts and tables of the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from transforms.core.messages import printable, redacted
+from transforms.core.rejections import Reason, Rejection, help_for
+from transforms.labels.vocabulary import class_order
+
+# The charts of the report: bars of histograms, ribbons of flows.
+
+# Bins of `statistics.json` per octave: bin b holds values from 2**(b/4) up to 2**((b+1)/4).
+_BINS_OF_OCTAVE = 4
+
+_MAX_BARS = 24
+
+# Steps of the axis of counts.
+_MAX_STEPS = 3
+
+# Heights of a flow in pixels: of the input, the minimum of a target, and the gap between targets.
+_FLOW = 110
+_SLOT = 34
+_GAP = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """One bar: its label, its count, and its size in percent of the axis, or of the sum."""
+
+    label: str
+    count: int
+    percent: float
+
+
+@dataclasses.dataclass(frozen=True)
+class HistogramChart:
+    """The histogram of a number over the images.
+
+    Attributes:
+        title: what is measured.
+        low: the smallest value.
+        mean: the mean.
+        high: the largest value.
+        bars: in the order of the values, without gaps.
+        ticks: round counts at equal distances on the axis of the bars, from the top down to 0.
+    """
+
+    title: str
+    low: str
+    mean: str
+    high: str
+    bars: tuple[Bar, ...]
+    ticks: tuple[int, ...]
+
+
+def histogram(
+    title: str, counted: Mapping[str, Any], images: int, shown: Callable[[float], str]
+) -> HistogramChart:
+    """The histogram of one number.
+
+    Args:
+        title: what is measured.
+        counted: `min`, `max`, `sum` and `bins`, as `statistics.json` has them.
+        images: how many were counted.
+        shown: formats a value.
+    """
+    bins = {int(bin_): int(count) for bin_, count in counted["bins"].items()}
+    first, last = min(bins), max(bins)
+    step = next(s for s in (1, 2, 4, 8, 16, 32, 64) if last // s - first // s < _MAX_BARS)
+    counts = [0] * (last // step - first // step + 1)
+    for bin_, count in bins.items():
+        counts[bin_ // step - first // step] += count
+    low, high = float(counted["min"]), float(counted["max"])
+    bars, ticks = [], count_ticks(max(counts))
+    for at, count in enumerate(counts):
+        left, right = (_edge((first // step + end) * step) for end in (at, at + 1))
+        label = f"{shown(max(left, low))} to {shown(min(right, high))}"
+        bars.append(Bar(label, count, percent(count, ticks[0])))
+    mean = shown(float(counted["sum"]) / images) if images else ""
+    return HistogramChart(title, shown(low), mean, shown(high), tuple(bars), ticks)
+
+
+def count_ticks(highest: int) -> tuple[int, ...]:
+    """Up to four round counts at equal distances, from at least `highest` down to 0.
+
+    >>> count_ticks(1), count_ticks(37), count_ticks(2_900_000)
+    ((1, 0), (40, 20, 0), (3000000, 2000000, 1000000, 0))
+    """
+    steps = (digit * 10**power for power in itertools.count() for digit in (1, 2, 5))
+    step = next(step for step in steps if _MAX_STEPS * step >= highest)
+    return tuple(range(max(1, math.ceil(highest / step)) * step, -1, -step))
+
+
+def _edge(bin_: int) -> float:
+    return float(2 ** (bin_ / _BINS_OF_OCTAVE))
+
+
+def percent(part: float, whole: float) -> float:
+    """`part` of `whole` in percent, rounded; 0 of nothing."""
+    return round(100 * part / whole, 2) if whole else 0.0
+
+
+def shares(counts: Mapping[str, int]) -> tuple[Bar, ...]:
+    """A bar for each count, the largest first; the percentage is that of the sum."""
+    total = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Bar(name, count, percent(count, total)) for name, count in ordered)
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowTarget:
+    """A target of a part of a flow.
+
+    Attributes:
+        label: its name.
+        count: its size.
+        percent: the same, of the whole.
+        kind: `kept` or `left_out`.
+        height: pixels.
+        path: the outline of its ribbon in an SVG that is 100 units wide.
+    """
+
+    label: str
+    count: int
+    percent: float
+    kind: str
+    height: float
+    path: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """A flow from an input to its targets.
+
+    Attributes:
+        label: what went in.
+        count: how many.
+        height: pixels of the whole.
+        targets: from the top down; their counts add up to that of the flow.
+    """
+
+    label: str
+    count: int
+    height: float
+    targets: tuple[FlowTarget, ...]
+
+
+def flow(label: str, parts: Sequence[tuple[str, int, str]]) -> Flow | None:
+    """The flow to some parts; None if they add up to 0.
+
+    Args:
+        label: what went in.
+        parts: name, count and kind of each; empty parts are left out.
+    """
+    parts = [part for part in parts if part[1] > 0]
+    total = sum(count for _, count, _ in parts)
+    if not total:
+        return None
+    thick = [max(2.0, _FLOW * count / total) for _, count, _ in parts]
+    slots = [max(_SLOT, each) + _GAP for each in thick]
+    height = sum(slots)
+    targets = []
+    source, top = (height - sum(thick)) / 2, 0.0
+    for (name, count, kind), size, slot in zip(parts, thick, slots, strict=True):
+        middle = top + slot / 2
+        outline = _ribbon(source, middle - size / 2, size)
+        targets.append(
+            FlowTarget(name, count, percent(count, total), kind, round(slot, 1), outline)
+        )
+        source, top = source + size, top + slot
+    return Flow(label, total, round(height, 1), tuple(targets))
+
+
+def _ribbon(left: float, right: float, size: float) -> str:
+    """An S-shaped band of `size` pixels from y `left` to y `right`, 100 units wide."""
+    return (
+        f"M0 {left:.1f}C50 {left:.1f} 50 {right:.1f} 100 {right:.1f}V{right + size:.1f}"
+        f"C50 {right + size:.1f} 50 {left + size:.1f} 0 {left + size:.1f}Z"
+    )
+
+
+# Tables of the report, each of bounded size: classes, shards, rejected files, duplicates.
+
+Row = TypeVar("Row")
+
+# Maximum number of characters shown of a name.
+_MAX_NAME = 160
+
+# Approximate limit for the HTML of a table in characters, before lists are halved.
+_CLASS_CHARACTERS = 1_500_000
+_SHARD_CHARACTERS = 300_000
+_REJECTED_CHARACTERS = 500_000
+
+# Approximate characters of markup per row.
+_OF_ROW = 60
+
+# Splits with a colour and a segment of a class's bar.
+_COLORS = 4
+
+# Maximum images shown of a group of duplicates; they are nearly identical.
+SHOWN_TWINS = 6
+
+# Groups of exact duplicates with a picture, and pairs of near-duplicates with two: making one costs
+# as much as converting an image. Conflicts and groups across splits come first.
+PICTURED_GROUPS = 12
+
+# Rejected files that are listed for one reason.
+MAX_LISTED = 200
+
+Place = tuple[str, int]
+"""Where a record is: its file and its offset in it."""
+
+
+def shown(text: object) -> str:
+    """Text from the data, prepared for display: on one line, shortened, without secrets.
+
+    >>> shown("a" * 200)[-6:]
+    'aaaa …'
+    """
+    name = printable(redacted(str(text)))
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 2]} …"
+
+
+class ClassRow(NamedTuple):
+    """One class: its records in each split, and its bar.
+
+    Attributes:
+        name: of the class.
+        counts: records in each split.
+        total: records in all of them.
+        ends: where the segments of the first splits end, in percent of the longest bar.
+    """
+
+    name: str
+    counts: tuple[int, ...]
+    total: int
+    ends: tuple[float, ...]
+
+
+class Table(NamedTuple):
+    """The rows that fit into the page, and the total number."""
+
+    rows: Sequence[Any]
+    total: int
+
+
+def class_table(splits: Mapping[str, Any], share: float) -> Table:
+    """Records of each class in each split, by name; the largest classes, if not all fit.
+
+    Args:
+        splits: as the manifest has them.
+        share: of the room for all of it.
+    """
+    counts = [split["classes"] for split in splits.values()]
+    names = {name for each in counts for name in each} - {""}
+    rows = [(name, tuple(each.get(name, 0) for each in counts)) for name in names]
+    rows.sort(key=lambda row: (-sum(row[1]), class_order(row[0])))
+    highest = sum(rows[0][1]) if rows else 0
+    kept = _fitting(
+        (_class_row(name, row, highest) for name, row in rows),
+        _CLASS_CHARACTERS * share,
+        lambda row: len(row.name.encode()) + 12 * len(row.counts) + 20,
+    )
+    return Table(sorted(kept, key=lambda row: class_order(row.name)), len(rows))
+
+
+def _class_row(name: str, counts: tuple[int, ...], highest: int) -> ClassRow:
+    heads = [sum(counts[: end + 1]) for end in range(min(len(counts), _COLORS))]
+    if len(counts) > _COLORS:
+        heads[-1] = sum(counts)
+    ends = tuple(round(percent(head, highest), 1) for head in heads)
+    return ClassRow(shown(name), counts, sum(counts), ends)
+
+
+def _fitting(rows: Iterable[Row], characters: float, size: Callable[[Row], int]) -> list[Row]:
+    kept = []
+    for row in rows:
+        characters -= _OF_ROW + size(row)
+        if characters < 0:
+            break
+        kept.append(row)
+    return kept
+
+
+class ShardEntry(NamedTuple):
+    """One shard as the manifest lists it, and its size in percent of the largest."""
+
+    file: str
+    split: str
+    records: int
+    bytes: int
+    crc32c: str
+    percent: float
+    is_missing: bool
+
+
+def shard_table(splits: Mapping[str, Any], missing: Iterable[str], share: float) -> Table:
+    """The shards, split by split.
+
+    Args:
+        splits: as the manifest has them.
+        missing: names of shards that do not exist.
+        share: of the room for all of it.
+    """
+    gone = set(missing)
+    listed = [(name, shard) for name, split in splits.items() for shard in split["shards"]]
+    largest = max((shard["bytes"] for _, shard in listed), default=0)
+    rows = (
+        ShardEntry(
+            shown(shard["file"]),
+            name,
+            shard["records"],
+            shard["bytes"],
+            shard["crc32c"],
+            percent(shard["bytes"], largest),
+            shard["file"] in gone,
+        )
+        for name, shard in listed
+    )
+    kept = _fitting(
+        rows, _SHARD_CHARACTERS * share, lambda row: len(row.file) + len(row.split) + 60
+    )
+    return Table(kept, len(listed))
+
+
+class Rejected(NamedTuple):
+    """One rejected file or row: its path, the detail, and a thumbnail or an empty text."""
+
+    path: str
+    detail: str
+    picture: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ReasonCard:
+    """One reason with its meaning, what to do, and the rejections.
+
+    Attributes:
+        code: the reason.
+        count: how often it occurs.
+        meaning: the problem of the file.
+        fix: what to do.
+        listed: the first of them.
+    """
+
+    code: str
+    count: int
+    meaning: str
+    fix: str
+    listed: tuple[Rejected, ...]
+
+
+def reason_cards(
+    counts: Mapping[str, int],
+    rejections: Sequence[Rejection],
+    pictures: Mapping[str, str],
+    share: float,
+    options: Mapping[str, Any],
+) -> list[ReasonCard]:
+    """The rejections by reason, the most frequent first.
+
+    Args:
+        counts: rejections of each reason, as the manifest has them.
+        rejections: those that may be listed.
+        pictures: thumbnails by path.
+        share: of the room for all of it.
+        options: those of the dataset, on which advice depends.
+    """
+    listed: dict[str, list[Rejected]] = {}
+    room = _REJECTED_CHARACTERS * share / max(len(counts), 1)
+    for reason in counts:
+        rows = (
+            Rejected(shown(r.path), shown(r.detail), pictures.get(r.path, ""))
+            for r in rejections
+            if r.reason == reason
+        )
+        listed[reason] = _fitting(rows, room, _rejected_size)
+    return [
+        ReasonCard(shown(reason), count, *advice(reason, options), tuple(listed[reason]))
+        for reason, count in counts.items()
+    ]
+
+
+def _rejected_size(row: Rejected) -> int:
+    return len(row.path.encode()) + len(row.detail.encode())
+
+
+def advice(reason: str, options: Mapping[str, Any]) -> tuple[str, str]:
+    """The meaning of a reason and what to do, as two sentences; empty for an unknown reason.
+
+    >>> advice("empty_file", {})
+    ('The file has no bytes.', 'Fetch it again.')
+    """
+    if reason not in set(Reason):
+        return "", ""
+    meaning, _, fix = help_for(reason, options).partition("; ")
+    return _sentence(meaning), _sentence(fix)
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
+
+
+class Twin(NamedTuple):
+    """One image of a group of duplicates."""
+
+    name: str
+    label: str
+    split: str
+    picture: str
+
+
+class DuplicateGroup(NamedTuple):
+    """A group of duplicates.
+
+    Attributes:
+        images: the first images of the group.
+        more: images beyond those.
+        splits: names of the splits they are in.
+        is_conflict: whether they have different labels.
+        distance: bits in which their perceptual hashes differ; 0 when their pixels are the same.
+    """
+
+    images: tuple[Twin, ...]
+    more: int
+    splits: tuple[str, ...]
+    is_conflict: bool
+    distance: int
+
+
+def duplicate_groups(
+    listed: Iterable[Mapping[str, Any]], pictures: Mapping[Place, str]
+) -> Iterator[DuplicateGroup]:
+    """Groups or pairs of `statistics.json`, with their thumbnails.
+
+    Args:
+        listed: the groups.
+        pictures: thumbnails by place of the record.
+    """
+    for group in listed:
+        images = group["images"]
+        splits = {_split_of(image) for image in images}
+        classes = {image["class"] for image in images if "dataset" not in image}
+        yield DuplicateGroup(
+            tuple(
+                Twin(
+                    shown(image["path"] or image["key"]),
+                    shown(image["class"]),
+                    shown(_split_of(image)) if _is_somewhere(image) else "left out",
+                    pictures.get(place_of(image), ""),
+                )
+                for image in images[:SHOWN_TWINS]
+            ),
+            max(0, len(images) - SHOWN_TWINS),
+            tuple(sorted(map(shown, splits))),
+            len(classes) > 1,
+            int(group.get("distance", 0)),
+        )
+
+
+def _is_somewhere(image: Mapping[str, Any]) -> bool:
+    """Whether an image is in a dataset: in this one, or in one of `--holdout`."""
+    return bool(image["file"]) or "dataset" in image
+
+
+def _split_of(image: Mapping[str, Any]) -> str:
+    """The split of an image, also in a dataset of `--holdout`."""
+    if "dataset" in image:
+        return f"{image['split']} of {image['dataset']}"
+    return str(image["split"])
+
+
+def place_of(image: Mapping[str, Any]) -> Place:
+    """The place of the record of an image in `statistics.json`."""
+    return image["file"] or "", image["offset"] or 0

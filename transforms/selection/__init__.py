@@ -1,0 +1,1 @@
+"""Which images are kept, and where: duplicates, holdouts, shares of classes."""

@@ -1,0 +1,588 @@
+"""Cuts of the hash order that give classes and shards their shares."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, zip_longest
+from typing import Any, NamedTuple
+
+from transforms.core.messages import Decision, LabelsError
+from transforms.core.records import LabelledImage
+from transforms.dataset.ledger import PlanTotals
+from transforms.labels.joins import row_labels
+from transforms.labels.keys import key_hashes
+from transforms.labels.label_rules import LabelRules
+from transforms.labels.shards import ShardPlan
+from transforms.labels.splits import HASH_SPACE, Splits
+from transforms.labels.vocabulary import Vocabulary, class_order
+
+# Cuts: the hashes at which records, in the order of their hashes, are divided at given ranks.
+#
+# No worker needs all hashes for that. They are counted in bins, which are equal ranges of hashes.
+# The counts say which bins hold a cut, and only the hashes in these bins are compared. The result
+# is exact and the same for any order of the records.
+#
+# Records are divided line by line: a line is all records of a class, or of a split. Several
+# records may share a hash, such as those of a group: they stay together. If a cut would divide
+# them, they are before it if a large enough part of them is, by a number of the line: for many
+# lines together, the parts are then right, also if each line is a single group. Always taking the
+# nearer end would give each of these lines to the largest part.
+
+MAX_BINS = 2**20
+"""Bins of a line: their counts are in one worker, 16 bytes each in the shuffle."""
+
+Added = tuple[tuple[str, int], ...]
+"""What records add to the part that they are in: names with numbers, such as classes."""
+
+
+class Draw(NamedTuple):
+    """Records that are divided as one.
+
+    Attributes:
+        line: the name of their line.
+        hash: their hash, in 0..2**64-1.
+        records: how many there are.
+        added: what they add to their part.
+    """
+
+    line: str
+    hash: int
+    records: int
+    added: Added = ()
+
+
+class Ranks(NamedTuple):
+    """Where a line is divided.
+
+    Attributes:
+        before: the records before each cut, in 2**64ths of a record, ascending.
+        rounding: in 0..2**64-1. Records that share a hash, and that a cut would divide, are before
+            it if this and their part before it, in 2**64ths, add up to 2**64. So 0 rounds down.
+    """
+
+    before: Sequence[int]
+    rounding: int = 0
+
+
+class Place(NamedTuple):
+    """The place of some hashes, in the order of a line.
+
+    Attributes:
+        before: the cuts of the line that are before it.
+        ranks: the records in it before each of its own cuts, in 2**64ths, ascending.
+        rounding: see `Ranks`.
+        end: the first hash after it, if it has cuts.
+    """
+
+    before: int
+    ranks: Sequence[int] = ()
+    rounding: int = 0
+    end: int = 0
+
+
+class Bins(NamedTuple):
+    """The cuts of one line, before the hashes in their bins are compared.
+
+    Attributes:
+        bins: of the line.
+        numbers: the bin of each cut, ascending.
+        ranks: the records of its bin before each cut, in 2**64ths.
+        rounding: see `Ranks`.
+    """
+
+    bins: int
+    numbers: Sequence[int]
+    ranks: Sequence[int]
+    rounding: int = 0
+
+    def number(self, hash_: int) -> int:
+        """The bin of a hash, if it has cuts; else `~before`, with the cuts that are before it."""
+        number = bin_of(hash_, self.bins)
+        before = bisect_left(self.numbers, number)
+        has_cuts = before < len(self.numbers) and self.numbers[before] == number
+        return number if has_cuts else ~before
+
+    def place(self, number: int) -> Place:
+        """The place that is a bin with cuts."""
+        before, after = bisect_left(self.numbers, number), bisect_right(self.numbers, number)
+        return Place(before, self.ranks[before:after], self.rounding, bin_end(number, self.bins))
+
+
+@dataclasses.dataclass(frozen=True)
+class CutBins:
+    """The bins with cuts of every line; a side input of one element."""
+
+    lines: Mapping[str, Bins]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuts:
+    """The cuts of every line that has some.
+
+    Attributes:
+        lines: the first hash after each cut, in order; 2**64 if no hash is after it.
+        added: by name, what the records of all lines add to each part, see `Draw`.
+    """
+
+    lines: Mapping[str, tuple[int, ...]]
+    added: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lines: Mapping[str, Iterable[int]], added: Mapping[str, Mapping[int, int]]) -> Cuts:
+        """The cuts of lines, in any order, and what is added, by name and part."""
+        return cls(
+            {line: tuple(sorted(cuts)) for line, cuts in lines.items()},
+            {
+                name: [parts.get(part, 0) for part in range(max(parts) + 1)]
+                for name, parts in added.items()
+            },
+        )
+
+    def part(self, line: str, hash_: int) -> int:
+        """The part of its line that a hash is in, from 0.
+
+        >>> Cuts({"cat": (5, 9)}).part("cat", 4), Cuts({"cat": (5, 9)}).part("cat", 9)
+        (0, 2)
+        """
+        return bisect_right(self.lines.get(line, ()), hash_)
+
+
+def bin_count(records: int, cuts: int) -> int:
+    """The bins of a line: as many as there are hashes in all bins with a cut.
+
+    >>> bin_count(100_000_000, 1), bin_count(100_000_000, 999), bin_count(3, 0)
+    (10000, 316069, 1)
+    """
+    return max(1, min(MAX_BINS, math.isqrt(records * cuts)))
+
+
+def bin_of(hash_: int, count: int) -> int:
+    """The bin of a hash.
+
+    >>> bin_of(0, 10), bin_of(2**64 - 1, 10)
+    (0, 9)
+    """
+    return (hash_ * count) >> 64
+
+
+def bin_end(number: int, count: int) -> int:
+    """The first hash after a bin; 2**64 after the last one.
+
+    >>> bin_end(9, 10) == 2**64, bin_of(bin_end(3, 10), 10), bin_of(bin_end(3, 10) - 1, 10)
+    (True, 4, 3)
+    """
+    return -(-(number + 1) * HASH_SPACE // count)
+
+
+def find_bins(counts: Mapping[int, int], ranks: Ranks, count: int) -> Bins:
+    """The bins with cuts.
+
+    Args:
+        counts: records in each bin that has some; one at least has.
+        ranks: where the line is divided.
+        count: bins of the line.
+    """
+    numbers = sorted(counts)
+    ends = list(accumulate(counts[number] for number in numbers))
+    found = []
+    for rank in ranks.before:
+        # A cut after all hashes is at the end of the last bin.
+        at = min(bisect_right(ends, rank // HASH_SPACE), len(ends) - 1)
+        number = numbers[at]
+        found.append((number, rank - (ends[at] - counts[number]) * HASH_SPACE))
+    return Bins(count, [each for each, _ in found], [each for _, each in found], ranks.rounding)
+
+
+def find_cuts(
+    place: Place, hashes: Mapping[int, int], added: Mapping[tuple[int, str], int]
+) -> tuple[list[int], dict[str, Counter[int]]]:
+    """The cuts in a place, and what its records add to each part of the line.
+
+    Args:
+        place: where all of the hashes are.
+        hashes: the records of each.
+        added: what they add, by hash and name; any hash, if the place has no cuts.
+
+    Returns:
+        the first hash after each cut; by name, the numbers that are added to parts.
+
+    >>> half, hashes, added = 2**63, {3: 1, 5: 4, 9: 1}, {(5, "cat"): 4, (9, "cat"): 1}
+    >>> find_cuts(Place(0, (2 * half, 3 * half), 0, 10), hashes, added)
+    ([5, 5], {'cat': Counter({2: 5})})
+    >>> find_cuts(Place(1, (5 * half, 6 * half), half, 10), hashes, added)
+    ([5, 9], {'cat': Counter({2: 4, 3: 1})})
+    """
+    in_order = sorted(hashes.items())
+    cuts = [_find_cut(in_order, rank, place) for rank in place.ranks]
+    names: dict[str, Counter[int]] = {}
+    for (hash_, name), number in added.items():
+        names.setdefault(name, Counter())[place.before + bisect_right(cuts, hash_)] += number
+    return cuts, names
+
+
+def _find_cut(hashes: Iterable[tuple[int, int]], rank: int, place: Place) -> int:
+    for hash_, records in hashes:
+        size = records * HASH_SPACE
+        if rank + place.rounding * records < size:
+            return hash_
+        rank -= size
+    return place.end
+
+
+# How far the classes of a dataset are from their shares of the splits.
+
+# One image, in 2**64ths, and a little: a share such as 0.8 is no sum of powers of two.
+_ONE = HASH_SPACE + HASH_SPACE // 10**6
+
+
+class ClassShares(NamedTuple):
+    """The classes of a dataset, and those that are off their share by more than one image.
+
+    Attributes:
+        classes: how many there are.
+        off: how many of them have more than one image too many, or too few, in a split.
+        furthest: the one that is furthest from its share; empty if none is off.
+        images: by how many images.
+        split: in which split.
+    """
+
+    classes: int
+    off: int = 0
+    furthest: str = ""
+    images: float = 0
+    split: str = ""
+
+
+def class_shares(counts: Mapping[str, Mapping[str, int]], splits: Splits) -> ClassShares:
+    """Compares the images of each class in each split with the shares of the splits.
+
+    Args:
+        counts: images of each class, by split; the class without a name is ignored.
+        splits: the splits with their shares.
+
+    >>> halves = Splits([("train", 0.5), ("test", 0.5)])
+    >>> class_shares({"train": {"cat": 9, "dog": 2}, "test": {"cat": 4, "dog": 1}}, halves)
+    ClassShares(classes=2, off=1, furthest='cat', images=2.5, split='train')
+    """
+    sizes: Counter[str] = Counter()
+    for found in counts.values():
+        sizes.update(found)
+    del sizes[""]
+    shares = dict(zip(splits.names, splits.shares, strict=True))
+    off, most, furthest, where = 0, _ONE, "", ""
+    for name in sorted(sizes, key=class_order):
+        # In 2**64ths of an image, like the cuts themselves.
+        distances = {
+            split: abs(counts.get(split, {}).get(name, 0) * HASH_SPACE - share * sizes[name])
+            for split, share in shares.items()
+        }
+        split = max(distances, key=distances.__getitem__)
+        off += distances[split] > _ONE
+        if distances[split] > most:
+            most, furthest, where = distances[split], name, split
+    if not off:
+        return ClassShares(len(sizes))
+    return ClassShares(len(sizes), off, furthest, most / HASH_SPACE, where)
+
+
+# Stratified splits: each class gets its share of each split, within one image.
+#
+# A class is a line of images in the order of their split hashes, and the splits are parts of it.
+# An image with several classes is in the line of its rarest class. As in iterative stratification
+# (Sechidis et al., 2011), what it gives to its other classes is made up for by those that come
+# later: images with most classes are divided first, in `ROUNDS` rounds, and those with one class
+# last. A group has the classes of all of its images. Where a split would end within an image, or a
+# group, a hash of the class decides which way it is rounded, so that small classes together have
+# the right shares, too.
+
+MAX_CLASSES = 200_000
+"""Classes of a stratified dataset: their cuts are one element, 50 bytes each with three splits."""
+
+MAX_ENDS = 1_000_000
+"""Ends of splits of all classes, but for the last split: one worker merges them, 400 bytes each."""
+
+ROUNDS = 4
+"""Images or groups with this many classes or more are divided first, those with one last."""
+
+# Precedes the name of a class where its hash must not be that of a key.
+_CLASS = "\0class\0"
+
+
+def image_labels(image: LabelledImage) -> set[str]:
+    """The labels of an image, of its path and of its rows."""
+    labels = {image.label}
+    if image.cells:
+        labels.update(row_labels(image.cells)[1])
+    return labels - {""}
+
+
+@dataclasses.dataclass(frozen=True)
+class Classes:
+    """The classes of all images, which lines are made of.
+
+    Attributes:
+        names: the class of each label.
+        sizes: images of each class.
+        given: images of each class that the rounds before gave to each split.
+    """
+
+    names: Mapping[str, str]
+    sizes: Mapping[str, int]
+    given: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, totals: PlanTotals, rules: LabelRules, splits: Splits) -> Classes:
+        """The classes of the images with these totals, before the first round.
+
+        Raises:
+            LabelsError: there are too many.
+        """
+        vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
+        names = {label: vocabulary.text_of(label) for label in totals.labels}
+        sizes: Counter[str] = Counter()
+        for label, name in names.items():
+            sizes[name] += totals.labels[label]
+        if len(sizes) > (most := min(MAX_CLASSES, _most_lines(splits))):
+            raise LabelsError(
+                f"--stratify label: {len(sizes)} classes are more than {most}, since each worker "
+                f"keeps where their {len(splits.names)} splits begin; leave out --stratify"
+            )
+        return cls(names, sizes)
+
+    def of_labels(self, labels: Iterable[str]) -> set[str]:
+        """The classes of these labels."""
+        return {self.names[label] for label in labels}
+
+    def line(self, classes: Iterable[str]) -> str:
+        """The line of an image with these classes: the rarest one."""
+        return min(classes, key=lambda name: (self.sizes[name], name), default="")
+
+    def after(self, given: Mapping[str, Sequence[int]]) -> Classes:
+        """The classes after a round that gave these images to the splits."""
+        added = {
+            name: [sum(each) for each in zip_longest(self.given.get(name, ()), own, fillvalue=0)]
+            for name, own in given.items()
+        }
+        return dataclasses.replace(self, given={**self.given, **added})
+
+
+def _most_lines(splits: Splits) -> int:
+    return max(1, MAX_ENDS // max(1, len(splits.names) - 1))
+
+
+class ClassLines:
+    """The lines of classes, and how splits divide them. Picklable.
+
+    `prepare` is called first, with the classes of all images.
+    """
+
+    def __init__(self, splits: Splits, *, seed: int, rounds: int = 1) -> None:
+        """Sets the rules.
+
+        Args:
+            splits: the splits with their shares.
+            seed: of the hashes.
+            rounds: how many there are: one, if no image has several classes.
+        """
+        self._splits = splits
+        self._seed = seed
+        self.rounds = rounds
+        self._known: tuple[object, ...] = ()
+
+    def prepare(self, classes: Classes, *before: Cuts) -> None:
+        """Takes the classes of all images, and for `rule` the cuts of the rounds before."""
+        known = (classes, *before)
+        # Their contents are too large to be compared for each image.
+        if [*map(id, known)] != [*map(id, self._known)]:
+            self._known = known
+            given = (cuts.added for cuts in before)
+            self._classes = functools.reduce(Classes.after, given, classes)
+
+    def round(self, labels: Iterable[str]) -> int:
+        """The round, from 0, in which an image or a group with these labels gets its split."""
+        return max(0, self.rounds - max(1, len(self._classes.of_labels(labels))))
+
+    def draw(self, labels: Mapping[str, int], key: str, records: int) -> Draw:
+        """The draw of an image, or of a group. Before the last round, it adds to its classes.
+
+        Args:
+            labels: how many of its images have each label.
+            key: of the image, or the name of the group: its hash decides.
+            records: how many images there are.
+        """
+        classes = self._classes.of_labels(labels)
+        hash_, _ = key_hashes(key, seed=self._seed)
+        is_last = self.rounds == 1 or len(classes) < 2
+        added = () if is_last else self._added(labels, records)
+        return Draw(self._classes.line(classes), hash_, records, added)
+
+    def _added(self, labels: Mapping[str, int], records: int) -> Added:
+        images: Counter[str] = Counter()
+        for label, number in labels.items():
+            images[self._classes.names[label]] += number
+        # Two spellings of an integer are one class.
+        return tuple((name, min(number, records)) for name, number in images.items())
+
+    def bins(self, line: str) -> int:
+        """The bins of a line."""
+        return bin_count(self._classes.sizes.get(line, 0), len(self._splits.names) - 1)
+
+    def rule(self, line: str) -> list[int]:
+        """What the splits lack of their shares of a class: of each with those before it."""
+        size, given = self._classes.sizes.get(line, 0), self._classes.given.get(line, ())
+        lacks = zip_longest(self._splits.shares, given, fillvalue=0)
+        return [*accumulate(max(0, share * size - has * HASH_SPACE) for share, has in lacks)]
+
+    def ranks(self, line: str, rule: Sequence[int], records: int) -> Ranks:
+        """The images of a line before the end of each split but the last.
+
+        Each split gets a part of them in proportion to what its share of the class lacks.
+
+        Args:
+            line: its class.
+            rule: of the line, see `rule`.
+            records: its images.
+        """
+        rounding, _ = key_hashes(f"{_CLASS}{line}", seed=self._seed)
+        whole = records * HASH_SPACE
+        return Ranks([end * whole // rule[-1] for end in rule[:-1]], rounding)
+
+    def split(self, draw: Draw, cuts: Cuts) -> str:
+        """The split of an image, or of a group."""
+        return self._splits.names[cuts.part(draw.line, draw.hash)]
+
+
+# What stratified splits hold, how stable and how exact they are, for the block "Decided".
+
+# Classes that a line names.
+_MAX_SHOWN = 3
+
+
+def stratified_decisions(
+    options: Mapping[str, Any],
+    totals: PlanTotals,
+    vocabulary: Vocabulary,
+    counts: Mapping[str, Mapping[str, int]],
+) -> list[Decision]:
+    """The lines about stratified splits; none if a hash alone decides the split.
+
+    Args:
+        options: those of the dataset, by flag name.
+        totals: of the plan.
+        vocabulary: its classes.
+        counts: records of each class, by split.
+    """
+    if not options.get("stratify"):
+        return []
+    sizes: Counter[str] = Counter()
+    for label, images in totals.labels.items():
+        # Images of unknown classes are rejected.
+        if vocabulary.id_of(label) is not None:
+            sizes[vocabulary.text_of(label)] += images
+    splits = len(options["splits"])
+    value = f"{len(sizes)} class{'' if len(sizes) == 1 else 'es'}"
+    # Images with several labels count as images with an empty label, too, like those without any.
+    may_have_several = len(sizes) > 1 and totals.labels[""] > 0
+    has_several = may_have_several or sizes.total() > totals.images.total()
+    found = [Decision("stratified", value, _bound(options, splits, has_several), "--stratify")]
+    small = sorted((name for name, images in sizes.items() if images < splits), key=class_order)
+    if small:
+        shown = ", ".join(f"{name[:40]!r}" for name in small[:_MAX_SHOWN])
+        if len(small) > _MAX_SHOWN:
+            shown += f" and {len(small) - _MAX_SHOWN} more"
+        value = f"{len(small)} class{'' if len(small) == 1 else 'es'}"
+        because = f"{shown}: fewer images than the {splits} splits, so some have none"
+        found.append(Decision("small classes", value, because, "--stratify"))
+    return [*found, *_off(options, counts)]
+
+
+def _off(options: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> list[Decision]:
+    """How far classes are from their shares, if it is more than one image."""
+    shares = class_shares(counts, Splits([*options["splits"].items()]))
+    if not shares.off:
+        return []
+    value = f"{shares.off} of {shares.classes} class{'' if shares.classes == 1 else 'es'}"
+    # "more than one image, by 1" would contradict itself.
+    by = f"{max(1.1, shares.images):,.1f}".removesuffix(".0")
+    furthest = f"{shares.furthest[:40]!r} by {by} ({shares.split})"
+    because = (
+        f"is off its share by more than one image: {furthest}"
+        if shares.off == 1
+        else f"are off their share by more than one image, the furthest {furthest}"
+    )
+    return [Decision("class shares", value, because, "--stratify")]
+
+
+def _bound(options: Mapping[str, Any], splits: int, has_several: bool) -> str:
+    """How near each class is to its shares, and what a further image moves."""
+    if options.get("group_by"):
+        return "by the classes of each group; groups stay whole"
+    if has_several:
+        return "by the rarest class of each image; those with one class make up for the others"
+    others = "1 other" if splits == 2 else f"{splits - 1} others"
+    return f"each within one image of its shares; a further image moves at most {others}"
+
+
+# Shards with equal numbers of records: a split is a line of its records in their order.
+
+# The order is a signed number.
+_LOWEST = 2**63
+
+
+def shard_ranks(records: int, shards: int) -> list[int]:
+    """The records of a split before each shard but the first: shards differ by at most one.
+
+    >>> shard_ranks(10, 4), shard_ranks(1, 3)
+    ([2, 5, 7], [0, 0])
+    """
+    return [records * number // shards for number in range(1, shards)]
+
+
+class ShardLines:
+    """The lines of splits, and how their shards divide them. Picklable.
+
+    `prepare` is called first, with the totals of all images or rows.
+    """
+
+    def __init__(self, plan: ShardPlan) -> None:
+        self._plan = plan
+        self._totals: PlanTotals | None = None
+
+    def prepare(self, totals: PlanTotals) -> None:
+        """Takes the images and bytes of each split, which decide the number of its shards."""
+        if totals is not self._totals:
+            self._totals = totals
+            files = self._plan.files(totals.bytes, totals.images)
+            self._shards = {split: len(names) for split, names in files.items()}
+            self._records = totals.images
+
+    def draw(self, split: str, order: int) -> Draw:
+        """The draw of an image or a row.
+
+        Args:
+            split: its split.
+            order: its place in the order, a signed 64-bit number.
+        """
+        return Draw(split, order + _LOWEST, 1)
+
+    def bins(self, line: str) -> int:
+        """The bins of a split."""
+        return bin_count(self._records[line], self._shards[line] - 1)
+
+    def rule(self, line: str) -> int:
+        """The shards of a split."""
+        return self._shards[line]
+
+    def ranks(self, line: str, rule: int, records: int) -> Ranks:
+        """The records of a split before each shard but the first."""
+        return Ranks([rank * HASH_SPACE for rank in shard_ranks(records, rule)])
+
+
+def shard_starts(cuts: Cuts) -> dict[str, tuple[int, ...]]:
+    """The order at which each shard of a split begins, without its first shard."""
+    return {split: tuple(cut - _LOWEST for cut in own) for split, own in cuts.lines.items()}

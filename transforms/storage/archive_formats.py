@@ -1,0 +1,500 @@
+"""Members of zip and tar archives."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import posixpath
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from transforms.core.messages import FinalError, MemberError
+from transforms.labels.label_rows import label_text, text_problem
+from transforms.storage.interface import Stored
+
+# What the directory of an archive says about one file, and the version that identifies it.
+
+MAX_OFFSET = 1 << 42
+"""Bytes of an archive in which members may begin: a version has 63 bits. A member has no more."""
+
+_DIGEST_BITS = 21
+
+
+class Member(NamedTuple):
+    """One file in an archive.
+
+    Attributes:
+        name: without empty and `.` components; as it is if it is not safe.
+        size: bytes, decompressed.
+        offset: of its data in a tar, of its local header in a zip.
+        problem: the reason why it cannot be read; empty if it can.
+        label: what its neighbours in a WebDataset archive say; empty if they say nothing.
+    """
+
+    name: str
+    size: int
+    offset: int
+    problem: str = ""
+    label: str = ""
+
+
+def safe_name(raw: str) -> tuple[str, str]:
+    """The name of a member, and the reason why it is not safe; empty if it is.
+
+    >>> safe_name("./cat//1.jpg"), safe_name("a/../../1.jpg")
+    (('cat/1.jpg', ''), ('a/../../1.jpg', "its name 'a/../../1.jpg' leads out of the archive"))
+    """
+    parts = [part for part in raw.split("/") if part not in ("", ".")]
+    if raw.startswith("/") or ".." in parts:
+        return raw.lstrip("/"), f"its name {raw!r} leads out of the archive"
+    if "\0" in raw:
+        return "/".join(parts), f"its name {raw!r} holds a NUL character"
+    return "/".join(parts), ""
+
+
+def matched_name(member: Member) -> str:
+    """The name that a glob must match: of one that is not safe, without its `..`."""
+    if not member.problem:
+        return member.name
+    return "/".join(part for part in member.name.split("/") if part not in ("", ".", ".."))
+
+
+def member_version(archive: Stored, offset: int, size: int) -> int:
+    """The version of a member: where it begins, and a hash of the archive's version.
+
+    Whoever reads it needs nothing else, so no worker reads the directory again.
+
+    Args:
+        archive: its size and its version.
+        offset: of the member.
+        size: of the member.
+    """
+    text = f"{archive.size} {archive.version} {offset} {size}"
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    # Zero stands for an unknown version.
+    return offset << _DIGEST_BITS | 1 + int.from_bytes(digest) % ((1 << _DIGEST_BITS) - 1)
+
+
+def member_offset(version: int) -> int:
+    """The offset in a `member_version`.
+
+    >>> member_offset(member_version(Stored(9, 1), 5, 2))
+    5
+    """
+    return version >> _DIGEST_BITS
+
+
+# An archive as a seekable file, of which parts are requested.
+
+# Bytes at the end that are read at once: they hold the whole directory of a small zip.
+_TAIL = 128 << 10
+
+MAX_READ = 128 << 20
+"""Bytes that are read at once: the directory of a zip with a million files."""
+
+
+class _Ranges(io.RawIOBase):
+    """The bytes of an archive, one range at a time."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
+        self._read = read
+        self._size = size
+        self._at = 0
+        self._tail = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        length = min(len(buffer), self._size - self._at)
+        if length <= 0:
+            return 0
+        tail = max(0, self._size - _TAIL)
+        if self._at >= tail:
+            self._tail = self._tail or self._read(tail, self._size - tail)
+            data = self._tail[self._at - tail : self._at - tail + length]
+        else:
+            data = self._read(self._at, length)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+class ArchiveFile(io.BufferedReader):
+    """An archive, read in blocks; no single read takes more than `MAX_READ` bytes of memory."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int, *, block: int) -> None:
+        """Describes the archive.
+
+        Args:
+            read: a function from offset and length to a part of it.
+            size: its bytes.
+            block: bytes to read ahead where it is read in order.
+        """
+        super().__init__(_Ranges(read, size), block)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """See `io.BufferedReader.read`.
+
+        Raises:
+            FinalError: it is too much.
+        """
+        if size is not None and size > MAX_READ:
+            problem = f"its directory has {size} bytes, more than {MAX_READ}: split the archive"
+            raise FinalError(errno.EFBIG, problem)
+        return super().read(size)
+
+
+# Tar archives: their files, and the labels that WebDataset puts next to its images.
+
+# The files of a sample that give its label, and the fields of the second one, by precedence.
+_LABEL_FILES = ("cls", "json")
+_LABEL_FIELDS = ("label", "class", "cls")
+
+# How files begin that gzip, bzip2, xz and zstd wrote.
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+_LONGEST_MAGIC = 5
+
+# A larger file next to an image is no label.
+_MAX_LABEL_BYTES = 64 << 10
+
+# What `tarfile` raises for headers that contradict themselves, besides its own errors: sizes above
+# 64 bits, a list of parts that ends too early, thousands of headers about one file.
+_DAMAGE = (
+    tarfile.TarError,
+    *(EOFError, ValueError, LookupError, OverflowError, RecursionError, struct.error),
+)
+
+
+def tar_members(file: ArchiveFile) -> list[Member]:
+    """The files in a tar, in its order, with the labels of a WebDataset.
+
+    Raises:
+        FinalError: it is damaged, or no tar.
+        OSError: it cannot be read.
+    """
+    labels: dict[str, dict[str, str]] = {}
+    members: list[Member] = []
+    try:
+        for info in _headers(file):
+            if info.isdir():
+                continue
+            name, problem = safe_name(info.name)
+            members.append(Member(name, info.size, info.offset_data, problem or _tar_problem(info)))
+            key, extension = sample_key(name)
+            if extension in _LABEL_FILES and info.isreg() and info.size <= _MAX_LABEL_BYTES:
+                file.seek(info.offset_data)
+                text = file.read(info.size).decode(errors="replace")
+                # Only the labels are kept: all captions of an archive may take gigabytes.
+                if label := sample_label(extension, text):
+                    labels.setdefault(key, {})[extension] = label
+    except _DAMAGE as error:
+        file.seek(0)
+        problem = f"it is a damaged tar archive, or none ({error})"
+        if file.read(_LONGEST_MAGIC).startswith(_COMPRESSED):
+            problem = "it is compressed, in spite of its name: decompress it to a .tar"
+        raise FinalError(errno.EIO, problem) from error
+    return list(_labelled(members, labels)) if labels else members
+
+
+def _headers(file: ArchiveFile) -> Iterator[tarfile.TarInfo]:
+    """The headers of an archive, and of others that were appended to it, as `cat` does."""
+    start: int | None = 0
+    while start is not None:
+        file.seek(start)
+        end = yield from _headers_of_one(file, start)
+        start = _after_zeros(file, end)
+        # A header that is damaged ends the archive for `tarfile`, and the rest would be missing.
+        if start == end:
+            raise tarfile.ReadError(f"no header at byte {end}")
+
+
+def _headers_of_one(file: ArchiveFile, start: int) -> Generator[tarfile.TarInfo, None, int]:
+    """The headers up to the next end of an archive, and where that is."""
+    with tarfile.open(fileobj=file, mode="r:") as archive:
+        place = start
+        while (info := archive.next()) is not None:
+            # A size below zero leads back to a header that was read, again and again.
+            if info.size < 0 or archive.offset <= place:
+                raise tarfile.ReadError(f"the size at byte {info.offset} is below zero")
+            place = archive.offset
+            yield info
+            # It keeps all of them otherwise.
+            archive.members = []  # type: ignore[attr-defined]
+        return archive.offset
+
+
+def _after_zeros(file: ArchiveFile, place: int) -> int | None:
+    """Where the next block begins that is not all zeros; None at the end of the file."""
+    file.seek(place)
+    while block := file.read(tarfile.BLOCKSIZE):
+        if block.strip(b"\0"):
+            return place
+        place += len(block)
+    return None
+
+
+def _tar_problem(info: tarfile.TarInfo) -> str:
+    """The reason why a member cannot be read; empty if its header shows none."""
+    if info.issym() or info.islnk():
+        return f"it is a link to {info.linkname!r}, not a file"
+    if not info.isreg():
+        return "it is not a regular file"
+    if info.sparse is not None:
+        return "it is a sparse file, which is not read"
+    return "" if info.offset_data < MAX_OFFSET else "it begins outside of the archive"
+
+
+def sample_key(name: str) -> tuple[str, str]:
+    """The key and the extension of a file in a WebDataset archive, which begins at the first dot.
+
+    >>> sample_key("a.b/000.left.JPG"), sample_key("a/1")
+    (('a.b/000', 'left.jpg'), ('a/1', ''))
+    """
+    folder, base = posixpath.split(name)
+    stem, _, extension = base.partition(".")
+    return posixpath.join(folder, stem), extension.lower()
+
+
+def _labelled(members: Iterable[Member], labels: dict[str, dict[str, str]]) -> Iterator[Member]:
+    """The members with the labels of their samples."""
+    for member in members:
+        found = labels.get(sample_key(member.name)[0])
+        label = next((found[each] for each in _LABEL_FILES if each in found), "") if found else ""
+        yield member._replace(label=label) if label else member
+
+
+def sample_label(extension: str, text: str) -> str:
+    """The label in a file next to an image, empty if there is none.
+
+    Args:
+        extension: `cls` or `json`.
+        text: of the file.
+
+    >>> sample_label("cls", "7\\n"), sample_label("json", '{"label": "cat"}')
+    ('7', 'cat')
+    >>> sample_label("json", "[1]"), sample_label("json", '{"caption": "x"}')
+    ('', '')
+    """
+    label = label_text(text if extension == "cls" else _json_label(text))
+    return "" if text_problem([label]) else label
+
+
+def _json_label(text: str) -> str:
+    try:
+        read: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    for field in _LABEL_FIELDS if isinstance(read, dict) else ():
+        value = read.get(field)
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            return str(value)
+    return ""
+
+
+def read_tar_member(read: Callable[[int, int], bytes], offset: int, size: int) -> bytes:
+    """The bytes of a member, with one request.
+
+    Raises:
+        MemberError: the archive ends before it does.
+        OSError: the archive cannot be read.
+    """
+    data = read(offset, size) if size else b""
+    if len(data) != size:
+        raise MemberError("the archive ends in the middle of it")
+    return data
+
+
+# Zip archives: their directory, and a member by one request.
+
+# The flags of a member that is encrypted, whose sizes follow its data, and whose name is UTF-8.
+_ENCRYPTED, _SIZES_FOLLOW, _IS_UTF8 = 1, 8, 0x800
+
+# The system of a program that writes no rights of files.
+_WINDOWS = 0
+
+# Compression methods that a user may know by name.
+_METHODS = {zipfile.ZIP_BZIP2: "bzip2", zipfile.ZIP_LZMA: "lzma", 9: "deflate64", 93: "zstd"}
+
+# Signature, flags, method, CRC-32, name and extra field of a local header.
+_HEADER = struct.Struct("<4s2xHH4xI8xHH")
+_SIGNATURE = b"PK\x03\x04"
+
+# What follows the data of a member, beginning with its CRC-32; some programs omit the signature.
+_DESCRIPTOR = b"PK\x07\x08"
+_DESCRIPTOR_BYTES = 24
+
+# Room for the name and the extra field, which differ from those in the directory.
+_NAME_ROOM = 512
+
+# Compressed bytes that are read at once beyond those of a member that did not shrink.
+_MORE = 64 << 10
+
+
+def zip_members(file: ArchiveFile) -> Iterator[Member]:
+    """The files in a zip, in the order of its directory.
+
+    Raises:
+        FinalError: it is damaged, or no zip.
+        OSError: it cannot be read.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            infos = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, struct.error, UnicodeDecodeError) as error:
+        # `zipfile` takes a failed request for a damaged archive.
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        said = str(error)[:1].lower() + str(error)[1:]
+        problem = f"it is a damaged zip archive, or none ({said})"
+        raise FinalError(errno.EIO, problem) from error
+    for info in infos:
+        name = _name(info)
+        # `is_dir` fails for an empty name.
+        if not name.endswith("/"):
+            name, problem = safe_name(name)
+            size = min(info.file_size, MAX_OFFSET)
+            yield Member(name, size, info.header_offset, problem or _zip_problem(info))
+
+
+def _name(info: zipfile.ZipInfo) -> str:
+    """The name of a member.
+
+    Many programs write UTF-8 without saying so, and some of Windows write its separators.
+    """
+    name = info.filename
+    if not info.flag_bits & _IS_UTF8:
+        with contextlib.suppress(UnicodeError):
+            name = name.encode("cp437").decode()
+    is_of_windows = info.create_system == _WINDOWS and "/" not in name
+    return name.replace("\\", "/") if is_of_windows else name
+
+
+def _zip_problem(info: zipfile.ZipInfo) -> str:
+    """The reason why a member cannot be read; empty if the directory shows none."""
+    if info.flag_bits & _ENCRYPTED:
+        return "it is encrypted: decrypt the archive"
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return _unread(info.compress_type)
+    if stat.S_ISLNK(info.external_attr >> 16):
+        return "it is a link, not a file"
+    if info.file_size > MAX_OFFSET:
+        return f"the directory of the archive says that it has {info.file_size} bytes"
+    return "" if 0 <= info.header_offset < MAX_OFFSET else "it begins outside of the archive"
+
+
+def _unread(method: int) -> str:
+    named = _METHODS.get(method, f"method {method}")
+    return f"its compression, {named}, is not read: pack it again with deflate"
+
+
+def read_zip_member(read: Callable[[int, int], bytes], offset: int, size: int) -> bytes:
+    """The bytes of a member, with one request if it is not larger than without compression.
+
+    Args:
+        read: a function from offset and length to a part of the archive.
+        offset: of its local header.
+        size: bytes that the directory gives it; no more are decompressed.
+
+    Raises:
+        MemberError: it is damaged.
+        OSError: the archive cannot be read.
+    """
+    wanted = _HEADER.size + _NAME_ROOM + size + _DESCRIPTOR_BYTES
+    data = read(offset, wanted)
+    if len(data) < _HEADER.size:
+        raise MemberError("the archive ends before it")
+    signature, flags, method, crc, name, extra = _HEADER.unpack_from(data)
+    start = _HEADER.size + name + extra
+    if signature != _SIGNATURE:
+        raise MemberError("the directory of the archive names a place where no file begins")
+    if flags & _ENCRYPTED:
+        raise MemberError("it is encrypted: decrypt the archive")
+    rest = _Rest(read, offset, start, data, is_end=len(data) < wanted)
+    if method == zipfile.ZIP_STORED:
+        plain, after = rest.next(size), b""
+    elif method == zipfile.ZIP_DEFLATED:
+        plain, after = _inflated(rest, size)
+    else:
+        raise MemberError(_unread(method))
+    if len(plain) != size:
+        raise MemberError(f"its data has {len(plain)} bytes, not the {size} of the directory")
+    if flags & _SIZES_FOLLOW:
+        after += rest.next(_DESCRIPTOR_BYTES - len(after))
+        at = 4 if after.startswith(_DESCRIPTOR) else 0
+        crc = int.from_bytes(after[at : at + 4], "little")
+    if zlib.crc32(plain) != crc:
+        raise MemberError("its checksum is wrong")
+    return plain
+
+
+class _Rest:
+    """The bytes of an archive from a member's data on."""
+
+    def __init__(
+        self,
+        read: Callable[[int, int], bytes],
+        offset: int,
+        start: int,
+        data: bytes,
+        *,
+        is_end: bool,
+    ) -> None:
+        self._read = read
+        self._offset = offset
+        self._at = start
+        self._data = data
+        self._is_end = is_end
+
+    def next(self, length: int) -> bytes:
+        """The next bytes; fewer at the end of the archive."""
+        missing = self._at + length - len(self._data)
+        if missing > 0 and not self._is_end:
+            self._data += self._read(self._offset + len(self._data), missing)
+        found = self._data[self._at : self._at + length]
+        self._at += len(found)
+        return found
+
+
+def _inflated(rest: _Rest, size: int) -> tuple[bytes, bytes]:
+    """The decompressed data of a member, and some bytes that follow it.
+
+    Raises:
+        MemberError: it is damaged, or decompresses to more than `size` bytes.
+    """
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    plain = b""
+    # Data that does not shrink grows by a few bytes for each 16 kB.
+    lengths = [size + _DESCRIPTOR_BYTES, _MORE, _MORE + size // 8]
+    try:
+        while lengths and not inflater.eof and len(plain) <= size:
+            found = rest.next(lengths.pop(0))
+            if not found:
+                break
+            plain += inflater.decompress(found, size + 1 - len(plain))
+    except zlib.error as error:
+        raise MemberError(f"its compressed data is damaged ({error})") from error
+    if len(plain) > size:
+        raise MemberError(f"it decompresses to more than the {size} bytes of the directory")
+    if not inflater.eof:
+        raise MemberError("its compressed data has no end")
+    return plain, inflater.unused_data

@@ -1,0 +1,274 @@
+"""Files in archives."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import io
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO, NamedTuple
+
+from transforms.core.messages import ChangedError, FinalError, MemberError, TooLargeError
+from transforms.core.records import NameRange
+from transforms.labels.image_names import ArchivePath, archive_path
+from transforms.labels.keys import glob_regex
+from transforms.storage.archive_formats import (
+    ArchiveFile,
+    Member,
+    matched_name,
+    member_offset,
+    member_version,
+    read_tar_member,
+    read_zip_member,
+    tar_members,
+    zip_members,
+)
+from transforms.storage.interface import MAX_TEXT_BYTES, FoundFile, Storage, Stored
+
+# The directories of archives that this process has read, as many as fit into a bounded memory.
+
+# Members of all directories that are kept; each takes about 300 bytes.
+_MAX_MEMBERS = 200_000
+
+# Bytes that are read at once while an archive is read in order: the headers of a tar are at most
+# this far apart unless a photo is larger, and a request takes as long as some megabytes.
+_BLOCK, _REMOTE_BLOCK = 8 << 10, 4 << 20
+
+
+class Directory(NamedTuple):
+    """The members of one version of an archive.
+
+    Attributes:
+        stored: size and version of the archive.
+        members: in the order of the archive.
+        by_name: the same ones; the last of several with one name, which replaced the others.
+    """
+
+    stored: Stored
+    members: tuple[Member, ...]
+    by_name: Mapping[str, Member]
+
+
+class Directories:
+    """Reads directories, and keeps the last ones."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, Directory] = {}
+
+    def directory(self, storage: Storage, archive: str, kind: str) -> Directory | None:
+        """The directory of an archive as it is now; None if there is no such file.
+
+        Args:
+            storage: of the archive.
+            archive: its path or URI.
+            kind: `zip` or `tar`.
+
+        Raises:
+            FinalError: the archive is damaged.
+            OSError: it cannot be read.
+        """
+        stored = storage.find(archive)
+        if stored is None:
+            return None
+        # One thread reads it, and the others wait for what it finds.
+        with self._lock:
+            kept = self._kept.pop(archive, None)
+            if kept is None or kept.stored[:2] != stored[:2]:
+                members = _read(storage, archive, kind, stored)
+                kept = Directory(stored, members, {each.name: each for each in members})
+            self._kept[archive] = kept
+            most = sum(len(each.members) for each in self._kept.values())
+            while most > _MAX_MEMBERS and len(self._kept) > 1:
+                most -= len(self._kept.pop(next(iter(self._kept))).members)
+            return kept
+
+    def forget(self) -> None:
+        """Drops all of them, and the lock that another process may hold."""
+        self.__init__()  # type: ignore[misc]
+
+
+DIRECTORIES = Directories()
+"""Those of this process."""
+
+# A thread that reads a directory while the process forks is not in the fork.
+os.register_at_fork(after_in_child=DIRECTORIES.forget)
+
+
+def _read(storage: Storage, archive: str, kind: str, stored: Stored) -> tuple[Member, ...]:
+    read = storage.open_ranges(archive, version=stored.version)
+    block = _REMOTE_BLOCK if storage.is_remote else _BLOCK
+    try:
+        with ArchiveFile(read, stored.size, block=block) as file:
+            return tuple(zip_members(file) if kind == "zip" else tar_members(file))
+    except FinalError as error:
+        # It knows no path.
+        raise FinalError(error.errno, f"{archive}: {error.strerror}", archive) from error
+
+
+# Files inside archives as a storage of its own, above the storage of the archives.
+
+# Archives whose generations are remembered, so that a member takes one request.
+_MAX_SEEN = 1024
+
+
+class ArchiveStorage(Storage):
+    """Paths such as `photos.zip!/cat/1.jpg`. An archive is never unpacked, and never written.
+
+    A listing reads the directory of a zip, or the headers of a tar. A version says where its member
+    begins, so reading a member takes one request, on any worker.
+    """
+
+    lists_ranges = True
+
+    def __init__(self, inner: Storage, kind: str) -> None:
+        """Sets the storage of the archives, and their kind, `zip` or `tar`."""
+        self._inner = inner
+        self._kind = kind
+        self._seen: dict[str, Stored] = {}
+        self.is_remote = inner.is_remote
+        # The place of a member in a tar is only known when all headers before it were read.
+        self.reads_ranges = kind == "zip" or not inner.is_remote
+
+    def list_files(self, pattern: str) -> Iterator[FoundFile]:
+        for file in self.list_range(NameRange(pattern), 0):
+            assert isinstance(file, FoundFile)
+            yield file
+
+    def list_range(
+        self, part: NameRange, limit: int, *, with_checksums: bool = False
+    ) -> Iterator[FoundFile | NameRange]:
+        """See `Storage.list_range`; a range of an archive begins and ends with its path."""
+        path = _parts(part.glob)
+        archives = [part.start] if part.start else self._archives(path.archive)
+        if limit and not part.start:
+            yield from (NameRange(part.glob, archive, archive) for archive in archives)
+            return
+        matches = glob_regex(path.name).fullmatch
+        for archive in archives:
+            found = self._directory(archive)
+            for member in found.members if found else ():
+                if matches(matched_name(member)):
+                    assert found is not None
+                    yield _found(archive, found.stored, member)
+
+    def _archives(self, pattern: str) -> Iterator[str]:
+        if not glob.has_magic(pattern):
+            yield from [pattern] if self._inner.find(pattern) else []
+        else:
+            yield from (file.uri for file in self._inner.list_files(pattern))
+
+    def _directory(self, archive: str) -> Directory | None:
+        return DIRECTORIES.directory(self._inner, archive, self._kind)
+
+    def find(self, path: str) -> Stored | None:
+        archive, _, name = _parts(path)
+        found = self._directory(archive) if name else None
+        member = found.by_name.get(name) if found else None
+        if found is None or member is None:
+            return None
+        return Stored(member.size, member_version(found.stored, member.offset, member.size))
+
+    def open_reader(
+        self, path: str, *, follow_links: bool = True
+    ) -> AbstractContextManager[BinaryIO]:
+        """See `Storage.open_reader`; the member is in memory, and has at most a gigabyte."""
+        return io.BytesIO(self.read_bytes(path, max_bytes=MAX_TEXT_BYTES))
+
+    def read_bytes(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
+    ) -> bytes:
+        """See `Storage.read_bytes`; a member that is too large is not decompressed."""
+        most = MAX_TEXT_BYTES if max_bytes is None else max_bytes
+        archive, _, name = _parts(path)
+        found = self._directory(archive)
+        member = found.by_name.get(name) if found else None
+        if found is None or member is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no such file in the archive", path)
+        if member.problem:
+            raise MemberError(member.problem)
+        if member.size > most:
+            raise TooLargeError(member.size, most, path)
+        return self._read(archive, found.stored, member.offset, member.size)
+
+    def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
+        archive, offset = _parts(uri).archive, member_offset(version)
+
+        def is_listed(stored: Stored | None) -> bool:
+            return stored is not None and member_version(stored, offset, size) == version
+
+        stored = self._seen.get(archive) if self._inner.has_generations else None
+        if not is_listed(stored):
+            stored = self._inner.find(archive)
+            if stored is None:
+                raise FileNotFoundError(errno.ENOENT, "its archive is gone", uri)
+            if not is_listed(stored):
+                raise _overwritten(uri)
+            if len(self._seen) >= _MAX_SEEN:
+                self._seen.clear()
+            self._seen[archive] = stored
+        assert stored is not None
+        data = self._read(archive, stored, offset, size)
+        # A request names the generation that it reads; a local file may change meanwhile.
+        if not self.is_remote and not is_listed(self._inner.find(archive)):
+            raise _overwritten(uri)
+        return data
+
+    def _read(self, archive: str, stored: Stored, offset: int, size: int) -> bytes:
+        read = self._inner.open_ranges(archive, version=stored.version)
+        function = read_zip_member if self._kind == "zip" else read_tar_member
+        return function(read, offset, size)
+
+    def open_writer(self, path: str) -> AbstractContextManager[Any]:
+        raise _read_only(path)
+
+    def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        raise _read_only(target)
+
+    def remove(self, path: str, *, generation: int | None = None) -> None:
+        raise _read_only(path)
+
+    def names_below(self, folder: str) -> list[str]:
+        archive, _, name = _parts(folder)
+        found = self._directory(archive)
+        prefix = f"{name}/" if name else ""
+        names = found.by_name if found else ()
+        return sorted(each.removeprefix(prefix) for each in names if each.startswith(prefix))
+
+    def name_problem(self, path: str) -> str:
+        return self._inner.name_problem(_parts(path).archive)
+
+    def absolute(self, path: str) -> str:
+        archive = _parts(path).archive
+        return self._inner.absolute(archive) + path[len(archive) :]
+
+    def spellings(self, path: str) -> list[str]:
+        archive = _parts(path).archive
+        return [each + path[len(archive) :] for each in self._inner.spellings(archive)]
+
+
+def _parts(path: str) -> ArchivePath:
+    parts = archive_path(path)
+    assert parts is not None, path
+    return parts
+
+
+def _found(archive: str, stored: Stored, member: Member) -> FoundFile:
+    return FoundFile(
+        f"{archive}!/{member.name}",
+        member.size,
+        member_version(stored, member.offset, member.size),
+        problem=member.problem,
+        label=member.label,
+    )
+
+
+def _overwritten(uri: str) -> ChangedError:
+    return ChangedError(errno.ESTALE, "its archive was overwritten meanwhile", uri)
+
+
+def _read_only(path: str) -> OSError:
+    return OSError(errno.EROFS, "an archive is only read: give a folder", path)

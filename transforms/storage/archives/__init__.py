@@ -1,1 +1,0 @@
-"""Files inside zip and tar archives, read without unpacking."""

@@ -1,1 +1,0 @@
-"""Google Cloud Storage: its client, retries and errors, and its objects as a `Storage`."""

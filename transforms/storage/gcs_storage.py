@@ -1,0 +1,370 @@
+"""Objects in Google Cloud Storage."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import functools
+import glob
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from transforms.core.messages import ChangedError
+from transforms.core.records import NameRange
+from transforms.dataset.output_names import STAGING
+from transforms.labels.image_names import range_starts
+from transforms.labels.keys import glob_regex, literal_prefix
+from transforms.storage.gcs_requests import (
+    GATE,
+    SCHEME,
+    blob_of,
+    client,
+    count_since,
+    get_media,
+    read_object,
+    retry,
+    split_uri,
+    throttling_counted,
+    translate_errors,
+)
+from transforms.storage.interface import (
+    MAX_TEXT_BYTES,
+    UNKNOWN_CHECKSUM,
+    FoundFile,
+    Storage,
+    Stored,
+)
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob
+
+
+# Lists objects of Google Cloud Storage, page by page, with the fields that are requested.
+
+
+def list_objects(folder: str, prefix: str, fields: str) -> Iterator[Blob]:
+    """The objects of a folder's bucket whose names begin with a prefix; see `list_pages`."""
+    for page, _ in list_pages(NameRange(folder), prefix, fields):
+        yield from page
+
+
+def list_pages(
+    part: NameRange, prefix: str, fields: str, *, max_results: int | None = None
+) -> Iterator[tuple[list[Blob], bool]]:
+    """Pages of the objects of a bucket, and whether each is the last; one request a page.
+
+    Args:
+        part: a glob or a folder in the bucket, for messages, and the range of the names.
+        prefix: of the names.
+        fields: the fields to request for each object.
+        max_results: objects to list; None for all.
+    """
+    with translate_errors(part.glob, missing="no such bucket"):
+        listing = client().list_blobs(
+            split_uri(part.glob)[0],
+            prefix=prefix,
+            start_offset=part.start or None,
+            end_offset=part.end or None,
+            max_results=max_results,
+            fields=f"items({fields}),nextPageToken",
+            retry=retry(),
+        )
+        shut = GATE.shut_seconds
+        for page in listing.pages:
+            shut = count_since(shut)
+            yield [*page], not listing.next_page_token
+
+
+def stored_object(blob: Blob) -> Stored:
+    """The metadata of an object."""
+    crc32c = base64.b64decode(blob.crc32c).hex()
+    return Stored(int(blob.size or 0), int(blob.generation), crc32c, checksum_of(blob))
+
+
+def checksum_of(blob: Blob) -> str:
+    """See `FoundFile.checksum`."""
+    if blob.content_encoding == "gzip":
+        return UNKNOWN_CHECKSUM
+    return f"{blob.crc32c}{blob.md5_hash or ''}"
+
+
+# Objects of Google Cloud Storage: list, read, write, move; one client for a process.
+#
+# Beam's own file system requests an object's metadata before every read and lists without saying
+# which fields it wants. Here a read is one request, pinned to the generation that was listed, and
+# every failure is an `OSError` that says in one line what to do.
+
+# One part of a download that is streamed, and of an upload; multiples of 256 KiB.
+_CHUNK = 8 << 20
+_SENT_CHUNK = 16 << 20
+
+
+class GcsStorage(Storage):
+    """Paths that begin with `gs://`; every version is a generation."""
+
+    has_generations = True
+    keeps_checksums = True
+    lists_checksums = True
+    lists_ranges = True
+
+    def list_files(self, pattern: str) -> Iterator[FoundFile]:
+        """The objects that a glob matches, in the order of their names.
+
+        Folder placeholders, whose names end with a slash, are left out.
+        """
+        for file in self.list_range(NameRange(pattern), 0):
+            assert isinstance(file, FoundFile)
+            yield file
+
+    def list_range(
+        self, part: NameRange, limit: int, *, with_checksums: bool = False
+    ) -> Iterator[FoundFile | NameRange]:
+        """See `list_files`; what follows the page of the `limit`-th name is cut into ranges."""
+        bucket, names = split_uri(part.glob)
+        if not bucket:
+            raise FileNotFoundError(errno.ENOENT, "no such bucket", part.glob)
+        matches, listed = glob_regex(names).fullmatch, 0
+        more = ",crc32c,md5Hash,contentEncoding" if with_checksums else ""
+        pages = list_pages(part, literal_prefix(names), f"name,size,generation{more}")
+        for page, is_last in pages:
+            listed += len(page)
+            is_cut = bool(limit) and listed >= limit and not is_last
+            # The next range begins with the last name, at which it can be named.
+            for blob in page[: -1 if is_cut else None]:
+                if matches(blob.name) and not blob.name.endswith("/"):
+                    uri = f"{SCHEME}{bucket}/{blob.name}"
+                    checksum = checksum_of(blob) if with_checksums else ""
+                    yield FoundFile(uri, blob.size or 0, blob.generation, checksum)
+            if is_cut:
+                with throttling_counted():
+                    ranges = list(self._cut(part._replace(start=page[-1].name)))
+                yield from ranges
+                return
+
+    def _cut(self, part: NameRange) -> Iterator[NameRange]:
+        """Ranges that together are one range."""
+        prefix = literal_prefix(split_uri(part.glob)[1])
+
+        def first_at(start: str) -> str:
+            first = list_pages(part._replace(start=start), prefix, "name", max_results=1)
+            return next((blob.name for page, _ in first for blob in page), "")
+
+        starts = range_starts(first_at, part.start, each=self.for_each)
+        for start, end in zip(starts, [*starts[1:], part.end], strict=True):
+            yield NameRange(part.glob, start, end)
+
+    def names_below(self, folder: str) -> list[str]:
+        prefix = f"{split_uri(folder)[1]}/"
+        return [blob.name.removeprefix(prefix) for blob in list_objects(folder, prefix, "name")]
+
+    def stored_below(self, folder: str) -> dict[str, Stored]:
+        """All objects below a folder, by their names relative to it."""
+        name = split_uri(folder)[1]
+        prefix = f"{name}/" if name else ""
+        below = list_objects(folder, prefix, "name,size,generation,crc32c")
+        return {blob.name.removeprefix(prefix): stored_object(blob) for blob in below}
+
+    def find(self, path: str) -> Stored | None:
+        try:
+            with translate_errors(path):
+                blob = blob_of(path)
+                blob.reload(retry=retry())
+        except FileNotFoundError:
+            return None
+        return stored_object(blob)
+
+    def checksum(self, path: str, *, size: int) -> str | None:
+        stored = self.find(path)
+        if stored is None:
+            return None
+        return stored.crc32c if stored.size <= size else ""
+
+    def md5(self, uri: str, *, version: int) -> str | None:
+        """One request; None if the bucket has no MD5 (composite objects).
+
+        Also None if it is the MD5 of the compressed bytes.
+
+        Raises:
+            OSError: the object is gone, was overwritten, or cannot be queried.
+        """
+        with translate_errors(uri):
+            blob = blob_of(uri)
+            blob.reload(if_generation_match=version, retry=retry())
+        if blob.md5_hash is None or blob.content_encoding == "gzip":
+            return None
+        return base64.b64decode(blob.md5_hash).hex()
+
+    def read_bytes(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
+    ) -> bytes:
+        return read_object(path, None, max_stored=max_bytes)
+
+    def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
+        return read_object(uri, version or None, max_bytes=max_bytes)
+
+    def read_text(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES
+    ) -> str | None:
+        # One request: the error of the bucket itself says that there is no such object.
+        try:
+            return self.read_bytes(path, max_bytes=max_bytes).decode()
+        except FileNotFoundError:
+            return None
+
+    def read_range(
+        self, path: str, offset: int, length: int, *, follow_links: bool = True
+    ) -> bytes:
+        return _read_part(path, None, offset, length)
+
+    def open_ranges(
+        self, path: str, *, follow_links: bool = True, version: int = 0
+    ) -> Callable[[int, int], bytes]:
+        return functools.partial(_read_part, path, version or None)
+
+    @contextlib.contextmanager
+    def open_reader(self, path: str, *, follow_links: bool = True) -> Iterator[BinaryIO]:
+        """A stream of an object's bytes as stored, fetched in parts of one generation."""
+        with translate_errors(path):
+            blob = blob_of(path)
+            blob.reload(retry=retry())
+            with blob.open(
+                "rb",
+                chunk_size=_CHUNK,
+                raw_download=True,
+                if_generation_match=blob.generation,
+                retry=retry(),
+            ) as stream:
+                yield stream
+
+    @contextlib.contextmanager
+    def open_writer(self, path: str) -> Iterator[Any]:
+        """A stream to a new object, sent in parts; no object is created if the body raises."""
+        with translate_errors(path):
+            stream = blob_of(path).open(
+                "wb",
+                chunk_size=_SENT_CHUNK,
+                ignore_flush=True,
+                content_type="application/octet-stream",
+                if_generation_match=0,
+                retry=retry(),
+            )
+            try:
+                yield stream
+                stream.close()
+            except BaseException:
+                # A dropped stream would upload its data when it is garbage-collected.
+                stream.terminate()
+                raise
+
+    def write_whole(
+        self, path: str, data: bytes, *, generation: int | None = None, is_synced: bool = True
+    ) -> int:
+        blob = blob_of(path)
+        try:
+            with translate_errors(path):
+                blob.upload_from_string(
+                    data,
+                    # A browser shows these types; it saves everything else.
+                    content_type=(
+                        "text/html" if path.endswith(".html") else "application/octet-stream"
+                    ),
+                    if_generation_match=generation,
+                    retry=retry(),
+                )
+            return int(blob.generation)
+        except ChangedError as error:
+            # Our own retry finds the result of the first attempt.
+            there = self.find(path)
+            if there is None or read_object(path, there.version) != data:
+                raise FileExistsError(errno.EEXIST, "another run wrote it", path) from error
+            return there.version
+
+    def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        """Copies on the server, pinned to the generations that are there now.
+
+        Another attempt may move the same bytes at the same time.
+
+        Raises:
+            FileNotFoundError: there is no `source`, and `target` does not exist either.
+            OSError: `target` was changed by another run, or permissions are missing.
+        """
+        there, former = self.find(source), self.find(target)
+        if there is None:
+            raise FileNotFoundError(errno.ENOENT, "no such object", source)
+        self.move(source, target, there, former)
+
+    def move(self, source: str, target: str, there: Stored, former: Stored | None) -> int:
+        """Replaces one generation of `target` by one of `source`; see `rename`.
+
+        Args:
+            source: the object; moved onto itself, it gets a new generation.
+            target: its new URI.
+            there: the metadata of `source`.
+            former: the metadata of `target`, None if it did not exist.
+
+        Returns:
+            the generation of `target`.
+
+        Raises:
+            OSError: either was changed by another run, or permissions are missing.
+        """
+        try:
+            generation = int(_rewrite(source, there, target, former).generation)
+        except (ChangedError, FileNotFoundError):
+            now = self.find(target)
+            if now is None or now.crc32c != there.crc32c:
+                raise
+            generation = now.version
+        if source != target:
+            self.remove(source, generation=there.version)
+        return generation
+
+    def copy(self, source: str, target: str, *, size: int, crc32c: str) -> bool:
+        """Copies on the server: one request, whose answer has the checksum of the copy."""
+        try:
+            copied = stored_object(_rewrite(source, None, target, None))
+        except ChangedError:
+            # Another attempt, or one of a killed run.
+            return self.has_checksum(target, crc32c, size)
+        if (copied.size, copied.crc32c) == (size, crc32c):
+            return True
+        self.remove(target, generation=copied.version)
+        return False
+
+    def remove(self, path: str, *, generation: int | None = None) -> None:
+        with contextlib.suppress(FileNotFoundError, ChangedError), translate_errors(path):
+            blob_of(path).delete(if_generation_match=generation, retry=retry())
+
+    def name_problem(self, path: str) -> str:
+        # The result of an unset shell variable, as in gs://$BUCKET/x.
+        return "" if split_uri(path)[0] else "names no bucket: write gs://BUCKET/NAME"
+
+    def find_foreign(self, output: str) -> str | None:
+        folder = glob.escape(output.rstrip("/"))
+        other = next(self.list_files(f"{folder}/**"), None)
+        is_ours = next(self.list_files(f"{folder}/{STAGING}/**"), None) is not None
+        return other.uri if other and not is_ours else None
+
+
+def _read_part(uri: str, generation: int | None, offset: int, length: int) -> bytes:
+    with translate_errors(uri):
+        part = offset, length
+        return bytes(retry()(get_media)(uri, generation, part=part, damaged=set())[0])
+
+
+def _rewrite(source: str, there: Stored | None, target: str, former: Stored | None) -> Blob:
+    """Copies an object, or one generation of it, over one of `target`, or where none is."""
+    blob, original = blob_of(target), blob_of(source)
+    token: str | None = None
+    with translate_errors(target):
+        while True:
+            token, _, _ = blob.rewrite(
+                original,
+                token=token,
+                if_generation_match=former.version if former else 0,
+                if_source_generation_match=there.version if there else None,
+                retry=retry(),
+            )
+            if token is None:
+                return blob

@@ -1,1 +1,0 @@
-"""Local disk: globs, files that end, and files as a `Storage`; names may be untrusted."""

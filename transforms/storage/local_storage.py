@@ -1,0 +1,506 @@
+"""Files of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from transforms.core.messages import ChangedError, TooLargeError, check_final, is_final
+from transforms.core.records import NameRange
+from transforms.dataset.output_names import (
+    MANIFEST,
+    STAGING,
+    ForeignNameError,
+    is_staged,
+    is_staged_folder,
+)
+from transforms.storage.interface import (
+    FoundFile,
+    Item,
+    OutputFolders,
+    Result,
+    Storage,
+    Stored,
+    foreign_name,
+    read_up_to,
+)
+from transforms.storage.local_globs import closed_folder, expand_range
+
+# Recognizes ordinary local files: reading them ends, and returns the listed bytes.
+#
+# A FIFO or a device may never end. Neither may a file of `/proc` or `/sys`, although it claims to
+# be regular: the kernel generates its bytes on reading, which can block or change something.
+
+# File systems whose content the kernel generates.
+_MADE_UP = frozenset(
+    "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts efivarfs fusectl mqueue nfsd "
+    "nsfs proc pstore rpc_pipefs securityfs selinuxfs smackfs sysfs tracefs".split()
+)
+
+# The file system has no links, or not to another one, or not that many.
+_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def is_ordinary(status: os.stat_result) -> bool:
+    """Whether a file is regular and on a file system that stores bytes. No system call."""
+    return stat.S_ISREG(status.st_mode) and status.st_dev not in _made_up_devices()
+
+
+def is_ordinary_file(path: str) -> bool:
+    """Whether a path leads to an ordinary file; links are followed."""
+    try:
+        return is_ordinary(os.stat(path))
+    except (OSError, ValueError):
+        return False
+
+
+def link_file(source: str, target: str) -> bool:
+    """Makes a hard link to a regular file of this user.
+
+    Args:
+        source: the file; a link is not followed.
+        target: the new path. If another attempt made it meanwhile, it stays.
+
+    Returns:
+        False if it is a file of another kind or user, or the file system has no such link.
+
+    Raises:
+        OSError: it is not there.
+    """
+    status = os.lstat(source)
+    # A file of somebody else would stay theirs.
+    if not is_ordinary(status) or status.st_uid != os.geteuid():
+        return False
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        return True
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return False
+        raise
+    return True
+
+
+@functools.lru_cache(maxsize=1)
+def _made_up_devices() -> frozenset[int]:
+    """The devices of such file systems, read once per process; none without `/proc`."""
+    text = ""
+    with contextlib.suppress(OSError):
+        text = _MOUNTS.read_text(errors="replace")
+    return frozenset(device for line in text.splitlines() if (device := _made_up_device(line)))
+
+
+def _made_up_device(line: str) -> int:
+    """The device in a line of `mountinfo`, 0 if its files are ordinary.
+
+    >>> _made_up_device("24 29 0:22 / /proc rw,relatime - proc proc rw") == os.makedev(0, 22)
+    True
+    >>> _made_up_device("29 1 8:1 / / rw,relatime - ext4 /dev/root rw")
+    0
+    """
+    mount, _, kind = line.partition(" - ")
+    fields = mount.split()
+    if len(fields) < 3 or kind.split(" ")[0] not in _MADE_UP:
+        return 0
+    major, _, minor = fields[2].partition(":")
+    return os.makedev(int(major), int(minor))
+
+
+# Output folders on local disk: what is in their way may be a link, a FIFO or a folder.
+
+# The path does not exist: a part of it is missing, or a file is in place of a folder.
+NOTHING_THERE = (FileNotFoundError, NotADirectoryError)
+
+
+class LocalFolders(OutputFolders):
+    """The part of `LocalStorage` for output folders."""
+
+    def staged_names(self, staging: str) -> list[str]:
+        """All files in a staging folder; a link is refused, too."""
+        _check_folder(staging)
+        try:
+            entries = sorted(os.scandir(staging), key=lambda entry: entry.name)
+        except NOTHING_THERE:
+            return []
+        names = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and is_staged_folder(entry.name):
+                found = sorted(os.scandir(entry.path), key=lambda each: each.name)
+                names += [_staged_name(each, f"{entry.name}/") for each in found]
+            else:
+                names.append(_staged_name(entry))
+        return names
+
+    def remove_staging(self, staging: str) -> None:
+        super().remove_staging(staging)
+        if os.path.lexists(staging):
+            for entry in [*os.scandir(staging)]:
+                if entry.is_dir(follow_symlinks=False):
+                    os.rmdir(entry.path)
+            os.rmdir(staging)
+
+    def find_foreign(self, output: str) -> str | None:
+        if not os.path.lexists(output):
+            return None
+        if not os.path.isdir(output):
+            raise NotADirectoryError(errno.ENOTDIR, "it is a file", output)
+        names = sorted(os.listdir(output))
+        is_ours = MANIFEST in names or STAGING in names
+        return names[0] if names and not is_ours else None
+
+    def check_folders(self, output: str, names: Iterable[str]) -> None:
+        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
+            _check_folder(os.path.join(output, folder))
+
+    def check_replaced(self, output: str, names: Iterable[str]) -> None:
+        names = list(names)
+        self.check_folders(output, names)
+        for name in names:
+            _check_file(os.path.join(output, name))
+
+
+def _check_folder(path: str) -> None:
+    """Checks that a folder of the output, if it exists, is a folder and not a link.
+
+    Raises:
+        ForeignNameError: it is something else.
+    """
+    with contextlib.suppress(*NOTHING_THERE):
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISDIR(mode):
+            kind = "a link" if stat.S_ISLNK(mode) else "not a folder"
+            raise ForeignNameError(f"{path} is {kind}: it must be a real folder; remove it")
+
+
+def _check_file(path: str) -> None:
+    """Checks that a file of the output does not replace a folder.
+
+    Raises:
+        ForeignNameError: it is a folder.
+    """
+    with contextlib.suppress(*NOTHING_THERE):
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            raise ForeignNameError(
+                f"{path} is a folder, but the dataset needs a file there; move the folder"
+            )
+
+
+def _staged_name(entry: os.DirEntry[str], folder: str = "") -> str:
+    """The path below the staging folder of something in it, or in a folder of it.
+
+    Raises:
+        ForeignNameError: it is not a file that this tool writes, or is a link.
+    """
+    name = folder + entry.name
+    if is_staged(name) and entry.is_file(follow_symlinks=False):
+        return name
+    raise foreign_name(entry.path)
+
+
+# Files on local disk, whose names may come from untrusted sources: no call blocks.
+#
+# A folder that was copied from elsewhere may hold links, FIFOs and devices under the names of a
+# dataset's files. Opening a FIFO would block forever; through a link, a file elsewhere would be
+# read or overwritten.
+
+# The errno of Linux and macOS for a link in the last part of a path.
+_IS_LINK = errno.ELOOP
+
+# Errors from opening something other than a file of the dataset.
+_NO_FILE = (errno.EINVAL, errno.EISDIR, errno.ENOTDIR)
+
+# The file system or the kernel does not support files without a name.
+_NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
+
+# Seconds between attempts to read a file after a temporary failure.
+_PAUSES = (0.1, 0.5, 2.0)
+
+
+class LocalStorage(LocalFolders, Storage):
+    """Paths without a scheme."""
+
+    is_remote = False
+    lists_ranges = True
+    has_folders = True
+
+    def list_files(self, pattern: str) -> Iterator[FoundFile]:
+        for file in self.list_range(NameRange(pattern), 0):
+            assert isinstance(file, FoundFile)
+            yield file
+
+    def list_range(
+        self, part: NameRange, limit: int, *, with_checksums: bool = False
+    ) -> Iterator[FoundFile | NameRange]:
+        """See `list_files`; folders that follow the `limit`-th file become ranges."""
+        # One by one as the folders are read, so a million names need no list.
+        for path in expand_range(part, limit):
+            if isinstance(path, NameRange):
+                yield path
+                continue
+            try:
+                status = os.stat(path)
+            except OSError as error:
+                if isinstance(error, PermissionError):
+                    closed = closed_folder(path, error)
+                    if closed.filename != path:
+                        raise closed from error
+                # A dangling link, or a file removed since the listing: reading it will show which.
+                check_final(error, path)
+                yield FoundFile(path, 0, 0)
+                continue
+            if is_ordinary(status):
+                yield FoundFile(path, status.st_size, status.st_mtime_ns)
+
+    def find(self, path: str) -> Stored | None:
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            check_final(error, path)
+            return None
+        return Stored(status.st_size, status.st_mtime_ns) if is_ordinary(status) else None
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def open_reader(self, path: str, *, follow_links: bool = True) -> BinaryIO:
+        return os.fdopen(_open_ordinary(path, follow_links), "rb")
+
+    def open_ranges(
+        self, path: str, *, follow_links: bool = True, version: int = 0
+    ) -> Callable[[int, int], bytes]:
+        return _OpenFile(_open_ordinary(path, follow_links)).read
+
+    def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
+        # On a network file system, many errors are temporary.
+        for pause in _PAUSES:
+            try:
+                return _read_once(uri, size, version)
+            except OSError as error:
+                if is_final(error):
+                    raise
+            time.sleep(pause)
+        return _read_once(uri, size, version)
+
+    @contextlib.contextmanager
+    def open_writer(self, path: str) -> Iterator[Any]:
+        # Synced before it gets its name, so that a crash cannot leave half a file.
+        with _create(path) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
+        os.replace(source, target)
+        if is_synced:
+            self.sync_folder(os.path.dirname(target))
+
+    def copy(self, source: str, target: str, *, size: int, crc32c: str) -> bool:
+        """Links the file. This tool never writes into a file that has its name."""
+        _remove(target)
+        if not link_file(source, target):
+            return False
+        if self.has_checksum(target, crc32c, size):
+            return True
+        _remove(target)
+        return False
+
+    def remove(self, path: str, *, generation: int | None = None) -> None:
+        """Removes a file, or a link itself; a folder is an error."""
+        _remove(path)
+
+    def names_below(self, folder: str) -> list[str]:
+        return sorted(
+            os.path.relpath(os.path.join(inner, name), folder)
+            for inner, _, names in os.walk(folder)
+            for name in names
+        )
+
+    def read_bytes(
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
+    ) -> bytes:
+        with self.open_reader(path, follow_links=follow_links) as file:
+            size = 0 if max_bytes is None else os.fstat(file.fileno()).st_size
+            if max_bytes is not None and size > max_bytes:
+                raise TooLargeError(size, max_bytes, path)
+            return read_up_to(file, max_bytes, path)
+
+    def has_checksum(self, path: str, crc32c: str, size: int) -> bool:
+        try:
+            return super().has_checksum(path, crc32c, size)
+        except OSError as error:
+            if error.errno in _NO_FILE:
+                return False
+            raise
+
+    def has_size(self, path: str, size: int) -> bool:
+        try:
+            status = os.lstat(path)
+        except NOTHING_THERE:
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_size == size
+
+    def is_ordinary(self, path: str) -> bool:
+        return is_ordinary_file(path)
+
+    def is_misplaced(self, path: str) -> bool:
+        return os.path.lexists(path) and not (os.path.isfile(path) and not os.path.islink(path))
+
+    def is_folder(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def absolute(self, path: str) -> str:
+        return os.path.abspath(path)
+
+    def resolved(self, path: str) -> str:
+        try:
+            return os.path.realpath(path)
+        except ValueError:
+            # No file can have such a name.
+            return self.absolute(path)
+
+    def spellings(self, path: str) -> list[str]:
+        relative = os.path.relpath(path)
+        return [path, os.path.abspath(path), relative, f"./{relative}"]
+
+    def make_directory(self, path: str) -> None:
+        if not os.path.exists(path):
+            os.makedirs(path, exist_ok=True)
+
+    def could_write(self, folder: str) -> bool:
+        # An anonymous file, which never appears in the folder.
+        nameless = getattr(os, "O_TMPFILE", 0)
+        if not nameless:
+            return False
+        try:
+            os.close(os.open(folder, os.O_WRONLY | nameless, 0o600))
+        except OSError as error:
+            if error.errno in _NO_NAMELESS:
+                return False
+            raise
+        return True
+
+    def sync_folder(self, folder: str) -> None:
+        descriptor = os.open(folder or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove_if_empty(self, folder: str) -> None:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+    def for_each(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Iterator[Result]:
+        yield from map(function, items)
+
+
+class _OpenFile:
+    """An open file, closed with its last reference: no thread reads from another file's number."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def read(self, offset: int, length: int) -> bytes:
+        """A part of the file, in one system call; fewer bytes at its end."""
+        data = os.pread(self._descriptor, length, offset)
+        while 0 < len(data) < length and (
+            more := os.pread(self._descriptor, length - len(data), offset + len(data))
+        ):
+            data += more
+        return data
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+
+def _open_ordinary(path: str, follow_links: bool) -> int:
+    """The descriptor of a file to read.
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == _IS_LINK and not follow_links and os.path.islink(path):
+            detail = "it is a link, not a file of the dataset"
+            raise OSError(errno.EINVAL, detail, path) from error
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.EINVAL, "it is not a regular file", path) from error
+        raise
+    try:
+        if not is_ordinary(os.fstat(descriptor)):
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
+        return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _create(path: str) -> BinaryIO:
+    """A new file to write, replacing one of a killed run; creates its folder.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "wb")
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    except FileExistsError:
+        # Not truncated on opening: a link would lead elsewhere, and a FIFO wait for a reader.
+        _remove(path)
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _read_once(path: str, size: int, version: int) -> bytes:
+    """All bytes of a file: five system calls, since a thread gives up Python's lock in each.
+
+    Raises:
+        OSError: the file is not the one that was listed, or cannot be read.
+    """
+    # Otherwise it would block if the file has been replaced by a FIFO.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        _check_unchanged(os.fstat(descriptor), path, size, version)
+        data = os.read(descriptor, size + 1)
+        while 0 < len(data) < size and (more := os.read(descriptor, size - len(data))):
+            data += more
+        _check_unchanged(os.fstat(descriptor), path, size, version)
+    finally:
+        os.close(descriptor)
+    if len(data) != size:
+        raise _overwritten(path)
+    return data
+
+
+def _check_unchanged(status: os.stat_result, path: str, size: int, version: int) -> None:
+    if not is_ordinary(status):
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise OSError(errno.EINVAL, "it is no longer a regular file", path)
+    if status.st_size != size or version not in (0, status.st_mtime_ns):
+        raise _overwritten(path)
+
+
+def _overwritten(path: str) -> OSError:
+    return ChangedError(errno.ESTALE, "it was overwritten meanwhile", path)
