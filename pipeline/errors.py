@@ -121,8 +121,9 @@ def log_traceback(error: BaseException) -> None:
 
 # The errors of the commands and their exit codes; no Beam.
 #
-# DatasetError 1 the run or the check failed ├─ UsageError 2 wrong flags or inputs, found before a
-# job starts └─ RejectedError 3 more images rejected than --max_rejected, nothing published
+# DatasetError              1  the run or the check failed
+# ├─ UsageError             2  wrong flags or inputs, found before a job starts
+# └─ RejectedError          3  more images rejected than --max_rejected, nothing published
 
 DONE = 0
 FAILED = 1

@@ -17,9 +17,9 @@ from transforms.labels.splits import SplitAssigner
 #
 # Cells are small JSON texts that are not parsed before the shard is written:
 #
-# - of one row, in `JoinSide`: `["cell", ...]`, in the order of `RowRequirements.columns`; - of an
-# image, in `LabelledImage`: `[["CSV:LINE", ["label", ...], ["cell", ...]], ...]`; - of an image of
-# a shard, in `ShardImage`: the same with `[id, "text"]` for each label.
+# - of one row, in `JoinSide`: `["cell", ...]`, in the order of `RowRequirements.columns`;
+# - of an image, in `LabelledImage`: `[["CSV:LINE", ["label", ...], ["cell", ...]], ...]`;
+# - of an image of a shard, in `ShardImage`: the same with `[id, "text"]` for each label.
 
 # `json.dumps` makes an encoder for each call.
 _to_text: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
