@@ -2,6 +2,7 @@
 # Converts images to TFRecords on this machine. Without flags, it draws and converts a small sample.
 #   ./run_local.sh
 #   ./run_local.sh --images 'photos/*/*.jpg' --labels labels.csv --output out/photos
+#   ./run_local.sh show|verify|plan|diff|report|export ...
 set -euo pipefail
 for word in "$@"; do
   case "$word" in
@@ -19,9 +20,11 @@ make_environment ""
 
 # Flags may name paths from where the user stands; the packages are found wherever that is.
 python="$venv/bin/python"
-if [ $# -gt 0 ]; then
-  exec "$python" -m pipeline.convert "$@"
-fi
+case "${1:-}" in
+  convert | plan | show | verify | diff | report | export)
+    exec "$python" -m "pipeline.$1" "${@:2}" ;;
+  ?*) exec "$python" -m pipeline.convert "$@" ;;
+esac
 
 cd "$project"
 "$python" examples/make_sample.py out/sample-images

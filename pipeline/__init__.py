@@ -50,12 +50,22 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _report_interrupt(
+def _package(error: ModuleNotFoundError) -> str:
+    return (error.name or "").partition(".")[0]
+
+
+def _report_early_end(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Prints one line when a command is interrupted while it imports its modules."""
+    """Prints one line when a command is interrupted, or lacks a package, while it imports."""
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
+    elif isinstance(error, ModuleNotFoundError) and _package(error) not in sys.modules:
+        sys.stderr.write(
+            f"{sys.executable} has no package {_package(error)}: activate the environment of "
+            "image-tfrecords (source .venv/bin/activate), or install it (pip install .)\n"
+        )
+        raise SystemExit(2)
     else:
         sys.__excepthook__(kind, error, trace)
 
@@ -63,4 +73,4 @@ def _report_interrupt(
 # Only where `python -m` looks for a command's module and in the console script, not when the
 # package is imported.
 if sys.argv[:1] == ["-m"] or "".join(sys.argv[:1]).endswith("/image-tfrecords"):
-    sys.excepthook = _report_interrupt
+    sys.excepthook = _report_early_end

@@ -116,6 +116,8 @@ def main() -> int:
     # Python puts the working directory first for `python -m`, with which Beam starts its workers.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     command, *words = sys.argv[1:] or ["--help"]
+    if command == "help":
+        command, words = (words[0], ["--help"]) if words else ("--help", [])
     if command not in COMMANDS:
         return run_command(lambda: _without_command(command), PROGRAM)
 
@@ -155,6 +157,6 @@ def _help_lines() -> Sequence[str]:
         "",
         *(f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()),
         "",
-        f"{PROGRAM} COMMAND --help lists its flags; --version prints the version.",
+        f"{PROGRAM} help COMMAND lists its flags; --version prints the version.",
         f"Documentation: {documentation()}",
     ]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.commands import ROOT
+from tests.report_picture import OF_THE_SAMPLE
 
 
 @pytest.mark.parametrize("script", ["run_local.sh", "run_dataflow.sh", "run_tests.sh"])
@@ -27,12 +28,32 @@ def test_help_installs_nothing(script: str, flag: str, tmp_path: Path) -> None:
     assert not (tmp_path / ".venv").exists()
 
 
-def test_help_of_an_environment_is_that_of_convert(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "runs"),
+    [
+        (["--help"], "-m pipeline.convert --help"),
+        (["--images", "a b", "--output", "o"], "-m pipeline.convert --images a b --output o"),
+        (["convert", "--output", "o"], "-m pipeline.convert --output o"),
+        (["show", "o", "--limit", "3"], "-m pipeline.show o --limit 3"),
+        (["plan", "--output", "o"], "-m pipeline.plan --output o"),
+        (["verify", "o"], "-m pipeline.verify o"),
+        (["report", "o"], "-m pipeline.report o"),
+        (["diff", "a", "b"], "-m pipeline.diff a b"),
+        (["export", "a", "--dali", "b"], "-m pipeline.export a --dali b"),
+    ],
+)
+def test_flags_are_those_of_convert_and_commands_are_passed_on(
+    words: list[str], runs: str, tmp_path: Path
+) -> None:
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python"
     python.write_text('#!/bin/sh\necho "$@"\n')
     python.chmod(0o755)
     environment = {**os.environ, "VENV": str(tmp_path)}
-    command = [str(ROOT / "run_local.sh"), "--help"]
+    command = [str(ROOT / "run_local.sh"), *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.stdout == "-m pipeline.convert --help\n"
+    assert done.stdout == f"{runs}\n"
+
+
+def test_the_picture_of_the_readme_is_of_the_run_of_the_sample() -> None:
+    assert f" {' '.join(OF_THE_SAMPLE)}\n" in (ROOT / "run_local.sh").read_text()

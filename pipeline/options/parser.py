@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -57,11 +58,14 @@ def documentation() -> str:
 def runnable(command: str, *words: str) -> str:
     """A command line that can be typed where this command was, such as the next one to run."""
     started = program(command)
-    folders = [os.path.dirname(path) for path in (shutil.which("python") or "", sys.executable)]
-    if started.startswith("python ") and len({*map(os.path.realpath, folders)}) > 1:
+    is_script = started.startswith(PROGRAM)
+    used = os.path.abspath(sys.argv[0]) if is_script else sys.executable
+    found = shutil.which(PROGRAM if is_script else "python") or ""
+    folders = {os.path.realpath(os.path.dirname(path)) for path in (found, used)}
+    if len(folders) > 1:
         # Of an environment that is not active.
-        beside = Path(sys.executable).with_name(PROGRAM)
-        path = str(beside if beside.exists() else sys.executable)
+        beside = Path(used).with_name(PROGRAM)
+        path = str(beside if beside.exists() else used)
         near = os.path.relpath(path)
         path = shlex.quote(path if near.startswith("..") else near)
         started = f"{path} {command}" if beside.exists() else f"{path} -m pipeline.{command}"
@@ -307,6 +311,12 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
         UsageError: a flag is wrong, missing, or unknown to both.
     """
     parser = make_parser(command)
+    if not argv:
+        example = _EXAMPLES[0]
+        raise UsageError(
+            f"no flags given; usage: {parser.prog} {_USAGE}, such as {parser.prog} {example}; "
+            "see --help"
+        )
     # A missing flag is often a misspelled one: name the misspelled flag first.
     required = [action for action in parser._actions if action.required]
     for action in required:
@@ -346,7 +356,7 @@ def words_of(flags: argparse.Namespace, beam_flags: Sequence[str]) -> list[str]:
 
 def _with_version(words: Sequence[str]) -> Iterator[str]:
     """`--dataset_version` for a `--version` with a value; alone, it prints that of the program."""
-    for word, value in zip(words, [*words[1:], ""], strict=True):
+    for word, value in itertools.zip_longest(words, words[1:], fillvalue=""):
         has_value = value[:1] not in ("", "-")
         is_version = word.startswith("--version=") or (word == "--version" and has_value)
         yield word.replace("--version", "--dataset_version", 1) if is_version else word

@@ -72,6 +72,54 @@ def test_help_lists_the_commands(
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command(
+    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_line, "supervise", lambda run: run())
+    shown = []
+    for words in (["help", name], [name, "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            call(words, monkeypatch)
+        assert ended.value.code == 0
+        shown.append(capfd.readouterr().out)
+    assert shown[0] == shown[1] and shown[0].startswith(f"usage: image-tfrecords {name}")
+
+
+def test_help_alone_and_of_an_unknown_command(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["help"], monkeypatch) == 0
+    assert "usage: image-tfrecords COMMAND [FLAGS]" in capfd.readouterr().out
+    assert call(["help", "shwo"], monkeypatch) == 2
+    assert "did you mean show?" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["convert", "plan"])
+def test_no_flags_at_all_are_answered_with_the_usage(
+    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_line, "supervise", lambda run: run())
+    assert call([name], monkeypatch) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    usage = f"usage: image-tfrecords {name} [--images GLOB] --output DIR [FLAGS]"
+    assert line.startswith(f"{name}: no flags given; {usage}")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_without_the_packages_a_command_says_so_in_one_line(name: str) -> None:
+    """As a Python that is not that of the environment starts it."""
+    words = {"diff": ["a", "b"], "export": ["a", "--dali", "b"]}.get(name, ["a"])
+    if name in ("convert", "plan"):
+        words = ["--images", "a/*", "--output", "b"]
+    command = [sys.executable, "-S", "-m", f"pipeline.{name}", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"{sys.executable} has no package ")
+    assert "source .venv/bin/activate" in line and "pip install ." in line
+
+
 @pytest.mark.parametrize("words", [["--version"], *([name, "--version"] for name in COMMANDS)])
 def test_the_version(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -66,7 +67,11 @@ def test_the_summary_ends_with_the_next_command(
     right_inputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = right_flags(right_inputs)
-    monkeypatch.setattr(sys, "argv", ["/bin/image-tfrecords"])
+    script = right_inputs / "bin" / PROGRAM
+    script.parent.mkdir()
+    script.touch(0o755)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.setenv("PATH", str(script.parent), prepend=os.pathsep)
     for _ in range(2):
         ran = convert(**flags)
         assert ran.out.splitlines()[-1] == f"next     image-tfrecords show {flags['output']}"
@@ -86,6 +91,22 @@ def test_the_next_command_of_an_environment_that_is_not_active(
     monkeypatch.setenv("PATH", str(tmp_path / ".venv/bin"))
     (tmp_path / ".venv/bin/python").touch(0o755)
     assert runnable("show", "o") == "python -m pipeline.show o"
+
+
+def test_the_next_command_of_a_script_that_was_started_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "its own" / "bin" / PROGRAM
+    script.parent.mkdir(parents=True)
+    script.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    assert runnable("show", "o") == f"'its own/bin/{PROGRAM}' show o"
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir("other")
+    assert runnable("show", "o") == f"'{script}' show o"
+    monkeypatch.setenv("PATH", str(script.parent), prepend=os.pathsep)
+    assert runnable("show", "o") == f"{PROGRAM} show o"
 
 
 @pytest.mark.parametrize("line", ["warning  a split is empty", "leakage  1 group across splits"])
