@@ -152,7 +152,7 @@ def _paint_checkers(draw: ImageDraw.ImageDraw, rng: random.Random, palette: Pale
     side = min(width, height) / rng.randint(4, 9)
     for row in range(math.ceil(height / side)):
         for column in range(row % 2, math.ceil(width / side), 2):
-            # Whole boards look alike in grey and small, as the search for near-duplicates sees them.
+            # Whole boards look alike in grey and small: near-duplicates.
             if rng.random() < 0.6:
                 x, y = column * side, row * side
                 draw.rectangle((x, y, x + side - 1, y + side - 1), fill=rng.choice(palette.inks))

@@ -6,7 +6,7 @@ import argparse
 import difflib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipeline.errors import UsageError
 from pipeline.options.option import as_typed, flag_name
@@ -93,6 +93,31 @@ _ELSEWHERE = {
     "--job_endpoint": "PortableRunner",
 }
 
+RUNNERS = (
+    "DataflowRunner",
+    "FlinkRunner",
+    "SparkRunner",
+    "PortableRunner",
+    "PrismRunner",
+    "DirectRunner",
+    "FnApiRunner",
+    "BundleBasedDirectRunner",
+    "SwitchingDirectRunner",
+    "InteractiveRunner",
+    "KafkaStreamsRunner",
+    "TestDataflowRunner",
+    "TestDirectRunner",
+    "PythonRPCDirectRunner",
+)
+"""The runners that Beam knows by their names, the usual ones first."""
+
+# Without a project, Dataflow takes no job. Beam finds the others on some machines.
+_OF_DATAFLOW = {
+    "--project": "PROJECT",
+    "--region": "REGION",
+    "--temp_location": "gs://BUCKET/tmp",
+}
+
 # The default runner, which `--runner` may also name.
 _LOCAL_RUNNER = "FnApiRunner"
 
@@ -122,6 +147,7 @@ def check_beam_flags(words: Sequence[str]) -> None:
     """
     given = list(_options(words))
     names = {flag_name(typed) for typed, _ in given}
+    _check_runner({flag_name(typed): value for typed, value in given})
     for typed, value in given:
         name = flag_name(typed)
         if name in _REFUSED:
@@ -139,6 +165,36 @@ def check_beam_flags(words: Sequence[str]) -> None:
                 f"{typed} needs --runner {_ELSEWHERE[name]}: without it the job runs on this "
                 f"machine, which ignores {typed}{local}"
             )
+
+
+def _check_runner(given: Mapping[str, str]) -> None:
+    """Refuses a runner that Beam does not know, and one of Dataflow without what it needs.
+
+    Beam would say so after the inputs were listed.
+    """
+    runner = given.get("--runner", "")
+    if "." in runner or not runner:
+        return
+    # Beam compares names like this.
+    known = {name.lower(): name for name in RUNNERS}
+    name = known.get(runner.lower()) or known.get(f"{runner.lower()}runner")
+    if name is None:
+        stems = {name.removesuffix("runner"): name for name in known}
+        near = difflib.get_close_matches(runner.lower(), [*known, *stems], n=1, cutoff=_ALIKE)
+        hint = (
+            f"did you mean {known[stems.get(near[0], near[0])]}?"
+            if near
+            else f"Beam has {', '.join(RUNNERS)}"
+        )
+        raise UsageError(f"--runner {runner}: unknown runner; {hint}")
+    if name == "DataflowRunner" and "--project" not in given and not _is_local(given):
+        missing = [f"{flag} {value}" for flag, value in _OF_DATAFLOW.items() if flag not in given]
+        raise UsageError(f"--runner {runner} needs {', '.join(missing)}; see docs/dataflow.md")
+
+
+def _is_local(given: Mapping[str, str]) -> bool:
+    """Whether a stand-in for Dataflow on this machine gets the job."""
+    return "localhost" in given.get("--dataflow_endpoint", "")
 
 
 def check_workers(workers: int | None, words: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from transforms.core.messages import shown_size
 _START = 64
 
 _READ = ", which --transcode auto reads"
-_HEIC = "HEIC" + _READ + " after pip install 'image-tfrecords[heic]'"
+_HEIC = "HEIC" + _READ + " after pip install pillow-heif"
 
 # Some files begin with a brand of both formats, so the brand of AVIF is searched for.
 _AVIF_START = rb".{4}ftyp(?=.*avi[fs])"

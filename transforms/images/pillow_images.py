@@ -150,7 +150,7 @@ def register_heic() -> Any:
             package = importlib.import_module(name)
             package.register_heif_opener()
             return package
-    detail = "no decoder for HEIC: pip install 'image-tfrecords[heic]'"
+    detail = "no decoder for HEIC: pip install pillow-heif"
     raise RejectedImageError(Reason.NO_DECODER, detail)
 
 

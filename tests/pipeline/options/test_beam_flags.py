@@ -16,8 +16,10 @@ import apache_beam.runners.dataflow.test_dataflow_runner
 import apache_beam.runners.portability.prism_runner  # noqa: F401
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+from apache_beam.runners.runner import _RUNNER_MAP
 
 from pipeline.errors import UsageError
+from pipeline.options.beam_flags import RUNNERS, check_beam_flags
 from pipeline.options.option import underscored
 from pipeline.options.parser import parse_flags
 from tests.pipeline.commands import convert, plan, snapshot, verify
@@ -122,6 +124,8 @@ def words(flag: str) -> list[str]:
     action = by_flag()[flag]
     if action.choices:
         return [f"{flag}={next(iter(action.choices))}"]
+    if flag == "--runner":
+        return [f"{flag}={RUNNERS[1]}"]
     if "audit" in flag:
         return [f'{flag}={{"team": "vision"}}']
     value = {int: "1", float: "0.5"}.get(action.type, "{}") if action.type else "x"  # type: ignore[call-overload]
@@ -146,7 +150,7 @@ def test_what_does_something_else_is_refused(flag: str) -> None:
 def test_what_sizes_a_job_elsewhere_needs_a_runner(flag: str) -> None:
     with pytest.raises(UsageError, match=f"{flag} .*--runner"):
         parse_flags("convert", [*NEEDED, *words(flag)])
-    for runner in ("--runner=DataflowRunner", "--runner=FnApiRunner"):
+    for runner in ("--runner=FlinkRunner", "--runner=FnApiRunner"):
         assert parse_flags("convert", [*NEEDED, runner, *words(flag)])[1] == [runner, *words(flag)]
 
 
@@ -217,8 +221,8 @@ def test_a_message_is_one_line(right_inputs: Path) -> None:
         (["--direct-running-mode", "in_memory"], "--direct-running-mode: give one of them"),
         (["--sdk_worker_parallelism=2"], "--sdk_worker_parallelism: give one of them"),
         (
-            ["--runner", "DataflowRunner"],
-            "--runner DataflowRunner: it sets the worker processes of the default runner, on this "
+            ["--runner", "FlinkRunner"],
+            "--runner FlinkRunner: it sets the worker processes of the default runner, on this "
             "machine",
         ),
         (["--runner=PrismRunner"], "--runner PrismRunner: .*"),
@@ -234,3 +238,44 @@ def test_workers_are_decided_once(words: list[str], message: str) -> None:
 def test_workers_go_with_the_local_runner() -> None:
     words = ["--images=i", "--output=o", "--workers=2", "--runner=FnApiRunner"]
     assert parse_flags("convert", words)[0].workers == 2
+
+
+def test_the_runners_that_beam_knows_are_those_of_ours() -> None:
+    assert {name.lower() for name in RUNNERS} == {*_RUNNER_MAP}
+
+
+@pytest.mark.parametrize(
+    ("runner", "hint"),
+    [
+        ("Dataflw", "did you mean DataflowRunner?"),
+        ("flinkk", "did you mean FlinkRunner?"),
+        ("DirectRuner", "did you mean DirectRunner?"),
+        ("Local", f"Beam has {', '.join(RUNNERS)}"),
+    ],
+)
+def test_an_unknown_runner_is_refused_with_the_one_that_was_meant(runner: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="unknown runner") as caught:
+        check_beam_flags([f"--runner={runner}"])
+    assert str(caught.value) == f"--runner {runner}: unknown runner; {hint}"
+
+
+@pytest.mark.parametrize("runner", ["Dataflow", "dataflowrunner", "DataflowRunner"])
+def test_what_dataflow_needs_is_listed_at_once(runner: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_beam_flags(["--runner", runner, "--region", "us-central1"])
+    needed = "--project PROJECT, --temp_location gs://BUCKET/tmp"
+    assert str(caught.value) == f"--runner {runner} needs {needed}; see docs/dataflow.md"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--runner=flink"],
+        ["--runner", "FnApiRunner"],
+        ["--runner=my.package.Runner"],
+        ["--runner=Dataflow", "--project=p"],
+        ["--runner=Dataflow", "--dataflow_endpoint=http://localhost:4600"],
+    ],
+)
+def test_other_runners_pass(words: list[str]) -> None:
+    check_beam_flags(words)

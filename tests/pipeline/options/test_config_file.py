@@ -70,7 +70,7 @@ def test_options_of_a_file_are_words(text: str, words: list[str], tmp_path: Path
         ("images: [a, b]", ["--images=c"], ["--images=c"]),
         ("labels: a.csv", ["--label-file=b.csv"], ["--labels=b.csv"]),
         ("label-file: a.csv", ["--labels=b.csv"], ["--labels=b.csv"]),
-        ("runner: A", ["--runner=B"], ["--runner=B"]),
+        ("runner: FlinkRunner", ["--runner=SparkRunner"], ["--runner=SparkRunner"]),
         # One does what the other does.
         ("num_shards: 3", ["--shard_size=2MB"], ["--shard_size=2MB"]),
         ("shard_size: 2MB", ["--num_shards=3"], ["--num_shards=3"]),

@@ -146,7 +146,7 @@ class TestDecoder:
         with pytest.raises(RejectedImageError) as caught:
             changed(data, AUTO)
         assert caught.value.reason is Reason.NO_DECODER
-        assert caught.value.detail == "no decoder for HEIC: pip install 'image-tfrecords[heic]'"
+        assert caught.value.detail == "no decoder for HEIC: pip install pillow-heif"
         # Others need none.
         assert changed(saved(picture("RGB"), "AVIF"), AUTO).info.format == "jpeg"
 

@@ -18,7 +18,7 @@ LIMITS = Limits(10_000, 1 << 20)
 @pytest.mark.parametrize(
     ("data", "name"),
     [
-        (HEIC, ": HEIC, which --transcode auto reads after pip install 'image-tfrecords[heic]'"),
+        (HEIC, ": HEIC, which --transcode auto reads after pip install pillow-heif"),
         (b"\0\0\0\x1cftypmif1\0\0\0\0mif1heic" + bytes(100), ": HEIC, which --transcode auto"),
         (b"\0\0\0\x1cftypmif1\0\0\0\0avifmif1" + bytes(100), ": AVIF, which --transcode auto"),
         (saved(picture("RGB"), "AVIF"), ": AVIF, which --transcode auto reads"),
