@@ -17,6 +17,7 @@ from transforms.records.fingerprints import fingerprint_batches
 from transforms.records.record_index import (
     RecordIndexError,
     class_lists,
+    index_rows,
     shard_of_index,
     source_contents,
 )
@@ -128,7 +129,7 @@ class _ImageFn(beam.DoFn):
         holdout = self._holdouts[part.number]
         index = read_holdout_index(holdout, json.loads(part.text))
         contents, classes = source_contents(index), class_lists(index)
-        for row, content, labels in zip(index.to_pylist(), contents, classes, strict=True):
+        for row, content, labels in zip(index_rows(index), contents, classes, strict=True):
             yield held_image(holdout.folder, row, content or b"", labels)
 
 

@@ -20,6 +20,7 @@ from transforms.records.record_index import (
     RecordIndexError,
     content_hash,
     index_places,
+    index_rows,
 )
 from transforms.records.reuse import RecordRun
 from transforms.records.stored_images import (
@@ -197,7 +198,7 @@ def part_rows(part: SourcePart) -> Iterator[tuple[dict[str, Any], str]]:
     """
     entry, files, singles = json.loads(part.text)
     table = _table(part.folder, entry)
-    for number, row in enumerate(table.to_pylist()):
+    for number, row in enumerate(index_rows(table)):
         name = singles[number] if number < len(singles) else row["shard"]
         # Names and places that are read back are untrusted.
         size, crc32c = files.get(name, (0, ""))

@@ -123,10 +123,15 @@ _DELTAS = (
 )
 _TEXTS = ("key", "path", "rows.list.element", f"{_OF_PARTNERS}path")
 
-# More than any real index has for a record: it bounds what a damaged file can make of memory.
-_MOST_ROW_BYTES = 1 << 16
-_MOST_FILE_BYTES = 1 << 20
-_MOST_ROWS_OF_BYTE = 16
+# What an index may take of memory, and the bytes of a row in its file: more and fewer than any real
+# index has. Of images, a row takes 70 bytes, and 4 times as much in memory; of rows of a table it
+# takes 8, and 30 times as much.
+_MOST_BYTES = 32 << 20
+_MOST_BYTES_OF_BYTE = 40
+_LEAST_ROW_BYTES = 4
+
+# Rows that are Python objects at the same time: these take ten times the memory.
+_BATCH = 1024
 
 
 class RecordIndexError(ValueError):
@@ -250,16 +255,37 @@ def read_index(
             raise RecordIndexError(
                 f"{path} is damaged: it has {found.num_rows} rows, its shard {records} records"
             )
-        if found.num_rows > _MOST_ROWS_OF_BYTE * len(data):
+        if found.num_rows > len(data) // _LEAST_ROW_BYTES:
             raise RecordIndexError(f"{path} is damaged: {found.num_rows} rows do not fit into it")
-        groups = (found.row_group(number) for number in range(found.num_row_groups))
-        held = sum(group.total_byte_size for group in groups)
-        if held > _MOST_FILE_BYTES + _MOST_ROW_BYTES * found.num_rows:
-            raise RecordIndexError(f"{path} is damaged: it would take {held} bytes of memory")
         asked = schema.names if columns is None else columns
         names = [name for name in asked if name != PARTNERS or name in schema.names]
+        wanted = {"record", *names}
+        chunks = [
+            chunk
+            for number in range(found.num_row_groups)
+            for chunk in _chunks(found.row_group(number))
+            if chunk.path_in_schema.partition(".")[0] in wanted
+        ]
+        most = _MOST_BYTES + _MOST_BYTES_OF_BYTE * len(data)
+        # A page of a few bytes may repeat a value any number of times.
+        _check_size(
+            sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in chunks),
+            most,
+            path,
+        )
+        # A text that a dictionary has once stays there until its size in each row is known.
+        repeated = {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
+        file = pq.ParquetFile(
+            pa.BufferReader(data),
+            read_dictionary=sorted(repeated),
+            page_checksum_verification=True,
+        )
         table = file.read(columns=list(dict.fromkeys(["record", *names])), use_threads=False)
         table.validate(full=True)
+        arrays = (array for column in table.columns for array in column.chunks)
+        _check_size(sum(map(_plain_bytes, arrays)), most, path)
+        table = table.cast(pa.schema([schema.field(name) for name in table.column_names]))
+        table = table.replace_schema_metadata(schema.metadata)
         table = table.combine_chunks()
         if table.column("record").to_pylist() != list(range(found.num_rows)):
             raise RecordIndexError(f"{path} is damaged: its rows are not numbered in order")
@@ -267,6 +293,39 @@ def read_index(
         detail = " ".join(str(error).split())[:200]
         raise RecordIndexError(f"{path} is damaged: {detail}") from error
     return table.select(names)
+
+
+def _chunks(group: Any) -> Iterator[Any]:
+    """The column chunks of a row group."""
+    return map(group.column, range(group.num_columns))
+
+
+def _check_size(size: int, most: int, path: str) -> None:
+    if size > most:
+        raise RecordIndexError(
+            f"{path} is damaged: it would take {size} bytes of memory, more than {most}"
+        )
+
+
+def _plain_bytes(array: pa.Array) -> int:
+    """The bytes of the values of an array, each repetition counted."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):
+        lengths = pc.binary_length(array.dictionary).take(array.indices)
+        return (pc.sum(lengths).as_py() or 0) + 4 * len(array)
+    if pa.types.is_list(array.type):
+        return _plain_bytes(array.flatten()) + 4 * len(array)
+    if pa.types.is_struct(array.type):
+        return sum(map(_plain_bytes, array.flatten()))
+    return int(array.nbytes)
+
+
+def index_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows of an index, a few of them at a time as Python objects."""
+    for batch in table.to_batches(_BATCH):
+        yield from batch.to_pylist()
 
 
 def source_contents(table: pa.Table) -> list[bytes | None]:

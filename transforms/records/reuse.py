@@ -32,6 +32,7 @@ from transforms.records.record_index import (
     RecordIndexError,
     content_hash,
     index_places,
+    index_rows,
 )
 from transforms.records.stored_images import (
     COMPRESSED,
@@ -219,7 +220,7 @@ class BaseReader:
             further = ", masks and further images" if has_partners else ""
             self._say(f"--reuse {part.folder}: {changed}{further} are not reused: {why}")
         columns = [*STORED_COLUMNS, PARTNERS] if has_partners and are_ours else STORED_COLUMNS
-        for row in table.select(columns).to_pylist():
+        for row in index_rows(table.select(columns)):
             place, whole = _place(row, files)
             # A storage without times gives the version 0, which proves nothing.
             is_changed = base.is_pixels or row["changes"]

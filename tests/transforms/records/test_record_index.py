@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -280,3 +284,70 @@ def test_no_byte_of_it_can_crash_a_reader(data: st.DataObject) -> None:
     except RecordIndexError:
         return
     assert found.num_rows == 3
+
+
+def bomb(kind: str) -> bytes:
+    """A small index that would take gigabytes, by what repeats in it."""
+    count = 20_000
+    table = read_index(photos(1), "x").take([0] * count)
+    zeros = pa.array(np.zeros(count, np.int32))
+    record = pa.array(np.arange(count, dtype=np.int64))
+
+    def repeated(text: str, indices: pa.Array) -> pa.DictionaryArray:
+        return pa.DictionaryArray.from_arrays(indices, pa.array([text]))
+
+    many = np.zeros(6_000_000, np.int32)
+    columns: dict[str, pa.Array] = {
+        "texts": {name: repeated("x" * 60_000, zeros) for name in ("key", "path")},
+        "one text of all": {"split": repeated("x" * 4_000_000, zeros)},
+        "a list": {
+            "rows": pa.ListArray.from_arrays(
+                pa.array([0] + [len(many)] * count, pa.int32()), repeated("", pa.array(many))
+            )
+        },
+        "lists": {
+            "rows": pa.ListArray.from_arrays(
+                pa.array(np.arange(count + 1, dtype=np.int32) * 300),
+                repeated("x" * 5_000, pa.array(many)),
+            )
+        },
+        "one long text": {"key": pa.array(["x" * 100_000_000] + [None] * (count - 1))},
+    }[kind]
+    # Real records differ: their hashes make the file large enough for its rows.
+    noise = np.random.default_rng(1).bytes(16 * count)
+    content = pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(noise)])
+    for name, values in {"record": record, "content": content, **columns}.items():
+        table = table.set_column(table.column_names.index(name), name, values)
+    file = pa.BufferOutputStream()
+    # What a reader would see first is as it should be.
+    pq.write_table(table, file, compression="zstd", store_schema=False, write_page_checksum=True)
+    return bytes(file.getvalue())
+
+
+@pytest.mark.parametrize("kind", ["texts", "one text of all", "a list", "lists", "one long text"])
+def test_a_small_file_takes_little_memory(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bomb(kind))
+    assert path.stat().st_size < 1_000_000
+    script = r"""
+import re, sys
+from transforms.records.record_index import RecordIndexError, read_index
+try:
+    read_index(open(sys.argv[1], "rb").read(), "x", records=20_000)
+except RecordIndexError as error:
+    # `ru_maxrss` is also that of the process that forked.
+    print(int(re.search("VmHWM:\s*(\d+)", open("/proc/self/status").read())[1]) >> 10, error)
+"""
+    command = [sys.executable, "-c", script, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    megabytes, _, message = done.stdout.partition(" ")
+    assert message.startswith("x is damaged: it would take ")
+    assert int(megabytes) < 400
+
+
+def test_rows_that_take_no_bytes_are_refused() -> None:
+    rows = rows_of(checked()).table(SHARD, "train").take([0] * 200_000)
+    record = pa.array(np.arange(200_000, dtype=np.int64))
+    data = index_bytes(rows.set_column(1, "record", record))
+    with pytest.raises(RecordIndexError, match="200000 rows do not fit into it"):
+        read_index(data, "x")
