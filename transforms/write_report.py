@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import logging
@@ -18,7 +19,7 @@ from transforms.dataset.manifest import content_digest, manifest_shards
 from transforms.dataset.output_names import MANIFEST, REJECTED, REPORT, STATISTICS
 from transforms.examples.decoder import decode_example
 from transforms.examples.layouts import Role, with_role
-from transforms.examples.tfrecord import read_records
+from transforms.examples.tfrecord import read_frames, read_records
 from transforms.images.decoding_child import Budget, DecodingChild
 from transforms.images.guard import DecoderGuard, image_note
 from transforms.labels.keys import is_inside
@@ -180,7 +181,8 @@ def _read_record(path: str, wanted: _Wanted) -> bytes:
         OSError: the shard cannot be read.
         ValueError: there is no intact record.
     """
-    data = storage_of(path).read_range(path, wanted.offset, wanted.length + 16, follow_links=False)
+    read = functools.partial(storage_of(path).read_range, path, follow_links=False)
+    data = read_frames(read, wanted.offset, wanted.length + 16)
     for record in read_records(io.BytesIO(data)):
         return record
     raise ValueError(f"{wanted.file} ends before byte {wanted.offset}")

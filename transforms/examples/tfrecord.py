@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 import google_crc32c
@@ -27,6 +27,10 @@ _PIECE = 16 << 20
 
 # Bytes of a record's frame: before the payload its length with a checksum, after it a checksum.
 _HEADER_BYTES, _TRAILER_BYTES = 12, 4
+_FRAME_BYTES = _HEADER_BYTES + _TRAILER_BYTES
+
+# The length of a record and its checksum.
+_LENGTHS = struct.Struct("<QI")
 
 # Bytes of a record in addition to the file and the pixels of an image.
 _OTHER_FEATURES = 64 << 20
@@ -76,7 +80,7 @@ def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterat
             return
         if len(header) < 12:
             raise TFRecordError(record, offset, "the file ends inside the record's header")
-        length, length_crc = struct.unpack("<QI", header)
+        length, length_crc = _LENGTHS.unpack(header)
         if masked_crc32c(header[:8]) != length_crc or length > _MAX_RECORD_BYTES:
             raise TFRecordError(record, offset, "the checksum of its length is wrong")
         if length > max_bytes:
@@ -91,6 +95,22 @@ def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterat
         yield payload
         record += 1
         offset += length + 16
+
+
+def read_frames(read: Callable[[int, int], bytes], offset: int, length: int) -> bytes:
+    """Consecutive records that are read at once; only its header, if a large one is not there.
+
+    Args:
+        read: gives a part of the file, by its first byte and its length.
+        offset: the first byte of the first record's frame.
+        length: bytes of all frames, according to an index that may have been edited.
+    """
+    if length > _PIECE:
+        header = read(offset, _HEADER_BYTES)
+        found, length_crc = _LENGTHS.unpack(header.ljust(_HEADER_BYTES, b"\0"))
+        if masked_crc32c(header[:8]) != length_crc or found != length - _FRAME_BYTES:
+            return header
+    return read(offset, length)
 
 
 def framed_payload(data: bytes, start: int, length: int, *, record: int, offset: int) -> bytes:
@@ -110,7 +130,7 @@ def framed_payload(data: bytes, start: int, length: int, *, record: int, offset:
     end = first + length
     if len(data) < end + _TRAILER_BYTES:
         raise TFRecordError(record, offset, "the file ends inside the record")
-    found, length_crc = struct.unpack_from("<QI", data, start)
+    found, length_crc = _LENGTHS.unpack_from(data, start)
     if masked_crc32c(data[start : start + 8]) != length_crc:
         raise TFRecordError(record, offset, "the checksum of its length is wrong")
     if found != length:
@@ -132,9 +152,8 @@ def dali_index(offsets: Iterable[int], lengths: Iterable[int]) -> str:
     >>> dali_index([0, 19], [3, 0])
     '0 19\\n19 16\\n'
     """
-    frame = _HEADER_BYTES + _TRAILER_BYTES
     records = zip(offsets, lengths, strict=True)
-    return "".join(f"{offset} {length + frame}\n" for offset, length in records)
+    return "".join(f"{offset} {length + _FRAME_BYTES}\n" for offset, length in records)
 
 
 def _read_payload(stream: BinaryIO, length: int, record: int, offset: int) -> bytes:

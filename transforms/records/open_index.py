@@ -18,7 +18,7 @@ from transforms.core.messages import ChangedError, first_line
 from transforms.dataset.manifest import ManifestError, manifest_shards
 from transforms.dataset.metadata import ShardRange
 from transforms.dataset.output_names import MANIFEST
-from transforms.examples.tfrecord import TFRecordError, framed_payload
+from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
 from transforms.records.record_index import FRAME_BYTES, RecordIndexError, index_places, read_index
 from transforms.storage.files import join, read_dataset_file, read_manifest, storage_of
 from transforms.storage.interface import READERS, Stored
@@ -175,7 +175,7 @@ class RecordFiles:
         places, start = self.places, 0
         number = places.skipped[run.file] + run.first - places.starts[run.file]
         try:
-            data = self._open(run.file)(run.offset, run.length)
+            data = read_frames(self._open(run.file), run.offset, run.length)
             records = []
             for at in range(run.records):
                 length = int(places.lengths[run.first + at])

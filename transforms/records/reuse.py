@@ -19,7 +19,7 @@ from transforms.dataset.manifest import ManifestError, check_digest, manifest_sh
 from transforms.dataset.output_names import MANIFEST
 from transforms.examples.decoder import only_bytes
 from transforms.examples.partners import Partner
-from transforms.examples.tfrecord import TFRecordError, framed_payload
+from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
 from transforms.images.check import CheckedPartner
 from transforms.labels.image_names import listed_key, listed_path
 from transforms.labels.keys import full_uri, image_key, relative_path
@@ -387,7 +387,8 @@ class RecordRun:
 
     def _read(self) -> bytes:
         length = self._end - self._start
-        return self._storage.read_range(self.path, self._start, length, follow_links=False)
+        read = functools.partial(self._storage.read_range, self.path, follow_links=False)
+        return read_frames(read, self._start, length)
 
 
 class CompressedRecords:

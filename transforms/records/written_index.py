@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import hashlib
 import io
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
+# The file may be a terabyte without a newline, of which the manifest lists the size.
+_MOST_LINE = 4 << 20
 _RETRIED_MARKERS = tuple(f'"{reason}"'.encode() for reason in sorted(RETRIED))
 
 
@@ -180,8 +183,9 @@ def stored_lines(path: str, size: int) -> Iterator[bytes]:
     with storage_of(path).open_reader(path, follow_links=False) as file:
         # The reader of an object in a bucket has no lines: each would be read byte by byte.
         lines = io.BufferedReader(cast(io.RawIOBase, file), _CHUNK)
-        # The size also bounds a line: the file may be a terabyte without a newline.
-        while size > 0 and (line := lines.readline(size)):
+        while size > 0 and (line := lines.readline(min(size, _MOST_LINE))):
+            if len(line) == _MOST_LINE:
+                raise OSError(errno.EFBIG, f"a line of it has {_MOST_LINE} bytes or more", path)
             size -= len(line)
             yield line
 

@@ -17,7 +17,7 @@ from transforms.labels.image_names import archive_path
 from transforms.storage.archive_storage import ArchiveStorage
 from transforms.storage.gcs_requests import SCHEME
 from transforms.storage.gcs_storage import GcsStorage
-from transforms.storage.interface import Storage
+from transforms.storage.interface import MAX_DATASET_FILE, Storage
 from transforms.storage.local_storage import LocalStorage
 
 # A file that computes the checksum of what is written to it.
@@ -89,9 +89,6 @@ class Sha256File(ChecksummedFile):
 
 # Selects the storage of a path, and reads back files of a dataset by their names.
 
-# The description of a shard grows with its rejections, and with its files of single images.
-_MAX_SIDECAR_BYTES = 8 << 30
-
 _LOCAL, _GCS = LocalStorage(), GcsStorage()
 
 
@@ -143,7 +140,7 @@ def sidecar_path(output: str, shard: str, recipe: str) -> str:
 def read_sidecar(path: str) -> ShardSummary | None:
     """The summary in the sidecar of a staged shard; None if it is missing or damaged."""
     try:
-        text = storage_of(path).read_text(path, follow_links=False, max_bytes=_MAX_SIDECAR_BYTES)
+        text = storage_of(path).read_text(path, follow_links=False)
     except (TooLargeError, UnicodeDecodeError):
         return None
     return None if text is None else ShardSummary.from_sidecar(text)
@@ -169,8 +166,9 @@ def read_dataset_file(path: str, listed: Mapping[str, Any]) -> bytes | None:
     Raises:
         OSError: it is missing or cannot be read.
     """
+    most = min(listed["bytes"], MAX_DATASET_FILE)
     try:
-        data = storage_of(path).read_bytes(path, follow_links=False, max_bytes=listed["bytes"])
+        data = storage_of(path).read_bytes(path, follow_links=False, max_bytes=most)
     except TooLargeError:
         return None
     is_listed = len(data) == listed["bytes"] and crc32c_hex(data) == listed["crc32c"]

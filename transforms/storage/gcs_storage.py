@@ -29,7 +29,7 @@ from transforms.storage.gcs_requests import (
     translate_errors,
 )
 from transforms.storage.interface import (
-    MAX_TEXT_BYTES,
+    MAX_DATASET_FILE,
     UNKNOWN_CHECKSUM,
     FoundFile,
     Storage,
@@ -204,7 +204,7 @@ class GcsStorage(Storage):
         return read_object(uri, version or None, max_bytes=max_bytes)
 
     def read_text(
-        self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_DATASET_FILE
     ) -> str | None:
         # One request: the error of the bucket itself says that there is no such object.
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import base64
 import functools
+import io
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -75,10 +76,16 @@ def listed_md5(checksum: str) -> str:
 # Reads a file whole, within a limit: its size is not trusted.
 
 MAX_TEXT_BYTES = 1 << 30
-"""The limit for a text that is read whole: 5 million lines of a manifest, or classes.
+"""The limit for what a compressed label file grows to."""
 
-A sparse file of a terabyte costs nothing to create.
+MAX_DATASET_FILE = 256 << 20
+"""The limit for a file of a dataset that is read whole: a manifest of a million files, or an index.
+
+A sparse file of a terabyte costs nothing to create, and a manifest may list any size.
 """
+
+# A long part of a file is read in pieces: its length may come from an index that was edited.
+_PIECE = 16 << 20
 
 _CHUNK = 1 << 20
 
@@ -360,7 +367,7 @@ class Storage(OutputFolders):
             return read_up_to(file, max_bytes, path)
 
     def read_text(
-        self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_TEXT_BYTES
+        self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_DATASET_FILE
     ) -> str | None:
         """The content of a file, or None if it does not exist; see `read_bytes`."""
         # File systems raise different errors for a missing file.
@@ -377,7 +384,12 @@ class Storage(OutputFolders):
         """A part of a file as stored; fewer bytes at its end; see `open_reader`."""
         with self.open_reader(path, follow_links=follow_links) as file:
             file.seek(offset)
-            return bytes(file.read(length))
+            if length <= _PIECE:
+                return bytes(file.read(length))
+            held = io.BytesIO()
+            while piece := file.read(min(_PIECE, length - held.tell())):
+                held.write(piece)
+            return held.getvalue()
 
     def open_ranges(
         self, path: str, *, follow_links: bool = True, version: int = 0

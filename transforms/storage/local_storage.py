@@ -222,6 +222,9 @@ _NO_FILE = (errno.EINVAL, errno.EISDIR, errno.ENOTDIR)
 # The file system or the kernel does not support files without a name.
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 
+# A part of a file that is read without a look at its size.
+_CHUNK = 1 << 20
+
 # Seconds between attempts to read a file after a temporary failure.
 _PAUSES = (0.1, 0.5, 2.0)
 
@@ -414,6 +417,9 @@ class _OpenFile:
 
     def read(self, offset: int, length: int) -> bytes:
         """A part of the file, in one system call; fewer bytes at its end."""
+        if length > _CHUNK:
+            # The system would reserve all of it, and an index that was edited may name any length.
+            length = min(length, max(os.fstat(self._descriptor).st_size - offset, 0))
         data = os.pread(self._descriptor, length, offset)
         while 0 < len(data) < length and (
             more := os.pread(self._descriptor, length - len(data), offset + len(data))
