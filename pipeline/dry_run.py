@@ -124,7 +124,7 @@ class _MeasureShardFn(beam.DoFn):
         images = [image._replace(stored=self._reusable(image)) for image in images]
         # Larger ones are rejected, and not read.
         read = [image for image in images if image.size <= self._max_bytes]
-        records = ReusedImages(self._bases, read)
+        records = ReusedImages(self._bases, read, self._root)
         # Of a copied shard, only the originals of images that its dataset rejected are read.
         held = {each.key for each in read if (each.stored if whole else records.holds(each))}
         others = [image for image in given if image.key not in held]

@@ -161,7 +161,7 @@ class ImageConverter:
                 for each in images
                 if self._may_reuse(each)
             ]
-            reused = ReusedImages(self._bases, others, self._logged)
+            reused = ReusedImages(self._bases, others, self._root, self._logged)
             load = functools.partial(self._load_reused, reused, load)
             if not self._decoding.needs_pixels:
                 is_cheap = reused.is_at_hand

@@ -86,7 +86,10 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         # An edited manifest may lack its digest: the reader refuses it.
         digest = manifest.get("digest", "")
         feature, partners = _feature(manifest, config), _partners(manifest, config)
-        bases.append(Base(folder, feature, digest, root, _is_of_pixels(config), partners))
+        paths = [each["name"] for each in manifest["features"] if each["source"] == "image.path"]
+        bases.append(
+            Base(folder, feature, digest, root, _is_of_pixels(config), partners, *paths[:1])
+        )
     # A dataset that is in place is compared with the plan, or replaced: it needs no records.
     is_compared = bases and not config.overwrite and has_manifest(config.output)
     return () if is_compared else tuple(bases)

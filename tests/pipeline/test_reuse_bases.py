@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,60 @@ def test_a_damaged_base_gives_the_same_bytes(
     for line in caplog.messages:
         assert said.get(damage, "originals are read instead of some records of ") in line
         assert str(base.folder) in line
+
+
+def edit_index(base: Dataset, **columns: Any) -> None:
+    """Edits the first index, and seals it and the manifest again."""
+    path = sorted((base.folder / "index").iterdir())[0]
+    table = read_index(path.read_bytes(), "x")
+    for name, edited in columns.items():
+        number, values = table.column_names.index(name), table.column(name).to_pylist()
+        array = pa.array(edited(values), table.schema.field(name).type)
+        table = table.set_column(number, table.schema.field(number), array)
+    data = index_bytes(table)
+    path.write_bytes(data)
+    manifest = {name: base.manifest[name] for name in base.manifest if name != "digest"}
+    manifest["index"][0] |= {"bytes": len(data), "crc32c": crc32c_hex(data)}
+    (base.folder / "manifest.json").write_bytes(to_bytes(manifest))
+
+
+def swapped(values: list[Any]) -> list[Any]:
+    return [values[1], values[0], *values[2:]]
+
+
+def first(value: Any) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: [value, *values[1:]]
+
+
+PLACES = ("key", "path", "size", "version")
+
+EDITS: dict[str, dict[str, Callable[[list[Any]], list[Any]]]] = {
+    "two images change places": dict.fromkeys(PLACES, swapped),
+    "another format": {"format": first("png")},
+    "a larger image": {"height": first(4000)},
+    "no format": {"format": first("exe")},
+    "no height": {"height": first(-1)},
+    "no channels": {"channels": first(9)},
+    "no orientation": {"orientation": first(77)},
+    "no change": {"changes": first("resized,eaten")},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
+    edit: str, originals: Path, whole: Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    base = Dataset(shutil.copytree(whole.folder, tmp_path / "base"))
+    edit_index(base, **EDITS[edit])
+    # With another order, no shard is copied as a whole.
+    flags = flags_of(originals, seed=9)
+    fresh = make_dataset(tmp_path / "fresh", **flags)
+    ran = convert(output=tmp_path / "out", reuse=base.folder, **flags)
+    assert ran.code == 0, ran.err
+    assert digests(tmp_path / "out") == digests(fresh.folder)
+    [line] = caplog.messages
+    said = ("its index says of an image what none can be", "the image is not that of the index")
+    assert line.endswith(said[not edit.startswith("no ")])
 
 
 def test_what_is_no_base(originals: Path, whole: Dataset, tmp_path: Path) -> None:

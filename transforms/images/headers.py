@@ -309,6 +309,10 @@ class CostlyImageError(BrokenHeaderError):
     """Decoding the file takes far longer than its size in bytes and pixels suggests."""
 
 
+FORMATS = ("jpeg", "png", "gif", "bmp", "webp", "jxl")
+"""The formats of stored images."""
+
+
 def image_format(data: bytes) -> str:
     r"""The format of `data` by its first bytes, as TensorFlow detects it; empty if unknown.
 

@@ -21,8 +21,10 @@ from transforms.examples.decoder import only_bytes
 from transforms.examples.partners import Partner
 from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
 from transforms.images.check import CheckedPartner
+from transforms.images.headers import FORMATS, image_format, read_header
+from transforms.images.pixel_options import CHANGES, UNTOUCHED
 from transforms.labels.image_names import listed_key, listed_path
-from transforms.labels.keys import full_uri, image_key, relative_path
+from transforms.labels.keys import MEMORY, full_uri, image_key, relative_path
 from transforms.labels.shards import Libraries, RecipeMaker
 from transforms.records.originals import StoredPartner
 from transforms.records.record_index import (
@@ -60,6 +62,10 @@ _ALWAYS_FILLED = (
     *("format", "height", "width", "channels", "orientation", "gps"),
 )
 
+# The longest side that any format allows, and formats whose size a glance at the header tells.
+_LONGEST_SIDE = 2**30
+_SIZED = ("jpeg", "png")
+
 # What a part says of each file: its name, and a `BaseShard`.
 _FILE = ("file", *BaseShard._fields)
 
@@ -90,6 +96,7 @@ class Base(NamedTuple):
         is_pixels: whether the feature holds decoded pixels.
         partners: the masks and further images of this run, in their order; None for one that the
             records do not hold.
+        path_feature: the name of the feature that holds the path of the image; empty without one.
     """
 
     folder: str
@@ -98,6 +105,7 @@ class Base(NamedTuple):
     root: str
     is_pixels: bool = False
     partners: tuple[BasePartner | None, ...] = ()
+    path_feature: str = ""
 
 
 class BaseReader:
@@ -222,6 +230,8 @@ class BaseReader:
         columns = [*STORED_COLUMNS, PARTNERS] if has_partners and are_ours else STORED_COLUMNS
         for row in index_rows(table.select(columns)):
             place, whole = _place(row, files)
+            if not _is_possible(row):
+                raise RecordIndexError("its index says of an image what none can be")
             # A storage without times gives the version 0, which proves nothing.
             is_changed = base.is_pixels or row["changes"]
             if not row["version"] or (is_changed and not are_ours):
@@ -262,6 +272,18 @@ def _below(root: str, former: str, stored: _StoredPartner | None) -> _StoredPart
         return file._replace(path=relative_path(full_uri(former, file.path), root)), checked
     except ValueError:
         return None
+
+
+def _is_possible(row: Mapping[str, Any]) -> bool:
+    """Whether an image can be what the row of an edited index says."""
+    sides = (row[name] for name in ("height", "width", "source_height", "source_width"))
+    return (
+        row["format"] in FORMATS
+        and all(side is None or 0 < side <= _LONGEST_SIDE for side in sides)
+        and 1 <= row["channels"] <= 4
+        and 0 <= row["orientation"] <= 8
+        and {*(row["changes"] or UNTOUCHED[0]).split(",")} <= {*CHANGES}
+    )
 
 
 def _is_compressed(files: list[list[Any]]) -> bool:
@@ -511,6 +533,7 @@ class ReusedImages:
         self,
         bases: Sequence[Base],
         images: Sequence[ShardImage],
+        root: str,
         logged: dict[str, object] | None = None,
     ) -> None:
         """Groups neighbours; reads nothing.
@@ -518,9 +541,11 @@ class ReusedImages:
         Args:
             bases: the datasets.
             images: those that are read once each, in this order.
+            root: common folder of the images of this run.
             logged: files of bases about which there was a line; of several shards.
         """
         self._gone: set[str] = set()
+        self._root = root
         self._logged = {} if logged is None else logged
         self.bases = bases
         found = ((image.key, self._readable(image)) for image in images)
@@ -566,7 +591,8 @@ class ReusedImages:
             base = self.bases[stored.base]
             example = source.payload(stored)
             data = only_bytes(example, base.feature)
-            if content_hash(data) != stored.content:
+            is_same = content_hash(data) == stored.content
+            if not (is_same and self._is_of(image, stored, data, example)):
                 raise ValueError("the image is not that of the index")
             each = zip(base.partners, stored.partners, strict=True)
             partners = [
@@ -583,6 +609,21 @@ class ReusedImages:
         else:
             return ReusedImage(stored, data, partners)
         return None
+
+    def _is_of(self, image: ShardImage, stored: StoredImage, data: bytes, example: bytes) -> bool:
+        """Whether a record says the same of its image as an index that may have been edited."""
+        base = self.bases[stored.base]
+        if base.path_feature and base.root not in (RECORDS, MEMORY):
+            path = only_bytes(example, base.path_feature).decode()
+            if full_uri(base.root, path) != full_uri(self._root, image.path):
+                return False
+        if base.is_pixels:
+            return True
+        format_, info = image_format(data), stored.info
+        if format_ not in _SIZED:
+            return format_ == info.format
+        header = read_header(data, format_)
+        return (format_, header.height, header.width) == info[:3]
 
     def _readable(self, image: ShardImage) -> StoredImage | None:
         """The first of the records of an image that hold it; None if none does."""
