@@ -22,6 +22,7 @@ from transforms.core.messages import Decision, first_line
 from transforms.dataset.manifest import manifest_indexes
 from transforms.dataset.output_names import LABELS, MANIFEST, STAGING
 from transforms.examples.layouts import (
+    PATH,
     SOURCES,
     Feature,
     Needs,
@@ -86,7 +87,7 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         # An edited manifest may lack its digest: the reader refuses it.
         digest = manifest.get("digest", "")
         feature, partners = _feature(manifest, config), _partners(manifest, config)
-        paths = [each["name"] for each in manifest["features"] if each["source"] == "image.path"]
+        paths = [each["name"] for each in manifest["features"] if each["source"] == PATH]
         bases.append(
             Base(folder, feature, digest, root, _is_of_pixels(config), partners, *paths[:1])
         )

@@ -13,6 +13,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.examples.boxes import SIDES, Box, turned
 from transforms.examples.columns import in_shape
 from transforms.examples.layouts import Feature, Role, source_of
+from transforms.images.check import check_mask_cost
 from transforms.labels.joins import parsed_rows
 
 # Serialized `tf.train.Example`s to arrays, through tfx-bsl, without TensorFlow.
@@ -258,14 +259,18 @@ def _masks(
     from transforms.examples.segmentations import refitted_mask
 
     size = stored or kept.size
-    masks = []
-    for number, mask in enumerate(_list(kept, kept.names[feature.source])):
+    masks = _list(kept, kept.names[feature.source])
+    made: dict[bytes, bytes] = {}
+    check_mask_cost(len({*masks}), *kept.size)
+    for number, mask in enumerate(masks):
+        if mask in made:
+            continue
         try:
-            masks.append(refitted_mask(mask, kept.size, turn=turn, stored=size, check=check))
+            made[mask] = refitted_mask(mask, kept.size, turn=turn, stored=size, check=check)
         except RejectedImageError as error:
             detail = f"the mask of object {number} in its record: {error.detail}"
             raise RejectedImageError(error.reason, detail) from None
-    return masks
+    return [made[mask] for mask in masks]
 
 
 def _value(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> Any:

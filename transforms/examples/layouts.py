@@ -77,6 +77,9 @@ IMAGE = "image.bytes"
 EMBEDDING = "image.embedding"
 """The source that a model fills."""
 
+PATH = "image.path"
+"""The source of the path of an image below the root of its dataset."""
+
 PIXELS = "image.pixels"
 """The source of decoded pixels: height x width x channels bytes."""
 
@@ -119,7 +122,7 @@ _DECLARED = (
     Source(IMAGE, "bytes", Role.IMAGE),
     Source("image.format", "bytes", Role.HEADER),
     *(Source(name, "int64", Role.HEADER) for name in SIZES),
-    Source("image.path", "bytes", Role.KEY),
+    Source(PATH, "bytes", Role.KEY),
     Source("image.key", "bytes", Role.KEY),
     Source("image.sha256", "bytes"),
     Source(PIXELS, "bytes", Role.PIXELS, encoding=RAW),

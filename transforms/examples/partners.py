@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from transforms.core.records import Count, JoinSide, LabelledImage, is_partner
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.examples.layouts import Role, partner_of, source_of
-from transforms.images.check import ImageInfo
+from transforms.images.check import ImageInfo, check_mask_cost
 from transforms.labels.image_names import any_case
 from transforms.labels.keys import (
     full_uri,
@@ -315,6 +315,14 @@ def partner_problems(
         if role not in _KINDS or not len(values):
             continue
         many = role is Role.OBJECT_MASK
+        if many:
+            # Objects without a segmentation share their mask.
+            decode = functools.cache(decode)
+            try:
+                check_mask_cost(len({*values}), *(size or (0, 0)))
+            except RejectedImageError as error:
+                yield error.detail
+                continue
         for number, data in enumerate(values if many else values[:1]):
             what = f"the {_KINDS[role]}{f' {number}' if many else ''} ({source})"
             try:

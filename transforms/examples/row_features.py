@@ -20,6 +20,7 @@ from transforms.examples.columns import (
     parse_cell,
 )
 from transforms.examples.layouts import Feature, Role, source_of
+from transforms.images.check import check_mask_cost
 from transforms.images.pixel_options import Original
 from transforms.labels.joins import RowRequirements, has_rows, parsed_rows
 
@@ -97,25 +98,25 @@ class ObjectValues:
         stored: tuple[int, int],
     ) -> list[bytes]:
         # This imports Pillow, which other layouts do not need.
-        from transforms.examples.segmentations import MAX_MASKS, object_mask
+        from transforms.examples.segmentations import ObjectMasks
         from transforms.images.masks import MaskFrame
 
         height, width, applied = original
         frame = MaskFrame(height, width, tagged, applied != 1, stored, False)
-        is_upright = self._rules.orientation == "upright"
+        made = ObjectMasks(frame, is_upright=self._rules.orientation == "upright")
+        texts = [cells[self._at[column]] for _, _, cells in objects]
+        # Before the first of them is drawn.
+        check_mask_cost(len({*texts} - {""}), height, width)
         masks: list[bytes] = []
-        held = 0
-        for where, _, cells in objects:
+        for (where, _, _), text in zip(objects, texts, strict=True):
             try:
-                mask = object_mask(cells[self._at[column]], frame, is_upright=is_upright)
+                masks.append(made.mask(text))
             except RejectedImageError as error:
+                if error.reason is Reason.TOO_COSTLY:
+                    # It says something about all of them.
+                    raise
                 detail = f"{where}, column {column!r}: {error.detail}"
                 raise RejectedImageError(error.reason, detail) from None
-            masks.append(mask)
-            held += len(mask)
-            if held > MAX_MASKS:
-                detail = f"the masks of its objects have more than {MAX_MASKS} bytes"
-                raise RejectedImageError(Reason.TOO_COSTLY, detail)
         return masks
 
     def _box(self, where: str, cells: Sequence[str], original: Original, tagged: int) -> Box:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images.check import checked_header, examine_image
+from transforms.images.check import check_mask_cost, checked_header, examine_image
 from transforms.images.masks import MaskFrame, fitted
 from transforms.images.pillow_images import decode_as_stored, open_image
 from transforms.images.pixel_options import Limits
@@ -24,6 +24,9 @@ from transforms.labels.annotations import NORMALIZED
 
 MAX_OUTLINE = 1_000_000
 """The longest outline of an object, in pixels: the rasterizer needs about 80 bytes for each."""
+
+MAX_OUTLINES = 8 << 20
+"""The longest outlines of all objects in an image, in pixels: a core draws them in 3 seconds."""
 
 MAX_POLYGONS = 10_000
 """The most polygons of an object."""
@@ -47,25 +50,90 @@ _Pixels = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 _Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
-def object_mask(text: str, frame: MaskFrame, *, is_upright: bool) -> bytes:
-    """The mask of an object in an image.
+class ObjectMasks:
+    """The masks of the objects in one image, within limits of time and memory."""
 
-    Args:
-        text: its segmentation, as JSON: as in COCO, in pixels, or polygons under `NORMALIZED`;
-            empty for none, whose mask is empty.
-        frame: the image.
-        is_upright: whether it refers to the image after EXIF rotation, not to the pixels in the
-            file.
+    def __init__(self, frame: MaskFrame, *, is_upright: bool) -> None:
+        """Makes none yet.
 
-    Raises:
-        RejectedImageError: with reason `BAD_CELL`, `MASK_SIZE` or `TOO_MANY_PIXELS`.
-    """
-    own = 1 if is_upright else frame.tag
-    height, width = frame.height, frame.width
-    if is_upright and frame.tag > 4:
-        height, width = width, height
-    mask = Image.fromarray(_pixels(text, height, width))
-    return _png(fitted(mask, own, frame))
+        Args:
+            frame: the image.
+            is_upright: whether segmentations refer to the image after EXIF rotation, not to the
+                pixels in the file.
+        """
+        self._frame = frame
+        self._own = 1 if is_upright else frame.tag
+        size = frame.height, frame.width
+        self._height, self._width = size[::-1] if is_upright and frame.tag > 4 else size
+        # Objects without a segmentation share their mask.
+        self._made: dict[str, bytes] = {}
+        self._outline = self._held = 0.0
+
+    def mask(self, text: str) -> bytes:
+        """The mask of an object.
+
+        Args:
+            text: its segmentation, as JSON: as in COCO, in pixels, or polygons under
+                `NORMALIZED`; empty for none, whose mask is empty.
+
+        Raises:
+            RejectedImageError: with reason `BAD_CELL`, `MASK_SIZE`, `TOO_MANY_PIXELS` or
+                `TOO_COSTLY`.
+        """
+        if text not in self._made:
+            check_mask_cost(len(self._made), self._height, self._width)
+            mask = Image.fromarray(self._pixels(text))
+            self._made[text] = _png(fitted(mask, self._own, self._frame))
+        mask_bytes = self._made[text]
+        self._held += len(mask_bytes)
+        if self._held > MAX_MASKS:
+            raise _too_costly(f"the masks of its objects have more than {MAX_MASKS} bytes")
+        return mask_bytes
+
+    def _pixels(self, text: str) -> _Pixels:
+        """1 where an object is."""
+        height, width = self._height, self._width
+        if height * width > _MAX_PIXELS or max(height, width) > _MAX_SIDE:
+            detail = f"{shown_size(height, width)} are too many for masks of objects"
+            raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
+        try:
+            value = json.loads(text or "[]")
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and {"counts", "size"} <= value.keys():
+            return _of_runs(value["counts"], value["size"], height, width)
+        scale = (1, 1)
+        if isinstance(value, dict) and value.keys() == {NORMALIZED}:
+            value, scale = value[NORMALIZED], (width, height)
+        if isinstance(value, list):
+            return self._of_polygons(value, scale)
+        raise _bad(f"{text[:_SHOWN]!r} is not a segmentation, as in COCO")
+
+    def _of_polygons(self, polygons: list[Any], scale: tuple[int, int]) -> _Pixels:
+        """The pixels in any of the polygons, whose x and y are multiplied by a scale."""
+        height, width = self._height, self._width
+        if not polygons:
+            return np.zeros((height, width), np.uint8)
+        if len(polygons) > MAX_POLYGONS:
+            raise _bad(f"{len(polygons)} polygons, more than {MAX_POLYGONS}")
+        sides = (width // scale[0], height // scale[1])
+        scaled = [_points(polygon, sides) * scale for polygon in polygons]
+        outline = sum(map(_outline, scaled))
+        if outline > MAX_OUTLINE:
+            raise _bad(f"an outline of {outline:.0f} pixels, more than {MAX_OUTLINE}")
+        self._outline += outline
+        if self._outline > MAX_OUTLINES:
+            detail = f"the outlines of its objects have more than {MAX_OUTLINES} pixels"
+            raise _too_costly(detail)
+        # Other runs do not need it.
+        from pycocotools import mask
+
+        drawn = mask.frPyObjects([points.ravel() for points in scaled], height, width)
+        while len(drawn) > 1:
+            parts = (drawn[at : at + _MERGED] for at in range(0, len(drawn), _MERGED))
+            drawn = [mask.merge(part) for part in parts]
+        # Its own function to decode runs warns of each array.
+        return _of_runs(drawn[0]["counts"].decode(), drawn[0]["size"], height, width)
 
 
 def refitted_mask(
@@ -108,47 +176,6 @@ def _png(mask: Image.Image) -> bytes:
     file = io.BytesIO()
     mask.save(file, "PNG")
     return file.getvalue()
-
-
-def _pixels(text: str, height: int, width: int) -> _Pixels:
-    """1 where an object is."""
-    if height * width > _MAX_PIXELS or max(height, width) > _MAX_SIDE:
-        detail = f"{shown_size(height, width)} are too many for masks of objects"
-        raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
-    try:
-        value = json.loads(text or "[]")
-    except (ValueError, RecursionError):
-        value = None
-    if isinstance(value, dict) and {"counts", "size"} <= value.keys():
-        return _of_runs(value["counts"], value["size"], height, width)
-    scale = (1, 1)
-    if isinstance(value, dict) and value.keys() == {NORMALIZED}:
-        value, scale = value[NORMALIZED], (width, height)
-    if isinstance(value, list):
-        return _of_polygons(value, height, width, scale)
-    raise _bad(f"{text[:_SHOWN]!r} is not a segmentation, as in COCO")
-
-
-def _of_polygons(polygons: list[Any], height: int, width: int, scale: tuple[int, int]) -> _Pixels:
-    """The pixels in any of the polygons, whose x and y are multiplied by a scale."""
-    if not polygons:
-        return np.zeros((height, width), np.uint8)
-    if len(polygons) > MAX_POLYGONS:
-        raise _bad(f"{len(polygons)} polygons, more than {MAX_POLYGONS}")
-    sides = (width // scale[0], height // scale[1])
-    scaled = [_points(polygon, sides) * scale for polygon in polygons]
-    outline = sum(map(_outline, scaled))
-    if outline > MAX_OUTLINE:
-        raise _bad(f"an outline of {outline:.0f} pixels, more than {MAX_OUTLINE}")
-    # Other runs do not need it.
-    from pycocotools import mask
-
-    drawn = mask.frPyObjects([points.ravel() for points in scaled], height, width)
-    while len(drawn) > 1:
-        parts = (drawn[at : at + _MERGED] for at in range(0, len(drawn), _MERGED))
-        drawn = [mask.merge(part) for part in parts]
-    # Its own function to decode runs warns of each array.
-    return _of_runs(drawn[0]["counts"].decode(), drawn[0]["size"], height, width)
 
 
 def _points(polygon: Any, sides: tuple[int, int]) -> _Points:
@@ -215,3 +242,7 @@ def _decompressed(text: str) -> list[int] | None:
 
 def _bad(detail: str) -> RejectedImageError:
     return RejectedImageError(Reason.BAD_CELL, detail)
+
+
+def _too_costly(detail: str) -> RejectedImageError:
+    return RejectedImageError(Reason.TOO_COSTLY, detail)

@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.images import saved
 from transforms.examples.partners import partner_problems
-from transforms.images.check import check_image
+from transforms.images.check import ImageInfo, check_image
 from transforms.images.pixel_options import DEFAULT_LIMITS
 
 MASK = saved(Image.new("L", (16, 12)), "PNG")
@@ -48,3 +48,21 @@ def test_the_mask_of_an_image() -> None:
         "the mask (mask.bytes) is png, the record says gif",
         "the mask (mask.bytes) is 16 x 12, the image 12 x 16",
     ]
+
+
+def test_masks_that_would_take_long_are_not_decoded() -> None:
+    """Each of them costs as much as its image, and a record of 100 MB may hold 5,000."""
+    masks = [b"%d" % number for number in range(5000)]
+    [problem] = partner_problems({"object.mask": masks}, (5000, 4000), lambda _: 1 / 0)
+    assert problem.startswith("the masks of 5000 objects, each of 5000 x 4000 pixels")
+
+
+def test_equal_masks_are_decoded_once() -> None:
+    decoded = []
+
+    def decode(data: bytes) -> ImageInfo:
+        decoded.append(data)
+        return check_image(data, limits=DEFAULT_LIMITS)
+
+    assert list(partner_problems({"object.mask": [MASK] * 900}, (12, 16), decode)) == []
+    assert len(decoded) == 1

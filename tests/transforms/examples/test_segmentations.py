@@ -17,7 +17,7 @@ from tests.images import saved
 from tests.pipeline.annotated import decode_runs
 from transforms.core.rejections import RejectedImageError
 from transforms.examples import segmentations
-from transforms.examples.segmentations import object_mask, refitted_mask
+from transforms.examples.segmentations import ObjectMasks, refitted_mask
 from transforms.images.masks import MaskFrame
 from transforms.images.pillow_images import BACK, TURNS
 
@@ -30,7 +30,7 @@ POLYGONS = [TRIANGLE, [8, 2, 13.9, 2, 13.9, 8.7, 8, 8.7]]
 def drawn(value: Any, frame: MaskFrame = FRAME, *, is_upright: bool = False) -> Any:
     """The values of the mask of a segmentation."""
     text = value if isinstance(value, str) else json.dumps(value)
-    return read(object_mask(text, frame, is_upright=is_upright))
+    return read(ObjectMasks(frame, is_upright=is_upright).mask(text))
 
 
 def read(data: bytes) -> Any:
@@ -257,3 +257,29 @@ def test_what_would_take_too_long_is_not_drawn(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(segmentations, "_MAX_PIXELS", 125)
     with pytest.raises(RejectedImageError, match="are too many for masks of objects"):
         drawn([])
+
+
+def zigzag(start: int) -> str:
+    """An outline of 980,000 pixels in 4 KB of text."""
+    points = [(0 if at % 2 else 1999, (start + 4 * at) % 2000) for at in range(490)]
+    return json.dumps([[value for point in points for value in point]])
+
+
+def test_the_outlines_of_all_objects_of_an_image_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(segmentations, "MAX_OUTLINES", 2 << 20)
+    frame = MaskFrame(2000, 2000, 1, False, (20, 20), False)
+    masks = ObjectMasks(frame, is_upright=False)
+    with pytest.raises(RejectedImageError) as caught:
+        for start in range(20):
+            masks.mask(zigzag(start))
+    assert caught.value.reason.value == "too_costly"
+    assert caught.value.detail == "the outlines of its objects have more than 2097152 pixels"
+
+
+def test_equal_segmentations_share_their_mask() -> None:
+    frame = MaskFrame(5000, 4000, 1, False, (5000, 4000), False)
+    masks = ObjectMasks(frame, is_upright=False)
+    found = [masks.mask(text) for text in ["", json.dumps(POLYGONS)] * 500]
+    assert len(set(map(id, found))) == 2
