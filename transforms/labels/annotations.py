@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import math
 import re
+import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, cast
 from xml.parsers import expat
@@ -246,7 +247,9 @@ def yaml_class_names(text: str, path: str) -> tuple[str, ...]:
         raise LabelsError(f"{path} has no names: write 'names: [cat, dog]', or one class per line")
     for name in names:
         if not isinstance(name, str) or len(name.split()) == 0 or len(name.splitlines()) > 1:
-            raise LabelsError(f"{path}: {str(name)[:40]!r} in names is not the name of a class")
+            # A text of 1 KB may hold a list of lists that have billions of items together.
+            shown = name if isinstance(name, str) else reprlib.repr(name)
+            raise LabelsError(f"{path}: {shown[:40]!r} in names is not the name of a class")
     return tuple(names)
 
 

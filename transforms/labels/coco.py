@@ -18,8 +18,15 @@ from transforms.labels.vocabulary import MAX_LINES
 
 # The members of a large JSON object, lists item by item, in bounded memory.
 
-MAX_ITEM = 64 << 20
-"""The longest item of a list, in characters: it is held in memory."""
+SECTIONS = ("images", "annotations", "categories")
+"""The lists of COCO's files that are read; others are skipped."""
+
+MAX_ITEM = 8 << 20
+"""The longest item of a list, in characters: empty lists take 30 times as much memory."""
+
+# More than the header of any annotation file has: a gzip file of 30 KB may hold ten million.
+_MAX_NAMES = 1000
+_MAX_OTHERS = 100_000
 
 _CHUNK = 1 << 20
 
@@ -63,9 +70,14 @@ def read_members(text: TextIO, *, path: str) -> Iterator[tuple[str, bool, Any]]:
         if name in names:
             raise reader.error(f"a second {name[:40]!r}")
         names.add(name)
+        if len(names) > _MAX_NAMES:
+            raise reader.error(f"more than {_MAX_NAMES} names")
         reader.expect(":")
         if reader.next_character() == "[":
-            yield from ((name, True, item) for item in reader.items())
+            for number, item in enumerate(reader.items()):
+                if number >= _MAX_OTHERS and name not in SECTIONS:
+                    raise reader.error(f"more than {_MAX_OTHERS} items of {name[:40]!r}")
+                yield name, True, item
         else:
             yield name, False, reader.value()
     reader.expect("}")
@@ -206,9 +218,7 @@ def read_coco(binary_file: BinaryIO, *, path: str) -> CocoFile:
     boxes = 0
     for section, is_list, item in read_members(open_text(binary_file, path=path), path=path):
         sections.add(section)
-        if section in ("images", "annotations", "categories") and not (
-            is_list and isinstance(item, dict)
-        ):
+        if section in SECTIONS and not (is_list and isinstance(item, dict)):
             raise LabelsError(f"{path}: {section!r} is not a list of objects, as in COCO")
         if section == "images":
             _add_image(images, item, path)

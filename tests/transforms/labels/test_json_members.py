@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -73,9 +74,33 @@ def test_an_item_that_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) 
         list(read_members(io.StringIO('{"a": ["' + "x" * 10**4 + '"]}'), path="a.json"))
 
 
+def test_an_item_of_empty_lists_is_refused_before_it_takes_a_gigabyte() -> None:
+    """A gzip file of 58 KB with such a text took 2.8 GB."""
+    nested = ",".join(["[]"] * 4_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(LabelsError, match="a value of more than"):
+            list(read_members(io.StringIO('{"annotations": [{"z": [' + nested), path="a.json"))
+        assert tracemalloc.get_traced_memory()[1] < 400 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"z": [' + "[]," * 200_000, "more than 100000 items of 'z'"),
+        ("{" + ",".join(f'"{number}": 1' for number in range(2000)), "more than 1000 names"),
+    ],
+)
+def test_what_no_annotation_file_has_is_not_read_to_its_end(text: str, says: str) -> None:
+    with pytest.raises(LabelsError, match=says):
+        list(read_members(io.StringIO(text), path="a.json"))
+
+
 def test_the_text_in_memory_is_bounded() -> None:
     """Items come while the rest of the file has not been read."""
-    text = io.StringIO('{"a": [' + ",".join(["[1.5, 2]"] * 10**6) + "]}")
+    text = io.StringIO('{"images": [' + ",".join(["[1.5, 2]"] * 10**6) + "]}")
     members = read_members(text, path="a.json")
     next(members)
     assert text.tell() == json_members._CHUNK

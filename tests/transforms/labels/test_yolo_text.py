@@ -84,6 +84,9 @@ def test_classes_of_a_yaml_file(text: str, names: tuple[str, ...]) -> None:
     assert yaml_class_names(text, "data.yaml") == names
 
 
+ALIASES = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 13)]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -100,6 +103,8 @@ def test_classes_of_a_yaml_file(text: str, names: tuple[str, ...]) -> None:
         ("names: [cat, '']", "data.yaml: '' in names is not the name of a class"),
         ("names: [cat, [dog]]", "data.yaml: \"['dog']\" in names is not"),
         ('names: ["a\\nb"]', "data.yaml: 'a\\nb' in names is not"),
+        # A list of ten lists, each of ten lists, and so on: 10^12 names.
+        ("a0: &a0 [x]\n" + "".join(ALIASES) + "names: *a12", "data.yaml: '[["),
     ],
 )
 def test_yaml_files_that_are_refused(text: str, says: str) -> None:
