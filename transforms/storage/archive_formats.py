@@ -97,8 +97,14 @@ def member_offset(version: int) -> int:
 # Bytes at the end that are read at once: they hold the whole directory of a small zip.
 _TAIL = 128 << 10
 
-MAX_READ = 128 << 20
-"""Bytes that are read at once: the directory of a zip with a million files."""
+MAX_READ = 48 << 20
+"""Bytes that are read at once: the directory of a zip with a million files, which takes 0.7 GB."""
+
+# Bytes of one header of a tar: a name and what is said about a file.
+_MAX_HEADER = 1 << 20
+
+# Zeros between archives that were appended to each other, and what is read of them at once.
+_MAX_ZEROS, _ZEROS = 1 << 30, 1 << 20
 
 
 class _Ranges(io.RawIOBase):
@@ -140,7 +146,7 @@ class _Ranges(io.RawIOBase):
 
 
 class ArchiveFile(io.BufferedReader):
-    """An archive, read in blocks; no single read takes more than `MAX_READ` bytes of memory."""
+    """An archive, read in blocks; no single read takes more than `most` bytes of memory."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int, *, block: int) -> None:
         """Describes the archive.
@@ -151,6 +157,7 @@ class ArchiveFile(io.BufferedReader):
             block: bytes to read ahead where it is read in order.
         """
         super().__init__(_Ranges(read, size), block)
+        self.most = MAX_READ
 
     def read(self, size: int | None = -1, /) -> bytes:
         """See `io.BufferedReader.read`.
@@ -158,8 +165,10 @@ class ArchiveFile(io.BufferedReader):
         Raises:
             FinalError: it is too much.
         """
-        if size is not None and size > MAX_READ:
-            problem = f"its directory has {size} bytes, more than {MAX_READ}: split the archive"
+        if size is not None and size > self.most:
+            problem = f"its directory has {size} bytes, more than {self.most}: split the archive"
+            if self.most == _MAX_HEADER:
+                problem = f"a header of it has {size} bytes, more than {_MAX_HEADER}: pack it again"
             raise FinalError(errno.EFBIG, problem)
         return super().read(size)
 
@@ -194,6 +203,7 @@ def tar_members(file: ArchiveFile) -> list[Member]:
     """
     labels: dict[str, dict[str, str]] = {}
     members: list[Member] = []
+    file.most = _MAX_HEADER
     try:
         for info in _headers(file):
             if info.isdir():
@@ -246,10 +256,14 @@ def _headers_of_one(file: ArchiveFile, start: int) -> Generator[tarfile.TarInfo,
 def _after_zeros(file: ArchiveFile, place: int) -> int | None:
     """Where the next block begins that is not all zeros; None at the end of the file."""
     file.seek(place)
-    while block := file.read(tarfile.BLOCKSIZE):
-        if block.strip(b"\0"):
-            return place
+    first = place
+    while block := file.read(_ZEROS):
+        if rest := block.lstrip(b"\0"):
+            zeros = len(block) - len(rest)
+            return place + zeros // tarfile.BLOCKSIZE * tarfile.BLOCKSIZE
         place += len(block)
+        if place - first > _MAX_ZEROS:
+            raise tarfile.ReadError(f"more than {_MAX_ZEROS} zeros from byte {first} on")
     return None
 
 
@@ -367,13 +381,32 @@ def zip_members(file: ArchiveFile) -> Iterator[Member]:
         said = str(error)[:1].lower() + str(error)[1:]
         problem = f"it is a damaged zip archive, or none ({said})"
         raise FinalError(errno.EIO, problem) from error
+    shared = _overlapping(infos)
     for info in infos:
         name = _name(info)
         # `is_dir` fails for an empty name.
         if not name.endswith("/"):
             name, problem = safe_name(name)
             size = min(info.file_size, MAX_OFFSET)
-            yield Member(name, size, info.header_offset, problem or _zip_problem(info))
+            problem = problem or _zip_problem(info)
+            if info.header_offset in shared:
+                problem = problem or "it overlaps with another file of the archive"
+            yield Member(name, size, info.header_offset, problem)
+
+
+def _overlapping(infos: Iterable[zipfile.ZipInfo]) -> frozenset[int]:
+    """Where files begin whose bytes are those of others, too.
+
+    A zip of a megabyte may list one of them any number of times.
+    """
+    shared = set()
+    before = end = -1
+    for info in sorted(infos, key=lambda info: info.header_offset):
+        if info.header_offset < end:
+            shared |= {before, info.header_offset}
+        before = info.header_offset
+        end = max(end, before + _HEADER.size + info.compress_size)
+    return frozenset(shared)
 
 
 def _name(info: zipfile.ZipInfo) -> str:

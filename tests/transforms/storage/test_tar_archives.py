@@ -223,3 +223,45 @@ def test_any_damage_is_one_line_or_none(noise: bytes, at: int, is_valid: bool) -
         members_of(bytes(changed))
     except FinalError as error:
         assert "\n" not in error.strerror
+
+
+def test_a_header_of_megabytes_is_refused() -> None:
+    """PAX says anything about a file, of any size: one of 98 MB was read."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("1.jpg")
+        info.pax_headers = {"comment": "x" * (3 << 20)}
+        archive.addfile(info, io.BytesIO(b""))
+    with pytest.raises(FinalError, match="a header of it has 31[0-9]* bytes, more than 1048576"):
+        members_of(target.getvalue())
+
+
+def zeros_after(data: bytes, zeros: int, after: bytes = b"") -> tuple[ArchiveFile, list[int]]:
+    """An archive with zeros behind it, of which few are in memory, and what is read of it."""
+    requests: list[int] = []
+
+    def read(at: int, length: int) -> bytes:
+        requests.append(length)
+        first, last = data[at : at + length], max(0, at - len(data) - zeros)
+        rest = after[last : last + length] if at + length > len(data) + zeros else b""
+        return first + bytes(length - len(first) - len(rest)) + rest
+
+    return ArchiveFile(read, len(data) + zeros + len(after), block=512), requests
+
+
+def test_zeros_after_an_archive_are_read_a_megabyte_at_a_time() -> None:
+    file, requests = zeros_after(WHOLE, 64 << 20)
+    assert len(tar_members(file)) == len(members_of(WHOLE))
+    assert len(requests) < 150
+
+
+def test_zeros_without_an_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transforms.storage.archive_formats._MAX_ZEROS", 1 << 25)
+    file, _ = zeros_after(WHOLE, 1 << 40)
+    with pytest.raises(FinalError, match="more than 33554432 zeros from byte"):
+        tar_members(file)
+
+
+def test_an_archive_behind_zeros_is_found_at_its_block() -> None:
+    joined = WHOLE + bytes(512 * 5_000) + tarred({"3.jpg": b"z" * 700})
+    assert [member.name for member in members_of(joined)][-1] == "3.jpg"
