@@ -184,9 +184,9 @@ class InFlight:
     """The notes of this process; none are taken if no file can be created."""
 
     def __init__(self) -> None:
-        self._slots = threading.local()
         self._lock = threading.Lock()
-        self._used = 0
+        # Places of notes that no thread uses: to take one, or give it back, is one step of Python.
+        self._free = [*reversed(range(0, _NOTE * _THREADS, _NOTE))]
         self._notes: mmap.mmap | bytearray = bytearray(_FILE)
         with contextlib.suppress(OSError):
             self._open()
@@ -218,16 +218,19 @@ class InFlight:
             _PATIENCE.pack_into(self._notes, _NOTE * _THREADS, max(longest, seconds))
 
     def begin(self, note: bytes) -> int:
-        """Keeps the note of an image until `end`, and returns its place."""
-        at = self._slot() * _NOTE
-        if at < _NOTE * _THREADS:
-            self._notes[at : at + _NOTE] = note
+        """Keeps the note of an image until `end`, and returns its place; below 0, there is none."""
+        try:
+            at = self._free.pop()
+        except IndexError:
+            return -1
+        self._notes[at : at + _NOTE] = note
         return at
 
     def end(self, at: int) -> None:
         """Removes the note at a place."""
-        if at < _NOTE * _THREADS:
+        if at >= 0:
             self._notes[at : at + _NOTE] = _NOTHING
+            self._free.append(at)
 
     @contextlib.contextmanager
     def noted(self, note: bytes) -> Iterator[None]:
@@ -237,14 +240,6 @@ class InFlight:
             yield
         finally:
             self.end(at)
-
-    def _slot(self) -> int:
-        slot: int | None = getattr(self._slots, "number", None)
-        if slot is None:
-            with self._lock:
-                slot = self._slots.number = self._used
-                self._used += 1
-        return slot
 
 
 @functools.lru_cache(maxsize=1)

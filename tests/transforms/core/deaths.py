@@ -16,8 +16,7 @@ def kill_over(*notes: bytes) -> None:
         try:
             own = InFlight()
             with contextlib.ExitStack() as stack:
-                for slot, note in enumerate(notes):
-                    own._slots.number = slot
+                for note in notes:
                     stack.enter_context(own.noted(note))
                 os.kill(os.getpid(), signal.SIGKILL)
         finally:

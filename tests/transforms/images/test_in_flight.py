@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -240,3 +241,30 @@ def test_a_stopped_process_is_known() -> None:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert not in_flight._is_stopped(child)
+
+
+def test_any_number_of_threads_leave_notes_one_after_the_other(folder: Path) -> None:
+    """A place that a thread gave back is for the next one: after 256 threads none got a note."""
+    own = InFlight()
+
+    def note_once() -> int:
+        at = own.begin(ONE)
+        own.end(at)
+        return at
+
+    for _ in range(300):
+        thread = Thread(target=note_once)
+        thread.start()
+        thread.join()
+    assert note_once() >= 0
+    os.close(own._descriptor)
+
+
+def test_more_notes_at_once_than_places_are_left_out(folder: Path) -> None:
+    own = InFlight()
+    places = [own.begin(ONE) for _ in range(300)]
+    assert len({at for at in places if at >= 0}) == 256
+    for at in places:
+        own.end(at)
+    assert own.begin(TWO) >= 0
+    os.close(own._descriptor)
