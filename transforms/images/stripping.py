@@ -29,7 +29,7 @@ _JFIF_BYTES, _ADOBE_BYTES = 14, 12
 
 # Ancillary chunks of a PNG about colours, transparency, the size on paper, and animation.
 _KEPT_CHUNKS = frozenset(
-    b"tRNS gAMA cHRM sRGB iCCP sBIT bKGD hIST pHYs sPLT cICP mDCV cLLI acTL fcTL fdAT".split()
+    b"tRNS gAMA cHRM sRGB iCCP sBIT bKGD pHYs cICP mDCV cLLI acTL fcTL fdAT".split()
 )
 
 _KEPT_WEBP = frozenset({b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF", b"ICCP"})
@@ -37,8 +37,8 @@ _WEBP_EXIF, _WEBP_XMP = 0x08, 0x04
 
 _KEPT_BOXES = frozenset({b"JXL ", b"ftyp", b"jxll", b"jxlc", b"jxlp", b"jxli"})
 
-# Extensions of a GIF about the picture: a text that is drawn, transparency and time.
-_GIF_KEPT = (b"\x01", b"\xf9")
+# Extensions of a GIF: a text that no decoder here draws, transparency and time, applications.
+_GIF_TEXT, _GIF_CONTROL, _GIF_APPLICATION = b"\x01", b"\xf9", b"\xff"
 
 # Application extensions of a GIF that say how often it is repeated.
 _GIF_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
@@ -159,16 +159,23 @@ def _strip_webp(data: bytes, orientation: int) -> Iterator[bytes]:
 def _strip_gif(data: bytes, orientation: int) -> Iterator[bytes]:
     position = 13 + _color_table(data[10])
     yield data[:position]
+    # It belongs to the next picture, or to a text.
+    control = b""
     while position < len(data):
         start, introducer = position, data[position]
         if introducer == 0x21:
             label, position = data[start + 1 : start + 2], _after_blocks(data, start + 2)
-            is_loop = label == b"\xff" and data.startswith(_GIF_LOOPS, start + 3)
-            if label in _GIF_KEPT or is_loop:
-                yield data[start:position]
+            if label == _GIF_CONTROL:
+                control = data[start : start + 7] + b"\0"
+            elif label == _GIF_TEXT:
+                control = b""
+            elif label == _GIF_APPLICATION and data.startswith(_GIF_LOOPS, start + 3):
+                # The number of repetitions: any text may stand in further blocks.
+                yield data[start : start + 18] + b"\0"
         elif introducer == 0x2C and start + 10 <= len(data):
             position = _after_blocks(data, start + 11 + _color_table(data[start + 9]))
-            yield data[start:position]
+            yield control + data[start:position]
+            control = b""
         else:
             yield data[start : start + 1]
             return

@@ -197,7 +197,11 @@ def _sections(card: Card, content: DatasetContent) -> Iterator[str]:
 
 def _license(card: Card) -> str:
     # A text of several lines would end the list, and begin other parts.
-    return f"<{card.license}>" if is_address(card.license) else " ".join(card.license.split())
+    return (
+        f"<{card.license}>"
+        if is_address(card.license)
+        else _escaped(" ".join(card.license.split()))
+    )
 
 
 def _class_sections(content: DatasetContent) -> Iterator[str]:
@@ -293,7 +297,12 @@ def _cell(text: str) -> str:
     shown = printable(text)
     if len(shown) > _MAX_CLASS_NAME:
         shown = f"{shown[: _MAX_CLASS_NAME - 1]}…"
-    return "".join(f"\\{each}" if each in "\\`*_[]<>|#~$&" else each for each in shown)
+    return _escaped(shown)
+
+
+def _escaped(text: str) -> str:
+    """A text in which no character is one of Markdown or HTML."""
+    return "".join(f"\\{each}" if each in "\\`*_[]<>|#~$&" else each for each in text)
 
 
 def _fenced(text: str, language: str) -> str:

@@ -427,8 +427,9 @@ class _OpenFile:
             data += more
         return data
 
-    def __del__(self) -> None:
-        os.close(self._descriptor)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # When Python ends, `os` may be gone before this.
+        close(self._descriptor)
 
 
 def _open_ordinary(path: str, follow_links: bool) -> int:

@@ -142,6 +142,31 @@ def test_the_comments_of_a_gif_are_left_out() -> None:
     assert np.array_equal(np.asarray(opened(before)), np.asarray(opened(after)))
 
 
+def test_no_block_of_a_gif_holds_a_text() -> None:
+    """Further blocks of what is kept, and a text that a decoder could draw over the picture."""
+    whole = gif()
+    block = bytes([len(SECRET)]) + SECRET
+    at = whole.index(b"NETSCAPE2.0") + 15
+    hidden = whole[:at] + block + whole[at:]
+    start = hidden.index(b"\x2c\0\0\0\0")
+    control = b"\x21\xf9\x04\x01\0\0\xff" + block + b"\0"
+    text = b"\x21\x01\x0c" + bytes(12) + block + b"\0"
+    hidden = hidden[:start] + control + text + control + hidden[start:]
+    after = strip_metadata(hidden, "gif", 0)
+    assert SECRET not in after and after.count(b"\x21\xf9") == 1
+    assert after.count(b"NETSCAPE2.0\x03\x01\x03\0\0") == 1
+    assert np.array_equal(np.asarray(opened(hidden)), np.asarray(opened(after)))
+
+
+def test_names_of_palettes_and_histograms_of_a_png_are_left_out() -> None:
+    whole = saved(PICTURE, "PNG")
+    at = whole.index(b"IDAT") - 4
+    for kind in (b"hIST", b"sPLT"):
+        chunk = kind + SECRET
+        part = struct.pack(">I", len(SECRET)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+        assert strip_metadata(whole[:at] + part + whole[at:], "png", 0) == whole
+
+
 def test_boxes_of_a_jpeg_xl_are_left_out() -> None:
     stream = whole_images()["jxl_rgb"]
     assert stream.startswith(b"\xff\x0a")

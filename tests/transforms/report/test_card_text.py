@@ -91,7 +91,7 @@ def test_the_text_says_what_and_how_many() -> None:
 def test_a_license_stays_in_its_line() -> None:
     header, text = parts(Card("a", license="Ask Ann.\n\n# Title\n- b"))
     assert header["license_name"] == "Ask Ann.\n\n# Title\n- b"
-    assert "\n- License: Ask Ann. # Title - b\n\n## Splits" in text
+    assert "\n- License: Ask Ann. \\# Title - b\n\n## Splits" in text
 
 
 def test_names_of_classes_cannot_break_the_table() -> None:
