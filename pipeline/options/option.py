@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.examples.layouts import LAYOUTS, ROWS, is_layout_file
 from transforms.labels.label_rules import parse_label_regex
-from transforms.labels.shards import MAX_SHARDS
+from transforms.labels.shards import MAX_SHARDS, SMALLEST_SHARD
 
 if TYPE_CHECKING:
     from pipeline.resolve.config import ConvertConfig
@@ -63,9 +63,6 @@ def _underscored(word: str) -> str:
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
-# Each shard costs files, requests and a planned element: less than this must be a typo.
-_SMALLEST_SHARD = 10**6
-
 # No image is this small in bytes: a limit without a unit was meant in megabytes.
 _SMALLEST_LIMIT = 1000
 
@@ -96,9 +93,9 @@ def parse_shard_size(text: str) -> int:
     """
     size, number, unit = _read(text)
     if not unit:
-        meant = f"{number}MB" if size < _SMALLEST_SHARD else f"{size / 10**6:.15g}MB"
+        meant = f"{number}MB" if size < SMALLEST_SHARD else f"{size / 10**6:.15g}MB"
         raise ValueError(f"{text!r} has no unit: did you mean {meant}?")
-    if size < _SMALLEST_SHARD:
+    if size < SMALLEST_SHARD:
         meant = f"{number}MB" if float(number) >= 1 else "1MB"
         raise ValueError(f"{text!r} is less than 1MB: did you mean {meant}?")
     return size

@@ -47,6 +47,7 @@ from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.table_formats import FORMATS, YOLO, Category
 from transforms.labels.vocabulary import (
     LabelCounter,
+    check_integers,
     decide_kind,
     is_canonical_integer,
     labels_in,
@@ -574,7 +575,8 @@ def check_label_kind(
     Raises:
         LabelsError: see `decide_kind`.
     """
-    if flags.label_kind != "auto" or flags.class_names is not None:
+    is_integer = flags.label_kind == "integer"
+    if not is_integer and (flags.label_kind != "auto" or flags.class_names is not None):
         return
     if found is not None and found.columns.categories:
         return
@@ -593,7 +595,11 @@ def check_label_kind(
         for path, row in itertools.islice(rows, SAMPLE_ROWS):
             for label in labels_in(row.label, missing, separator):
                 counter.add(label, path, row.line)
-    decide_kind(counter.counted())
+    counted = counter.counted()
+    if is_integer:
+        check_integers(counted)
+    else:
+        decide_kind(counted)
 
 
 def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:

@@ -31,9 +31,13 @@ def requirements() -> dict[str, Requirement]:
     assignments = [
         node
         for node in ast.parse((ROOT / "setup.py").read_text()).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "INSTALL_REQUIRES"
+        # Workers decode HEIC, too.
+        if isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) in ("INSTALL_REQUIRES", "HEIC_REQUIRES")
     ]
-    needed = [Requirement(each) for each in ast.literal_eval(assignments[0].value)]
+    assert len(assignments) == 2
+    listed = (text for each in assignments for text in ast.literal_eval(each.value))
+    needed = [Requirement(each) for each in listed]
     return {canonicalize_name(each.name): each for each in needed}
 
 

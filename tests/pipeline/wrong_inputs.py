@@ -170,6 +170,15 @@ WRONG_INPUTS = {
     "labels_with_folders_as_labels": Case(
         ("--labels cannot be used with --label_from directory",), {"label_from": "directory"}
     ),
+    "integers_that_are_text": Case(
+        ("--label_kind integer rejects every image", "is not an integer, nor is another label"),
+        {"label_kind": "integer"},
+    ),
+    "integers_that_are_text_with_names": Case(
+        ("--label_kind integer rejects every image", "is not an integer, nor is another label"),
+        {"label_kind": "integer", "class_names": "{in}/names.txt"},
+        {"names.txt": b"cat\ndog\n"},
+    ),
     "label_kind_without_labels": Case(
         ("--label_kind text cannot be used with --label_from none",),
         {"labels": None, "label_from": "none", "label_kind": "text"},

@@ -121,6 +121,7 @@ LOADED = "out/chosen"
         (WriteDataset, ("out",), {"num_shards": "4"}, "num_shards is an int"),
         (WriteDataset, ("out",), {"shard_size": 0}, "shard_size is at least 1"),
         (WriteDataset, ("out",), {"shard_size": "64MB"}, "shard_size is an int"),
+        (WriteDataset, ("out",), {"shard_size": 64}, "64 is less than 1MB: did you mean 64000000"),
         (WriteDataset, ("out",), {"num_shards": 1, "shard_size": 9}, "exclude each other"),
         (WriteDataset, ("out",), {"compression": "zip"}, "compression is one of 'none', 'gzip'"),
         (WriteDataset, ("out",), {"resize": "big"}, "resize 'big' is not a size"),

@@ -13,7 +13,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from transforms.core.rejections import RejectionLimit
 from transforms.labels.csv_tables import parse_delimiter
 from transforms.labels.label_rules import LabelRules
-from transforms.labels.shards import DEFAULT_SHARD_SIZE, MAX_SHARDS, SHARD_BY, ShardPlan
+from transforms.labels.shards import (
+    DEFAULT_SHARD_SIZE,
+    MAX_SHARDS,
+    SHARD_BY,
+    SMALLEST_SHARD,
+    ShardPlan,
+)
 from transforms.labels.splits import parse_splits
 from transforms.labels.vocabulary import LABEL_KINDS
 
@@ -176,13 +182,16 @@ def shard_plan(
 
     Raises:
         TypeError: one of them is not an int.
-        ValueError: one of them is below 1, or both are given, or `shard_by` is not in `SHARD_BY`.
+        ValueError: one of them is below 1, or the size below 1 MB, or both are given, or `shard_by`
+            is not in `SHARD_BY`.
     """
     if num_shards is not None and shard_size is not None:
         raise ValueError("num_shards and shard_size exclude each other: give one of them")
     if num_shards is not None:
         whole_number("num_shards", num_shards, 1, MAX_SHARDS)
     size = DEFAULT_SHARD_SIZE if shard_size is None else whole_number("shard_size", shard_size, 1)
+    if size < SMALLEST_SHARD:
+        raise ValueError(f"shard_size {size} is less than 1MB: did you mean {size * 10**6}?")
     by_records = one_of("shard_by", shard_by, SHARD_BY) == "records"
     return ShardPlan((), size, num_shards, gzip, by_records=by_records)
 

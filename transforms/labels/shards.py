@@ -39,6 +39,9 @@ and 2,065 bytes of memory at its peak, before the folder is listed.
 _RECIPE_FIELDS = 8
 
 # The default size of a shard in bytes.
+SMALLEST_SHARD = 10**6
+"""Each shard costs files, requests and a planned element: fewer bytes must be a typo."""
+
 DEFAULT_SHARD_SIZE = 150_000_000
 
 SHARD_BY = ("hash", "records")

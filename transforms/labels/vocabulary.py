@@ -236,6 +236,24 @@ def decide_kind(cells: LabelCells, kind: str = "auto") -> str:
     )
 
 
+def check_integers(cells: LabelCells) -> None:
+    """Refuses `--label_kind integer` if it would reject every image.
+
+    Args:
+        cells: counts of the first labels.
+
+    Raises:
+        LabelsError: none of them is an integer.
+    """
+    if cells.others and not cells.integers:
+        path, line, label = json.loads(cells.odd)[0]
+        place = f"{path}:{line}" if line else path
+        raise LabelsError(
+            f"--label_kind integer rejects every image: {label[:40]!r} ({place}) is not an integer, "
+            "nor is another label; leave it out, or give --label_kind text"
+        )
+
+
 def _shown(cells: LabelCells) -> str:
     """The first labels that are not integers, with their places."""
     odd = [
