@@ -13,7 +13,7 @@ from transforms.examples.encoder import Decoding, ExampleEncoder, add_pixels, de
 from transforms.examples.layouts import Feature, Role
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.images.check import CheckedImage
+from transforms.images.check import CheckedImage, checked_header, examine_image
 from transforms.images.guard import DecoderGuard, image_note
 from transforms.images.headers import image_format
 from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions
@@ -233,6 +233,11 @@ class ImageConverter:
         checked = found.record.stored.checked(found.data, changes_nothing=nothing)
         if not self.fingerprints:
             checked = checked._replace(content="", stored_content="", perceptual_hash=None)
+        elif checked.perceptual_hash is None and checked.info.format != "png":
+            # It is blank, or another version made its hash.
+            note = image_note(full_uri(self._root, image.path), image.version)
+            hash_ = self._guard.call(note, _hash_of_stored, found.data, self._decoding)
+            checked = checked._replace(perceptual_hash=hash_)
         has_values = self._rows is not None and not self._keeps_values(image)
         values = self._values(image, checked, checked.orientation) if has_values else {}
         has_place = checked.has_place and self._stores_images
@@ -380,3 +385,9 @@ class ImageConverter:
         if image.partners:
             pixels += sum(file.size for file in partner_files(image.partners))
         return image.size + pixels + (self._embedder.input_bytes if self._embedder else 0)
+
+
+def _hash_of_stored(data: bytes, decoding: Decoding) -> int | None:
+    """The perceptual hash of a stored image; raises RejectedImageError as `check_image`."""
+    header = checked_header(data, decoding.limits)
+    return examine_image(data, header, mode=decoding.check, with_hash=True)[1]

@@ -17,6 +17,7 @@ from transforms.records.fingerprints import fingerprint_batches
 from transforms.records.record_index import (
     RecordIndexError,
     class_lists,
+    has_current_hashes,
     index_rows,
     shard_of_index,
     source_contents,
@@ -173,6 +174,10 @@ def checked_index(folder: str, entry: Mapping[str, Any]) -> pa.Table:
     table = read_listed_index(folder, entry, _COLUMNS)
     if table.column("content").null_count:
         raise RecordIndexError("its images have no hashes, since it was made with --dedupe off")
+    if not has_current_hashes(table):
+        raise RecordIndexError(
+            "another version of this program made its perceptual hashes: convert its images again"
+        )
     return table
 
 

@@ -6,8 +6,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import draw
-from tests.pipeline.commands import Ran, convert, digests, make_dataset
+from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset
+from transforms.images import check
+from transforms.records import record_index
 
 
 def drawn(folder: Path) -> Path:
@@ -20,6 +24,14 @@ def drawn(folder: Path) -> Path:
 def flags_of(images: Path, **flags: Any) -> dict[str, Any]:
     given = {"images": f"{images}/*/*.jpg", "label_from": "directory", "num_shards": 3}
     return {**given, **flags}
+
+
+def make_older(monkeypatch: pytest.MonkeyPatch, folder: Path, **flags: Any) -> Dataset:
+    """A dataset as a version made it that hashed what images look like in another way."""
+    with monkeypatch.context() as patch:
+        patch.setattr(record_index, "HASHES", {})
+        patch.setattr(check, "hash_of_grey", lambda *_: 7)
+        return make_dataset(folder, **flags)
 
 
 def check_same(base: Path | list[Path], folder: Path, **flags: Any) -> Ran:

@@ -12,6 +12,7 @@ import pytest
 from tests.images import saved, scene
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan
+from tests.pipeline.reusing import make_older
 from tests.servers.gcs import GcsServer
 
 SIZE = (180, 240)
@@ -160,13 +161,16 @@ def test_originals_of_records_next_to_files_are_found(
 
 
 def test_what_cannot_be_compared_is_refused(
-    bench: Dataset, flags: dict[str, Any], tmp_path: Path
+    bench: Dataset, flags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     off = make_dataset(tmp_path / "off", dedupe="off", **flags).folder
+    older = make_older(monkeypatch, tmp_path / "older", **flags).folder
     said = {
         f"{bench.folder}:tset": "has no split 'tset', but train, test",
         f"{tmp_path}/new": "holds no dataset",
         str(off): "its images have no hashes, since it was made with --dedupe off",
+        str(older): "another version of this program made its perceptual hashes: convert its "
+        "images again",
         str(tmp_path / "out"): "is also --output",
     }
     for value, problem in said.items():

@@ -17,7 +17,7 @@ from tests.images import picture, saved
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset
 from tests.pipeline.paired import draw_mask
-from tests.pipeline.reusing import check_same, drawn, flags_of
+from tests.pipeline.reusing import check_same, drawn, flags_of, make_older
 from tests.servers.gcs import GcsServer
 from transforms.storage.local_storage import LocalStorage
 
@@ -64,6 +64,19 @@ def test_no_original_is_opened(
     assert (ran.code, opened) == (0, []), ran.err
     assert "reused   12 images from their records (--reuse)" in ran.out
     assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
+
+
+def test_records_with_perceptual_hashes_of_another_version_are_not_used(
+    images: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flags = flags_of(images)
+    base = make_older(monkeypatch, tmp_path / "base", **flags)
+    ran = check_same(base.folder, tmp_path, **flags)
+    assert "another version of this program made its perceptual hashes" in caplog.text
+    assert "reused   " not in ran.out
 
 
 def test_equal_shards_are_linked_and_not_read(

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import draw
@@ -20,6 +21,7 @@ from tests.pipeline.commands import (
     plan,
 )
 from tests.pipeline.reading import labels, read
+from tests.pipeline.reusing import make_older
 from tests.servers.gcs import GcsServer
 
 SPLIT = {"splits": "train=0.6,test=0.4", "num_shards": 2}
@@ -83,6 +85,18 @@ def test_the_same_options_give_the_same_records(name: str, images: Path, tmp_pat
     assert made.manifest["ledger"]["records_written"] == 13
     assert (made.folder / "labels.txt").read_text() == (base.folder / "labels.txt").read_text()
     check_sound(made.folder)
+
+
+def test_images_with_hashes_of_another_version_get_those_of_this_one(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"images": f"{images}/*/*.jpg", "label_from": "directory"}
+    older = make_older(monkeypatch, tmp_path / "older", **given)
+    fresh = make_dataset(tmp_path / "fresh", **given)
+    made = make_dataset(tmp_path / "made", images=older.folder)
+    assert records(made) == records(older) == records(fresh)
+    tables = [pq.read_table(each.folder / "index") for each in (made, fresh)]
+    assert tables[0].column("perceptual_hash") == tables[1].column("perceptual_hash")
 
 
 def test_splits_labels_and_keys_stay_and_a_rerun_is_up_to_date(

@@ -64,11 +64,12 @@ COSTS = {
         AS_THEY_ARE,
         Cost(READ, decodes=1, functions=91),
     ),
-    # Resized by Pillow, from pixels that libjpeg-turbo decodes; the result is not decoded again.
+    # Resized by Pillow, from pixels that libjpeg-turbo decodes; the result is not decoded again. 60
+    # of the calls reduce it for the perceptual hash, in a quarter of the time of fewer in NumPy.
     "resized": (
         PHOTO,
         PixelOptions(resize=Resize.parse("shorter=64")),
-        Cost(READ, decodes=1, functions=235),
+        Cost(READ, decodes=1, functions=262),
     ),
     # Inflated once, in pieces; no pixel is decoded.
     "png": (saved(SMALL, "PNG"), AS_THEY_ARE, Cost(READ, functions=74)),

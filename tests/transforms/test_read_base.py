@@ -16,7 +16,7 @@ from transforms.examples.partners import Partner
 from transforms.images.check import CheckedPartner
 from transforms.labels.shards import PIXEL_LIBRARIES, Libraries, RecipeMaker
 from transforms.records import reuse as read_base
-from transforms.records.record_index import LIBRARIES, PARTNERS, read_index
+from transforms.records.record_index import HASHES, LIBRARIES, PARTNERS, read_index
 from transforms.records.reuse import Base, BasePartner, BaseReader
 from transforms.records.stored_images import BaseShard, StoredImage
 
@@ -68,7 +68,7 @@ def sides(
     values = {**COLUMNS, **row}
     columns = {name: [value] * 2 for name, value in values.items()}
     index: pa.Table = read_index(table({**columns, "record": range(2)}, 2), "x")
-    index = index.replace_schema_metadata({LIBRARIES: libraries})
+    index = index.replace_schema_metadata({**HASHES, LIBRARIES: libraries})
     manifest: dict[str, Any] = {
         "root": "in",
         "splits": {"train": {"shards": files}},

@@ -24,6 +24,7 @@ from transforms.dataset.manifest import FORMAT_VERSION, to_bytes
 from transforms.dataset.output_names import index_file
 from transforms.examples.decoder import decode_example
 from transforms.labels.shards import shard_recipe
+from transforms.records import record_index
 from transforms.records.record_index import FRAME_BYTES
 from transforms.records.written_index import read_written_index
 from transforms.storage.files import ChecksummedFile
@@ -111,6 +112,20 @@ def test_a_finished_shard_is_not_written_again(tmp_path: Path) -> None:
     assert write(tmp_path, output, [(NAME, images)]) == first
     assert identity(output / NAME) == before
     assert staged(output) == {}
+
+
+def test_a_shard_with_perceptual_hashes_of_another_version_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, output = plan(tmp_path, ["1.jpg"]), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(record_index, "HASHES", {})
+        [older] = write(tmp_path, output, [(NAME, images)])
+    [path] = staged(output).values()
+    before = identity(path)
+    [summary] = write(tmp_path, output, [(NAME, images)])
+    assert (summary.crc32c, identity(path) == before) == (older.crc32c, False)
+    assert summary.index_crc32c != older.index_crc32c
 
 
 def test_what_could_not_be_read_is_tried_again(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import simplejpeg
@@ -25,11 +25,17 @@ from transforms.images import headers
 from transforms.images.headers import describe_start
 from transforms.images.pixel_options import CHECK_MODES, FROM_HEIC, Limits, Original
 
+if TYPE_CHECKING:
+    from PIL import Image
+
+
 # The perceptual hash of an image: 64 bits that hardly change when it is resized or compressed.
 #
 # A difference hash: the image is averaged down to 8 rows of 9 cells, and each bit says whether a
-# cell is brighter than its left neighbour. All sums are of whole numbers, so the same pixels give
-# the same bits on every machine.
+# cell is brighter than its left neighbour. Cells overlap, and have soft edges, so that it hardly
+# matters which pixels are there. Images of every format are first reduced to the same grey pixels:
+# libjpeg decodes a JPEG to averages of 8 x 8 pixels, and others are averaged like that. All sums
+# are of whole numbers, so the same pixels give the same bits on every machine.
 
 ROWS, COLUMNS = 8, 9
 
@@ -37,13 +43,20 @@ ROWS, COLUMNS = 8, 9
 # hashes of an image and of its half-size copy differ in too many bits.
 MIN_SIDE = 24
 
-# Maximum pixels per side of a decoded image to use; more do not change the hash.
-_ENOUGH = 96
+# Grey pixels per side of which none is left out: the weights of more take memory, not only time.
+_ENOUGH = 1024
 
 # Minimum grey levels between darkest and brightest cell: blank images have no useful hash.
 _MIN_CONTRAST = 4
 
-_LUMA = np.array([299, 587, 114], np.int64)
+# Grey levels by which a cell is brighter than its neighbour: what is even stays so when compressed.
+_STEP = 2
+
+# The sum of the weights of all pixels of a cell, along each side.
+_WEIGHT = 1 << 12
+
+# Pixels that are made grey at once: a copy of a whole image may not fit into memory.
+_STRIP = 1 << 20
 
 
 def grey_scale(height: int, width: int) -> int:
@@ -69,15 +82,18 @@ def hash_of_grey(grey: Any, height: int, width: int, scale: int) -> int | None:
     Returns:
         64 bits, or None for a blank image.
     """
-    rows = _weights(grey.shape[0], height, scale, ROWS)
-    columns = _weights(grey.shape[1], width, scale, COLUMNS)
+    down, right = max(1, grey.shape[0] // _ENOUGH), max(1, grey.shape[1] // _ENOUGH)
+    few = grey[down // 2 :: down, right // 2 :: right]
+    rows = _weights(few.shape[0], height, scale * down, ROWS)
+    columns = _weights(few.shape[1], width, scale * right, COLUMNS)
     # Whole numbers below 2**53: no order of adding them up rounds.
-    cells = rows @ grey.astype(np.float64) @ columns.T
+    cells = rows @ few.astype(np.float64) @ columns.T
     # Python is faster than NumPy with so few numbers.
     values = cells.ravel().tolist()
-    if max(values) - min(values) < _MIN_CONTRAST * height * width:
+    if max(values) - min(values) < _MIN_CONTRAST * _WEIGHT**2:
         return None
-    return int.from_bytes(np.packbits(cells[:, 1:] > cells[:, :-1]).tobytes(), "big")
+    steps = cells[:, 1:] - cells[:, :-1] > _STEP * _WEIGHT**2
+    return int.from_bytes(np.packbits(steps).tobytes(), "big")
 
 
 def hash_of_pixels(pixels: Any) -> int | None:
@@ -89,23 +105,48 @@ def hash_of_pixels(pixels: Any) -> int | None:
     Returns:
         64 bits, or None for a blank image.
     """
+    # Runs that only check JPEGs do without Pillow.
+    from PIL import Image
+
     height, width, channels = pixels.shape
-    step = max(1, min(height, width) // _ENOUGH)
-    few = pixels[::step, ::step].astype(np.int64)
-    grey = few[:, :, 0] if channels < 3 else few[:, :, :3] @ _LUMA // 1000
-    if channels in (2, 4):
-        alpha = few[:, :, -1]
-        grey = (grey * alpha + 255 * (255 - alpha)) // 255
-    return hash_of_grey(grey, height, width, step)
+    scale = grey_scale(height, width)
+    rows = max(1, _STRIP // (width * scale)) * scale
+    strips = []
+    for top in range(0, height, rows):
+        strip = pixels[top : top + rows]
+        image = Image.fromarray(strip[:, :, 0] if channels == 1 else strip)
+        if channels in (2, 4):
+            white = Image.new("L", image.size, 255)
+            image = Image.composite(image.convert("L"), white, image.getchannel("A"))
+        strips.append(_reduced(image, scale))
+    return hash_of_grey(np.concatenate(strips), height, width, scale)
+
+
+def hash_of_image(image: Image.Image) -> int | None:
+    """The perceptual hash of an image without alpha, of mode `L` or `RGB`; see `hash_of_pixels`."""
+    width, height = image.size
+    scale = grey_scale(height, width)
+    return hash_of_grey(_reduced(image, scale), height, width, scale)
+
+
+def _reduced(image: Image.Image, scale: int) -> Any:
+    """Grey averages of scale x scale pixels, with the luma of a JPEG."""
+    return np.asarray(image.convert("L").reduce(scale))
 
 
 @functools.lru_cache(maxsize=256)
 def _weights(pixels: int, size: int, scale: int, cells: int) -> Any:
-    """How much of each cell each pixel covers, `[cells, pixels]`, in units of 1/cells pixels."""
-    cell, pixel = np.arange(cells)[:, None], np.arange(pixels)[None, :]
-    end = np.minimum((cell + 1) * size, np.minimum((pixel + 1) * scale, size) * cells)
-    start = np.maximum(cell * size, pixel * scale * cells)
-    return np.clip(end - start, 0, None).astype(np.float64)
+    """How much of each cell each pixel is, `[cells, pixels]`; those of a cell add up to `_WEIGHT`.
+
+    The weight falls from the middle of a cell to 0 at 3/4 of its size, or at the next pixel.
+    """
+    cell, start = np.arange(cells)[:, None], np.arange(pixels) * scale
+    end = np.minimum(start + scale, size)
+    # Twice the distance between the middles of a pixel and a cell, in units of 1/cells pixels.
+    distance = np.abs(cells * (start + end) - (2 * cell + 1) * size)
+    reach = max(3 * size, 4 * cells * scale)
+    sums = np.cumsum(np.clip(reach - 2.0 * distance, 0, None) * (end - start), axis=1)
+    return np.diff(np.rint(sums * (_WEIGHT / sums[:, -1:])), prepend=0)
 
 
 # Checks whether `tf.io.decode_image(data)` decodes a file, mostly without TensorFlow.

@@ -19,6 +19,7 @@ from transforms.images.check import (
     checked_header,
     decode_pixels,
     examine_image,
+    hash_of_image,
     hash_of_pixels,
 )
 from transforms.images.headers import Header, image_format
@@ -239,7 +240,7 @@ def change_pixels(
     }
     changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
     original = Original(header.height, header.width, target.turn)
-    perceptual_hash = _perceptual_hash(final) if with_hash else None
+    perceptual_hash = hash_of_image(fitting_jpeg(final)) if with_hash else None
     return CheckedImage(stored, info, original, changes, perceptual_hash, orientation)
 
 
@@ -272,11 +273,6 @@ def _change_deep(
     original = Original(header.height, header.width, target.turn)
     perceptual_hash = hash_of_pixels((final >> 8).astype(np.uint8)) if with_hash else None
     return CheckedImage(stored, info, original, changes, perceptual_hash, orientation)
-
-
-def _perceptual_hash(image: Image.Image) -> int | None:
-    pixels = np.asarray(fitting_jpeg(image))
-    return hash_of_pixels(pixels if pixels.ndim == 3 else pixels[:, :, None])
 
 
 def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> CheckedImage:

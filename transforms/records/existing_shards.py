@@ -35,6 +35,7 @@ from transforms.images.pixel_options import UNTOUCHED
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import Libraries, Recipes, ShardName
 from transforms.records.fingerprints import has_fingerprints
+from transforms.records.record_index import has_current_hashes
 from transforms.records.reuse import Base
 from transforms.records.stored_images import BaseShard, StoredImage
 from transforms.records.written_index import read_written_index, retried_keys
@@ -204,7 +205,7 @@ def finished_shard(
     if index is None or not is_whole(output, summary):
         return None
     is_same = not summary.records or has_fingerprints(index) == with_fingerprints
-    return FinishedShard(summary, index) if is_same else None
+    return FinishedShard(summary, index) if is_same and has_current_hashes(index) else None
 
 
 def is_whole(output: str, summary: ShardSummary) -> bool:

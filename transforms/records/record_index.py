@@ -103,6 +103,12 @@ CONTENT_BYTES = 16
 HASH_BYTES = 8
 """Bytes of a perceptual hash, the most significant first."""
 
+HASHES = {b"perceptual_hash": b"2"}
+"""In the metadata of a table: the version of its perceptual hashes.
+
+Raise it when the same image gets another hash: those of two versions cannot be compared.
+"""
+
 PARTNERS = "partners"
 """The column of masks and further images: only datasets that have any have it."""
 
@@ -196,7 +202,7 @@ def index_schema(*, many_labels: bool, has_partners: bool = False) -> pa.Schema:
             "changes": text,
         }
         columns[PARTNERS] = pa.list_(pa.struct(list(partner.items())))
-    return pa.schema(list(columns.items()))
+    return pa.schema(list(columns.items()), metadata=HASHES)
 
 
 def index_bytes(table: pa.Table) -> bytes:
@@ -237,6 +243,7 @@ def read_index(
         path: where it is, for messages.
         records: rows that it must have, or None for any number.
         columns: those to read, in their order, without `PARTNERS` if it has none; None for all.
+            Perceptual hashes of another version are empty.
 
     Raises:
         RecordIndexError: it is not an index, or not of this number of records.
@@ -292,7 +299,17 @@ def read_index(
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         detail = " ".join(str(error).split())[:200]
         raise RecordIndexError(f"{path} is damaged: {detail}") from error
-    return table.select(names)
+    table = table.select(names)
+    if "perceptual_hash" in names and not has_current_hashes(table):
+        at = names.index("perceptual_hash")
+        unknown = pa.nulls(len(table), pa.binary(HASH_BYTES))
+        table = table.set_column(at, table.field(at), unknown)
+    return table
+
+
+def has_current_hashes(table: pa.Table) -> bool:
+    """Whether its perceptual hashes are of this version; `read_index` leaves out any others."""
+    return HASHES.items() <= (table.schema.metadata or {}).items()
 
 
 def _chunks(group: Any) -> Iterator[Any]:
@@ -599,7 +616,7 @@ class IndexRows:
             columns[PARTNERS] = list(map(partial(partner_rows, partners), planned, stored))
         schema = index_schema(many_labels=many_labels, has_partners=bool(partners))
         if libraries:
-            schema = schema.with_metadata({LIBRARIES: libraries.encode()})
+            schema = schema.with_metadata({**schema.metadata, LIBRARIES: libraries.encode()})
         arrays = [to_array(columns[field.name], field.type) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
 

@@ -33,6 +33,7 @@ from transforms.records.record_index import (
     PARTNERS,
     RecordIndexError,
     content_hash,
+    has_current_hashes,
     index_places,
     index_rows,
 )
@@ -201,6 +202,8 @@ class BaseReader:
         table = read_listed_index(part.folder, entry)
         if table.column("content").null_count:
             raise RecordIndexError("it was made with --dedupe off, so nothing proves its records")
+        if not has_current_hashes(table):
+            raise RecordIndexError("another version of this program made its perceptual hashes")
         filled = [*_ALWAYS_FILLED]
         if not _is_compressed(files):
             filled.append("offset")

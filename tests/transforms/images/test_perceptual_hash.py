@@ -9,7 +9,13 @@ import pytest
 from PIL import Image
 
 from tests.images import saved, scene
-from transforms.images.check import ImageInfo, checked_header, examine_image, hash_of_pixels
+from transforms.images.check import (
+    ImageInfo,
+    checked_header,
+    examine_image,
+    hash_of_grey,
+    hash_of_pixels,
+)
 from transforms.images.pixel_options import Limits, PixelOptions, Resize
 from transforms.images.pixels import change_pixels
 from transforms.selection.equal_images import MAX_DISTANCE
@@ -49,6 +55,7 @@ def test_copies_look_alike_and_others_do_not(seed: int) -> None:
         "progressive": saved(original, "JPEG", progressive=True),
         "webp": saved(original, "WEBP"),  # TensorFlow decodes it
         "bmp": saved(original, "BMP"),
+        "gif": saved(original, "GIF"),
     }
     first = hash_of(jpeg(original))
     for name, copy in copies.items():
@@ -68,10 +75,43 @@ def test_small_images_have_looks_too() -> None:
 
 
 def test_cells_that_are_equally_bright_are_no_steps() -> None:
-    """Five of nine columns are black and four are white: each row has one step."""
+    """Five of nine columns are black and four are white: each row has one soft step."""
     pixels = np.zeros((80, 90, 1), np.uint8)
     pixels[:, 50:] = 255
-    assert hash_of_pixels(pixels) == int.from_bytes([0b00001000] * 8)
+    assert hash_of_pixels(pixels) == int.from_bytes([0b00011100] * 8)
+
+
+def test_a_gradient_of_one_level_is_none() -> None:
+    """What is nearly even has no bits for compression to change; a darker corner has contrast."""
+    pixels = np.repeat(np.arange(100, 109, dtype=np.uint8), 10)[None, :, None].repeat(80, axis=0)
+    pixels[:10, 80:] = 0
+    assert hash_of_pixels(pixels) == 0
+
+
+@pytest.mark.parametrize("size", [(375, 500), (333, 500), (180, 240), (100, 66), (50, 70)])
+@pytest.mark.parametrize("format_", ["webp", "bmp"])
+def test_every_format_is_reduced_to_the_pixels_of_a_jpeg(
+    size: tuple[int, int], format_: str
+) -> None:
+    original = scene(7, *size)
+    options = {"lossless": True} if format_ == "webp" else {}
+    shown = Image.open(io.BytesIO(jpeg(original)))
+    other = saved(shown.convert("RGB"), format_.upper(), **options)
+    assert distance(hash_of(jpeg(original)), hash_of(other)) <= 1
+
+
+def test_strips_of_a_large_image_are_those_of_the_whole() -> None:
+    large = scene(1, 1003, 3001)
+    whole = np.asarray(large.convert("L").reduce(8))
+    assert hash_of_pixels(np.asarray(large)) == hash_of_grey(whole, 1003, 3001, 8)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 70_000), (70_000, 2), (3, 5), (23, 9)])
+def test_any_shape_has_a_hash_or_none(shape: tuple[int, int]) -> None:
+    pixels = np.zeros((*shape, 3), np.uint8)
+    pixels[:, shape[1] // 2 :] = 255
+    found = hash_of_pixels(pixels)
+    assert (found is None) == (shape[1] == 1)
 
 
 def test_what_is_transparent_is_white() -> None:

@@ -19,6 +19,7 @@ from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.record_index import (
     FRAME_BYTES,
+    HASHES,
     LIBRARIES,
     PARTNERS,
     IndexRows,
@@ -110,7 +111,7 @@ def test_every_column_of_an_image() -> None:
         "source_width": 400,
     }
     assert source_contents(table) == [bytes.fromhex(SOURCE)] * 2
-    assert table.schema.metadata == {LIBRARIES: b"pillow 12"}
+    assert table.schema.metadata == {LIBRARIES: b"pillow 12", **HASHES}
 
 
 def test_masks_and_further_images_are_a_list() -> None:
@@ -203,6 +204,20 @@ def test_an_index_with_partners_comes_back(count: int) -> None:
     # A dataset without them has no such column.
     plain = index_bytes(rows_of(*images).table(SHARD, "train"))
     assert read_index(plain, "x", columns=["key", PARTNERS]).column_names == ["key"]
+
+
+@pytest.mark.parametrize("metadata", [None, {b"perceptual_hash": b"1"}, {LIBRARIES: b"x"}])
+def test_perceptual_hashes_of_another_version_are_left_out(
+    metadata: dict[bytes, bytes] | None,
+) -> None:
+    table = rows_of(checked("a")).table(SHARD, "train", libraries="pillow 12")
+    assert table.column("perceptual_hash").null_count == 0
+    assert read_index(index_bytes(table), "x").equals(table)
+    older = index_bytes(table.replace_schema_metadata(metadata))
+    found = read_index(older, "x")
+    assert found.column("perceptual_hash").null_count == 1
+    assert found.drop_columns("perceptual_hash").equals(table.drop_columns("perceptual_hash"))
+    assert read_index(older, "x", columns=["perceptual_hash"]).column(0).null_count == 1
 
 
 @pytest.mark.parametrize("many_labels", [False, True])
