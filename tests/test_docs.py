@@ -222,7 +222,9 @@ def test_the_flags_of_the_recipe_for_gpus_are_those_of_beam() -> None:
     *_, block = blocks("bash", ROOT / "docs/embeddings.md")
     words = shlex.split(block.replace("$IMAGE", "registry/image").replace("\\\n", ""))
     assert words[:2] == ["SDK_IMAGE=registry/image", "./run_dataflow.sh"]
-    _, beam_flags = parse_flags("convert", ["--runner=DataflowRunner", *words[2:]])
+    # What the script adds.
+    added = ["--runner=DataflowRunner", "--project=vision"]
+    _, beam_flags = parse_flags("convert", [*added, *words[2:]])
     options = PipelineOptions(beam_flags)
     accelerator = "worker_accelerator=type:nvidia-l4;count:1;install-nvidia-driver"
     assert options.view_as(GoogleCloudOptions).dataflow_service_options == [accelerator]

@@ -149,6 +149,6 @@ def test_cells_that_reject_are_shown_on_several_machines(
 
 def test_plan_elsewhere_needs_a_folder_for_its_result(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out"}
-    ran = plan("--runner=DataflowRunner", **flags)
+    ran = plan("--runner=DataflowRunner", "--project=vision", **flags)
     assert ran.code == 2
     assert "plan needs --temp_location with this --runner: a folder for results" in ran.error()

@@ -85,7 +85,7 @@ HELP: dict[Reason, str] = {
     Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
     Reason.DECODER_CRASH: "it crashes an image decoder; re-encode it, and report the bug",
     Reason.UNSUPPORTED_IMAGE: "it cannot be converted as requested, see detail; convert it first",
-    Reason.NO_DECODER: "nothing here decodes it: pip install pillow-heif, and run again",
+    Reason.NO_DECODER: "no installed package decodes it; pip install pillow-heif, and run again",
     Reason.BAD_SHAPE: "its shape is not that of the layout; set it with --resize WxH and --color",
     Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
     Reason.NO_LABEL: "no row, folder or path gives it a label; see detail",

@@ -249,8 +249,8 @@ def check_integers(cells: LabelCells) -> None:
         path, line, label = json.loads(cells.odd)[0]
         place = f"{path}:{line}" if line else path
         raise LabelsError(
-            f"--label_kind integer rejects every image: {label[:40]!r} ({place}) is not an integer, "
-            "nor is another label; leave it out, or give --label_kind text"
+            f"--label_kind integer rejects every image: {label[:40]!r} ({place}) is not an "
+            "integer, nor is another label; leave it out, or give --label_kind text"
         )
 
 
