@@ -20,7 +20,7 @@ from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, make_dataset, run_here, show, verify
 from transforms.dataset.manifest import content_digest
-from transforms.storage.interface import MAX_TEXT_BYTES
+from transforms.storage.interface import MAX_DATASET_FILE
 from transforms.storage.local_storage import LocalStorage
 
 SHARD = "train-00000-of-00001.tfrecord"
@@ -190,7 +190,7 @@ def grow(path: Path) -> None:
 @pytest.mark.parametrize("command", [verify, show, report])
 def test_a_manifest_of_a_terabyte(dataset: Path, photos: Path, command: Any) -> None:
     grow(dataset / "manifest.json")
-    size = f"{TERABYTE} bytes, more than {MAX_TEXT_BYTES}"
+    size = f"{TERABYTE} bytes, more than {MAX_DATASET_FILE}"
     message = f"manifest.json has at least {size}: it is not read"
     with no_longer_than(SECONDS):
         ran = command(dataset)
