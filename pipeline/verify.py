@@ -16,9 +16,9 @@ from pipeline.options.parser import BEAM_NOTE, OneLineParser, add_run_flags, pro
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from pipeline.run.launch import results_folder, run_pipeline
 from transforms.core.machine import scratch_folder
-from transforms.core.messages import format_bytes, printable
+from transforms.core.messages import first_line, format_bytes, printable
 from transforms.dataset.manifest import content_digest, manifest_indexes, manifest_shards
-from transforms.dataset.output_names import INDEX, MANIFEST, REJECTED
+from transforms.dataset.output_names import INDEX, MANIFEST, REJECTED, ForeignNameError
 from transforms.dataset.record_checks import (
     Problem,
     RecordVerifier,
@@ -62,6 +62,7 @@ def check_dataset(
     """
     try:
         problems = [Problem(MANIFEST, None, detail) for detail in _manifest_problems(manifest)]
+        problems += _folder_problems(output, manifest)
         problems += _small_file_problems(output, manifest)
         problems += _extra_files(output, manifest)
         verifier = RecordVerifier.of(manifest)
@@ -92,6 +93,15 @@ def _manifest_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "was edited since the dataset was written"
     yield from ledger_problems(manifest)
     yield from index_list_problems(manifest)
+
+
+def _folder_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    """Whether folders of the dataset are links, through which other files would be replaced."""
+    files = (*manifest_shards(manifest), *manifest.get("index", ()))
+    try:
+        storage_of(output).check_folders(output, {entry["file"] for entry in files})
+    except ForeignNameError as error:
+        yield Problem(output, None, first_line(error))
 
 
 def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:

@@ -223,3 +223,14 @@ def test_start_up_brings_neither_tensorflow_nor_the_cloud(dataset: Dataset, comm
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize("words", [[], ["--fast"]])
+def test_a_folder_that_is_a_link_is_reported(dataset: Dataset, words: list[str]) -> None:
+    """`convert --overwrite` refuses it, since it would replace files elsewhere."""
+    index = dataset.folder / "index"
+    index.rename(dataset.folder.with_name("elsewhere"))
+    index.symlink_to(dataset.folder.with_name("elsewhere"))
+    ran = verify(dataset.folder, *words)
+    assert ran.code == 1
+    assert f"{index} is a link: it must be a real folder; remove it" in ran.out + ran.err

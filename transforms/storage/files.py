@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -94,7 +95,12 @@ _LOCAL, _GCS = LocalStorage(), GcsStorage()
 
 def storage_of(path: str) -> Storage:
     """The storage of a path or a glob; the only function that reads its scheme."""
-    if "!" in path and (parts := archive_path(path)):
+    # A folder may have such a name, too.
+    if (
+        "!" in path
+        and (parts := archive_path(path))
+        and ("://" in path or not os.path.isdir(f"{parts.archive}!"))
+    ):
         return _archive_storage(_plain_storage(parts.archive), parts.kind)
     if "://" not in path:
         return _LOCAL

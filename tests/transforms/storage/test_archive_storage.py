@@ -220,3 +220,12 @@ def test_several_archives_in_a_bucket_are_handed_on(gcs: GcsServer) -> None:
         "gs://photos/a.tar!/a.jpg",
         "gs://photos/b.tar!/b.jpg",
     ]
+
+
+def test_a_folder_with_the_name_of_an_archive_is_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "z.zip!"
+    folder.mkdir()
+    (folder / "1.jpg").write_bytes(b"x")
+    [file] = listed(f"{folder}/*.jpg")
+    assert file.uri == f"{folder}/1.jpg"
+    assert storage_of(file.uri).read_bytes(file.uri) == b"x"
