@@ -72,6 +72,10 @@ _EAST_ASIAN = {
 }
 
 
+# Elements inside of each other; annotations have four.
+_MAX_DEPTH = 100
+
+
 class _DoctypeError(Exception):
     """A document type, which can define entities that grow without bounds."""
 
@@ -136,6 +140,9 @@ class _Reader:
     def _start(self, name: str, _: dict[str, str]) -> None:
         self._path.append(name)
         self._text.clear()
+        if len(self._path) > _MAX_DEPTH:
+            # The parser takes over a kilobyte for each.
+            raise ValueError(f"more than {_MAX_DEPTH} elements are inside of each other")
         if len(self._path) == 1:
             self.root = name
         elif len(self._path) == 2 and name == "object":

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import itertools
 import os
 import re
 import sys
@@ -61,7 +62,7 @@ _FLAG = re.compile(r"(?<![^\s(])(--[a-z][a-z_]*)")
 _BYTES = {"max_bytes", "shard_size"}
 _COPIED = {"seed"}
 
-# Maximum number of values that are shown of a list.
+# Maximum number of values that are shown of a list or a mapping.
 _MAX_VALUES = 20
 
 
@@ -137,7 +138,9 @@ def _setting(name: str, value: Any) -> str:
     if isinstance(value, int) and name not in _COPIED:
         return byte_size(value) if name in _BYTES else number(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{shown(each)}={shown(share)}" for each, share in value.items())
+        first = itertools.islice(value.items(), _MAX_VALUES)
+        listed = ", ".join(f"{shown(each)}={shown(share)}" for each, share in first)
+        return f"{listed} …" if len(value) > _MAX_VALUES else listed
     if isinstance(value, list | tuple):
         listed = ", ".join(shown(each) for each in value[:_MAX_VALUES])
         return f"{listed} …" if len(value) > _MAX_VALUES else listed

@@ -50,6 +50,13 @@ def test_flags_are_code_and_other_dashes_are_not() -> None:
     )
 
 
+def test_only_the_first_values_of_a_long_setting_are_shown() -> None:
+    """200,000 categories took ten seconds of a run."""
+    shown = dict(settings({"classes": {f"c{at}": at for at in range(30)}, "files": ["f"] * 30}))
+    assert shown["classes"].endswith("c18=18, c19=19 …")
+    assert shown["files"] == f"{', '.join(['f'] * 20)} …"
+
+
 def test_settings_have_units_separators_and_words() -> None:
     options = {
         "max_bytes": 256_000_000,
