@@ -99,6 +99,16 @@ def test_rows_that_contradict_each_other() -> None:
     ]
 
 
+@pytest.mark.parametrize("other", [{"split": "test"}, {"group": "p2"}])
+def test_rows_that_put_an_image_into_two_places(other: dict[str, str]) -> None:
+    one = row("cat", 2)._replace(split="train", group="p1")
+    [found, count] = join(
+        A, one, row("cat", 3)._replace(split="train", group="p1")._replace(**other)
+    )
+    assert isinstance(found, Rejection) and found.reason == "split_conflict"
+    assert count == Count("rows_rejected", 2)
+
+
 def test_an_image_without_a_row() -> None:
     assert join(A) == [rejected("no_label", "no row has the key 'k'", "a/k.jpg")]
 
