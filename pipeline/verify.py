@@ -1,143 +1,22 @@
-"""image-tfrecords verify: reads every shard again."""
+"""`python -m pipeline.verify OUT`: re-reads every shard and compares it with the manifest."""
 
 from __future__ import annotations
 
-import glob
 import sys
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import start
-from pipeline.errors import DatasetError, one_line, show_logs
+from pipeline.errors import DatasetError, show_logs
 from pipeline.options.beam_flags import refuse_unknown
 from pipeline.options.option import not_empty, underscored
 from pipeline.options.parser import BEAM_NOTE, OneLineParser, add_run_flags, progress_style, typed
 from pipeline.run.beam_import import configure_file_systems, import_beam
-from pipeline.run.launch import results_folder, run_pipeline
-from transforms.core.machine import scratch_folder
-from transforms.core.messages import first_line, format_bytes, printable
-from transforms.dataset.manifest import content_digest, manifest_indexes, manifest_shards
-from transforms.dataset.output_names import INDEX, MANIFEST, REJECTED, ForeignNameError
-from transforms.dataset.record_checks import (
-    Problem,
-    RecordVerifier,
-    Verified,
-    ledger_problems,
-    rejected_problems,
-)
+from transforms.core.messages import format_bytes, printable
 from transforms.examples.layouts import COLUMN, Role, with_role
-from transforms.records.record_index import index_list_problems
-from transforms.records.written_index import stored_lines
-from transforms.storage.files import join, storage_of
-from transforms.verify_shards import VerifyShards, merge_splits, read_results
 
-# Comparing a dataset with its manifest: the shards on Beam, everything else here.
-
-_EXTRA = "is not a file of this dataset; remove it"
-
-
-def check_dataset(
-    output: str,
-    manifest: Mapping[str, Any],
-    *,
-    fast: bool = False,
-    beam_flags: Sequence[str] = (),
-    progress: str = "off",
-) -> tuple[list[Problem], dict[str, Verified]]:
-    """Lists the differences between a folder and its manifest, and what each split contains.
-
-    Of very many problems in a split, `Verified.more` counts those that are not listed.
-
-    Args:
-        output: the folder.
-        manifest: its manifest.
-        fast: whether to skip the content of the records.
-        beam_flags: options of Beam.
-        progress: see `show_progress`.
-
-    Raises:
-        UsageError: the runner's workers cannot hand back what they find.
-        DatasetError: the run failed.
-    """
-    try:
-        problems = [Problem(MANIFEST, None, detail) for detail in _manifest_problems(manifest)]
-        problems += _folder_problems(output, manifest)
-        problems += _small_file_problems(output, manifest)
-        problems += _extra_files(output, manifest)
-        verifier = RecordVerifier.of(manifest)
-    except (KeyError, TypeError, AttributeError) as error:
-        if manifest.get("digest") == content_digest(manifest):
-            raise
-        path = join(output, MANIFEST)
-        raise DatasetError(f"{path} was edited and cannot be used any more: {error!r}") from error
-    with scratch_folder() as scratch:
-        results = join(results_folder("verify", scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
-        records = sum(split["records"] for split in manifest["splits"].values())
-        transform = VerifyShards(output, verifier, fast=fast, records=records, results=results)
-        run_pipeline(
-            lambda p: p | transform,
-            beam_flags,
-            progress=progress,
-            left="the dataset was not verified",
-        )
-        splits = merge_splits(read_results(results), manifest["splits"])
-        storage_of(results).remove(results)
-    for split in splits.values():
-        problems += split.problems
-    return problems, splits
-
-
-def _manifest_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
-    if manifest.get("digest") != content_digest(manifest):
-        yield "was edited since the dataset was written"
-    yield from ledger_problems(manifest)
-    yield from index_list_problems(manifest)
-
-
-def _folder_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
-    """Whether folders of the dataset are links, through which other files would be replaced."""
-    files = (*manifest_shards(manifest), *manifest.get("index", ()))
-    try:
-        storage_of(output).check_folders(output, {entry["file"] for entry in files})
-    except ForeignNameError as error:
-        yield Problem(output, None, first_line(error))
-
-
-def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
-    for name, listed in manifest["files"].items():
-        path = join(output, name)
-        try:
-            found = storage_of(output).checksum(path, size=listed["bytes"])
-            if found is None:
-                yield Problem(name, None, "the file is missing")
-            elif found != listed["crc32c"]:
-                yield Problem(name, None, "was changed since the dataset was written")
-            elif name == REJECTED:
-                for detail in rejected_problems(manifest, stored_lines(path, listed["bytes"])):
-                    yield Problem(name, None, detail)
-        except (OSError, UnicodeDecodeError) as error:
-            yield Problem(name, None, f"cannot be read: {one_line(error)}")
-
-
-def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
-    """TFRecords and indexes of other datasets; a reader's glob would match them too."""
-    listed = {shard["file"] for shard in manifest_shards(manifest)}
-    folder = join(glob.escape(output), "")
-    for below in sorted({name.rpartition("/")[0] for name in listed} | {""}):
-        start = f"{below}/" if below else ""
-        for file in storage_of(output).list_files(f"{folder}{glob.escape(start)}*.tfrecord*"):
-            name = start + file.uri.rsplit("/", 1)[-1]
-            if name not in listed:
-                yield Problem(name, None, _EXTRA)
-    indexes = {entry["file"] for entry in manifest_indexes(manifest)}
-    for file in storage_of(output).list_files(f"{folder}{INDEX}/*.parquet"):
-        name = f"{INDEX}/{file.uri.rsplit('/', 1)[-1]}"
-        if name not in indexes:
-            yield Problem(name, None, _EXTRA)
-
-
-# `python -m pipeline.verify OUT`: re-reads every shard and compares it with the manifest.
+if TYPE_CHECKING:
+    from transforms.dataset.record_checks import Problem, Verified
 
 # Maximum number of problems to print, so that a damaged disk does not fill the screen.
 _MAX_LINES = 100
@@ -158,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         show_logs()
     import_beam(arguments)
     configure_file_systems(beam_flags)
+    from pipeline.check_dataset import check_dataset
     from pipeline.open_dataset import open_dataset
 
     manifest = open_dataset(flags.output)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.verify import check_dataset
+from pipeline.check_dataset import check_dataset
 from tests.foreign_images import exif, laid
 from tests.heic_images import heic
 from tests.images import bmp_file, picture, saved, webp_animation
@@ -269,7 +269,7 @@ def test_a_heic_is_converted_once_its_decoder_is_installed(
             patch.setitem(sys.modules, name, None)
         missing = make_dataset(tmp_path / "out", **flags)
     [line] = missing.rejected
-    assert line["reason"] == "no_decoder" and "[heic]" in line["detail"]
+    assert line["reason"] == "no_decoder" and "pillow-heif" in line["detail"]
     assert "pillow-heif" not in missing.manifest["versions"]
     # The file is the same, but it can be read now.
     again = convert(output=tmp_path / "out", **flags)

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-import pipeline.verify
 import transforms.verify_shards
 from pipeline import convert, verify
+from pipeline.check_dataset import check_dataset
 from pipeline.errors import DatasetError, UsageError, run_command
 from pipeline.open_dataset import open_dataset
-from pipeline.verify import check_dataset
 from tests.marks import rest_slow
 from transforms.dataset import record_checks
 from transforms.dataset.manifest import crc32c_hex, manifest_shards, to_bytes
@@ -148,7 +147,7 @@ def test_several_machines_report_the_same_and_hand_back_no_classes(
         handed_back.extend(found)
         return found
 
-    monkeypatch.setattr(pipeline.verify, "read_results", read)
+    monkeypatch.setattr("pipeline.check_dataset.read_results", read)
     here = _problems(dataset)
     assert len(here) >= 3
     monkeypatch.setattr(transforms.verify_shards, "runs_in_process", lambda _: False)
@@ -166,7 +165,7 @@ def test_the_graph_holds_no_class(dataset: Path, monkeypatch: pytest.MonkeyPatch
         verifiers.append(verifier)
         return VerifyShards(output, verifier, **options)
 
-    monkeypatch.setattr(pipeline.verify, "VerifyShards", made)
+    monkeypatch.setattr("pipeline.check_dataset.VerifyShards", made)
     labels = dataset / "labels.txt"
     labels.write_text(labels.read_text().replace("cat", "car"))
     assert "label 0 is 'car' in labels.txt, but not here" in "\n".join(_problems(dataset))
