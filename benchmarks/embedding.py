@@ -43,7 +43,7 @@ def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[
     from transforms.examples.layouts import LAYOUTS, with_embedding
     from transforms.images.check import CheckedImage
     from transforms.images.embeddings import Embedding
-    from transforms.images.pixel_options import Limits
+    from transforms.images.pixel_options import CheckOptions
 
     digests = (files_digest(str(model)), "")
     shape = (7, 7, 1280)
@@ -51,8 +51,7 @@ def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[
     converter = ImageConverter(
         root="",
         features=with_embedding(LAYOUTS["embedding"], shape, dtype),
-        limits=Limits(10**9, 10**9),
-        check="full",
+        checks=CheckOptions(max_pixels=10**9, max_bytes=10**9, dedupe="off"),
         embedder=Embedder(embedding),
     )
     converter.setup()

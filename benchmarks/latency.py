@@ -83,10 +83,12 @@ def read_ahead(link: Link, planned: Sequence[ShardImage]) -> Reading:
     """Reads and checks all images as a shard does."""
     from transforms.convert_images import ImageConverter
     from transforms.images.check import CheckedImage
-    from transforms.images.pixel_options import Limits
+    from transforms.images.pixel_options import CheckOptions
 
     converter = ImageConverter(
-        root=f"gs://{_BUCKET}", features=(), limits=Limits(10**8, 10**8), check="full"
+        root=f"gs://{_BUCKET}",
+        features=(),
+        checks=CheckOptions(max_pixels=10**8, max_bytes=10**8, dedupe="off"),
     )
     converter.setup()
     with measured(link, len(planned)) as taken:

@@ -30,7 +30,7 @@ from transforms.core.machine import usable_cores
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 if TYPE_CHECKING:
-    from transforms.images.pixel_options import Resize
+    from transforms.images.pixel_options import CheckOptions, Resize
 
 _WANTED = 0.85
 _QUALITY = 95
@@ -85,13 +85,12 @@ def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
     from transforms.convert_images import ImageConverter
     from transforms.core.records import ShardImage
     from transforms.images.check import CheckedImage
-    from transforms.images.pixel_options import Limits, PixelOptions
+    from transforms.images.pixel_options import PixelOptions
 
     converter = ImageConverter(
         root="",
         features=(),
-        limits=Limits(10**9, 10**9),
-        check="full",
+        checks=CheckOptions(max_pixels=10**9, max_bytes=10**9, dedupe="off"),
         pixels=PixelOptions(resize=resize, quality=_QUALITY),
     )
     converter.setup()

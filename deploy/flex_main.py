@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pipeline.errors import run_command
-from pipeline.options.option import flag_name
+from pipeline.options.beam_flags import flag_name
 from pipeline.options.parser import make_parser, parse_flags
 from pipeline.run.beam_import import configure_file_systems
 

@@ -13,8 +13,8 @@ from typing import Any
 from pipeline import class_names, load
 from pipeline.errors import DatasetError, UsageError, one_line, run_command
 from pipeline.open_dataset import open_dataset
-from pipeline.options.option import at_least_one
 from pipeline.options.parser import OneLineParser, typed
+from transforms.core.option import at_least_one
 
 TRAIN, VALIDATION = "train", "validation"
 

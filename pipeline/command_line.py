@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import UsageError, keep_standard_input, run_command, show_logs
-from pipeline.options.beam_flags import check_words
-from pipeline.options.option import underscored
+from pipeline.options.beam_flags import check_words, underscored
 from pipeline.options.parser import ABOUT, PROGRAM, VERSION, documentation
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from pipeline.run.supervise import supervise

@@ -67,7 +67,7 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
     manifest, counters = done.manifest, done.counters
     seconds = time.monotonic() - started
     warnings = warnings_from_json(manifest)
-    if config.strict and warnings:
+    if config.checks.strict and warnings:
         # The dataset was published without --strict.
         raise UsageError(f"--output {config.output}: {strict_message(warnings)}")
     lines = convert_lines(

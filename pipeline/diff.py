@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, input_error
-from pipeline.options.option import not_empty
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from transforms.core.messages import printable
+from transforms.core.option import not_empty
 
 if TYPE_CHECKING:
     from transforms.records.comparison import Differences, Records

@@ -66,7 +66,7 @@ class _MeasureShardFn(beam.DoFn):
         self._bases = config.bases
         self._sources = config.sources.sources if config.sources else ()
         self._copies = _CopiedShards(config) if path is not None and config.bases else None
-        self._max_bytes = config.limits.max_bytes
+        self._max_bytes = config.checks.max_bytes
         self._many_labels = row_requirements(config.features).many_labels
         # The element's class does not say: decoded in another process, it is neither of the two.
         self._of_rows = config.of_rows
@@ -174,7 +174,7 @@ class _CopiedShards:
     def __init__(self, config: ConvertConfig) -> None:
         self._converter = converter_of(config)
         self._digest = config.dataset.digest
-        self._libraries = self._converter.libraries._replace(gzip=config.gzip)
+        self._libraries = self._converter.libraries._replace(gzip=config.files.gzip)
         self._output = config.output
 
     def setup(self) -> None:
@@ -219,7 +219,7 @@ class _SumUpFn(beam.DoFn):
             ),
         ]
         planned = self._config.shard_plan.files(totals.bytes, totals.images)
-        is_per_image = self._config.files == "per_image"
+        is_per_image = self._config.files.per_image
         shards = {} if is_per_image else {name: len(names) for name, names in planned.items()}
         splits = {
             name: {"images": 0, "files": 0 if is_per_image else len(names), "bytes": 0}
@@ -229,7 +229,7 @@ class _SumUpFn(beam.DoFn):
         for shard in gathered.shards:
             name = ShardName.parse(shard.file).split
             split = splits[name]
-            if self._config.shard_by == "records":
+            if self._config.shard_plan.by_records:
                 records.setdefault(name, []).append(shard.records)
             split["images"] += shard.records
             split["files"] += shard.records if is_per_image else 0
@@ -241,7 +241,7 @@ class _SumUpFn(beam.DoFn):
         return {
             "of_rows": self._config.of_rows,
             "features": [[f.name, f.type or f.dtype] for f in features],
-            "files": self._config.files,
+            "files": self._config.files.files,
             "decided": decisions_to_json((*self._config.decisions, *decided)),
             "warnings": warnings_to_json(
                 (*self._config.warnings, *gathered.warnings(self._config.options, shards))

@@ -8,9 +8,9 @@ from typing import Any
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, one_line
-from pipeline.options.option import not_empty
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from pipeline.resolve.path_flags import check_path
+from transforms.core.option import not_empty
 
 
 def main(argv: Sequence[str] | None = None) -> None:

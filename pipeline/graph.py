@@ -49,8 +49,8 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         return rows
     images = pipeline | "Find images" >> FindLabelledImages(_source(config))
     drop = None
-    if config.dedupe == "drop":
-        max_bytes = config.limits.max_bytes
+    if config.checks.drops_duplicates:
+        max_bytes = config.checks.max_bytes
         # Of files in archives, no checksum comes with the listing.
         waits = _waits(config) or any(map(archive_path, config.images))
         drop = DropDuplicates(
@@ -66,7 +66,7 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
 
 
 def _source(config: ConvertConfig) -> ImageSource:
-    is_dropped = config.dedupe == "drop"
+    is_dropped = config.checks.drops_duplicates
     images = RowImages(
         root=config.root,
         key=config.key,
@@ -87,10 +87,10 @@ def _source(config: ConvertConfig) -> ImageSource:
         RowReader(
             config.columns,
             key=config.key,
-            encoding=config.csv_encoding,
+            encoding=config.inputs.csv_encoding,
             keeps_rows=config.row_requirements.needs_rows,
             images=None if config.images else images,
-            missing=missing_labels(config.cell_kind, config.class_names),
+            missing=missing_labels(config.inputs.label_kind, config.class_names),
             separator=config.label_separator,
         )
         if config.columns
@@ -110,13 +110,16 @@ def _source(config: ConvertConfig) -> ImageSource:
 
 
 def _stratification(config: ConvertConfig) -> Stratification | None:
-    if not config.stratify:
+    if not config.splits.stratify:
         return None
     # Other conversions do not wait for its import.
     from transforms.stratify_splits import Stratification
 
     return Stratification(
-        Splits(config.splits), config.seed, config.by_group, config.row_requirements.many_labels
+        Splits(config.splits.splits),
+        config.splits.seed,
+        config.by_group,
+        config.row_requirements.many_labels,
     )
 
 
@@ -148,7 +151,7 @@ def _table_reader(config: ConvertConfig) -> TableReader:
     return TableReader(
         config.columns,
         root=config.root,
-        encoding=config.csv_encoding,
+        encoding=config.inputs.csv_encoding,
         assigner=config.assigner,
         row_bytes=row_bytes(config.features),
     )
@@ -160,11 +163,11 @@ def _target(config: ConvertConfig) -> DatasetTarget:
         dataset=config.dataset,
         converter=converter_of(config),
         plan=config.shard_plan,
-        max_rejected=config.max_rejected,
-        overwrite=config.overwrite,
+        max_rejected=config.checks.max_rejected,
+        overwrite=config.folder.overwrite,
         rules=config.label_rules,
         quarantine=config.quarantine,
-        per_image=config.files == "per_image",
+        per_image=config.files.per_image,
         run=config.run,
         holdouts=config.holdouts,
     )
@@ -178,16 +181,13 @@ def converter_of(config: ConvertConfig) -> ImageConverter | RowConverter:
     return ImageConverter(
         root=config.root,
         features=config.features,
-        limits=config.limits,
-        check=config.check,
+        checks=config.checks,
         pixels=config.pixels,
         embedder=_embedder(config),
         rows=values,
         waits=_waits(config),
-        fingerprints=config.dedupe != "off",
         bases=config.bases,
         sources=_sources(config),
-        strips=config.strip_metadata,
         partners=config.partners,
     )
 

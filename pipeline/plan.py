@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         path = join(folder, f"plan-{uuid.uuid4().hex}.json")
         action = "write"
         if has_manifest(config.output):
-            action = "replace" if config.overwrite else "compare"
+            action = "replace" if config.folder.overwrite else "compare"
         # A run that only compares reads no records.
         compares = bool(flags.reuse) and not flags.quiet and action != "compare"
         style = progress_style(flags)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for line in lines[-1:] if flags.quiet else lines:
         print(emphasized(printable(line), sys.stdout))
     warnings = warnings_from_json(plan)
-    if config.strict and warnings:
+    if config.checks.strict and warnings:
         raise UsageError(strict_message(warnings))
 
 

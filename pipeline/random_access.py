@@ -10,13 +10,13 @@ from typing import Any, SupportsIndex, overload
 from pipeline.errors import DatasetError, UsageError, one_line
 from pipeline.open_dataset import open_dataset, split_ranges
 from pipeline.resolve.path_flags import check_path
+from transforms.core.arguments import path_text, truth
 from transforms.core.messages import FinalError
 from transforms.core.rejections import RejectedImageError
 from transforms.dataset.output_names import MANIFEST
 from transforms.examples.layouts import Feature
 from transforms.examples.record_values import RecordParser
 from transforms.images.pixel_options import DEFAULT_LIMITS, Limits, stored_depth, stored_shape
-from transforms.labels.arguments import path_text, truth
 from transforms.labels.keys import nfc
 from transforms.records.open_index import (
     IndexReader,

@@ -11,12 +11,12 @@ import numpy as np
 from pipeline.errors import UsageError, one_line
 from pipeline.open_dataset import open_dataset, split_ranges
 from pipeline.random_access import index_error, index_of
+from transforms.core.arguments import path_text, seed_number, truth, whole_number
 from transforms.dataset.metadata import ShardRange, single_class_ids, supervised_keys
 from transforms.dataset.output_names import LABELS
 from transforms.examples.layouts import SIZES, Feature, Role
 from transforms.images.check import import_tensorflow
 from transforms.images.pixel_options import stored_depth, stored_shape
-from transforms.labels.arguments import path_text, seed_number, truth, whole_number
 from transforms.labels.vocabulary import parse_labels
 from transforms.records.record_index import RecordIndexError
 from transforms.storage.files import join, storage_of

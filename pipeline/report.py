@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, one_line
-from pipeline.options.option import not_empty
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from transforms.core.messages import format_bytes
+from transforms.core.option import not_empty
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import start
 from pipeline.errors import DatasetError, show_logs
-from pipeline.options.beam_flags import refuse_unknown
-from pipeline.options.option import not_empty, underscored
+from pipeline.options.beam_flags import refuse_unknown, underscored
 from pipeline.options.parser import BEAM_NOTE, OneLineParser, add_run_flags, progress_style, typed
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from transforms.core.messages import format_bytes, printable
+from transforms.core.option import not_empty
 from transforms.examples.layouts import COLUMN, Role, with_role
 
 if TYPE_CHECKING:

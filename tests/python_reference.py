@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 import textwrap
@@ -12,10 +13,11 @@ from typing import Any
 
 import pipeline
 import transforms
-from pipeline import convert_dataset
-from pipeline.options.output_options import OPTIONS
+from pipeline.options.option_table import OPTIONS
 from tests.pipeline.commands import ROOT
-from transforms.labels.arguments import own_words
+from transforms.core import option_types
+from transforms.core.arguments import own_words
+from transforms.core.option import Group
 
 DOCUMENT = ROOT / "docs" / "python_reference.md"
 
@@ -60,13 +62,17 @@ def _described(package: str, name: str, value: Any) -> Iterator[str]:
     yield from _text(text)
     if is_class and issubclass(value, Exception):
         return
-    if name == "ConvertDataset":
-        yield from _options()
+    if is_class and issubclass(value, Group):
+        rows = ((field.name, str(field.type)) for field in dataclasses.fields(value))
+        yield from _options(rows)
         return
+    typed = getattr(option_types, f"{name}Options", None)
     made = _maker(value) if is_class else value
     if made is not None:
         _, own = _sections(made.__doc__) if is_class else ("", sections)
         yield from _arguments(made, own.get("Args", {}))
+        if typed is not None:
+            yield from _options(_typed(typed.__name__))
         sections = {**sections, **own}
     if "Attributes" in sections and (made is None or "Args" not in sections):
         rows = (f"| `{each}` | {meaning} |" for each, meaning in sections["Attributes"].items())
@@ -91,7 +97,7 @@ def _arguments(made: Any, meanings: dict[str, str]) -> Iterator[str]:
     parameters = [
         each
         for each in inspect.signature(made).parameters.values()
-        if each.name not in ("self", "cls")
+        if each.name not in ("self", "cls", "options")
     ]
     head = "| argument | type | default |"
     rows = [
@@ -118,26 +124,30 @@ def _default(parameter: inspect.Parameter) -> str:
     return f"`{shown}`" if len(shown) <= _LONGEST_DEFAULT else f"a `{shown.partition('(')[0]}`"
 
 
-def _options() -> Iterator[str]:
-    """The typed options of `ConvertDataset`, with the help of their flags."""
-    tree = ast.parse(Path(convert_dataset.__file__).read_text("utf-8"))
-    [fields] = (
-        node
-        for node in tree.body
-        if isinstance(node, ast.ClassDef) and node.name == "ConvertOptions"
-    )
-    rows = (
-        f"| `{ast.unparse(node.target)}` | {_code(ast.unparse(node.annotation))} "
-        f"| {_cell(own_words(OPTIONS[ast.unparse(node.target)].help))} |"
-        for node in fields.body
-        if isinstance(node, ast.AnnAssign)
-    )
+def _typed(name: str) -> Iterator[tuple[str, str]]:
+    """The names and the types of the options of a step."""
+    tree = ast.parse(Path(option_types.__file__).read_text("utf-8"))
+    for made in tree.body:
+        if isinstance(made, ast.ClassDef) and made.name == name:
+            for node in made.body:
+                if isinstance(node, ast.AnnAssign):
+                    yield ast.unparse(node.target), ast.unparse(node.annotation)
+
+
+def _options(typed: Iterator[tuple[str, str]]) -> Iterator[str]:
+    """Options with their types, and the help of their flags."""
     yield (
-        "[Options](options.md) has their defaults and rules. `PathText` is "
+        "[Options](options.md) has the defaults and rules. `PathText` is "
         "`str | os.PathLike[str]`, `Several` is `Sequence[str] | str`, and `Size` is `int | str`."
     )
     yield ""
-    yield from _table("| option | type | meaning |", rows)
+    yield from _table(
+        "| option | type | meaning |",
+        (
+            f"| `{name}` | {_code(kind)} | {_cell(own_words(OPTIONS[name].help))} |"
+            for name, kind in typed
+        ),
+    )
 
 
 def _table(head: str, rows: Iterator[str]) -> Iterator[str]:

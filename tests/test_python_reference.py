@@ -24,7 +24,7 @@ def test_every_public_name_and_argument_is_described() -> None:
             if inspect.isclass(value) and issubclass(value, Exception):
                 continue
             for parameter in inspect.signature(value).parameters:
-                assert name == "ConvertDataset" or f"| `{parameter}` |" in part, (name, parameter)
+                assert parameter == "options" or f"| `{parameter}` |" in part, (name, parameter)
 
 
 def test_no_meaning_of_an_argument_is_missing_in_the_steps_for_users() -> None:

@@ -16,7 +16,7 @@ from transforms.examples.row_features import RowValues, row_requirements
 from transforms.images.check import CheckedImage, checked_header, examine_image
 from transforms.images.guard import DecoderGuard, image_note
 from transforms.images.headers import image_format
-from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions
+from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions
 from transforms.images.tags import read_tags
 from transforms.labels.joins import has_rows
 from transforms.labels.keys import full_uri
@@ -59,16 +59,13 @@ class ImageConverter:
         *,
         root: str,
         features: Sequence[Feature],
-        limits: Limits,
-        check: str,
+        checks: CheckOptions,
         pixels: PixelOptions = AS_THEY_ARE,
         rows: RowValues | None = None,
         waits: bool = False,
         embedder: Embedder | None = None,
-        fingerprints: bool = False,
         bases: Sequence[Base] = (),
         sources: Sequence[Source] = (),
-        strips: bool = False,
         partners: Sequence[Partner] = (),
     ) -> None:
         """Sets the options.
@@ -76,26 +73,24 @@ class ImageConverter:
         Args:
             root: common folder of the images.
             features: of the Examples.
-            limits: bytes and pixels an image may have.
-            check: `full` or `header`.
+            checks: bytes and pixels an image may have, how it is checked, and whether to compute
+                fingerprints, to find exact and near-duplicates.
             pixels: the changes to the pixels.
             rows: the requirements of the layout for rows, or None.
             waits: whether images may be remote though `root` is local.
             embedder: the model, or None.
-            fingerprints: whether to compute them, to find exact and near-duplicates.
             bases: datasets whose records may be reused.
             sources: datasets whose records are images of this run.
-            strips: whether stored files lose their metadata.
             partners: of the images: masks and further images.
         """
         self._bases = tuple(bases)
         self._sources = tuple(sources)
-        self._kept = KeptValues(features, check=check)
-        self.fingerprints = fingerprints
+        self._kept = KeptValues(features, check=checks.check)
+        self.fingerprints = checks.finds_duplicates
         self._waits = waits
         self._root = root
         self._features = tuple(features)
-        self._limits = limits
+        self._limits = checks.limits
         self._stores_images = any(feature.role is Role.IMAGE for feature in features)
         self._has_object_masks = any(each.role is Role.OBJECT_MASK for each in features)
         self._rows = rows
@@ -104,7 +99,12 @@ class ImageConverter:
         self.many_labels = row_requirements(features).many_labels
         self.partner_names = tuple(partner.name for partner in partners)
         self._decoding = Decoding(
-            self._features, limits, check, pixels, fingerprints, model_shape, strips
+            self._features,
+            self._limits,
+            checks.check,
+            pixels,
+            self.fingerprints,
+            model_shape,
         )
         self._partners = (
             PartnerReader(tuple(partners), self._features, self._decoding) if partners else None

@@ -14,6 +14,7 @@ import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 from apache_beam.utils.shared import Shared
 
+from transforms.core.arguments import optional_path, path_text
 from transforms.core.machine import scratch_folder
 from transforms.core.rejections import Reason, Rejection
 from transforms.images.check import CheckedImage
@@ -25,7 +26,6 @@ from transforms.images.embeddings import (
     load_embedding_model,
     stored_embedding,
 )
-from transforms.labels.arguments import optional_path, path_text
 from transforms.storage.files import join, storage_of
 
 _Array = np.ndarray[Any, Any]

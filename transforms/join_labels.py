@@ -12,11 +12,11 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from transforms.core.arguments import one_of, path_texts
 from transforms.core.records import Count, IndexPart, JoinSide, LabelledImage, NameRange, SourcePart
 from transforms.core.rejections import Rejection
 from transforms.examples.partners import Partner, join_partners
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
-from transforms.labels.arguments import one_of, path_texts
 from transforms.labels.image_names import LISTED_NAMES
 from transforms.labels.joins import ONE_LABEL, RowRequirements, join_group
 from transforms.labels.keys import join_selected

@@ -14,13 +14,13 @@ from typing import NamedTuple, TypeAlias
 import apache_beam as beam
 
 from transforms.core import rejections
+from transforms.core.arguments import path_text, root_text
 from transforms.core.messages import check_final
 from transforms.core.records import Count, RejectedPart
 from transforms.core.rejections import Reason, Rejection, RejectionTotals
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import content_summary
 from transforms.dataset.output_names import MANIFEST, STAGING, file_stem, rejected_part
-from transforms.labels.arguments import path_text, root_text
 from transforms.labels.image_names import as_folder
 from transforms.labels.keys import MEMORY, full_uri
 from transforms.records.stored_images import RECORDS

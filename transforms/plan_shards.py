@@ -12,6 +12,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.add_totals import AddTotals, Part, part
+from transforms.core.arguments import whole_number
 from transforms.core.records import NO_IMAGE, Count, LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import PlanTotals
@@ -25,7 +26,6 @@ from transforms.examples.encoder import (
 )
 from transforms.examples.layouts import Feature
 from transforms.images.check import CheckedImage
-from transforms.labels.arguments import whole_number
 from transforms.labels.joins import with_ids
 from transforms.labels.keys import nfc, relative_path
 from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 import apache_beam as beam
 
 from transforms.add_totals import SummarizeShards
+from transforms.core.arguments import path_text
 from transforms.core.records import BucketDuplicates, Count, FileBatch, RejectedPart
 from transforms.core.rejections import Rejection, RejectionLimit
 from transforms.dataset.image_statistics import strict_message
@@ -42,7 +43,6 @@ from transforms.dataset.output_names import (
     waiting_file,
 )
 from transforms.dataset_files import DatasetFiles
-from transforms.labels.arguments import path_text
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import changed_libraries
 from transforms.list_rejections import ListRejections

@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
+from transforms.core.arguments import exact_text, path_text, truth
+from transforms.core.option import declared, read_arguments
 from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.join_labels import JoinedImages, JoinLabels
-from transforms.labels.arguments import exact_text, path_text, seed_number, split_shares, truth
 from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells
 from transforms.labels.keys import content_version, image_key
+from transforms.labels.label_options import SplitOptions
 from transforms.labels.splits import SplitAssigner, Splits, split_text
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label
 from transforms.records.originals import check_staged_root, staged_root, write_original
@@ -176,8 +178,8 @@ class StageImages(beam.PTransform):
         output: str,
         *,
         labelled: bool = True,
-        splits: str = "train=1",
-        seed: int = 0,
+        splits: str | None = None,
+        seed: int | None = None,
         requirements: RowRequirements = ONE_LABEL,
     ) -> None:
         """Sets splits and order.
@@ -185,8 +187,8 @@ class StageImages(beam.PTransform):
         Args:
             output: the dataset's folder; its staging folder gets the images.
             labelled: False ignores labels.
-            splits: name and share of each, for images that name no split.
-            seed: for record order and split assignment.
+            splits: name and share of each, for images that name no split; None is `train=1`.
+            seed: for record order and split assignment; None is 0.
             requirements: of the layout, whether images have several labels.
 
         Raises:
@@ -197,9 +199,10 @@ class StageImages(beam.PTransform):
         output = path_text("output", output)
         is_labelled = truth("labelled", labelled)
         self._fn = _StageFn(output, requirements if is_labelled else None)
-        assigner = SplitAssigner(
-            Splits(split_shares(splits)), seed=seed_number(seed), split_from="csv"
+        given = read_arguments(
+            "StageImages", declared(SplitOptions), {"splits": splits, "seed": seed}
         )
+        assigner = SplitAssigner(Splits(given["splits"]), seed=given["seed"], split_from="csv")
         self._join = JoinGiven(assigner=assigner, is_labelled=is_labelled)
 
     def expand(self, elements: beam.PCollection[tuple[object, ...]]) -> JoinedImages:

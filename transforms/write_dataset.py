@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import apache_beam as beam
 
 from transforms.convert_images import ImageConverter
+from transforms.core.arguments import (
+    class_texts,
+    exact_text,
+    own_words,
+    path_text,
+    path_texts,
+    truth,
+)
 from transforms.core.messages import LabelsError, first_line
+from transforms.core.option import (
+    NOT_RECORDED,
+    declared,
+    declared_in,
+    in_own_words,
+    read_arguments,
+    recorded_values,
+)
+from transforms.core.option_types import FindImagesOptions, LabelImagesOptions, WriteDatasetOptions
 from transforms.core.records import Count, JoinSide
-from transforms.core.rejections import DEFAULT_LIMIT
+from transforms.dataset.dataset_options import DatasetOptions, FileOptions, shard_plan
 from transforms.dataset.manifest import Dataset
-from transforms.dataset.output_names import FILES
 from transforms.drop_duplicates import DropDuplicates
 from transforms.examples.layout_files import parse_layout
+from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions, embedding_options
 from transforms.examples.layouts import (
     LAYOUTS,
     PIXELS,
@@ -33,35 +50,13 @@ from transforms.find_images import ImageFinder
 from transforms.flow import DatasetTarget, FindLabelledImages, ImageSource, PlanImages, WritePlan
 from transforms.images.embeddings import Embedding, ModelError, is_application
 from transforms.images.pixel_options import (
-    CHECK_MODES,
-    DEDUPE_MODES,
-    DEFAULT_LIMITS,
-    DEPTHS,
     EMBED_DTYPES,
-    Limits,
-    Resize,
-    given_pixels,
+    CheckOptions,
+    PixelOptions,
+    checked_pixels,
 )
 from transforms.join_labels import JoinedImages, JoinLabels
 from transforms.labels.annotations import first_rows
-from transforms.labels.arguments import (
-    class_texts,
-    exact_text,
-    label_rules,
-    one_of,
-    optional_delimiter,
-    optional_path,
-    own_words,
-    path_text,
-    path_texts,
-    rejection_limit,
-    root_text,
-    seed_number,
-    shard_plan,
-    split_shares,
-    truth,
-    whole_number,
-)
 from transforms.labels.image_names import (
     any_case,
     archive_problem,
@@ -69,18 +64,13 @@ from transforms.labels.image_names import (
     listed_key,
     listed_path,
 )
-from transforms.labels.keys import KEY_KINDS, MEMORY
+from transforms.labels.keys import MEMORY
 from transforms.labels.label_columns import resolve_columns, with_place_columns
+from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 from transforms.labels.label_rows import CsvColumns
-from transforms.labels.label_rules import PathRules, parse_label_regex
-from transforms.labels.splits import SPLIT_SOURCES, SplitAssigner, Splits
-from transforms.labels.vocabulary import (
-    LABEL_KINDS,
-    LabelCells,
-    LabelCounter,
-    given_label,
-    missing_labels,
-)
+from transforms.labels.label_rules import LabelRules, PathRules
+from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label, missing_labels
 from transforms.list_rejections import overlap
 from transforms.read_labels import RowReader
 from transforms.records.originals import originals_root
@@ -93,6 +83,24 @@ from transforms.storage.read_ahead import ReadAhead, reading_threads
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
 
+# The options of each step. `class_names` are names here, and a file or a dataset in the command.
+_NAMES = {"class_names": declared(InputOptions)["class_names"]}
+_OF_PAIRS = declared_in((InputOptions, SplitOptions), LabelImagesOptions.__annotations__)
+_OF_GLOBS = declared_in((InputOptions, SplitOptions), FindImagesOptions.__annotations__)
+_OF_DATASETS = declared_in(
+    (
+        InputOptions,
+        DatasetOptions,
+        SplitOptions,
+        ShardOptions,
+        LayoutOptions,
+        FileOptions,
+        PixelOptions,
+        EmbeddingOptions,
+        CheckOptions,
+    ),
+    WriteDatasetOptions.__annotations__,
+)
 
 # LabelImages: takes images and labels from any source of a caller's pipeline.
 
@@ -110,34 +118,24 @@ class LabelImages(beam.PTransform):
     every image up for its size and version, many at once; no image is opened.
     """
 
-    def __init__(
-        self,
-        *,
-        labelled: bool = True,
-        key: str = "path",
-        root: str | os.PathLike[str] = "",
-        splits: str = "train=1",
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, *, labelled: bool = True, **options: Unpack[LabelImagesOptions]) -> None:
         """Sets keys, splits and order.
 
         Args:
             labelled: False ignores labels; pass the same to `WriteDataset`.
-            key: `stem`, `name`, `path` or `uri`. The key must be unique for each image, and decides
-                the split and the order.
-            root: a folder that contains all images; paths in the dataset are relative to it.
-            splits: name and share of each, as in `train=0.9,test=0.1`.
-            seed: for record order and split assignment.
+            options: `key`, `root`, `splits` and `seed`, as in docs/options.md. The key must be
+                unique for each image, and decides the split and the order; None is `path`.
 
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: an argument has an invalid value.
         """
         super().__init__()
-        self._fn = _LookUpFn(one_of("key", key, KEY_KINDS), root_text("root", root))
+        given = read_arguments("LabelImages", _OF_PAIRS, options)
+        self._fn = _LookUpFn(given["key"] or "path", given["root"] or "")
         self._join = JoinLabels(
             label_from="given" if truth("labelled", labelled) else "none",
-            assigner=SplitAssigner(Splits(split_shares(splits)), seed=seed_number(seed)),
+            assigner=SplitAssigner(Splits(given["splits"]), seed=given["seed"]),
         )
 
     def expand(self, labelled: beam.PCollection[tuple[str, object]]) -> JoinedImages:
@@ -194,11 +192,6 @@ class _LookUpFn(beam.DoFn):
 
 # WriteDataset: writes the images of a caller's pipeline as a published dataset.
 
-COMPRESSIONS = ("none", "gzip")
-
-# How images from memory are split without other arguments.
-_ONE_SPLIT = "train=1"
-
 
 class WriteDataset(beam.PTransform):
     """Plans shards, converts and writes them, and publishes the dataset, the manifest last.
@@ -215,81 +208,20 @@ class WriteDataset(beam.PTransform):
         self,
         output: str | os.PathLike[str],
         *,
-        layout: str | os.PathLike[str] = "slim",
         labelled: bool = True,
         class_names: Sequence[str] | None = None,
-        label_kind: str = "auto",
-        dense_labels: bool = False,
-        root: str | os.PathLike[str] = "",
-        splits: str | None = None,
-        seed: int | None = None,
-        num_shards: int | None = None,
-        shard_size: int | None = None,
-        shard_by: str = "hash",
-        files: str = "sharded",
-        compression: str = "none",
-        transcode: str = "keep",
-        resize: str | Resize | None = None,
-        color: str = "keep",
-        quality: int | None = None,
-        exif_orientation: str = "keep",
-        depth: int = 8,
-        strip_metadata: bool = False,
-        check: str = "full",
-        max_pixels: int = DEFAULT_LIMITS.max_pixels,
-        max_bytes: int = DEFAULT_LIMITS.max_bytes,
-        max_rejected: str = DEFAULT_LIMIT,
-        model: str | os.PathLike[str] | None = None,
-        model_weights: str | os.PathLike[str] | None = None,
-        embed_dtype: str | None = None,
-        strict: bool = False,
-        dedupe: str = "report",
-        quarantine: str | os.PathLike[str] | None = None,
-        overwrite: bool = False,
+        **options: Unpack[WriteDatasetOptions],
     ) -> None:
-        """Sets the options of the dataset, by the names of the command's flags.
+        """Sets the options of the dataset.
 
         Args:
             output: its folder, local or `gs://`.
-            layout: a preset or the path of a YAML file, with features of images and one label each.
-                For images from memory, also with `label.ids` and `label.texts`.
             labelled: whether images have labels.
             class_names: the classes in the order of their ids; None sorts the labels.
-            label_kind: `integer`, `text`, or `auto`: integers if all labels are.
-            dense_labels: whether integer labels are numbered from 0.
-            root: the same as for `FindImages` or `LabelImages`.
-            splits: of images from memory: name and share of each, as in `train=0.9,test=0.1`; None
-                is `train=1`.
-            seed: of images from memory: for record order and split assignment; None is 0.
-            num_shards: of each split; None plans them from the bytes.
-            shard_size: bytes that a shard should hold, without `num_shards`; None is 150 MB.
-            shard_by: `hash`: shards are equal ranges of the hash of the key; or `records`: they
-                have equal numbers of records.
-            files: `sharded`, or `per_image`: a file for each image, named after its key.
-            compression: `none` or `gzip`.
-            transcode: `keep` formats, convert what TensorFlow cannot read (`auto`), or every image
-                to `jpeg` or `png`.
-            resize: `shorter=N`, `longer=N` or `WIDTHxHEIGHT` in pixels, with `,never_enlarge` if
-                small images stay as they are; None keeps sizes.
-            color: `keep`, `rgb` or `gray`.
-            quality: of re-encoded JPEGs, 1 to 100; None is 95.
-            exif_orientation: `keep` the EXIF tag, or `apply` it to the pixels.
-            depth: bits of changed PNGs, TIFFs and HEICs with more than 8: 8 for color, or 16.
-            strip_metadata: whether image files lose GPS, EXIF, XMP, IPTC and texts, without a
-                change to their pixels.
-            check: `full` or `header`.
-            max_pixels: of an image; larger ones are rejected.
-            max_bytes: of an image's file; larger ones are rejected.
-            max_rejected: share or number of images that may be rejected, such as `1%` or `25`, or
-                the larger of both, `1% or 10`.
-            model: for a layout with an embedding: a Keras file, a SavedModel folder, or a name in
-                `keras.applications`. It is loaded and tried at once.
-            model_weights: the weights of a name.
-            embed_dtype: `float32` or `bfloat16`; None is `float32`.
-            strict: whether warnings keep the dataset from being published.
-            dedupe: `off`; `report` exact and near-duplicates; or `drop` exact ones, keeping one.
-            quarantine: folder for copies of rejected images, `quarantine/REASON/PATH`, or None.
-            overwrite: whether an existing dataset may be replaced.
+            options: as in docs/options.md: those of shards, files, pixels, embeddings and checks,
+                without `holdout`; `layout`, a preset or a YAML file with features of images and
+                their labels; `label_kind` and `dense_labels`; `root`, the same as for `FindImages`
+                or `LabelImages`; `overwrite`; and of images from memory `splits` and `seed`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -298,50 +230,43 @@ class WriteDataset(beam.PTransform):
         """
         super().__init__()
         self._output = path_text("output", output).rstrip("/") or "/"
-        layout, self._root = path_text("layout", layout), root_text("root", root)
-        self._limits = Limits(
-            max_pixels=whole_number("max_pixels", max_pixels, 1),
-            max_bytes=whole_number("max_bytes", max_bytes, 1),
-        )
-        self._pixels = given_pixels(transcode, resize, color, quality, exif_orientation, depth)
-        size = self._pixels.resize
-        if size and size.rule == "exact" and size.height * size.width > max_pixels:
-            raise ValueError(f"resize {size} is more than max_pixels {max_pixels}")
-        self._strips = truth("strip_metadata", strip_metadata)
-        self._check = one_of("check", check, CHECK_MODES)
+        given = read_arguments("WriteDataset", _OF_DATASETS, options)
+        self._root, layout = given["root"] or "", given["layout"]
+        with in_own_words():
+            self._checks = CheckOptions.of({**given, "holdout": None})
+            self._pixels = checked_pixels(PixelOptions.of(given), self._checks)
+        files = FileOptions.of(given)
+        self._plan = shard_plan(ShardOptions.of(given), files)
         self._labelled = truth("labelled", labelled)
-        features = _features(layout, self._labelled)
-        features = with_pixels(features, self._pixels.fixed_shape)
-        if depth == 16 and stores_pixels(features):
+        features = with_pixels(_features(layout, self._labelled), self._pixels.fixed_shape)
+        if self._pixels.depth == 16 and stores_pixels(features):
             raise ValueError(f"depth 16 cannot be used with {PIXELS} of a layout: it has 8 bits")
-        self._embedding = _embedding(layout, features, model, model_weights, embed_dtype)
+        self._embedding = _embedding(layout, features, given)
         if self._embedding is not None:
             features = with_embedding(features, self._embedding.shape, self._embedding.dtype)
         self._features = features
-        self._rules = label_rules(label_kind, class_names, dense_labels)
-        gzip = one_of("compression", compression, COMPRESSIONS) == "gzip"
-        self._plan = shard_plan(num_shards, shard_size, shard_by, gzip)._replace(
-            per_image=files == "per_image"
-        )
-        self._files = one_of("files", files, FILES)
-        if files == "per_image" and (num_shards or shard_size):
-            raise ValueError("num_shards and shard_size do not go with files 'per_image'")
-        if files == "per_image" and self._plan.by_records:
-            raise ValueError("shard_by 'records' does not go with files 'per_image'")
-        self._quarantine = optional_path("quarantine", quarantine)
-        if self._quarantine is not None and overlap(self._quarantine, self._output):
+        names = class_texts("class_names", class_names)
+        self._rules = LabelRules(given["label_kind"], names, given["dense_labels"])
+        quarantine = self._checks.quarantine
+        if quarantine is not None and overlap(quarantine, self._output):
             raise ValueError(f"quarantine {quarantine} and output {output} contain each other")
-        self._dedupe = one_of("dedupe", dedupe, DEDUPE_MODES)
-        self._max_rejected = rejection_limit(max_rejected)
-        self._strict, self._overwrite = truth("strict", strict), truth("overwrite", overwrite)
-        self._options = self._recorded(layout)
-        self._given = {"splits": splits, "seed": seed}
-        # Also checks the two arguments where they are written.
+        self._overwrite = given["overwrite"]
+        decided = {
+            "class_names": None if names is None else list(names),
+            "shard_size": self._plan.shard_size,
+            "quality": self._pixels.jpeg_quality,
+            # They decide which images there are, not what is written of them.
+            **dict.fromkeys(("splits", "seed"), NOT_RECORDED),
+            **embedding_options(self._embedding),
+        }
+        self._options = recorded_values({**_NAMES, **_OF_DATASETS}, {**given, **decided})
+        if self._pixels.reencode:
+            self._options["reencode"] = True
+        self._given: dict[str, Any] = {name: options.get(name) for name in ("splits", "seed")}
         self._stage = StageImages(
             self._output,
             labelled=self._labelled,
-            splits=_ONE_SPLIT if splits is None else splits,
-            seed=0 if seed is None else seed,
+            **self._given,
             requirements=row_requirements(self._features),
         )
 
@@ -356,9 +281,9 @@ class WriteDataset(beam.PTransform):
         else:
             joined, root = self._joined(images), self._root
         drop = None
-        if self._dedupe == "drop":
+        if self._checks.drops_duplicates:
             originals = originals_root(self._output, root)
-            drop = DropDuplicates(originals, max_bytes=self._limits.max_bytes, waits=True)
+            drop = DropDuplicates(originals, max_bytes=self._checks.max_bytes, waits=True)
         plan = joined | "Plan images" >> PlanImages(self._plan, self._rules, drop)
         return plan.shards | "Write dataset" >> WritePlan(plan, self._target(root))
 
@@ -390,25 +315,24 @@ class WriteDataset(beam.PTransform):
         requirements = row_requirements(self._features)
         return DatasetTarget(
             output=self._output,
-            dataset=Dataset(self._options, {}, root, self._features, (), is_strict=self._strict),
+            dataset=Dataset(
+                self._options, {}, root, self._features, (), is_strict=self._checks.strict
+            ),
             converter=ImageConverter(
                 root=originals_root(self._output, root),
                 features=self._features,
-                limits=self._limits,
-                check=self._check,
+                checks=self._checks,
                 pixels=self._pixels,
                 rows=RowValues(self._features, requirements) if requirements.needs_rows else None,
                 waits=True,
                 embedder=self._embedder(),
-                fingerprints=self._dedupe != "off",
-                strips=self._strips,
             ),
             plan=self._plan,
-            max_rejected=self._max_rejected,
+            max_rejected=self._checks.max_rejected,
             overwrite=self._overwrite,
             rules=self._rules,
-            quarantine=self._quarantine,
-            per_image=self._files == "per_image",
+            quarantine=self._checks.quarantine,
+            per_image=self._plan.per_image,
         )
 
     def _embedder(self) -> Embedder | None:
@@ -418,69 +342,30 @@ class WriteDataset(beam.PTransform):
 
         return Embedder(self._embedding)
 
-    def _recorded(self, layout: str) -> dict[str, Any]:
-        """The options that affect output bytes, by the names of the flags."""
-        names, pixels = self._rules.class_names, self._pixels
-        options = {
-            "layout": layout,
-            "class_names": None if names is None else list(names),
-            "label_kind": self._rules.kind,
-            "dense_labels": self._rules.dense,
-            "num_shards": self._plan.num_shards,
-            "shard_size": self._plan.shard_size,
-            "compression": "gzip" if self._plan.gzip else "none",
-            "check": self._check,
-            **self._limits._asdict(),
-            **pixels._asdict(),
-            "resize": str(pixels.resize) if pixels.resize else None,
-        }
-        # As in the command, default values do not change the digest.
-        if self._files != FILES[0]:
-            options["files"] = self._files
-        if self._dedupe == "drop":
-            options["dedupe"] = self._dedupe
-        if self._plan.by_records:
-            options["shard_by"] = "records"
-        if self._strips:
-            options["strip_metadata"] = True
-        if self._pixels.depth == DEPTHS[0]:
-            del options["depth"]
-        if (embedding := self._embedding) is not None:
-            # The content of the files: their location affects no byte.
-            options["model"] = embedding.digests[0] or embedding.model
-            options["model_weights"] = embedding.digests[1] or None
-            options["embed_dtype"] = embedding.dtype
-        return options
-
 
 def _embedding(
-    layout: str,
-    features: Sequence[Feature],
-    model: str | os.PathLike[str] | None,
-    weights: str | os.PathLike[str] | None,
-    dtype: str | None,
+    layout: str, features: Sequence[Feature], given: Mapping[str, Any]
 ) -> Embedding | None:
     """The model of the layout's embedding, or None without one.
 
     Raises:
         ValueError: the layout needs a model, or the arguments do not fit.
     """
-    path, own = optional_path("model", model), optional_path("model_weights", weights)
+    path, own, dtype = (given[name] for name in declared(EmbeddingOptions))
     if not needs_model(features):
-        for name, value in (("model", path), ("model_weights", own), ("embed_dtype", dtype)):
-            if value is not None:
+        for name in declared(EmbeddingOptions):
+            if given[name] is not None:
                 raise ValueError(f"{name} has no effect with layout {layout}: it has no embedding")
         return None
     if path is None:
         raise ValueError(f"layout {layout} needs model: a Keras file, a SavedModel or a name")
     if is_application(path) != (own is not None):
         raise ValueError("model_weights goes with a model of keras.applications, and no other")
-    dtype = one_of("embed_dtype", "float32" if dtype is None else dtype, EMBED_DTYPES)
     # This imports Beam's inference, which other datasets do not need.
     from transforms.embed_images import ModelFileError, load_embedding
 
     try:
-        return load_embedding(path, own, dtype)
+        return load_embedding(path, own, dtype or EMBED_DTYPES[0])
     except ModelFileError as error:
         raise ValueError(f"{error}: {first_line(error.cause)}") from error
     except ModelError as error:
@@ -519,9 +404,6 @@ __all__ = ["FindImages", "LabelImages", "WriteDataset"]
 # Rows of a CSV from which its columns are inferred.
 _FIRST_ROWS = 20
 
-# Where labels come from without a CSV.
-_PATH_LABELS = ("directory", "regex", "webdataset", "none")
-
 
 class FindImages(FindLabelledImages):
     """Lists images by globs and labels them by a CSV or by their folders.
@@ -533,45 +415,16 @@ class FindImages(FindLabelledImages):
         self,
         images: Sequence[str | os.PathLike[str]],
         *,
-        labels: str | os.PathLike[str] | None = None,
-        label_key: str | None = None,
-        label_column: str | None = None,
-        csv_encoding: str = "utf-8",
-        csv_delimiter: str | None = None,
-        label_from: str | None = None,
-        label_regex: str | None = None,
-        label_kind: str = "auto",
         class_names: Sequence[str] | None = None,
-        key: str | None = None,
-        root: str | os.PathLike[str] = "",
-        splits: str = "train=1",
-        split_from: str | None = None,
-        split_column: str | None = None,
-        group_by: str | None = None,
-        seed: int = 0,
+        **options: Unpack[FindImagesOptions],
     ) -> None:
         """Checks the inputs: finds an image for each glob, and reads the first rows of `labels`.
 
         Args:
             images: globs, also of files in archives, such as `photos.zip!/**/*.jpg`.
-            labels: path of a CSV, Parquet, JSON Lines or COCO file, or None.
-            label_key: its column that names images, by name or number; None to infer it.
-            label_column: its column of labels, by name or number; None to infer it.
-            csv_encoding: a Python codec name.
-            csv_delimiter: the character between cells, or `tab`; None to infer it.
-            label_from: `directory`, `regex`, `webdataset` or `none` without `labels`; None is
-                `regex` with `label_regex`, and `directory` without.
-            label_regex: finds the label in a path below `root`.
-            label_kind: the same as for `WriteDataset`; with `text`, `nan` is also a label.
             class_names: the same as for `WriteDataset`; a class `NA` is then a label.
-            key: `stem`, `name`, `path` or `uri`; None is `stem` with `labels` and `path` without.
-            root: a folder that contains all images; paths in the dataset are relative to it.
-            splits: name and share of each, as in `train=0.9,test=0.1`.
-            split_from: `hash`, `csv` or `directory`; None is `csv` with `split_column`, and `hash`
-                without.
-            split_column: column of `labels` that names the split, by name or number.
-            group_by: column of `labels` whose equal cells stay in one split, by name or number.
-            seed: for record order and split assignment.
+            options: those of labels, keys and splits, as in docs/options.md. `labels` is one file;
+                without it, labels are those of folders, or of `label_regex`.
 
         Raises:
             LabelsError: the CSV has no such columns, or they cannot be inferred.
@@ -579,32 +432,25 @@ class FindImages(FindLabelledImages):
             TypeError: an argument has the wrong type.
             ValueError: an argument has an invalid value, or a glob matches nothing.
         """
-        path = optional_path("labels", labels)
-        label_from = _label_source(label_from, label_regex, path)
-        split_from = split_from or ("hash" if split_column is None else "csv")
-        _check_places(split_from, split_column, group_by)
-        chosen = {
-            "label_key": label_key,
-            "label_column": label_column,
-            "split_column": split_column,
-            "group_by": group_by,
-        }
-        if csv_delimiter is not None and path is None:
-            raise ValueError("csv_delimiter is between the cells of labels: give labels, too")
-        delimiter = optional_delimiter("csv_delimiter", csv_delimiter)
-        columns = _columns(path, csv_encoding, delimiter, chosen, split_from)
-        kind = one_of("key", key or ("path" if path is None else "stem"), KEY_KINDS)
+        given = read_arguments("FindImages", _OF_GLOBS, options)
+        path, regex = given["labels"], given["label_regex"]
+        label_from = _label_source(given["label_from"], regex, path)
+        split_from = given["split_from"] or ("csv" if given["split_column"] else "hash")
+        if split_from == "records":
+            raise ValueError("split_from 'records' is for records of datasets: use ConvertDataset")
+        columns = _columns(path, given, split_from)
+        kind = given["key"] or ("path" if path is None else "stem")
         assigner = SplitAssigner(
-            Splits(split_shares(splits)),
-            seed=seed_number(seed),
+            Splits(given["splits"]),
+            seed=given["seed"],
             split_from=split_from,
-            by_group=group_by is not None,
+            by_group=given["group_by"] is not None,
         )
-        rules = PathRules(label_from, label_regex or "", split_from == "directory")
-        finder = ImageFinder(root=root_text("root", root), key=kind, rules=rules)
-        names = class_texts("class_names", class_names)
-        missing = missing_labels(one_of("label_kind", label_kind, LABEL_KINDS), names)
-        reader = columns and RowReader(columns, key=kind, encoding=csv_encoding, missing=missing)
+        rules = PathRules(label_from, regex or "", split_from == "directory")
+        finder = ImageFinder(root=given["root"] or "", key=kind, rules=rules)
+        missing = missing_labels(given["label_kind"], class_texts("class_names", class_names))
+        encoding = given["csv_encoding"]
+        reader = columns and RowReader(columns, key=kind, encoding=encoding, missing=missing)
         csv_paths = [] if path is None else [path]
         source = ImageSource(_globs(images), finder, csv_paths, reader, label_from, assigner)
         super().__init__(source)
@@ -616,21 +462,12 @@ def _label_source(label_from: str | None, label_regex: str | None, path: str | N
     Raises:
         ValueError: the arguments contradict each other.
     """
-    given = label_from or ("directory" if label_regex is None else "regex")
-    one_of("label_from", given, _PATH_LABELS)
-    if path is not None:
-        for name, value in (("label_from", label_from), ("label_regex", label_regex)):
-            if value is not None:
-                raise ValueError(f"{name} is for images without labels: leave one of them out")
-        return "csv"
-    if (given == "regex") != (label_regex is not None):
-        raise ValueError("label_regex goes with label_from 'regex', and with no other")
-    if label_regex is not None:
-        try:
-            parse_label_regex(label_regex)
-        except ValueError as error:
-            raise ValueError(f"label_regex {error}") from error
-    return given
+    if path is not None and (label_regex or label_from not in (None, "csv")):
+        name = "label_from" if label_from else "label_regex"
+        raise ValueError(f"{name} is for images without labels: leave one of them out")
+    if label_from == "records":
+        raise ValueError("label_from 'records' is for records of datasets: use ConvertDataset")
+    return label_from or ("csv" if path else "regex" if label_regex else "directory")
 
 
 def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -649,30 +486,13 @@ def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
     return found
 
 
-def _check_places(split_from: str, split_column: str | None, group_by: str | None) -> None:
-    one_of("split_from", split_from, SPLIT_SOURCES)
-    if split_column is not None and split_from != "csv":
-        raise ValueError(f"split_column cannot be used with split_from {split_from!r}")
-    if group_by is not None and split_from == "directory":
-        raise ValueError("group_by cannot be used with split_from 'directory'")
-
-
-def _columns(
-    path: str | None,
-    encoding: str,
-    delimiter: str | None,
-    chosen: Mapping[str, str | None],
-    split_from: str,
-) -> CsvColumns | None:
+def _columns(path: str | None, given: Mapping[str, Any], split_from: str) -> CsvColumns | None:
     """The columns of `labels`, inferred from its first rows."""
     if path is None:
-        for name, column in chosen.items():
-            if column is not None:
-                raise ValueError(f"{name} is a column of labels: give labels, too")
-        if split_from == "csv":
-            raise ValueError("split_from 'csv' reads a column of labels: give labels, too")
         return None
-    key, label, split, group = chosen.values()
+    encoding, delimiter = given["csv_encoding"], given["csv_delimiter"]
+    key, label = given["label_key"], given["label_column"]
+    split, group = given["split_column"], given["group_by"]
     try:
         with storage_of(path).open_reader(path) as file:
             first = first_rows(file, _FIRST_ROWS, encoding=encoding, delimiter=delimiter, path=path)

@@ -21,6 +21,7 @@ from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from transforms.core.arguments import path_text
 from transforms.core.records import FingerprintBatch, planned
 from transforms.core.rejections import Rejection
 from transforms.dataset.image_statistics import Sample, Statistics
@@ -28,7 +29,6 @@ from transforms.dataset.ledger import ShardSummary, with_index
 from transforms.dataset.output_names import MANIFEST, STAGING, ImageFile
 from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
-from transforms.labels.arguments import path_text
 from transforms.labels.joins import class_texts
 from transforms.labels.shards import Libraries, RecipeMaker, Recipes, ShardName
 from transforms.packing import runs_in_process

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 import yaml
 
 from pipeline.errors import UsageError
-from pipeline.options.beam_flags import find_unknown, flags_of, suggestion
-from pipeline.options.option import KNOWN_CLASSES, DatasetClasses, Option, flag_name
-from pipeline.options.output_options import OPTIONS
+from pipeline.options.beam_flags import find_unknown, flag_name, flags_of, suggestion
+from pipeline.options.option_table import OPTIONS
 from transforms.core.messages import parse_json
+from transforms.core.option import Option
 from transforms.dataset.manifest import ManifestError, parse_manifest
 from transforms.images.pixel_options import DEFAULT_QUALITY
+from transforms.labels.label_options import KNOWN_CLASSES, DatasetClasses
 from transforms.labels.shards import DEFAULT_SHARD_SIZE
 from transforms.labels.table_formats import CSV, FORMATS
 

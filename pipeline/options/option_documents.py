@@ -1,6 +1,7 @@
 """`python -m pipeline.options.option_documents`: writes the files generated from the options.
 
-These are `deploy/metadata.json`, the parameters of the Flex Template, and `docs/options.md`.
+These are `deploy/metadata.json`, the parameters of the Flex Template, `docs/options.md`, and
+`transforms/core/option_types.py`, the types of the options in Python.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.options.option import Option
-from pipeline.options.output_options import GROUPS, OPTIONS
+from pipeline.options.option_table import GROUPS, OPTIONS, RunOptions
+from transforms.core.option import Option, declared, declared_in
+from transforms.dataset.dataset_options import FileOptions
+from transforms.examples.layout_options import EmbeddingOptions
+from transforms.images.pixel_options import CheckOptions, PixelOptions
+from transforms.labels.label_options import ShardOptions
 
 _ROOT = Path(__file__).parents[2]
 
@@ -41,9 +46,47 @@ _OF_BEAM = (
     },
 )
 
+_OF_IMAGES_IN_MEMORY = ("splits", "seed")
+_WRITTEN = (ShardOptions, FileOptions, PixelOptions, EmbeddingOptions, CheckOptions)
+
+STEPS: Mapping[str, Sequence[str]] = {
+    "ConvertDataset": [name for name in OPTIONS if name not in declared(RunOptions)],
+    "FindImages": (
+        *("labels", "label_from", "label_regex", "label_key", "label_column", "label_kind", "key"),
+        *("root", "csv_delimiter", "csv_encoding"),
+        *("splits", "group_by", "split_from", "split_column", "seed"),
+    ),
+    "LabelImages": ("key", "root", "splits", "seed"),
+    "WriteDataset": (
+        *("label_kind", "dense_labels", "root", "overwrite", *_OF_IMAGES_IN_MEMORY, "layout"),
+        *(name for name in declared_in(_WRITTEN) if name != "holdout"),
+    ),
+}
+"""The options that each step takes in Python, in addition to the arguments of its own."""
+
+_TYPES = '''"""The options of the steps in Python, by the names of the flags.
+
+Made by `python -m pipeline.options.option_documents`.
+"""
+
+# Without postponed annotations: `Required` has no effect in them.
+
+import os
+from collections.abc import Sequence
+from typing import Literal, Required, TypedDict
+
+PathText = str | os.PathLike[str]
+"""A path or URL; a URL is always a `str`."""
+
+Several = Sequence[str] | str
+"""Several names, or one text with commas between them."""
+
+Size = int | str
+"""Bytes, or text such as `64MB`."""'''
+
 _REFERENCE = """# Command-line reference
 
-This page is made from the commands and the table of options in `pipeline/flags/` by
+This page is made from the commands and the groups of options by
 `python -m pipeline.options.option_documents`. `image-tfrecords COMMAND` and
 `python -m pipeline.COMMAND` are the same. The options up to *Run* are those of `convert` and
 `plan`; [`verify`](#verify), [`show`](#show), [`export`](#export), [`diff`](#diff) and
@@ -84,6 +127,7 @@ def documents() -> dict[Path, str]:
     return {
         _ROOT / "deploy" / "metadata.json": template_metadata(),
         _ROOT / "docs" / "options.md": option_reference(),
+        _ROOT / "transforms" / "core" / "option_types.py": option_types(),
     }
 
 
@@ -109,12 +153,35 @@ def _parameter(option: Option) -> Iterator[Mapping[str, Any]]:
     }
 
 
+def option_types() -> str:
+    """The options that each step takes in Python, with types for editors and type checkers."""
+    lines = [_TYPES]
+    for step, names in STEPS.items():
+        lines += ["", "", f"class {step}Options(TypedDict, total=False):"]
+        lines += [f'    """The options of `{step}`; None omits one."""', ""]
+        lines += [f"    {name}: {_python_type(OPTIONS[name])}" for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def _python_type(option: Option) -> str:
+    if option.is_switch:
+        return "bool"
+    values = ", ".join(f'"{value}"' for value in option.choices)
+    found = option.python or ("PathText" if option.is_path else f"Literal[{values}]")
+    if not (option.python or option.is_path or values):
+        found = "str"
+    if option.is_repeatable:
+        found = f"Sequence[{found}] | {found}"
+    return f"Required[{found}]" if option.is_required else f"{found} | None"
+
+
 def option_reference() -> str:
-    """All options as tables in Markdown, one for each group."""
+    """All options as tables in Markdown, one for each part of the help."""
     lines = [_REFERENCE]
-    for name, options in GROUPS.items():
-        lines += [f"## {name.capitalize()}", "", "| option | meaning | default | recorded |"]
-        lines += ["| :--- | :--- | :--- | :--- |", *map(_row, options), ""]
+    for title in dict.fromkeys(group.title for group in GROUPS):
+        options = declared_in(group for group in GROUPS if group.title == title)
+        lines += [f"## {title.capitalize()}", "", "| option | meaning | default | recorded |"]
+        lines += ["| :--- | :--- | :--- | :--- |", *map(_row, options.values()), ""]
     for command in _OTHER_COMMANDS:
         lines += _command(command)
     return "\n".join(lines)

@@ -16,10 +16,16 @@ from typing import Any, NoReturn
 
 from pipeline import __version__
 from pipeline.errors import UsageError
-from pipeline.options.beam_flags import check_workers, job_labels_apart, refuse_unknown
-from pipeline.options.option import Option, as_typed, one_of, underscored
-from pipeline.options.output_options import GROUPS, OPTIONS
-from transforms.dataset.dataset_card import Card
+from pipeline.options.beam_flags import (
+    as_typed,
+    check_workers,
+    job_labels_apart,
+    refuse_unknown,
+    underscored,
+)
+from pipeline.options.option_table import GROUPS, OPTIONS
+from transforms.core.option import Option, check_combinations, declared
+from transforms.dataset.dataset_options import CardOptions
 
 # A command-line parser that reports errors in one line, and whose help shows examples.
 
@@ -185,7 +191,7 @@ _EXAMPLES = (
     "--config out/photos/manifest.json --output out/new",
 )
 
-_DESCRIPTIONS = {*Card._fields} - {"croissant"}
+_DESCRIPTIONS = {*declared(CardOptions)} - {"croissant"}
 
 _PLAN = """\
 Prints what convert would match, label, split and shard with the same flags.
@@ -223,10 +229,11 @@ def make_parser(command: str) -> argparse.ArgumentParser:
         parser = _PlanParser(command, _PLAN, usage=_USAGE, examples=_EXAMPLES)
     else:
         parser = OneLineParser(command, ABOUT, usage=_USAGE, examples=_EXAMPLES, notes=BEAM_NOTE)
-    for name, options in GROUPS.items():
-        group = parser.add_argument_group(name)
-        for option in options:
-            _add(group, option)
+    for title in dict.fromkeys(group.title for group in GROUPS):
+        part = parser.add_argument_group(title)
+        for group in GROUPS:
+            for option in declared(group).values() if group.title == title else ():
+                _add(part, option)
     return parser
 
 
@@ -237,7 +244,7 @@ def _add(group: argparse._ActionsContainer, option: Option) -> None:
     group.add_argument(
         *option.flags,
         action="append" if option.is_repeatable else "store",
-        type=_type(option),
+        type=typed(option.read) if option.parse or option.choices else str,
         choices=option.choices or None,
         default=option.default,
         required=option.is_required,
@@ -257,51 +264,21 @@ def progress_style(flags: argparse.Namespace) -> str:
     return "off" if flags.quiet and flags.progress == "auto" else str(flags.progress)
 
 
-def _type(option: Option) -> Callable[[str], Any]:
-    parse = option.parse or (one_of(option.choices) if option.choices else None)
-    return str if parse is None else typed(parse)
-
-
-def check_combinations(flags: argparse.Namespace) -> None:
-    """Refuses options that the table declares as conflicting.
-
-    Args:
-        flags: the result of `parse_flags`.
-
-    Raises:
-        UsageError: an option conflicts with another, or needs one that is missing.
-    """
-    given = {name: option for name, option in OPTIONS.items() if is_given(flags, name)}
-    for option in given.values():
-        for conflict in option.conflicts:
-            if conflict.name in given and _holds(flags, conflict.name, conflict.values):
-                shown = as_given(flags, conflict.name, bool(conflict.values))
-                why = f": {conflict.why}" if conflict.why else ""
-                # With a closed set of values, the message can name the value.
-                itself = as_given(flags, option.name, bool(option.choices))
-                raise UsageError(f"{itself} cannot be used with {shown}{why}")
-    for option in given.values():
-        for need in option.needs:
-            if need.name not in given and _holds(flags, option.name, need.values):
-                raise UsageError(
-                    f"{as_given(flags, option.name, bool(need.values))} needs {need.flag}"
-                )
-
-
 def is_given(flags: argparse.Namespace, name: str) -> bool:
     """Whether an option has a value other than its default."""
     return bool(getattr(flags, name) != OPTIONS[name].default_value)
 
 
-def as_given(flags: argparse.Namespace, name: str, with_value: bool) -> str:
-    """An option as the user wrote it on the command line."""
-    if not with_value or OPTIONS[name].is_switch:
-        return f"--{name}"
-    return f"--{name} {getattr(flags, name)}"
+def check_flag_combinations(flags: argparse.Namespace) -> None:
+    """Refuses flags that conflict with each other.
 
-
-def _holds(flags: argparse.Namespace, name: str, values: Sequence[Any]) -> bool:
-    return not values or getattr(flags, name) in values
+    Raises:
+        UsageError: an option conflicts with another, or needs one that is missing.
+    """
+    try:
+        check_combinations(OPTIONS, vars(flags))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -6,24 +6,28 @@ import argparse
 import dataclasses
 from typing import Any
 
-from pipeline.options.output_options import recorded_options
+from pipeline.options.option_table import OPTIONS
 from pipeline.resolve.samples import JobSize
 from transforms.core.messages import Decision
-from transforms.core.rejections import RejectionLimit
+from transforms.core.option import recorded_values, vars_of
 from transforms.dataset.dataset_card import Card
+from transforms.dataset.dataset_options import DatasetOptions, FileOptions, shard_plan
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.manifest import Dataset
 from transforms.examples.boxes import BoxRules
+from transforms.examples.layout_options import LayoutOptions, embedding_options
 from transforms.examples.layouts import DETECTION, MASK, Feature, with_embedding
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.find_images import KeyReader, LeftOut
 from transforms.images.embeddings import Embedding
-from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions
+from transforms.images.pixel_options import CheckOptions, PixelOptions
+from transforms.labels.csv_tables import delimiter_text
 from transforms.labels.joins import RowRequirements
+from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import LabelRules, PathRules
-from transforms.labels.shards import DEFAULT_SHARD_SIZE, ShardPlan
+from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import SplitAssigner, Splits
 from transforms.labels.table_formats import CSV, YOLO
 from transforms.records.dataset_images import SourceReader
@@ -31,11 +35,19 @@ from transforms.records.reuse import Base
 from transforms.selection.equal_images import Holdout
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ConvertConfig:
-    """A conversion.
+    """A conversion: its options as they were given, and what follows from them and the inputs.
 
     Attributes:
+        inputs: the options of images and labels.
+        folder: the options of the dataset's folder.
+        splits: the options of splits.
+        shards: the options of shards.
+        layout: the options of the layout.
+        files: the options of the files that hold the records.
+        pixels: the changes made to the pixels of every image.
+        checks: which images are rejected or reported.
         images: globs, and folders of datasets.
         root: the folder below which record paths and keys begin; `RECORDS` without globs and rows
             that list images.
@@ -43,111 +55,73 @@ class ConvertConfig:
         label_from: `csv`, `directory`, `regex`, `webdataset`, `records` or `none`.
         csv_paths: the label files.
         columns: positions of key and label in them; None without label files.
-        csv_encoding: a Python codec name.
-        key: `stem`, `name`, `path` or `uri`.
+        key: `stem`, `name`, `path`, `uri`, or `row`.
+        split_from: `hash`, `csv`, `directory` or `records`.
         class_names: the classes in the order of their ids, or None for sorted labels.
-        splits: name and share of each split.
-        seed: for record order and split assignment.
-        num_shards: shards of each split, or None to plan them from the bytes.
-        shard_size: bytes.
-        shard_by: what divides a split into shards, see `SHARD_BY`.
-        layout: name of the feature layout, or the path of its file.
-        layout_features: its features, as the flags and the rows resolve them.
-        gzip: whether shards are compressed.
-        check: `full` or `header`.
-        limits: bytes and pixels an image may have.
-        max_rejected: images that may be rejected.
-        quarantine: folder for copies of rejected images, or None.
-        overwrite: whether an existing dataset may be replaced.
-        pixels: the changes made to the pixels of every image.
-        strip_metadata: whether stored files lose their metadata.
+        features_of_layout: its features, as the flags and the rows resolve them.
         embedding: the model for a layout that needs one, or None.
         boxes: what the box columns hold, if the layout has boxes.
         label_separator: between the labels in one cell; empty when a cell is one label.
-        label_regex: finds the label in a path; empty if labels do not come from paths.
-        split_from: `hash`, `csv`, `directory` or `records`.
-        stratify: `label`, or empty if the hash alone decides the split.
-        files: `sharded` or `per_image`.
+        label_kind: `auto`, `integer` or `text`; `text` for names that a dataset gave.
+        known_ids: whether `class_names` are the classes of a dataset, with their ids.
+        class_ids: the ids of `class_names`, if categories of label files gave them; None otherwise.
         of_rows: whether each row of the label files becomes a record, without images.
-        dedupe: `off`, `report` or `drop`.
         row_places: folders that listed local files must be in, see `image_lists.top_folder`; None
             for anywhere.
-        label_kind: `auto`, `integer` or `text`; `text` for names that a dataset gave.
-        cell_kind: `--label_kind` as given, which decides what cells count as missing.
-        known_ids: whether `class_names` are the classes of a dataset, with their ids.
-        key_cells: `auto` or `as_is`.
-        dense_labels: whether integer labels are numbered from 0.
-        class_ids: the ids of `class_names`, if categories of label files gave them; None otherwise.
-        new_classes: what happens to labels that `class_names` lacks, see `LabelRules`.
-        decisions: decisions made before the job starts; they do not affect any record.
-        warnings: warnings given before the job starts.
-        left_out: files that the globs match but that are not images.
-        strict: whether warnings keep the dataset from being published.
+        quarantine: folder for copies of rejected images, or None.
         workers: worker processes on this machine, or None to decide.
-        sampled: the size of the job, as far as the globs show it.
-        run: the name of this run in a bucket's lock; empty without such a lock.
+        card: name of the dataset and what is said about it; None without a name.
         keys: reads the keys of the images to keep; None for all images.
         bases: datasets whose records may be reused.
         sources: lists the records of the datasets in `images`; None without them.
         holdouts: datasets whose images are reported like duplicates.
-        card: name of the dataset and what is said about it; None without a name.
         partners: masks and further images, in the order of their names.
+        decisions: decisions made before the job starts; they do not affect any record.
+        warnings: warnings given before the job starts.
+        left_out: files that the globs match but that are not images.
+        sampled: the size of the job, as far as the globs show it.
+        run: the name of this run in a bucket's lock; empty without such a lock.
     """
 
+    inputs: InputOptions
+    folder: DatasetOptions
+    splits: SplitOptions
+    shards: ShardOptions
+    layout: LayoutOptions
+    files: FileOptions
+    pixels: PixelOptions
+    checks: CheckOptions
     images: tuple[str, ...]
     root: str
     output: str
     label_from: str
     csv_paths: tuple[str, ...]
     columns: CsvColumns | None
-    csv_encoding: str
     key: str
+    split_from: str
     class_names: tuple[str, ...] | None
-    splits: tuple[tuple[str, float], ...]
-    seed: int
-    num_shards: int | None
-    shard_size: int
-    layout: str
-    layout_features: tuple[Feature, ...]
-    gzip: bool
-    check: str
-    limits: Limits
-    max_rejected: RejectionLimit
-    quarantine: str | None
-    overwrite: bool
-    pixels: PixelOptions = AS_THEY_ARE
+    features_of_layout: tuple[Feature, ...]
     embedding: Embedding | None = None
     boxes: BoxRules | None = None
     label_separator: str = ""
-    label_regex: str = ""
-    split_from: str = "hash"
-    stratify: str = ""
-    files: str = "sharded"
-    of_rows: bool = False
-    dedupe: str = "report"
-    row_places: tuple[str, ...] | None = None
     label_kind: str = "auto"
-    cell_kind: str = "auto"
     known_ids: bool = False
     class_ids: tuple[int, ...] | None = None
-    key_cells: str = "auto"
-    dense_labels: bool = False
-    new_classes: str = ""
-    strip_metadata: bool = False
-    shard_by: str = "hash"
-    decisions: tuple[Decision, ...] = ()
-    warnings: tuple[DatasetWarning, ...] = ()
-    strict: bool = False
+    of_rows: bool = False
+    row_places: tuple[str, ...] | None = None
+    quarantine: str | None = None
     workers: int | None = None
-    sampled: JobSize = JobSize()
-    left_out: LeftOut = LeftOut()
-    run: str = ""
+    card: Card | None = None
     keys: KeyReader | None = None
     bases: tuple[Base, ...] = ()
     sources: SourceReader | None = None
     holdouts: tuple[Holdout, ...] = ()
-    card: Card | None = None
     partners: tuple[Partner, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    warnings: tuple[DatasetWarning, ...] = ()
+    left_out: LeftOut = LeftOut()
+    sampled: JobSize = JobSize()
+    run: str = ""
 
     @property
     def globs(self) -> tuple[str, ...]:
@@ -159,28 +133,19 @@ class ConvertConfig:
     def shard_plan(self) -> ShardPlan:
         """How the dataset is cut into shards."""
         # Splits from rows or folders are known only after all of them are read.
-        names = tuple(name for name, _ in self.splits) if self.split_from == "hash" else ()
-        per_image = self.files == "per_image"
-        return ShardPlan(
-            names,
-            self.shard_size,
-            self.num_shards,
-            self.gzip,
-            per_image,
-            len(self.partners),
-            self.shard_by == "records",
-        )
+        names = [name for name, _ in self.splits.splits] if self.split_from == "hash" else ()
+        return shard_plan(self.shards, self.files, names, len(self.partners))
 
     @property
     def label_rules(self) -> LabelRules:
         """What labels are, and which ids they get."""
-        first_id = 1 if self.layout in DETECTION else 0
+        first_id = 1 if self.layout.layout in DETECTION else 0
         return LabelRules(
             self.label_kind,
             self.class_names,
-            self.dense_labels,
+            self.inputs.dense_labels,
             first_id,
-            self.new_classes,
+            self.inputs.new_classes or "",
             self.known_ids,
             self.class_ids,
         )
@@ -188,17 +153,18 @@ class ConvertConfig:
     @property
     def path_rules(self) -> PathRules:
         """How an image's path gives its label and its split."""
-        return PathRules(self.label_from, self.label_regex, self.split_from == "directory")
+        regex = self.inputs.label_regex or ""
+        return PathRules(self.label_from, regex, self.split_from == "directory")
 
     @property
     def assigner(self) -> SplitAssigner:
         """Assigns every image its split and its position."""
         return SplitAssigner(
-            Splits(self.splits),
-            seed=self.seed,
+            Splits(self.splits.splits),
+            seed=self.splits.seed,
             split_from=self.split_from,
             by_group=self.by_group,
-            keeps_group=self.by_group and bool(self.stratify),
+            keeps_group=self.by_group and self.splits.stratify is not None,
         )
 
     @property
@@ -210,8 +176,8 @@ class ConvertConfig:
     def features(self) -> tuple[Feature, ...]:
         """The features of the Examples."""
         if self.embedding is None:
-            return self.layout_features
-        return with_embedding(self.layout_features, self.embedding.shape, self.embedding.dtype)
+            return self.features_of_layout
+        return with_embedding(self.features_of_layout, self.embedding.shape, self.embedding.dtype)
 
     @property
     def row_requirements(self) -> RowRequirements:
@@ -232,21 +198,10 @@ class ConvertConfig:
         return RowValues(self.features, self.row_requirements, boxes=self.boxes)
 
     @property
-    def held_out(self) -> dict[str, str]:
-        """The digest of each holdout, by its folder and split, sorted."""
-        # A dataset that replaced one under its name has another digest.
-        named = {f"{each.folder}:{each.split}".rstrip(":"): each.digest for each in self.holdouts}
-        return dict(sorted(named.items()))
-
-    @property
-    def model_digest(self) -> str:
-        """The name of the model, or the digest of its file; empty without one."""
-        # The location of a file affects no byte.
-        return (self.embedding.digests[0] or self.embedding.model) if self.embedding else ""
-
-    @property
     def options(self) -> dict[str, Any]:
         """The options that affect output bytes, by flag name."""
+        groups = (self.inputs, self.folder, self.splits, self.shards, self.layout, self.files)
+        given = {**vars_of(*groups, self.pixels, self.checks), **self._decided}
         # A quality alone re-encodes every JPEG; no separate option records that.
         reencode = {"reencode": True} if self.pixels.reencode else {}
         categories = {}
@@ -254,7 +209,41 @@ class ConvertConfig:
             # They decide files, also those that no image has.
             named = dict(zip(self.class_names or (), self.class_ids, strict=True))
             categories = {"categories": named}
-        return {**recorded_options(self), **reencode, **categories}
+        return {**recorded_values(OPTIONS, given), **reencode, **categories}
+
+    @property
+    def _decided(self) -> dict[str, Any]:
+        """The values of options that follow from the inputs, or are recorded in another form."""
+        columns, boxes = self.columns, self.boxes
+        # Those of label files are no option.
+        are_given = self.known_ids or self.class_ids is None
+        # A dataset that replaced one under its name has another digest.
+        held_out = {
+            f"{each.folder}:{each.split}".rstrip(":"): each.digest for each in self.holdouts
+        }
+        decided = {
+            "label_from": self.label_from,
+            "label_key": columns.key_name or None if columns else None,
+            "label_column": columns.label_name if columns else None,
+            # That of lists in a file is no option.
+            "label_separator": self.label_separator.strip() or None,
+            "label_kind": self.label_kind,
+            "key": self.key,
+            "csv_delimiter": delimiter_text(columns.delimiter) if columns else None,
+            "class_names": list(self.class_names) if self.class_names and are_given else None,
+            "group_by": columns.group_name if columns else None,
+            "split_from": self.split_from,
+            "split_column": columns.split_name if columns else None,
+            "shard_size": self.shards.size,
+            "box_columns": list(boxes.columns) if boxes else None,
+            "box_form": boxes.form if boxes else None,
+            "box_units": boxes.units if boxes else None,
+            "box_orientation": boxes.orientation if boxes else None,
+            "quality": self.pixels.jpeg_quality,
+            "holdout": dict(sorted(held_out.items())),
+            **embedding_options(self.embedding),
+        }
+        return {**decided, **(self.card._asdict() if self.card else {})}
 
     @property
     def _label_format(self) -> str:
@@ -291,27 +280,23 @@ class ConvertConfig:
             of_rows=self.of_rows,
             decisions=self.decisions,
             warnings=self.warnings,
-            is_strict=self.strict,
+            is_strict=self.checks.strict,
             partners={partner.name: partner.root for partner in self.partners},
         )
 
 
 def shared_fields(flags: argparse.Namespace) -> dict[str, Any]:
     """The fields that depend on flags alone, for datasets of images and of rows."""
+    values = vars(flags)
     return {
+        "inputs": InputOptions.of(values),
+        "folder": DatasetOptions.of(values),
+        "splits": SplitOptions.of(values),
+        "shards": ShardOptions.of(values),
+        "layout": LayoutOptions.of(values),
+        "files": FileOptions.of(values),
+        "pixels": PixelOptions.of(values),
+        "checks": CheckOptions.of(values),
         "output": flags.output.rstrip("/") or "/",
-        "csv_encoding": flags.csv_encoding,
-        "splits": flags.splits,
-        "seed": flags.seed,
-        "num_shards": flags.num_shards,
-        "shard_size": flags.shard_size or DEFAULT_SHARD_SIZE,
-        "shard_by": flags.shard_by,
-        "layout": flags.layout,
-        "gzip": flags.compression == "gzip",
-        "check": flags.check,
-        "limits": Limits(max_pixels=flags.max_pixels, max_bytes=flags.max_bytes),
-        "max_rejected": flags.max_rejected,
-        "overwrite": flags.overwrite,
-        "strict": flags.strict,
         "workers": flags.workers,
     }

@@ -92,7 +92,7 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
             Base(folder, feature, digest, root, _is_of_pixels(config), partners, *paths[:1])
         )
     # A dataset that is in place is compared with the plan, or replaced: it needs no records.
-    is_compared = bases and not config.overwrite and has_manifest(config.output)
+    is_compared = bases and not config.folder.overwrite and has_manifest(config.output)
     return () if is_compared else tuple(bases)
 
 
@@ -118,7 +118,7 @@ def same_spelling(root: str, globs: Sequence[str]) -> str:
 
 
 def _is_output(folder: str, config: ConvertConfig) -> bool:
-    return config.overwrite and is_same_path(folder, config.output)
+    return config.folder.overwrite and is_same_path(folder, config.output)
 
 
 def _is_of_pixels(config: ConvertConfig) -> bool:
@@ -559,7 +559,8 @@ def _source(source: SourceDataset, config: ConvertConfig) -> Source:
         {name: each.name for name, each in source.features.items()},
         is_final=is_final,
         # All images of a dataset have them, or none.
-        has_hashes=config.dedupe != "drop" or all(row["content"] for row in _first_rows(source, 1)),
+        has_hashes=not config.checks.drops_duplicates
+        or all(row["content"] for row in _first_rows(source, 1)),
         # See `source_side`.
         has_sizes=(is_final or not is_changed) and not has_records(manifest),
     )

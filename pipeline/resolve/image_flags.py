@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError
-from pipeline.options.output_options import OPTIONS
+from pipeline.options.option_table import OPTIONS
 from pipeline.options.parser import is_given
 from pipeline.resolve.box_flags import Locate
 from pipeline.resolve.config import ConvertConfig, shared_fields
@@ -72,7 +72,7 @@ from transforms.examples.layouts import (
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import row_requirements
 from transforms.find_images import LeftOut
-from transforms.images.pixel_options import DEFAULT_QUALITY, PixelOptions
+from transforms.images.pixel_options import CheckOptions, PixelOptions, checked_pixels
 from transforms.labels.image_names import (
     is_in_places,
     listed_problem,
@@ -364,7 +364,7 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
     found, layout = labels.files, labels.layout
     if pixels.depth == 16 and stores_pixels(layout.features):
         raise UsageError(f"--depth 16 cannot be used with {PIXELS} of a layout, which has 8 bits")
-    config = _config(images, labels, pixels)
+    config = _config(images, labels)
     config = dataclasses.replace(config, sources=source_reader(images.sources, config))
     labels.classes.check_ids(config.label_rules)
     warnings = check_splits(
@@ -464,7 +464,7 @@ def _classes(
     return classes_of_categories(found.inputs.categories, first_id=first_id)
 
 
-def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertConfig:
+def _config(images: _Images, labels: _Labels) -> ConvertConfig:
     """The configuration, without its decisions and warnings."""
     flags, sample, listing = images.flags, images.sample, images.listing
     layout, found = labels.layout, labels.files
@@ -479,25 +479,15 @@ def _config(images: _Images, labels: _Labels, pixels: PixelOptions) -> ConvertCo
         key=labels.key,
         class_names=labels.classes.names,
         quarantine=_quarantine(flags, sample),
-        pixels=pixels,
         embedding=check_model(flags),
-        layout_features=layout.features,
+        features_of_layout=layout.features,
         boxes=layout.boxes,
         label_separator=layout.label_separator,
-        label_regex=flags.label_regex or "",
         split_from=labels.split_from,
-        stratify=flags.stratify or "",
-        files=flags.files,
-        dedupe=flags.dedupe,
         row_places=listing.places if listing else None,
         label_kind=kind_of_labels(labels.classes.kind(flags.label_kind), images.sources),
-        cell_kind=flags.label_kind,
         known_ids=labels.classes.ids is not None,
         class_ids=labels.classes.numbers,
-        key_cells=flags.key_cells,
-        dense_labels=flags.dense_labels,
-        new_classes=flags.new_classes or "",
-        strip_metadata=flags.strip_metadata,
         keys=read_keys(flags, sample, labels.key),
         partners=images.partners,
     )
@@ -527,30 +517,10 @@ def _locate(images: _Images, key: str, path: str) -> Locate:
 
 
 def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
-    if flags.depth == 16 and flags.transcode == "jpeg":
-        raise UsageError("--depth 16 cannot be used with --transcode jpeg: a JPEG has 8 bits")
-    pixels = PixelOptions(
-        transcode=flags.transcode,
-        resize=flags.resize,
-        color=flags.color,
-        quality=flags.quality or DEFAULT_QUALITY,
-        exif_orientation=flags.exif_orientation,
-        # Every image is re-encoded, so the quality applies to all of them.
-        reencode=flags.quality is not None and flags.transcode == "jpeg",
-        depth=flags.depth,
-    )
-    if flags.quality is not None and not pixels.may_write_jpeg:
-        why = (
-            "cannot be used with --transcode png, which writes no JPEG"
-            if flags.transcode == "png"
-            else "applies only to re-encoded JPEGs; add --transcode jpeg, which re-encodes every "
-            "image, or --resize"
-        )
-        raise UsageError(f"--quality {why}")
-    resize = pixels.resize
-    if resize and resize.rule == "exact" and resize.height * resize.width > flags.max_pixels:
-        raise UsageError(f"--resize {resize} is more than --max_pixels {flags.max_pixels}")
-    return pixels
+    try:
+        return checked_pixels(PixelOptions.of(vars(flags)), CheckOptions.of(vars(flags)))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
@@ -643,8 +613,7 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
         columns=columns,
         key="row",
         class_names=None,
-        quarantine=None,
-        layout_features=features,
+        features_of_layout=features,
         split_from=split_from,
         of_rows=True,
     )

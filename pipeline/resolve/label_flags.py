@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError, input_error
 from pipeline.open_dataset import open_dataset
-from pipeline.options.option import KNOWN_CLASSES, DatasetClasses
 from pipeline.options.parser import is_given
 from pipeline.resolve.datasets import SourceDataset
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
@@ -35,6 +34,7 @@ from transforms.labels.coco import class_ids
 from transforms.labels.image_names import listed_path
 from transforms.labels.keys import STANDARD_INPUT, relative_path, row_key
 from transforms.labels.label_columns import resolve_columns
+from transforms.labels.label_options import KNOWN_CLASSES, DatasetClasses
 from transforms.labels.label_rows import (
     AS_THEY_ARE,
     CsvColumns,

@@ -9,8 +9,8 @@ from typing import Any
 
 from pipeline.errors import UsageError, input_error
 from pipeline.open_dataset import has_manifest
-from pipeline.options.output_options import OPTIONS
-from pipeline.options.parser import check_combinations
+from pipeline.options.option_table import OPTIONS
+from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.image_flags import check_same_root, image_config, is_table, table_config
 from pipeline.resolve.path_flags import check_path
@@ -41,7 +41,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
         UsageError: something is missing, unreadable, ambiguous or in the way.
     """
     _check_paths(flags)
-    check_combinations(flags)
+    check_flag_combinations(flags)
     _check_listing(flags)
     try:
         config = table_config(flags) if is_table(flags) else image_config(flags)
@@ -53,7 +53,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
 
 
 def _check_strict(config: ConvertConfig) -> None:
-    if config.strict and config.warnings:
+    if config.checks.strict and config.warnings:
         raise UsageError(strict_message(config.warnings))
 
 
@@ -79,7 +79,7 @@ def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
         _check_replaced(config.output, former)
     if former is None:
         _check_foreign(config.output)
-    elif config.overwrite:
+    elif config.folder.overwrite:
         check_same_root(flags, config, former)
     else:
         _check_same_options(config, former)
@@ -102,7 +102,7 @@ def check_former(config: ConvertConfig) -> bool:
     Raises:
         UsageError: it was made with other options.
     """
-    former = None if config.overwrite else _read_former(config.output)
+    former = None if config.folder.overwrite else _read_former(config.output)
     if former is not None:
         _check_same_options(config, former)
     return former is not None
@@ -143,8 +143,8 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
         for name in sorted({*was, *now})
         if now.get(name) != was.get(name)
     ]
-    is_own = is_layout_file(config.layout)
-    other = f"--layout {config.layout} has changed" if is_own else "another format"
+    is_own = is_layout_file(config.layout.layout)
+    other = f"--layout {config.layout.layout} has changed" if is_own else "another format"
     names = [[each["name"] for each in former["features"]], [each.name for each in config.features]]
     if not is_own and names[0] != names[1]:
         other = f"its features are {', '.join(names[0])}"

@@ -15,8 +15,7 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
 import pipeline
 import transforms
-from pipeline.options.beam_flags import DECIDE_WORKERS
-from pipeline.options.option import flag_name
+from pipeline.options.beam_flags import DECIDE_WORKERS, flag_name
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.samples import JobSize
 from pipeline.run.beam_import import packages_left_out
@@ -237,10 +236,10 @@ def _job_size(config: ConvertConfig) -> JobSize:
 
 def _shards(config: ConvertConfig, size: JobSize) -> int | None:
     """The fewest shards that the dataset can have; None if that is not known yet."""
-    if config.num_shards is None and not size.is_all:
+    if config.shards.num_shards is None and not size.is_all:
         return None
     splits = max(1, len(config.shard_plan.splits))
     shards = shard_count(
-        size.bytes, size.images, shard_size=config.shard_size, num_shards=config.num_shards
+        size.bytes, size.images, shard_size=config.shards.size, num_shards=config.shards.num_shards
     )
-    return shards * splits if config.num_shards is not None else max(shards, splits)
+    return shards * splits if config.shards.num_shards is not None else max(shards, splits)

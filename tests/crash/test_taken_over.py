@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from pipeline.resolve.config import ConvertConfig
 from tests.campaign import CAMPAIGN
 from tests.servers.gcs import GcsServer
-from tests.transforms.beam import convert, make_config, make_images
+from tests.transforms.beam import changed, convert, make_config, make_images
 from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.output_changes import BucketChanges
 
@@ -86,7 +85,9 @@ def objects(server: GcsServer, folder: str) -> dict[str, bytes]:
 def runs(images: Path, *, gzip: bool) -> tuple[ConvertConfig, ConvertConfig]:
     """One that sleeps, and one with other options: fewer small files if compressed."""
     sleeper = make_config(images, Path("out"), output="gs://datasets/out", num_shards=2)
-    other = dataclasses.replace(sleeper, seed=1, num_shards=3, gzip=gzip, overwrite=True)
+    other = changed(
+        sleeper, seed=1, num_shards=3, compression="gzip" if gzip else "none", overwrite=True
+    )
     return sleeper, other
 
 
@@ -94,7 +95,7 @@ def wakes_up(server: GcsServer, images: Path, at: int, *, gzip: bool) -> None:
     """Checks that the dataset of the run that took over is whole."""
     server.make_bucket("datasets")
     mine, other = runs(images, gzip=gzip)
-    convert(dataclasses.replace(other, output="gs://datasets/fresh"))
+    convert(changed(other, output="gs://datasets/fresh"))
     with sleeping(at, lambda: convert(other)) as sleeper:
         # It fails at the next of its changes, or had only a report or staged files to tidy.
         with contextlib.suppress(Exception):

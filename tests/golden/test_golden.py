@@ -20,11 +20,12 @@ from typing import Any
 import pytest
 
 import pipeline.convert
-from pipeline.options.output_options import RUN
+from pipeline.options.option_table import RunOptions
 from pipeline.options.parser import parse_flags
 from pipeline.resolve.preflight import check_flags
 from tests.golden.conversions import CONVERSIONS, QUICK, flags_of
 from tests.golden.running import Golden, libraries, recorded
+from transforms.core.option import declared
 from transforms.dataset.dataset_card import Card
 from transforms.examples.layouts import LAYOUTS
 
@@ -39,7 +40,7 @@ shards; a file that only `--allow_outside` lets in would have to be in another f
 directory.
 """
 
-OF_THE_RUN = {"help", "version", "output", *(option.name for option in RUN)}
+OF_THE_RUN = {"help", "version", "output", *declared(RunOptions)}
 """Options that change no byte."""
 
 ELSEWHERE = {*OF_THE_RUN, "model_weights", "reuse", "holdout"}

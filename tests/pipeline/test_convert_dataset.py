@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -10,16 +9,20 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from apache_beam.metrics.metric import Lineage
 
-from pipeline.convert_dataset import OPTION_NAMES, ConvertDataset, ConvertOptions
-from pipeline.options.output_options import OPTIONS as TABLE
+from pipeline.convert_dataset import ConvertDataset
+from pipeline.options.option_table import OPTIONS as TABLE
+from pipeline.options.option_table import RunOptions
 from tests.conftest import draw
 from tests.pipeline.commands import digests, make_dataset
 from tests.transforms.beam import make_pipeline
-from transforms import FindImages, LabelImages, WriteDataset
-from transforms.dataset.dataset_card import Card
-
-# What the three steps name otherwise than the command, by the flags that it stands for.
-OTHER_NAMES = {"labelled": {"label_from"}}  # none
+from transforms.core.option import declared
+from transforms.core.option_types import (
+    ConvertDatasetOptions,
+    FindImagesOptions,
+    LabelImagesOptions,
+    WriteDatasetOptions,
+)
+from transforms.dataset.dataset_options import CardOptions
 
 # Flags that only `ConvertDataset` takes of the Python interface, and why.
 ONLY_WHOLE = {
@@ -39,7 +42,7 @@ ONLY_WHOLE = {
     # datasets are opened before the graph is made
     "holdout": "opened",
     # a dataset is named by the command that publishes it
-    **dict.fromkeys(Card._fields, "published"),
+    **dict.fromkeys(declared(CardOptions), "published"),
     # a caller that knows the new classes gives their names
     "new_classes": "class_names",
     # FindImages has the shares, and WriteDataset the classes
@@ -48,35 +51,17 @@ ONLY_WHOLE = {
 
 
 def test_every_flag_of_the_command_is_an_option() -> None:
-    own: set[str] = set()
-    for step in (FindImages, LabelImages, WriteDataset):
-        for name in list(inspect.signature(step).parameters):
-            own |= OTHER_NAMES.get(name, {name})
-    assert own | set(ONLY_WHOLE) == OPTION_NAMES
+    own: set[str] = {"images", "output", "class_names"}
+    for step in (FindImagesOptions, LabelImagesOptions, WriteDatasetOptions):
+        own |= set(step.__annotations__)
+    assert own | set(ONLY_WHOLE) == set(ConvertDatasetOptions.__annotations__)
     assert not own & set(ONLY_WHOLE)
 
 
-@pytest.mark.parametrize("step", [FindImages, LabelImages, WriteDataset])
-def test_the_steps_have_the_defaults_of_the_command(step: Any) -> None:
-    for name, parameter in inspect.signature(step).parameters.items():
-        if name not in OPTION_NAMES or parameter.default is inspect.Parameter.empty:
-            continue
-        option = TABLE[name]
-        allowed = [option.default, option.default_value]
-        if name == "root":
-            allowed = [""]
-        elif (step, name) == (LabelImages, "key"):
-            allowed = ["path"]  # as without label files
-        elif name in ("splits", "seed"):
-            allowed.append(None)  # of WriteDataset: given for images from memory alone
-        assert parameter.default in allowed, name
-
-
 def test_the_typed_options_are_those_of_the_table() -> None:
-    hints = get_type_hints(ConvertOptions)
-    assert set(hints) == OPTION_NAMES
-    assert list(hints) == [name for name in TABLE if name in OPTION_NAMES]
-    assert ConvertOptions.__required_keys__ == {"output"}
+    hints = get_type_hints(ConvertDatasetOptions)
+    assert list(hints) == [name for name in TABLE if name not in declared(RunOptions)]
+    assert ConvertDatasetOptions.__required_keys__ == {"output"}
     for name, hint in hints.items():
         option = TABLE[name]
         kinds = get_args(hint) or (hint,)
@@ -147,7 +132,7 @@ def test_what_is_read_and_written_is_reported(folder: Path) -> None:
         ({"output": "out", "progress": "none"}, TypeError, "has no option 'progress'"),
         ({"output": "out", "config": "a.yaml"}, TypeError, "has no option 'config'"),
         ({"output": "out", "runner": "x"}, TypeError, "has no option 'runner'"),
-        ({"images": ["photos/*.jpg"]}, ValueError, "output DIR is missing"),
+        ({"images": ["photos/*.jpg"]}, ValueError, "output is missing"),
         ({"output": "out", "images": ["none/*"]}, ValueError, "no file matches images"),
         (
             {"output": "out", "images": ["photos/*.jpg"], "num_shards": 1, "shard_size": "1MB"},

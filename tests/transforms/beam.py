@@ -19,8 +19,11 @@ from pipeline.resolve.config import ConvertConfig
 from tests.images import picture, saved
 from tests.remembered_beam import remember
 from transforms.core.rejections import RejectionLimit
+from transforms.dataset.dataset_options import DatasetOptions, FileOptions
+from transforms.examples.layout_options import LayoutOptions
 from transforms.examples.layouts import LAYOUTS
-from transforms.images.pixel_options import Limits
+from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions
+from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 
 RUNNER = "FnApiRunner"
 
@@ -40,29 +43,43 @@ def make_images(folder: Path, names: Iterable[str]) -> None:
 def make_config(folder: Path, output: Path, /, **changes: Any) -> ConvertConfig:
     """A conversion of all JPEGs below `folder`, their classes the folders they are in."""
     config = ConvertConfig(
+        inputs=InputOptions(images=[f"{folder}/**/*.jpg"]),
+        folder=DatasetOptions(output=str(output)),
+        splits=SplitOptions(),
+        shards=ShardOptions(num_shards=2, shard_size=1 << 20),
+        layout=LayoutOptions(),
+        files=FileOptions(),
+        pixels=AS_THEY_ARE,
+        checks=CheckOptions(
+            max_pixels=10**6, max_bytes=10**6, max_rejected=RejectionLimit.parse("0")
+        ),
         images=(f"{folder}/**/*.jpg",),
         root=str(folder),
         output=str(output),
         label_from="directory",
         csv_paths=(),
         columns=None,
-        csv_encoding="utf-8",
         key="path",
+        split_from="hash",
         class_names=None,
-        splits=(("train", 1.0),),
-        seed=0,
-        num_shards=2,
-        shard_size=1 << 20,
-        layout="slim",
-        layout_features=LAYOUTS["slim"],
-        gzip=False,
-        check="full",
-        limits=Limits(max_pixels=10**6, max_bytes=10**6),
-        max_rejected=RejectionLimit.parse("0"),
-        quarantine=None,
-        overwrite=False,
+        features_of_layout=LAYOUTS["slim"],
     )
-    return dataclasses.replace(config, **changes)
+    return changed(config, **changes)
+
+
+# The groups of options of a conversion.
+OF_OPTIONS = ("inputs", "folder", "splits", "shards", "layout", "files", "pixels", "checks")
+
+
+def changed(config: ConvertConfig, **changes: Any) -> ConvertConfig:
+    """A conversion with other values of options, or of its other fields."""
+    mine = {name: value for name, value in changes.items() if hasattr(config, name)}
+    for group in OF_OPTIONS:
+        options = getattr(config, group)
+        names = {each.name for each in dataclasses.fields(options)}
+        of_group = {name: value for name, value in changes.items() if name in names - {*mine}}
+        mine[group] = dataclasses.replace(mine.get(group, options), **of_group)
+    return dataclasses.replace(config, **mine)
 
 
 def make_pipeline() -> beam.Pipeline:

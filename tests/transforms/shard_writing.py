@@ -12,7 +12,7 @@ from transforms.convert_images import ImageConverter
 from transforms.core.records import ShardImage
 from transforms.dataset.ledger import ShardSummary
 from transforms.examples.layouts import LAYOUTS
-from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions
+from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions
 from transforms.write_shards import WriteShards
 
 NAME = "train-00000-of-00001.tfrecord"
@@ -39,9 +39,9 @@ def write(
     overwrite: bool = False,
     pixels: PixelOptions = AS_THEY_ARE,
 ) -> list[ShardSummary]:
-    limits = Limits(max_pixels=10**6, max_bytes=10**6)
+    checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe="off")
     converter = ImageConverter(
-        root=str(root), features=LAYOUTS["slim"], limits=limits, check="full", pixels=pixels
+        root=str(root), features=LAYOUTS["slim"], checks=checks, pixels=pixels
     )
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from transforms.examples.layouts import LAYOUTS
 from transforms.images import embeddings, pixels
 from transforms.images import guard as decoder_guard
 from transforms.images.check import CheckedImage
-from transforms.images.pixel_options import Limits, PixelOptions, Resize
+from transforms.images.pixel_options import CheckOptions, Limits, PixelOptions, Resize
 from transforms.labels.shards import Recipes
 from transforms.records import originals as original_images
 from transforms.records.reuse import Base, RecordRun, ReusedImages
@@ -32,8 +32,10 @@ LIMITS = Limits(max_pixels=10_000, max_bytes=50_000)
 SHARD = "train-00000-of-00001.tfrecord"
 
 
-def converter(root: Path, **changes: Any) -> ImageConverter:
-    options = {"features": LAYOUTS["slim"], "limits": LIMITS, "check": "full", **changes}
+def converter(root: Path, limits: Limits = LIMITS, **changes: Any) -> ImageConverter:
+    of_checks = {name: changes.pop(name) for name in ("check", "dedupe") if name in changes}
+    checks = CheckOptions(**limits._asdict(), **{"dedupe": "off", **of_checks})
+    options = {"features": LAYOUTS["slim"], "checks": checks, **changes}
     # As a worker gets it.
     made: ImageConverter = pickle.loads(pickle.dumps(ImageConverter(root=str(root), **options)))
     made.setup()
@@ -182,7 +184,7 @@ def stored_images(
     folder: Path, images: Sequence[ShardImage], root: Path, **options: Any
 ) -> tuple[Base, list[ShardImage]]:
     """A base with these images, and the images with their places there."""
-    made = converter(root, fingerprints=True, **options)
+    made = converter(root, dedupe="report", **options)
     stored, frames = [], b""
     for record, image in enumerate(images):
         [checked] = made.load([image])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import shutil
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from pipeline.options.parser import parse_flags
 from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture, saved
@@ -226,7 +224,7 @@ def test_too_many_rejected_fails_the_job(folder: Path) -> None:
         ("detection", "has the source box.xmin, which is neither an image nor its label: use Conv"),
         ("embedding", "layout embedding needs model: a Keras file"),
         ("no.yaml", "no such file: layout no.yaml"),
-        ("slimm", "layout 'slimm' is neither a .yaml file nor one of slim, tutorial"),
+        ("slimm", "layout 'slimm' is neither one of slim, tutorial.*did you mean slim"),
     ],
 )
 def test_layouts_that_need_more_are_refused_at_once(folder: Path, layout: str, says: str) -> None:
@@ -266,13 +264,6 @@ def test_paths_may_be_path_objects(folder: Path) -> None:
     run(beam.Create([pair]), LabelImages(root="photos"), WriteDataset(Path("one"), root="photos"))
     assert filenames(Dataset(folder / "one")) == ["cat/cat0.jpg"]
     assert len(list(load(Path("one"), "train"))) == 1
-
-
-def test_limits_are_those_of_the_command() -> None:
-    flags, _ = parse_flags("convert", ["--images=a", "--output=b"])
-    parameters = inspect.signature(WriteDataset).parameters
-    limits = [parameters[name].default for name in ("max_pixels", "max_bytes")]
-    assert limits == [flags.max_pixels, flags.max_bytes]
 
 
 def test_a_pair_twice_with_two_labels_is_one_rejection(folder: Path) -> None:

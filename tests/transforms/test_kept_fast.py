@@ -25,7 +25,7 @@ from transforms.core.rejections import Rejection
 from transforms.examples.layouts import LAYOUTS
 from transforms.images import check
 from transforms.images.check import CheckedImage
-from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions, Resize
+from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
 from transforms.records.originals import read_accepted
 
 PHOTO = saved(picture("RGB", 300, 400), "JPEG")
@@ -69,7 +69,7 @@ COSTS = {
     "resized": (
         PHOTO,
         PixelOptions(resize=Resize.parse("shorter=64")),
-        Cost(READ, decodes=1, functions=262),
+        Cost(READ, decodes=1, functions=263),
     ),
     # Inflated once, in pieces; no pixel is decoded.
     "png": (saved(SMALL, "PNG"), AS_THEY_ARE, Cost(READ, functions=74)),
@@ -97,14 +97,13 @@ def prepared(
     path.write_bytes(data)
     status = path.stat()
     planned = ShardImage(1, "a", "a.jpg", status.st_size, status.st_mtime_ns, "cat", 0)
-    limits = Limits(max_pixels=10**6, max_bytes=10**6)
+    dedupe = "report" if fingerprints else "off"
+    checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe=dedupe)
     converter = ImageConverter(
         root=str(folder),
         features=LAYOUTS["slim"],
-        limits=limits,
-        check="full",
+        checks=checks,
         pixels=pixels,
-        fingerprints=fingerprints,
     )
     converter.setup()
     return converter, planned

@@ -13,7 +13,7 @@ from transforms.convert_images import ImageConverter
 from transforms.embed_images import Embedder
 from transforms.examples.layouts import LAYOUTS
 from transforms.images.embeddings import Embedding
-from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions, Resize
+from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
 from transforms.labels import shards as recipes
 from transforms.labels.shards import RecipeMaker
 
@@ -76,9 +76,9 @@ def test_masks_of_objects_depend_on_what_draws_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And no stored image does, so other layouts may reuse them."""
-    limits = Limits(max_pixels=10**6, max_bytes=10**6)
+    checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe="off")
     features = LAYOUTS["detection_masks"]
-    converter = ImageConverter(root=str(tmp_path), features=features, limits=limits, check="full")
+    converter = ImageConverter(root=str(tmp_path), features=features, checks=checks)
     images = plan(tmp_path, ["1.jpg"])
     for library, is_kept in (("pycocotools", False), ("pillow", False), ("simplejpeg", True)):
         before = RecipeMaker("", converter.libraries)
@@ -98,12 +98,11 @@ def test_stored_images_do_not_depend_on_what_runs_a_model(
 
     def maker(embedder: Embedder | None) -> RecipeMaker:
         features = LAYOUTS["slim" if embedder is None else "embedding"]
-        limits = Limits(max_pixels=10**6, max_bytes=10**6)
+        checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe="off")
         converter = ImageConverter(
             root="in",
             features=features,
-            limits=limits,
-            check="full",
+            checks=checks,
             pixels=resized,
             embedder=embedder,
         )

@@ -53,7 +53,7 @@ class World:
         ]
         small = {"labels.txt": whose.encode(), "rejected.jsonl": in_parts(parts)}
         manifest = build_manifest(
-            make_config(Path("in"), Path("out"), splits=(("train", 1.0),)).dataset,
+            make_config(Path("in"), Path("out")).dataset,
             self._shards,
             Ledger(count, count, 0, 0, 0, 0, 0, 0),
             written=ShardTotals.of(self._shards),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pipeline.resolve.config import ConvertConfig
 from tests.marks import rest_slow
 from tests.pipeline.commands import SMALL_FILES, nameless
 from tests.transforms.beam import (
+    changed,
     collect,
     convert,
     convert_images,
@@ -28,6 +28,7 @@ from tests.transforms.beam import (
 )
 from transforms.core.records import Count, LabelledImage
 from transforms.core.rejections import Rejection, RejectionLimit
+from transforms.dataset.dataset_options import FileOptions
 from transforms.dataset.ledger import LedgerError, PlanTotals, ShardSummary
 from transforms.dataset.manifest import manifest_shards, parse_manifest
 from transforms.dataset.output_names import index_file
@@ -252,13 +253,13 @@ def test_the_manifest_comes_last(
 def test_a_former_manifest_goes_first(
     output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changed = make_config(tmp_path / "images", output, seed=1, overwrite=True)
+    other = make_config(tmp_path / "images", output, seed=1, overwrite=True)
     with failing(monkeypatch, SHARDS[0]), pytest.raises(OSError, match="the bucket is gone"):
-        convert(changed)
+        convert(other)
     # The former shards are there, and nothing says that they are a dataset.
     assert (output / SHARDS[0]).exists()
     assert not (output / "manifest.json").exists()
-    convert(changed)
+    convert(other)
     assert manifest_of(output)["options"]["seed"] == 1
 
 
@@ -268,8 +269,8 @@ def test_small_files_of_a_former_run_go(
 ) -> None:
     with failing(monkeypatch, name), pytest.raises(OSError, match="the bucket is gone"):
         convert(config)
-    convert(dataclasses.replace(config, gzip=True))
-    convert(dataclasses.replace(config, gzip=True, output=str(tmp_path / "fresh")))
+    convert(changed(config, compression="gzip"))
+    convert(changed(config, compression="gzip", output=str(tmp_path / "fresh")))
     assert set(os.listdir(output)) == set(os.listdir(tmp_path / "fresh"))
 
 
@@ -277,7 +278,7 @@ def test_small_files_of_a_former_run_go(
 def test_images_of_a_former_run_that_got_their_names_go(
     config: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = dataclasses.replace(config, files="per_image")
+    config = changed(config, files=FileOptions(files="per_image"))
     with failing(monkeypatch, "labels.txt"), pytest.raises(OSError, match="the bucket is gone"):
         convert(config)
     (tmp_path / "images" / NAMES[0]).unlink()
@@ -289,7 +290,7 @@ def test_images_of_a_former_run_that_got_their_names_go(
 def test_a_rerun_still_knows_the_former_shards(
     published: ConvertConfig, output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    three = dataclasses.replace(published, num_shards=3)
+    three = changed(published, num_shards=3)
     remove = LocalStorage.remove
 
     def fail(storage: LocalStorage, path: str) -> None:
@@ -299,7 +300,7 @@ def test_a_rerun_still_knows_the_former_shards(
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
         patch.setattr(LocalStorage, "remove", fail)
-        convert(dataclasses.replace(three, overwrite=True))
+        convert(changed(three, overwrite=True))
     assert not (output / "manifest.json").exists()
     convert(three)
     shards = {f"train-0000{number}-of-00003.tfrecord" for number in range(3)}

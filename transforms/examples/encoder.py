@@ -49,7 +49,6 @@ class Decoding:
         pixels: the changes to the pixels.
         with_hash: whether to hash the pixels that are decoded.
         model_shape: height, width and channels of a model's input, or None without a model.
-        strips: whether stored files lose their metadata.
     """
 
     features: tuple[Feature, ...]
@@ -58,7 +57,6 @@ class Decoding:
     pixels: PixelOptions = AS_THEY_ARE
     with_hash: bool = False
     model_shape: tuple[int, int, int] | None = None
-    strips: bool = False
 
     # Cached, because each image asks for both.
     @functools.cached_property
@@ -95,7 +93,7 @@ def decode_image(data: bytes, decoding: Decoding) -> CheckedImage:
             with reason `BAD_SHAPE` when its pixels are not of the shape of their feature.
     """
     # What is checked is what is stored.
-    file = _stripped(data, decoding.limits) if decoding.strips else data
+    file = _stripped(data, decoding.limits) if decoding.pixels.strip_metadata else data
     stored = _stored(file, decoding)
     return add_pixels(stored, decoding) if decoding.needs_pixels else stored
 

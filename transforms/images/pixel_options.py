@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from transforms.labels.arguments import one_of, whole_number
+from transforms.core.arguments import whole_number
+from transforms.core.option import (
+    Conflict,
+    Group,
+    Parameter,
+    as_it_is,
+    at_least_one,
+    if_any,
+    not_empty,
+    only,
+    option,
+    parse_size,
+    text_or_none,
+)
+from transforms.core.rejections import DEFAULT_LIMIT, RejectionLimit
+from transforms.labels.label_options import GCS_PATH
 
 # The values of options about images, without NumPy: flags are read before it is needed.
 
@@ -80,6 +96,8 @@ DEFAULT_QUALITY = 95
 
 # libjpeg's limit, whatever the format.
 MAX_SIDE = 65_500
+
+_SIDE = "[1-9][0-9]{0,4}"
 
 _RESIZE = re.compile(r"(?:(shorter|longer)=(\d{1,5})|(\d{1,5})x(\d{1,5}))(,never_enlarge)?", re.A)
 
@@ -210,66 +228,131 @@ class Original(NamedTuple):
     orientation: int
 
 
-class _PixelOptions(NamedTuple):
-    transcode: str
-    resize: Resize | None
-    color: str
-    quality: int
-    exif_orientation: str
-    reencode: bool
-    depth: int
+def _jpeg_quality(text: str) -> int:
+    """The quality of a JPEG, 1 to 100.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if at_least_one(text) > 100:
+        raise ValueError(f"{text} is more than 100, the best quality of a JPEG")
+    return int(text)
 
 
-class PixelOptions(_PixelOptions):
+def _image_depth(text: str) -> int:
+    """The bits of a channel, 8 or 16.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if text not in ("8", "16"):
+        raise ValueError(f"{text!r} is neither 8 nor 16")
+    return int(text)
+
+
+@dataclasses.dataclass(frozen=True)
+class PixelOptions(Group, title="pixels"):
     """The changes to make to every image. Images that need none are stored byte for byte.
 
-    Attributes:
-        transcode: `keep` the format; `auto`: convert what TensorFlow cannot read or misreads; or
-            store everything as `jpeg` or `png`.
-        resize: the target size, or None.
-        color: `keep`, `rgb` (three channels) or `gray` (one).
-        quality: of the JPEGs that are written, 1 to 100.
-        exif_orientation: `apply` rotates the pixels by the file's tag; `keep` keeps them and
-            the tag.
-        reencode: whether JPEGs are encoded again with the quality, too; for `transcode="jpeg"`.
-        depth: 16: PNGs, TIFFs and HEICs of more than 8 bits keep them when they are changed; 8:
-            only those that are and stay grey do. Not for `transcode="jpeg"`.
+    `transcode` keeps the format; `auto` converts what TensorFlow cannot read or misreads. With a
+    depth of 16, PNGs, TIFFs and HEICs of more than 8 bits keep them when they are changed; with 8,
+    only those that are and stay grey do.
+
+    Raises:
+        ValueError: two of them contradict each other, or the quality has no effect.
     """
 
-    __slots__ = ()
+    transcode: str = option(
+        "keep",
+        choices=TRANSCODINGS,
+        help="keep formats, convert what TensorFlow cannot read (auto), or convert every image",
+        of_images=True,
+        parameter=Parameter("Image formats"),
+        recorded=as_it_is,
+    )
+    resize: Resize | None = option(
+        metavar="SIZE",
+        parse=Resize.parse,
+        help="shorter=N, longer=N or WIDTHxHEIGHT; with ,never_enlarge small images stay as they "
+        "are",
+        of_images=True,
+        parameter=Parameter(
+            "Image sizes", f"^((shorter|longer)={_SIDE}|{_SIDE}x{_SIDE})(,never_enlarge)?$"
+        ),
+        recorded=text_or_none,
+        python="str",
+    )
+    color: str = option(
+        "keep",
+        choices=COLORS,
+        help="keep the channels, or convert to three (rgb) or one (gray)",
+        of_images=True,
+        parameter=Parameter("Channels"),
+        recorded=as_it_is,
+    )
+    quality: int | None = option(
+        metavar="N",
+        parse=_jpeg_quality,
+        help=f"quality of re-encoded JPEGs, 1 to 100; if omitted: {DEFAULT_QUALITY}",
+        of_images=True,
+        parameter=Parameter("Quality of JPEGs", "^([1-9][0-9]?|100)$"),
+        recorded=as_it_is,
+        python="int",
+    )
+    exif_orientation: str = option(
+        "keep",
+        choices=ORIENTATIONS,
+        help="keep the EXIF tag, or apply it by rotating the pixels",
+        of_images=True,
+        parameter=Parameter("EXIF orientation"),
+        recorded=as_it_is,
+    )
+    depth: int = option(
+        DEPTHS[0],
+        metavar="8|16",
+        parse=_image_depth,
+        help="bits of changed PNGs, TIFFs and HEICs with more than 8: 8 for color, or 16",
+        of_images=True,
+        parameter=Parameter("Bits of images", "^(8|16)$"),
+        recorded=only(16),
+        python="int",
+    )
+    strip_metadata: bool = option(
+        is_switch=True,
+        help="remove GPS, EXIF, XMP, IPTC and texts from image files, without touching pixels; "
+        "orientation and color profile stay",
+        of_images=True,
+        parameter=Parameter("Strip metadata"),
+        recorded=only(True),
+    )
 
-    def __new__(
-        cls,
-        transcode: str = "keep",
-        resize: Resize | None = None,
-        color: str = "keep",
-        quality: int = DEFAULT_QUALITY,
-        exif_orientation: str = "keep",
-        reencode: bool = False,
-        depth: int = 8,
-    ) -> PixelOptions:
-        """Refuses invalid options with TypeError or ValueError."""
-        one_of("transcode", transcode, TRANSCODINGS)
-        one_of("color", color, COLORS)
-        one_of("exif_orientation", exif_orientation, ORIENTATIONS)
-        whole_number("quality", quality, 1, 100)
-        if resize is not None and not isinstance(resize, Resize):
-            raise TypeError(
-                f"resize is a Resize or None, not the {type(resize).__name__} {resize!r}"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.depth == 16 and self.transcode == "jpeg":
+            raise ValueError("--depth 16 cannot be used with --transcode jpeg: a JPEG has 8 bits")
+        if self.quality is not None and (self.changes_nothing or self.transcode == "png"):
+            why = (
+                "cannot be used with --transcode png, which writes no JPEG"
+                if self.transcode == "png"
+                else "applies only to re-encoded JPEGs; add --transcode jpeg, which re-encodes "
+                "every image, or --resize"
             )
-        if type(depth) is not int or depth not in DEPTHS:
-            raise ValueError(f"depth is 8 or 16, not {depth!r}")
-        if depth == 16 and transcode == "jpeg":
-            raise ValueError("depth 16 cannot be used with transcode 'jpeg': a JPEG has 8 bits")
-        if reencode and transcode != "jpeg":
-            raise ValueError(f"reencode needs transcode 'jpeg', not {transcode!r}")
-        fields = (transcode, resize, color, quality, exif_orientation)
-        return super().__new__(cls, *fields, bool(reencode), depth)
+            raise ValueError(f"--quality {why}")
+
+    @property
+    def jpeg_quality(self) -> int:
+        """The quality of the JPEGs that are written, 1 to 100."""
+        return DEFAULT_QUALITY if self.quality is None else self.quality
+
+    @property
+    def reencode(self) -> bool:
+        """Whether JPEGs are encoded again, too: a given quality applies to every image."""
+        return self.quality is not None and self.transcode == "jpeg"
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether every image is stored as it is."""
-        return self._replace(quality=DEFAULT_QUALITY, depth=8) == AS_THEY_ARE
+        """Whether the pixels of every image are stored as they are."""
+        return (self.transcode, self.resize, self.color, self.exif_orientation) == _AS_THEY_ARE
 
     @property
     def fixed_shape(self) -> tuple[int, int, int] | None:
@@ -282,53 +365,117 @@ class PixelOptions(_PixelOptions):
         channels = {"rgb": 3, "gray": 1}.get(self.color)
         return None if size is None or channels is None else (*size, channels)
 
-    @property
-    def may_write_jpeg(self) -> bool:
-        """Whether the quality matters."""
-        return not self.changes_nothing and self.transcode != "png"
 
-
+_AS_THEY_ARE = ("keep", None, "keep", "keep")
 AS_THEY_ARE = PixelOptions()
 
 
-def given_pixels(
-    transcode: str,
-    resize: str | Resize | None,
-    color: str,
-    quality: int | None,
-    exif_orientation: str,
-    depth: int = 8,
-) -> PixelOptions:
-    """The changes that the arguments of a caller request, with the rules of the command.
+@dataclasses.dataclass(frozen=True)
+class CheckOptions(Group, title="checks"):
+    """Which images are rejected or reported, and what keeps a dataset from being published."""
+
+    check: str = option(
+        "full",
+        choices=CHECK_MODES,
+        help="decode every pixel, or read only the headers",
+        of_images=True,
+        parameter=Parameter("Check"),
+        recorded=as_it_is,
+    )
+    max_pixels: int = option(
+        DEFAULT_LIMITS.max_pixels,
+        metavar="N",
+        parse=at_least_one,
+        help="reject images with more pixels before they are decoded",
+        of_images=True,
+        parameter=Parameter("Maximum pixels", "^[1-9][0-9]*$"),
+        recorded=as_it_is,
+        python="int",
+    )
+    max_bytes: int = option(
+        f"{DEFAULT_LIMITS.max_bytes // 10**6}MB",
+        metavar="SIZE",
+        parse=parse_size,
+        help="reject larger files before they are read",
+        of_images=True,
+        parameter=Parameter(
+            "Maximum bytes", "^([1-9][0-9]*([.][0-9]+)?(B|[KMG]i?B)|[1-9][0-9]{3,})$"
+        ),
+        recorded=as_it_is,
+        python="Size",
+        unit="B",
+    )
+    max_rejected: RejectionLimit = option(
+        DEFAULT_LIMIT,
+        metavar="SHARE|COUNT",
+        parse=RejectionLimit.parse,
+        help="publish nothing if more images are rejected; with 'or', the larger limit counts",
+        parameter=Parameter(
+            "Maximum rejected images",
+            "^([0-9]+|(0?[.][0-9]+|1[.]0+|[0-9]{1,2}([.][0-9]+)?%|100%)( or [0-9]+)?)$",
+        ),
+        python="str | int | float",
+    )
+    strict: bool = option(
+        is_switch=True,
+        help="publish nothing if there are warnings",
+        parameter=Parameter("Strict"),
+    )
+    dedupe: str = option(
+        "report",
+        choices=DEDUPE_MODES,
+        help="off; report exact and near-duplicates; drop exact duplicates, keeping one",
+        of_images=True,
+        parameter=Parameter("Duplicates"),
+        recorded=only("drop"),
+    )
+    holdout: Sequence[str] | None = option(
+        metavar="DIR[:SPLIT]",
+        parse=not_empty,
+        help="report images equal or similar to those of this dataset, or of one of its splits, "
+        "like duplicates; repeatable",
+        is_repeatable=True,
+        is_path=True,
+        of_images=True,
+        conflicts=(Conflict("dedupe", ("off",), "it searches for duplicates"),),
+        parameter=Parameter("Datasets to hold out", GCS_PATH),
+        recorded=if_any,
+    )
+    quarantine: str | None = option(
+        metavar="DIR",
+        parse=not_empty,
+        help="copy rejected images to DIR/REASON/PATH",
+        is_path=True,
+        of_images=True,
+        parameter=Parameter("Folder for rejected images", GCS_PATH),
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """The largest image that is decoded."""
+        return Limits(max_pixels=self.max_pixels, max_bytes=self.max_bytes)
+
+    @property
+    def drops_duplicates(self) -> bool:
+        """Whether one of equal images is kept."""
+        return self.dedupe == "drop"
+
+    @property
+    def finds_duplicates(self) -> bool:
+        """Whether equal and similar images are reported."""
+        return self.dedupe != "off"
+
+
+def checked_pixels(pixels: PixelOptions, checks: CheckOptions) -> PixelOptions:
+    """The changes to pixels, if the images that they make pass the checks.
 
     Raises:
-        TypeError: one of them has the wrong type.
-        ValueError: one of them is not valid, or has no effect.
-
-    >>> str(given_pixels("keep", "shorter=256", "rgb", None, "keep").resize)
-    'shorter=256'
+        ValueError: all of them have too many pixels.
     """
-    if isinstance(resize, str):
-        try:
-            resize = Resize.parse(resize)
-        except ValueError as error:
-            raise ValueError(f"resize {error}") from error
-    options = PixelOptions(
-        transcode=transcode,
-        resize=resize,
-        color=color,
-        quality=DEFAULT_QUALITY if quality is None else quality,
-        exif_orientation=exif_orientation,
-        # Every image is re-encoded, so the quality applies to all of them.
-        reencode=quality is not None and transcode == "jpeg",
-        depth=depth,
-    )
-    if quality is not None and not options.may_write_jpeg:
-        raise ValueError(
-            "quality applies only to re-encoded JPEGs: add transcode 'jpeg' or resize, "
-            "or leave it out"
-        )
-    return options
+    size = pixels.resize
+    if size and size.rule == "exact" and size.height * size.width > checks.max_pixels:
+        raise ValueError(f"--resize {size} is more than --max_pixels {checks.max_pixels}")
+    return pixels
 
 
 UNTOUCHED = ("untouched",)

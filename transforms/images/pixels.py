@@ -232,7 +232,7 @@ def change_pixels(
     fitting = fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
     final = _resized_and_turned(fitting, header, target, scale)
     kept = orientation if options.exif_orientation == "keep" else 1
-    stored, info = encode_image(final, stored_format, options.quality, kept, limits)
+    stored, info = encode_image(final, stored_format, options.jpeg_quality, kept, limits)
     was_done = {
         "transcoded": stored_format != header.format,
         **_was_done(header, target, options, image.mode, final.mode),

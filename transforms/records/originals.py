@@ -297,6 +297,6 @@ class PartnerReader:
             frame,
             limits=decoding.limits,
             check=decoding.check,
-            strips=decoding.strips,
+            strips=decoding.pixels.strip_metadata,
         )
         return StoredPartner(mask, CheckedPartner(len(mask), _MASK_FORMAT))

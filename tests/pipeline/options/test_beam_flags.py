@@ -19,8 +19,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentP
 from apache_beam.runners.runner import _RUNNER_MAP
 
 from pipeline.errors import UsageError
-from pipeline.options.beam_flags import RUNNERS, check_beam_flags
-from pipeline.options.option import underscored
+from pipeline.options.beam_flags import RUNNERS, check_beam_flags, underscored
 from pipeline.options.parser import parse_flags
 from tests.pipeline.commands import convert, plan, snapshot, verify
 from tests.pipeline.right_command import check_usage, right_flags

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from pipeline.errors import UsageError
 from pipeline.options.config_file import _one_glob
-from pipeline.options.output_options import OPTIONS, RUN
+from pipeline.options.option_table import OPTIONS, RunOptions
 from pipeline.options.parser import parse_flags
 from tests.pipeline.commands import convert, digests, make_dataset
 from tests.pipeline.right_command import right_flags
+from transforms.core.option import declared
 from transforms.labels.image_names import expand_braces
 
 NEEDED = ["--images=i", "--output=o"]
@@ -188,7 +189,7 @@ def test_what_a_manifest_leaves_to_the_command_line() -> None:
     """Permissions, limits of a run, and how it runs: they change no record."""
     left = {name for name, option in OPTIONS.items() if option.recorded is None}
     in_inputs = {"images", "keys", "labels", "masks"}
-    assert left - in_inputs - {option.name for option in RUN} == {
+    assert left - in_inputs - {*declared(RunOptions)} == {
         *("allow_outside", "max_rejected", "output", "overwrite", "quarantine", "reuse", "root"),
         "strict",
     }

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from deploy.flex_main import command_line
 from pipeline import report, show, verify
 from pipeline.errors import UsageError
-from pipeline.options.option import as_typed, flag_name, underscored
-from pipeline.options.output_options import OPTIONS
+from pipeline.options.beam_flags import as_typed, flag_name, underscored
+from pipeline.options.option_table import OPTIONS
 from pipeline.options.parser import parse_flags
 from tests.pipeline.options.test_beam_flags import by_flag
 

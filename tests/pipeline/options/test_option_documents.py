@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.command_line import COMMANDS
 from pipeline.options.option_documents import documents
-from pipeline.options.output_options import OPTIONS
+from pipeline.options.option_table import OPTIONS
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)

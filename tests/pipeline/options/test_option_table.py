@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.options.option import Conflict, Need, Option
-from pipeline.options.output_options import GROUPS, OPTIONS
-from pipeline.options.parser import check_combinations, is_given, make_parser
+from pipeline.options.option_table import GROUPS, OPTIONS
+from pipeline.options.parser import check_flag_combinations, is_given, make_parser
+from transforms.core.option import Conflict, Need, Option, declared
 
 # A value for each option that has no closed set of them, other than its default.
 VALUES = {
@@ -54,7 +54,9 @@ def needs() -> Iterator[tuple[Option, Need, Any]]:
 
 
 def test_no_name_stands_twice() -> None:
-    flags = [flag for group in GROUPS.values() for option in group for flag in option.flags]
+    flags = [
+        flag for group in GROUPS for option in declared(group).values() for flag in option.flags
+    ]
     assert len(flags) == len(set(flags))
 
 
@@ -76,12 +78,12 @@ def test_a_conflict_is_refused(option: Option, conflict: Conflict, value: Any) -
     with pytest.raises(
         UsageError, match=f"--{option.name}.* cannot be used with --{conflict.name}"
     ):
-        check_combinations(parsed(**words))
+        check_flag_combinations(parsed(**words))
 
 
 @pytest.mark.parametrize(("option", "need", "value"), list(needs()))
 def test_a_need_is_refused(option: Option, need: Need, value: Any) -> None:
     words = {option.name: value}
     with pytest.raises(UsageError, match=f"--{option.name}.* needs {need.flag}"):
-        check_combinations(parsed(**words))
-    check_combinations(parsed(**words, **{need.name: VALUES.get(need.name, "x")}))
+        check_flag_combinations(parsed(**words))
+    check_flag_combinations(parsed(**words, **{need.name: VALUES.get(need.name, "x")}))

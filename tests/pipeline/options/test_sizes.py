@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.options.option import parse_shard_size, parse_size
 from tests.images import picture, saved
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, convert, plan
+from transforms.core.option import parse_size
+from transforms.labels.label_options import parse_shard_size
 
 
 @pytest.mark.parametrize(

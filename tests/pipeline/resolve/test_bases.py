@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from pipeline.errors import UsageError
 from pipeline.resolve import datasets as bases
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.datasets import read_bases, same_spelling
-from tests.transforms.beam import make_config
+from tests.transforms.beam import changed, make_config
 from transforms.images.pixel_options import PixelOptions
 from transforms.storage.gcs_storage import GcsStorage
 
@@ -65,7 +64,7 @@ def test_a_base_that_is_replaced_in_a_bucket_may_end_with_a_slash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = make_config(tmp_path / "in", tmp_path / "out")
-    config = dataclasses.replace(config, output="gs://b/out", overwrite=True)
+    config = changed(config, output="gs://b/out", overwrite=True)
     monkeypatch.setattr(bases, "open_dataset", lambda _: manifest_of(config))
     # An object with two slashes is another one.
     is_there = "gs://b/out/manifest.json".__eq__
@@ -81,7 +80,7 @@ def test_a_base_that_is_replaced_may_be_named_by_a_link(tmp_path: Path) -> None:
     (tmp_path / "out" / ".staging").mkdir(parents=True)
     (tmp_path / "current").symlink_to("out")
     folder = str(tmp_path / "current")
-    assert read_bases([folder], dataclasses.replace(config, overwrite=True)) == ()
+    assert read_bases([folder], changed(config, overwrite=True)) == ()
     with pytest.raises(UsageError, match="holds no dataset"):
         read_bases([folder], config)
 
@@ -94,8 +93,8 @@ def test_a_manifest_without_a_digest_is_left_to_the_reader(
     monkeypatch.setattr(bases, "open_dataset", lambda _: manifest)
     [base] = read_bases(["base"], config)
     assert (base.folder, base.digest, base.root) == ("base", "", config.root)
-    pixels = PixelOptions(transcode="jpeg", reencode=True)
-    quality = dataclasses.replace(config, pixels=pixels)
+    pixels = PixelOptions(transcode="jpeg", quality=90)
+    quality = changed(config, pixels=pixels)
     manifest["options"] = {**quality.options, "reencode": None}
     assert read_bases(["base"], quality) == ()
     # There is no flag with the name of the option.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from transforms.images.pixel_options import Limits, PixelOptions, Resize
-from transforms.labels import arguments as check
+from transforms.core import arguments as check
+from transforms.images.pixel_options import Limits, PixelOptions
 
 RIGHT: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
     (check.path_text, ("a", "gs://b/c"), "gs://b/c"),
@@ -25,7 +25,6 @@ RIGHT: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
     (check.whole_number, ("a", 3, 1, 3), 3),
     (check.truth, ("a", False), False),
     (check.seed_number, (-7,), -7),
-    (check.split_shares, ("train=0.8,test=0.2",), (("train", 0.8), ("test", 0.2))),
 ]
 
 WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] = [
@@ -53,15 +52,6 @@ WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] = 
     (check.whole_number, ("a", True, 1), TypeError, "a is an int, not the bool True"),
     (check.truth, ("a", "no"), TypeError, "a is True or False, not the str 'no'"),
     (check.seed_number, (2**127,), ValueError, "seed is at least"),
-    (check.split_shares, ({"train": 1},), TypeError, "splits is a str: write 'train=1'"),
-    (check.split_shares, (["train=1"],), TypeError, "splits is a str such as 'train=0.9,test=0.1'"),
-    (check.split_shares, ("train",), ValueError, "splits 'train': 'train' has no '='"),
-    (PixelOptions, ("jpg",), ValueError, "transcode is one of 'keep', 'auto', 'jpeg', 'png', not"),
-    (PixelOptions, ("keep", "256"), TypeError, "resize is a Resize or None, not the str '256'"),
-    (PixelOptions, ("keep", None, "grey"), ValueError, "color is one of"),
-    (PixelOptions, ("keep", None, "gray", 0), ValueError, "quality is at least 1 and at most 100"),
-    (PixelOptions, ("keep", None, "gray", 9, "yes"), ValueError, "exif_orientation is one of"),
-    (PixelOptions, ("keep", None, "gray", 9, "keep", False, "16"), ValueError, "depth is 8 or 16"),
     (Limits, (0, 1), ValueError, "max_pixels is at least 1"),
     (Limits, (1, "1MB"), TypeError, "max_bytes is an int, not the str '1MB'"),
 ]
@@ -82,17 +72,25 @@ def test_what_is_wrong_is_named(at: int) -> None:
     assert "--" not in str(raised.value)
 
 
-def test_options_stay_tuples() -> None:
-    pixels = PixelOptions(resize=Resize.parse("8x6"), quality=90)
-    assert pixels._replace(color="gray")._asdict() == {
-        "transcode": "keep",
-        "resize": Resize("exact", 6, 8),
-        "color": "gray",
-        "quality": 90,
-        "exif_orientation": "keep",
-        "reencode": False,
-        "depth": 8,
-    }
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            {"transcode": "jpg"},
+            "--transcode 'jpg' is not one of keep, auto, jpeg, png; did you mea",
+        ),
+        ({"color": "blue"}, "--color 'blue' is not one of keep, rgb, gray"),
+        ({"color": "gray", "quality": 0}, "--quality '0' is not a whole number above 0"),
+        ({"exif_orientation": "yes"}, "--exif_orientation 'yes' is not one of keep, apply"),
+        ({"depth": 12}, "--depth '12' is neither 8 nor 16"),
+    ],
+)
+def test_options_of_pixels_that_no_flag_gives(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        PixelOptions(**options)
+
+
+def test_limits_are_a_tuple() -> None:
     assert tuple(Limits(max_pixels=2, max_bytes=3)) == (2, 3)
 
 

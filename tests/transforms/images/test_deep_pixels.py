@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from typing import Any
 
@@ -185,27 +186,27 @@ class TestStored:
     def test_a_png_is_changed_with_all_its_bits(self) -> None:
         png = changed(tiff(samples(3)), DEEP).data
         assert changed(png, DEEP).data == png
-        larger = changed(png, DEEP._replace(resize=Resize.parse("50x60")))
+        larger = changed(png, dataclasses.replace(DEEP, resize=Resize.parse("50x60")))
         assert larger.info == ImageInfo("png", 60, 50, 3) and larger.changes == ("resized",)
-        gray = stored(png, DEEP._replace(color="gray"))
+        gray = stored(png, dataclasses.replace(DEEP, color="gray"))
         assert np.array_equal(gray, deep_pixels.recolored(samples(3), "gray"))
         cut = png[:-30]
-        assert reason(cut, DEEP._replace(color="gray")) is Reason.CORRUPT_IMAGE
+        assert reason(cut, dataclasses.replace(DEEP, color="gray")) is Reason.CORRUPT_IMAGE
 
     def test_a_tag_is_kept_or_applied(self) -> None:
         upright = samples(3)
         png = changed(tiff(upright), DEEP).data
         tagged = deep_pixels.encode_color(upright, 3, exif_of(6))
-        kept = changed(tagged, DEEP._replace(resize=Resize.parse("7x8")))
+        kept = changed(tagged, dataclasses.replace(DEEP, resize=Resize.parse("7x8")))
         assert orientation_tag(kept.data, "png") == 6
-        turned = changed(tagged, DEEP._replace(exif_orientation="apply"))
+        turned = changed(tagged, dataclasses.replace(DEEP, exif_orientation="apply"))
         assert turned.changes == ("turned",) and orientation_tag(turned.data, "png") == 0
         assert changed(png, DEEP).orientation == 0
 
     def test_limits_hold(self) -> None:
         data = tiff(samples(3))
         assert reason(data, DEEP, LIMITS._replace(max_pixels=29)) is Reason.TOO_MANY_PIXELS
-        larger = DEEP._replace(resize=Resize.parse("50x60"))
+        larger = dataclasses.replace(DEEP, resize=Resize.parse("50x60"))
         assert reason(data, larger, LIMITS._replace(max_pixels=2999)) is Reason.TOO_MANY_PIXELS
         assert reason(data, larger, LIMITS._replace(max_bytes=1000)) is Reason.TOO_MANY_BYTES
 
@@ -232,9 +233,9 @@ class TestReduced:
 
 
 def test_jpegs_have_no_16_bits() -> None:
-    with pytest.raises(ValueError, match="depth 16 cannot be used with transcode 'jpeg'"):
+    with pytest.raises(ValueError, match="--depth 16 cannot be used with --transcode jpeg"):
         PixelOptions("jpeg", depth=16)
-    with pytest.raises(ValueError, match="depth is 8 or 16, not 12"):
+    with pytest.raises(ValueError, match="'12' is neither 8 nor 16"):
         PixelOptions(depth=12)
     assert PixelOptions(depth=16).changes_nothing and not DEEP.changes_nothing
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,8 +85,9 @@ def test_a_turned_image_gets_the_turned_size(resize: Resize, height: int, width:
     assert turned.size(width, height) == resize.size(height, width)[::-1]
 
 
-def test_nothing_changes_by_default_nor_by_a_quality() -> None:
-    assert AS_THEY_ARE.changes_nothing and AS_THEY_ARE._replace(quality=5).changes_nothing
+def test_nothing_changes_by_default() -> None:
+    assert AS_THEY_ARE.changes_nothing and AS_THEY_ARE.jpeg_quality == 95
+    assert PixelOptions(strip_metadata=True, depth=16).changes_nothing
     for change in (
         {"transcode": "auto"},
         {"resize": Resize("longer", 9, 9, never_enlarge=True)},
@@ -91,6 +95,11 @@ def test_nothing_changes_by_default_nor_by_a_quality() -> None:
         {"exif_orientation": "apply"},
     ):
         options = PixelOptions(**change)
-        assert not options.changes_nothing and options.may_write_jpeg
-    assert not AS_THEY_ARE.may_write_jpeg
-    assert not PixelOptions("png", color="rgb").may_write_jpeg
+        assert not options.changes_nothing
+        assert dataclasses.replace(options, quality=5).jpeg_quality == 5
+
+
+@pytest.mark.parametrize("options", [{}, {"transcode": "png", "color": "rgb"}])
+def test_a_quality_needs_jpegs_that_are_written(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="--quality (applies only to|cannot be used with)"):
+        PixelOptions(**options, quality=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 
 import numpy as np
 import pytest
@@ -59,7 +60,9 @@ class TestJudge:
         assert stored > 140
 
     def test_what_is_damaged_is_decided_as_without_options(self, options: PixelOptions) -> None:
-        kept = options._replace(transcode="keep" if options.transcode == "auto" else "png")
+        kept = dataclasses.replace(
+            options, transcode="keep" if options.transcode == "auto" else "png", quality=None
+        )
         sources = {name: WHOLE[name] for name in ("jpeg", "jpeg_progressive", "png_2_8", "gif")}
         accepted = []
         for name, data in images.mutants(sources, kinds=("jpeg",)):
@@ -92,7 +95,7 @@ class TestUntouched:
         ("name", "options"),
         [
             ("jpeg", AUTO),
-            ("jpeg", PixelOptions("jpeg", quality=1)),
+            ("jpeg", PixelOptions("jpeg")),
             ("png_3_8", PixelOptions("png")),
             ("gif_animated", AUTO),
             ("webp_RGBA", AUTO),

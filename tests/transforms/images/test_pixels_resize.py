@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ class TestResize:
 
     def test_16_bits_stay_16_bits(self, tensorflow: Any) -> None:
         for color in ("keep", "gray"):
-            stored = changed(saved(deep_picture(), "PNG"), HALF._replace(color=color))
+            stored = changed(saved(deep_picture(), "PNG"), dataclasses.replace(HALF, color=color))
             values = tensorflow.io.decode_png(stored.data, dtype=tensorflow.uint16).numpy()
             assert values.shape == (18, 22, 1) and len(np.unique(values)) > 300
             assert distance(values[:, :, 0], deep_picture().resize((22, 18))) < 655

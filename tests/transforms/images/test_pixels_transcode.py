@@ -123,9 +123,7 @@ def test_a_quality_is_for_jpegs_too_when_it_is_given() -> None:
     data = saved(picture("RGB", 48, 64), "JPEG", quality=95)
     kept = change_pixels(data, PixelOptions(transcode="jpeg"), limits=DEFAULT_LIMITS)
     assert (kept.data, kept.changes) == (data, ("untouched",))
-    options = PixelOptions(transcode="jpeg", quality=40, reencode=True)
+    options = PixelOptions(transcode="jpeg", quality=40)
     smaller = change_pixels(data, options, limits=DEFAULT_LIMITS)
     assert smaller.changes == ("reencoded",) and smaller.info == kept.info
     assert len(smaller.data) < len(data) / 2
-    with pytest.raises(ValueError, match="reencode needs transcode 'jpeg'"):
-        PixelOptions(reencode=True)

@@ -18,7 +18,7 @@ from transforms.examples.encoder import Decoding, decode_image
 from transforms.examples.layouts import IMAGE, Feature
 from transforms.images import stripping
 from transforms.images.headers import BrokenHeaderError, image_format, read_header
-from transforms.images.pixel_options import Limits
+from transforms.images.pixel_options import Limits, PixelOptions
 from transforms.images.stripping import strip_metadata
 from transforms.images.tags import orientation_tag
 
@@ -243,7 +243,10 @@ def test_markers_after_the_pixels_of_a_jpeg_are_bounded(monkeypatch: pytest.Monk
     data = saved(PICTURE, "JPEG")
     monkeypatch.setattr(stripping, "MAX_PARTS", 50)
     decoding = Decoding(
-        (FEATURE,), Limits(max_bytes=1 << 20, max_pixels=1 << 20), "full", strips=True
+        (FEATURE,),
+        Limits(max_bytes=1 << 20, max_pixels=1 << 20),
+        "full",
+        PixelOptions(strip_metadata=True),
     )
     assert decode_image(data, decoding).data == data
     with pytest.raises(RejectedImageError, match="more than 50 markers") as caught:

@@ -10,19 +10,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from transforms.core.rejections import RejectionLimit
-from transforms.labels.csv_tables import parse_delimiter
-from transforms.labels.label_rules import LabelRules
-from transforms.labels.shards import (
-    DEFAULT_SHARD_SIZE,
-    MAX_SHARDS,
-    SHARD_BY,
-    SMALLEST_SHARD,
-    ShardPlan,
-)
-from transforms.labels.splits import parse_splits
-from transforms.labels.vocabulary import LABEL_KINDS
-
 
 def path_text(name: str, value: object) -> str:
     """A path or URL as text.
@@ -155,92 +142,6 @@ def seed_number(value: object) -> int:
         ValueError: it is larger.
     """
     return whole_number("seed", value, -(2**127), 2**127 - 1)
-
-
-def split_shares(value: object) -> tuple[tuple[str, float], ...]:
-    """The shares of splits, parsed from text.
-
-    Raises:
-        TypeError: it is not a str.
-        ValueError: see `parse_splits`.
-    """
-    if isinstance(value, Mapping):
-        text = ",".join(f"{name}={share}" for name, share in value.items())
-        raise TypeError(f"splits is a str: write {text!r}")
-    if not isinstance(value, str):
-        raise TypeError(f"splits is a str such as 'train=0.9,test=0.1', not {_kind(value)}")
-    try:
-        return parse_splits(value)
-    except ValueError as error:
-        raise ValueError(f"splits {error}") from error
-
-
-def shard_plan(
-    num_shards: int | None, shard_size: int | None, shard_by: object, gzip: bool
-) -> ShardPlan:
-    """How splits are divided into shards: by number of shards, or by bytes.
-
-    Raises:
-        TypeError: one of them is not an int.
-        ValueError: one of them is below 1, or the size below 1 MB, or both are given, or `shard_by`
-            is not in `SHARD_BY`.
-    """
-    if num_shards is not None and shard_size is not None:
-        raise ValueError("num_shards and shard_size exclude each other: give one of them")
-    if num_shards is not None:
-        whole_number("num_shards", num_shards, 1, MAX_SHARDS)
-    size = DEFAULT_SHARD_SIZE if shard_size is None else whole_number("shard_size", shard_size, 1)
-    if size < SMALLEST_SHARD:
-        raise ValueError(f"shard_size {size} is less than 1MB: did you mean {size * 10**6}?")
-    by_records = one_of("shard_by", shard_by, SHARD_BY) == "records"
-    return ShardPlan((), size, num_shards, gzip, by_records=by_records)
-
-
-def label_rules(kind: object, class_names: object, dense: object) -> LabelRules:
-    """How labels become class ids.
-
-    Raises:
-        TypeError: one of them has the wrong type.
-        ValueError: there is no such kind, or the names are not valid.
-    """
-    kind = one_of("label_kind", kind, LABEL_KINDS)
-    names = class_texts("class_names", class_names)
-    if truth("dense_labels", dense) and kind == "text":
-        raise ValueError("dense_labels numbers integers, and label_kind is 'text': leave one out")
-    return LabelRules(kind, names, bool(dense))
-
-
-def optional_delimiter(name: str, value: object) -> str | None:
-    """The character between cells of a CSV, or None.
-
-    Raises:
-        TypeError: it is not a str.
-        ValueError: it cannot separate cells.
-
-    >>> optional_delimiter("csv_delimiter", "tab")
-    '\\t'
-    """
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} is one character, a str, not {_kind(value)}")
-    try:
-        return None if value is None else parse_delimiter(value)
-    except ValueError as error:
-        raise ValueError(f"{name} {error}") from error
-
-
-def rejection_limit(max_rejected: object) -> RejectionLimit:
-    """How many images may be rejected.
-
-    Raises:
-        TypeError: it is not a str.
-        ValueError: see `RejectionLimit.parse`.
-    """
-    if not isinstance(max_rejected, str):
-        raise TypeError(f"max_rejected is a str such as '1%' or '25': write '{max_rejected}'")
-    try:
-        return RejectionLimit.parse(max_rejected)
-    except ValueError as error:
-        raise ValueError(f"max_rejected {error}") from error
 
 
 def own_words(text: str) -> str:

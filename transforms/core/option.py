@@ -1,0 +1,477 @@
+"""An option: its declaration as a field of a group, its spelling and its values."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from transforms.core.arguments import class_texts, own_words, path_text, truth
+
+Groups = TypeVar("Groups", bound="Group")
+
+# The value of an option that is not recorded for a dataset.
+NOT_RECORDED = object()
+
+
+class Need(NamedTuple):
+    """Another option that an option needs.
+
+    Attributes:
+        flag: that option as a user would add it, such as `--labels CSV`.
+        values: the values that need it; empty if every value does.
+    """
+
+    flag: str
+    values: Sequence[Any] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the needed option."""
+        return self.flag.removeprefix("--").partition(" ")[0]
+
+
+class Conflict(NamedTuple):
+    """Another option that an option conflicts with.
+
+    Attributes:
+        name: of the other option.
+        values: the conflicting values of the other option; empty if all of them conflict.
+        why: the reason, or what to do; empty if that is obvious.
+    """
+
+    name: str
+    values: Sequence[Any] = ()
+    why: str = ""
+
+
+class Parameter(NamedTuple):
+    """An option as a parameter of the Flex Template.
+
+    Attributes:
+        label: the name of its field.
+        regex: POSIX pattern of a value; empty for a choice or a switch.
+        help: replaces the help of the command line; empty if that fits.
+    """
+
+    label: str
+    regex: str = ""
+    help: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Option:
+    """One option, read by the parser, its help, the recipe, the template and the reference.
+
+    Attributes:
+        name: the flag is `--name`; that of the field.
+        help: what it does, in one line.
+        metavar: the value in the help; None for a choice or a switch.
+        parse: turns text into a value, or raises ValueError; None for the text itself.
+        default: the value without the flag, either parsed or as text for `parse`.
+        choices: all values, if they are a closed set.
+        aliases: further names of the flag.
+        short: its name of one letter; empty without one.
+        is_switch: whether it takes no value.
+        is_repeatable: whether it may be given several times.
+        is_required: whether a command needs it.
+        is_path: whether its value names files.
+        of_images: whether it has no effect when records are made of rows alone.
+        needs: options that it needs.
+        conflicts: options that it conflicts with.
+        recorded: makes of its value the one that a dataset's manifest and the recipes of its shards
+            hold, or `NOT_RECORDED`. None if the option affects no byte.
+        parameter: of the template; None if the template has no use for it.
+        python: the type in the Python interface; empty if the other attributes give it.
+        unit: of a number in the Python interface, which a text has to name.
+    """
+
+    name: str = ""
+    help: str
+    metavar: str | None = None
+    parse: Callable[[str], Any] | None = None
+    default: Any = None
+    choices: Sequence[str] = ()
+    aliases: Sequence[str] = ()
+    short: str = ""
+    is_switch: bool = False
+    is_repeatable: bool = False
+    is_required: bool = False
+    is_path: bool = False
+    of_images: bool = False
+    needs: Sequence[Need] = ()
+    conflicts: Sequence[Conflict] = ()
+    recorded: Callable[[Any], Any] | None = None
+    parameter: Parameter | None = None
+    python: str = ""
+    unit: str = ""
+
+    @property
+    def flags(self) -> list[str]:
+        """All names of the flag."""
+        long = [f"--{name}" for name in (self.name, *self.aliases)]
+        return [f"-{self.short}", *long] if self.short else long
+
+    @property
+    def default_value(self) -> Any:
+        """The parsed value without the flag."""
+        if self.is_switch:
+            return False
+        if self.parse is not None and isinstance(self.default, str):
+            return self.parse(self.default)
+        return self.default
+
+    @property
+    def shown_default(self) -> str:
+        """The default as the help shows it; empty without one."""
+        return "" if self.default is None else str(self.default)
+
+    @property
+    def read(self) -> Callable[[str], Any]:
+        """Turns the text of a value into the value, or raises ValueError."""
+        return self.parse or (one_of(self.choices) if self.choices else str)
+
+
+def option(default: Any = None, **declaration: Any) -> Any:
+    """A field of a group, whose metadata declares the option.
+
+    Args:
+        default: the value without the flag, either parsed or as text for `parse`.
+        declaration: further attributes of `Option`.
+    """
+    declared = Option(default=default, **declaration)
+    return dataclasses.field(default=declared.default_value, metadata={"option": declared})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Group:
+    """Options of one subject, which travel together; each field is declared by `option`."""
+
+    title: ClassVar[str] = ""
+
+    def __init_subclass__(cls, title: str, **further: Any) -> None:
+        """Names the part of the help and of the reference in which the options are."""
+        super().__init_subclass__(**further)
+        cls.title = title
+
+    def __post_init__(self) -> None:
+        """Refuses values that no text of a command line gives.
+
+        Raises:
+            ValueError: there is one; the message names its flag.
+        """
+        for name, each in declared(type(self)).items():
+            value = getattr(self, name)
+            is_number = isinstance(value, int) and not each.is_switch
+            try:
+                if (each.choices and value is not None) or (each.parse and is_number):
+                    each.read(f"{value}{each.unit}")
+            except ValueError as error:
+                raise ValueError(f"--{name} {error}") from error
+
+    @classmethod
+    def of(cls: type[Groups], values: Mapping[str, Any]) -> Groups:
+        """The options of the group among the values of all options."""
+        return cls(**{name: values[name] for name in declared(cls)})
+
+
+def declared(group: type[Group]) -> Mapping[str, Option]:
+    """The options of a group by their names, in the order of its fields."""
+    return {
+        field.name: dataclasses.replace(field.metadata["option"], name=field.name)
+        for field in dataclasses.fields(group)
+    }
+
+
+def declared_in(
+    groups: Iterable[type[Group]], names: Collection[str] | None = None
+) -> dict[str, Option]:
+    """The options of several groups by their names, all or those with these names."""
+    options = {name: each for group in groups for name, each in declared(group).items()}
+    return {name: each for name, each in options.items() if names is None or name in names}
+
+
+# What a manifest records of a value.
+
+
+def as_it_is(value: Any) -> Any:
+    """Records the value, also that of a default."""
+    return value
+
+
+def only(recorded: Any) -> Callable[[Any], Any]:
+    """Records this value alone, so that datasets of versions without the option stay valid."""
+    return lambda value: value if value == recorded else NOT_RECORDED
+
+
+def if_any(value: Any) -> Any:
+    """Records a value that is not empty."""
+    return value or NOT_RECORDED
+
+
+def text_or_none(value: Any) -> str | None:
+    """Records the text of a value."""
+    return None if value is None else str(value)
+
+
+def recorded_values(options: Mapping[str, Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that affect output bytes, by name; equal options and inputs give equal files.
+
+    Args:
+        options: that may be recorded.
+        values: of the options, as they were given or decided; one may be `NOT_RECORDED`.
+    """
+    recorded = {
+        name: values[name] if values[name] is NOT_RECORDED else each.recorded(values[name])
+        for name, each in options.items()
+        if each.recorded is not None and name in values
+    }
+    return {name: value for name, value in recorded.items() if value is not NOT_RECORDED}
+
+
+def vars_of(*groups: Group) -> dict[str, Any]:
+    """The values of the options of several groups, by their names."""
+    return {name: getattr(group, name) for group in groups for name in declared(type(group))}
+
+
+# Combinations of options, on a command line and in Python.
+
+
+def check_combinations(options: Mapping[str, Option], values: Mapping[str, Any]) -> None:
+    """Refuses options that are declared as conflicting.
+
+    Args:
+        options: by their names.
+        values: parsed, by the names of the options.
+
+    Raises:
+        ValueError: an option conflicts with another, or needs one that is missing.
+    """
+    given = {name: each for name, each in options.items() if values[name] != each.default_value}
+
+    def holds(name: str, those: Sequence[Any]) -> bool:
+        return not those or values[name] in those
+
+    def shown(name: str, with_value: bool) -> str:
+        return (
+            f"--{name} {values[name]}"
+            if with_value and not options[name].is_switch
+            else f"--{name}"
+        )
+
+    for name, each in given.items():
+        for conflict in each.conflicts:
+            if conflict.name in given and holds(conflict.name, conflict.values):
+                why = f": {conflict.why}" if conflict.why else ""
+                other = shown(conflict.name, bool(conflict.values))
+                # With a closed set of values, the message can name the value.
+                itself = shown(name, bool(each.choices))
+                raise ValueError(f"{itself} cannot be used with {other}{why}")
+    for name, each in given.items():
+        for need in each.needs:
+            if need.name in options and need.name not in given and holds(name, need.values):
+                raise ValueError(f"{shown(name, bool(need.values))} needs {need.flag}")
+
+
+def read_arguments(
+    step: str, options: Mapping[str, Option], arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values of options, from the arguments of a step in Python.
+
+    Args:
+        step: the name of the step, for messages.
+        options: that it takes.
+        arguments: by the names of options, with values of Python or texts of a command line; None
+            is the default. Names and shares of splits may be a mapping.
+
+    Raises:
+        TypeError: an option does not exist, or its value has the wrong type.
+        ValueError: a value is not valid, or two of them conflict.
+    """
+    values = {name: each.default_value for name, each in options.items()}
+    for name, value in arguments.items():
+        if name not in options:
+            raise TypeError(f"{step} has no option {name!r}: docs/python_api.md lists them")
+        if value is not None:
+            values[name] = _argument(options[name], value)
+    with in_own_words():
+        check_combinations(options, values)
+    return values
+
+
+@contextlib.contextmanager
+def in_own_words() -> Iterator[None]:
+    """Makes the messages of ValueErrors name arguments instead of flags."""
+    try:
+        yield
+    except ValueError as error:
+        raise type(error)(own_words(str(error))) from error
+
+
+def _argument(option: Option, value: Any) -> Any:
+    name = option.name
+    if option.is_switch:
+        return truth(name, value)
+    is_single = isinstance(value, str | os.PathLike)
+    if name == "class_names" and not is_single:
+        return class_texts(name, value)
+    if option.is_repeatable:
+        return [_value(option, each) for each in ([value] if is_single else value)]
+    if "Several" in option.python and not is_single:
+        if isinstance(value, Mapping):
+            value = [f"{each}={of_it}" for each, of_it in value.items()]
+        value = ",".join(value)
+    return _value(option, value)
+
+
+def _value(option: Option, value: Any) -> Any:
+    if option.is_path:
+        value = path_text(option.name, value)
+    # Sizes of images have a text of their own; a list or a dict is a mistake.
+    has_text = isinstance(value, int | float) or type(value).__str__ is not object.__str__  # type: ignore[comparison-overlap]
+    if isinstance(value, bool | bytes) or not has_text:
+        raise TypeError(f"{option.name} is text or a number, not {value!r:.60}")
+    text = f"{value}{option.unit}" if isinstance(value, int) else str(value)
+    try:
+        return option.read(text)
+    except ValueError as error:
+        raise ValueError(f"{option.name} {error}") from error
+
+
+# Values as people write them, each read by a function whose ValueError says what is wrong.
+
+# From 0 to 1.
+ALIKE = 0.6
+
+# Words of other programs for values of ours.
+_MEANT = {
+    "apply": "true yes on rotate transpose",
+    "center": "yolo cxcywh centre",
+    "corners": "xyxy voc pascal pascal_voc corner",
+    "directory": "folder folders dir directories parent",
+    "drop": "remove delete discard true yes on",
+    "full": "all true yes on decode pixels",
+    "gray": "grey grayscale greyscale l mono 1",
+    "gzip": "gz zip zlib true yes on",
+    "header": "headers fast quick none off",
+    "integer": "int number numeric id",
+    "jpeg": "jpg jpe jfif",
+    "keep": "none off false no",
+    "name": "filename file file_name basename",
+    "none": "false no off uncompressed",
+    "normalized": "normalised relative norm fraction",
+    "off": "none false no quiet silent never",
+    "path": "relative relative_path filepath file_path",
+    "per_image": "one single image separate each",
+    "pixel": "pixels px absolute",
+    "regex": "regexp pattern re",
+    "rgb": "color colour 3",
+    "text": "string str names",
+    "xywh": "coco ltwh",
+}
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """A function that reads one of these values, in any case.
+
+    >>> one_of(["none", "gzip"])("GZIP")
+    'gzip'
+    """
+
+    def parse(text: str) -> str:
+        value = text.strip().lower()
+        if value in choices:
+            return value
+        near = [each for each in choices if value in _MEANT.get(each, "").split()]
+        near += difflib.get_close_matches(value, choices, n=1, cutoff=ALIKE)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        meant = f"one of {', '.join(choices)}" if choices[1:] else f"{choices[0]}, its only value"
+        raise ValueError(f"{text!r} is not {meant}{hint}")
+
+    return parse
+
+
+def at_least_one(text: str) -> int:
+    """A whole number above 0.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def not_empty(text: str) -> str:
+    """A path.
+
+    Raises:
+        ValueError: it is empty.
+    """
+    if not text.strip():
+        raise ValueError("it is empty: give a path")
+    return text
+
+
+def not_blank(text: str) -> str:
+    """A text that the manifest can hold.
+
+    Raises:
+        ValueError: it is blank, or not valid UTF-8.
+    """
+    if not text.strip():
+        raise ValueError("it is blank: give a text such as |")
+    return utf8_text(text)
+
+
+def utf8_text(text: str) -> str:
+    """A text that the UTF-8 manifest can hold.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} is not valid UTF-8") from None
+    return text
+
+
+# Sizes in bytes.
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+# No image is this small in bytes: a limit without a unit was meant in megabytes.
+_SMALLEST_LIMIT = 1000
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes, such as `150MB` or `64MiB`.
+
+    Raises:
+        ValueError: it is not a size, is below 1, or is so small that the unit must be missing.
+
+    >>> parse_size("150MB"), parse_size("64MiB")
+    (150000000, 67108864)
+    """
+    size, number, unit = read_size(text)
+    if not unit and size < _SMALLEST_LIMIT:
+        raise ValueError(f"{text!r} has no unit: did you mean {number}MB? ({number}B is bytes)")
+    return size
+
+
+def read_size(text: str) -> tuple[int, str, str]:
+    """The bytes, and the number and unit as written."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    unit = _UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None or float(match[1]) * unit < 1:
+        letter = match[2].upper() if match else ""
+        is_short = match is not None and letter in ("K", "M", "G", "KI", "MI", "GI")
+        hint = f"did you mean {match[1]}{letter.replace('I', 'i')}B?" if match and is_short else ""
+        raise ValueError(f"{text!r} is not a size: {hint or 'write it like 150MB or 64MiB'}")
+    return int(float(match[1]) * unit), match[1], match[2]

@@ -1,0 +1,140 @@
+"""The options of the layout: features, boxes and embeddings."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from transforms.core.option import (
+    ALIKE,
+    NOT_RECORDED,
+    Group,
+    Parameter,
+    as_it_is,
+    declared,
+    not_empty,
+    option,
+)
+from transforms.examples.box_columns import parse_box_columns
+from transforms.examples.boxes import FORMS, ORIENTATIONS, UNITS
+from transforms.examples.layouts import LAYOUTS, ROWS, is_layout_file
+from transforms.images.pixel_options import EMBED_DTYPES
+from transforms.labels.label_options import GCS_PATH
+
+if TYPE_CHECKING:
+    from transforms.images.embeddings import Embedding
+
+LAYOUT_NAMES = (*LAYOUTS, ROWS)
+
+_LAYOUT = f"^({'|'.join(LAYOUT_NAMES)}|gs://[a-z0-9._-]+/.+[.]ya?ml)$"
+
+
+def layout_name(text: str) -> str:
+    """The name of a layout, or the path of a layout file.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if text not in LAYOUT_NAMES and not is_layout_file(text):
+        near = difflib.get_close_matches(text.lower(), LAYOUT_NAMES, n=1, cutoff=ALIKE)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(
+            f"{text!r} is neither one of {', '.join(LAYOUT_NAMES)} nor a .yaml file{hint}"
+        )
+    return text
+
+
+@dataclasses.dataclass(frozen=True)
+class LayoutOptions(Group, title="output"):
+    """The features of the Examples, and the columns of boxes."""
+
+    layout: str = option(
+        "slim",
+        metavar="NAME|FILE",
+        parse=layout_name,
+        help=f"features of the Examples: {', '.join(LAYOUT_NAMES)}, or your own .yaml file",
+        is_path=True,
+        parameter=Parameter("Features", _LAYOUT),
+        recorded=as_it_is,
+    )
+    box_columns: tuple[str, ...] | None = option(
+        None,
+        metavar="COL,COL,COL,COL",
+        parse=parse_box_columns,
+        help="columns of boxes, names or numbers; if omitted, found by their headers",
+        of_images=True,
+        parameter=Parameter("Columns of boxes", "^[^,]+,[^,]+,[^,]+,[^,]+$"),
+        recorded=as_it_is,
+        python="Several",
+    )
+    box_form: str | None = option(
+        None,
+        choices=tuple(FORMS),
+        help="what the columns hold: two corners, x,y,w,h (COCO), or center and size (YOLO)",
+        of_images=True,
+        parameter=Parameter("Form of boxes"),
+        recorded=as_it_is,
+    )
+    box_units: str | None = option(
+        None,
+        choices=UNITS,
+        help="box coordinate units; inferred from the first rows if omitted",
+        of_images=True,
+        parameter=Parameter("Units of boxes"),
+        recorded=as_it_is,
+    )
+    box_orientation: str | None = option(
+        None,
+        choices=ORIENTATIONS,
+        help="whether boxes refer to the stored pixels, or to the image after EXIF rotation",
+        of_images=True,
+        parameter=Parameter("Orientation of boxes"),
+        recorded=as_it_is,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingOptions(Group, title="embeddings"):
+    """The model of a layout with embeddings."""
+
+    model: str | None = option(
+        None,
+        metavar="MODEL",
+        parse=not_empty,
+        help="Keras file, SavedModel folder or keras.applications name, for --layout embedding",
+        is_path=True,
+        of_images=True,
+        parameter=Parameter("Model", "^(gs://[a-z0-9._-]+/.+|[A-Za-z][A-Za-z0-9_]*)$"),
+        recorded=as_it_is,
+    )
+    model_weights: str | None = option(
+        None,
+        metavar="FILE",
+        parse=not_empty,
+        help="weights for a keras.applications name",
+        is_path=True,
+        of_images=True,
+        parameter=Parameter("Weights of the model", GCS_PATH),
+        recorded=as_it_is,
+    )
+    embed_dtype: str | None = option(
+        None,
+        choices=EMBED_DTYPES,
+        help="type of the embeddings; bfloat16 takes half the size; if omitted: float32",
+        of_images=True,
+        parameter=Parameter("Type of embeddings"),
+        recorded=as_it_is,
+    )
+
+
+def embedding_options(embedding: Embedding | None) -> dict[str, Any]:
+    """What is recorded of an embedding: the content of files, whose location affects no byte."""
+    if embedding is None:
+        return dict.fromkeys(declared(EmbeddingOptions), NOT_RECORDED)
+    model, weights = embedding.digests
+    return {
+        "model": model or embedding.model,
+        "model_weights": weights or None,
+        "embed_dtype": embedding.dtype,
+    }

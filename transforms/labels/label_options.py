@@ -1,0 +1,415 @@
+"""The options of images and labels, of splits and of shards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from transforms.core.option import (
+    Conflict,
+    Group,
+    Need,
+    Parameter,
+    as_it_is,
+    at_least_one,
+    if_any,
+    not_blank,
+    not_empty,
+    only,
+    option,
+    read_size,
+    utf8_text,
+)
+from transforms.labels.csv_tables import parse_delimiter
+from transforms.labels.keys import KEY_KINDS
+from transforms.labels.label_rows import KEY_CELLS
+from transforms.labels.label_rules import NEW_CLASSES, parse_label_regex
+from transforms.labels.shards import (
+    DEFAULT_SHARD_SIZE,
+    MAX_SHARDS,
+    SHARD_BY,
+    SMALLEST_SHARD,
+)
+from transforms.labels.splits import SPLIT_SOURCES, parse_splits
+from transforms.labels.vocabulary import LABEL_KINDS
+
+LABELS = Need("--labels CSV")
+
+# Patterns of values in parameters of a template.
+GCS_PATH = "^gs://[a-z0-9._-]+/.+$"
+_COLUMN = "^.+$"
+_SHARE = "[A-Za-z][A-Za-z0-9_]*=[0-9.]+%?"
+
+Shares = tuple[tuple[str, float], ...]
+"""The name and the share of each split."""
+
+
+KNOWN_CLASSES = "known classes"
+"""The subject of the decision about the classes of a dataset; a repeated run finds it."""
+
+
+class DatasetClasses(NamedTuple):
+    """The classes of the dataset that `--class_names` named in a run that is repeated.
+
+    Attributes:
+        names: in the order of their ids.
+        source: the manifest of the run, which lists them.
+        numbers: their ids, if categories of label files gave them; None if ids count the names.
+    """
+
+    names: tuple[str, ...]
+    source: str
+    numbers: tuple[int, ...] | None = None
+
+
+def _label_regex(text: str) -> str:
+    """A regular expression that finds labels.
+
+    Raises:
+        ValueError: it cannot find any, or is not valid UTF-8.
+    """
+    return parse_label_regex(utf8_text(text)) and text
+
+
+@dataclasses.dataclass(frozen=True)
+class InputOptions(Group, title="images and labels"):
+    """Which images and labels are read, and how they are joined."""
+
+    images: Sequence[str] | None = option(
+        metavar="GLOB|DATASET",
+        parse=not_empty,
+        help="image glob, also of files in archives ('photos.zip!/**/*.jpg'), or the folder of a "
+        "dataset, whose records are images; repeatable; if omitted, the CSV lists the images",
+        is_repeatable=True,
+        is_path=True,
+        parameter=Parameter(
+            "Images",
+            GCS_PATH,
+            help="one image glob, in which ** is any depth of folders; if omitted, the CSV lists "
+            "the images",
+        ),
+    )
+    masks: Sequence[str] | None = option(
+        metavar="GLOB",
+        parse=not_empty,
+        help="glob of masks, one for each image, joined by --key: 'masks/*_mask.png' finds "
+        "1_mask.png for 1.jpg; repeatable",
+        is_repeatable=True,
+        is_path=True,
+        of_images=True,
+        parameter=Parameter("Masks", GCS_PATH, help="one glob of masks, joined by --key"),
+    )
+    labels: str | None = option(
+        aliases=("label_file",),
+        metavar="CSV",
+        parse=not_empty,
+        help="labels, a path or a glob: CSV, Parquet, JSON Lines, or boxes of COCO, Pascal VOC or "
+        "YOLO; text may be compressed (.gz)",
+        is_path=True,
+        parameter=Parameter("Label file", GCS_PATH),
+    )
+    label_from: str | None = option(
+        choices=("csv", "directory", "regex", "webdataset", "records", "none"),
+        help="source of labels; if omitted: csv with --labels, records of datasets, webdataset if "
+        "archives hold labels, else directory if there are folders",
+        of_images=True,
+        needs=(LABELS._replace(values=("csv",)), Need("--label_regex EXPR", ("regex",))),
+        parameter=Parameter("Source of labels"),
+        recorded=as_it_is,
+    )
+    label_regex: str | None = option(
+        metavar="EXPR",
+        parse=_label_regex,
+        help="finds the label in an image's path: its group 'label', or its only group",
+        of_images=True,
+        conflicts=(Conflict("label_from", ("csv", "directory", "webdataset", "records", "none")),),
+        parameter=Parameter("Expression that finds labels", "^.*[(].*[)].*$"),
+        recorded=as_it_is,
+    )
+    label_key: str | None = option(
+        metavar="COL",
+        help="column that identifies the image: its name, or 1, 2, ...",
+        needs=(LABELS,),
+        parameter=Parameter("Key column", _COLUMN),
+        recorded=as_it_is,
+        python="str | int",
+    )
+    label_column: str | None = option(
+        metavar="COL",
+        help="column that holds the label: its name, or 1, 2, ...",
+        of_images=True,
+        needs=(LABELS,),
+        conflicts=(
+            Conflict("label_from", ("directory", "regex", "webdataset", "records", "none")),
+        ),
+        parameter=Parameter("Label column", _COLUMN),
+        recorded=as_it_is,
+        python="str | int",
+    )
+    label_separator: str | None = option(
+        metavar="TEXT",
+        parse=not_blank,
+        help="separates several labels in one cell, such as |",
+        of_images=True,
+        parameter=Parameter("Separator of labels", "^.*[^ ].*$"),
+        recorded=as_it_is,
+    )
+    label_kind: str = option(
+        "auto",
+        choices=LABEL_KINDS,
+        help="type of the labels; auto: integers if all of them are",
+        of_images=True,
+        conflicts=(Conflict("label_from", ("none",), "there are no labels"),),
+        parameter=Parameter("Kind of labels"),
+        recorded=as_it_is,
+    )
+    dense_labels: bool = option(
+        is_switch=True,
+        help="number integer labels from 0 without gaps",
+        of_images=True,
+        conflicts=(
+            Conflict("label_from", ("none",), "there are no labels"),
+            Conflict("label_kind", ("text",), "its class ids have no gaps"),
+        ),
+        parameter=Parameter("Dense class ids"),
+        recorded=as_it_is,
+    )
+    key: str | None = option(
+        choices=KEY_KINDS,
+        help="how CSV rows identify images: stem, name, relative path or URI",
+        of_images=True,
+        parameter=Parameter("Key of images"),
+        recorded=as_it_is,
+    )
+    root: str | None = option(
+        metavar="DIR",
+        parse=not_empty,
+        help="folder that record paths and keys are relative to; if omitted, the common folder "
+        "of --images",
+        is_path=True,
+        parameter=Parameter("Root folder", GCS_PATH),
+    )
+    keys: str | None = option(
+        metavar="FILE",
+        parse=not_empty,
+        help="keep only images with these keys, one per line; - for standard input",
+        is_path=True,
+        of_images=True,
+        parameter=Parameter(
+            "Keys to keep", GCS_PATH, help="keep only images with these keys, one per line"
+        ),
+    )
+    reuse: Sequence[str] | None = option(
+        metavar="DIR",
+        parse=not_empty,
+        help="take unchanged images from the records of this dataset; repeatable",
+        is_repeatable=True,
+        is_path=True,
+        of_images=True,
+        parameter=Parameter("Datasets to reuse", GCS_PATH),
+    )
+    key_cells: str = option(
+        "auto",
+        choices=KEY_CELLS,
+        help="how rows spell keys; auto: also with backslashes, or relative to another folder",
+        of_images=True,
+        needs=(LABELS,),
+        parameter=Parameter("Spelling of keys"),
+        recorded=as_it_is,
+    )
+    csv_delimiter: str | None = option(
+        metavar="CHAR",
+        parse=parse_delimiter,
+        help="separator of cells, such as ; or tab; if omitted, inferred from the first line of "
+        "each file",
+        needs=(LABELS,),
+        parameter=Parameter(
+            "Separator of the label file", '^([^A-Za-z0-9"]|tab|space|comma|semicolon)$'
+        ),
+        recorded=as_it_is,
+    )
+    csv_encoding: str = option(
+        "utf-8",
+        metavar="ENC",
+        help="text encoding of the label file, such as cp949 or utf-16",
+        needs=(LABELS,),
+        parameter=Parameter("Encoding of the label file", "^[A-Za-z0-9_.-]+$"),
+        recorded=as_it_is,
+    )
+    allow_outside: bool = option(
+        is_switch=True,
+        help="let rows list local files anywhere, not only where the CSV and its first images are",
+    )
+    class_names: Any = option(
+        metavar="FILE|DATASET",
+        parse=not_empty,
+        help="class names in the order of their ids, one per line; or the folder of a dataset, "
+        "whose ids are kept",
+        is_path=True,
+        of_images=True,
+        conflicts=(Conflict("label_from", ("none",), "there are no labels"),),
+        parameter=Parameter("Class names", GCS_PATH),
+        recorded=as_it_is,
+        python="PathText | Sequence[str]",
+    )
+    new_classes: str | None = option(
+        choices=NEW_CLASSES,
+        help="labels that --class_names lacks: new classes after the known ones (append), or an "
+        "error (refuse); if omitted, their images are rejected",
+        of_images=True,
+        needs=(Need("--class_names FILE|DATASET"),),
+        parameter=Parameter("New classes"),
+        recorded=only("append"),
+    )
+
+
+def _seed(text: str) -> int:
+    """A seed, an integer of 128 bits.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        seed = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+    if not -(2**127) <= seed < 2**127:
+        raise ValueError(f"{text} takes more than 128 bits")
+    return seed
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitOptions(Group, title="output"):
+    """How images are divided into splits, and their order."""
+
+    splits: Shares = option(
+        "train=1",
+        metavar="NAME=SHARE,...",
+        parse=parse_splits,
+        help="splits and their shares, assigned by a hash of the key",
+        parameter=Parameter("Splits", f"^{_SHARE}(,{_SHARE})*$"),
+        recorded=dict,
+        python="Several",
+    )
+    group_by: str | None = option(
+        metavar="COL",
+        help="column whose equal cells stay together in one split",
+        needs=(LABELS,),
+        conflicts=(Conflict("split_from", ("directory",)),),
+        parameter=Parameter("Group column", _COLUMN),
+        recorded=as_it_is,
+        python="str | int",
+    )
+    split_from: str | None = option(
+        choices=(*SPLIT_SOURCES, "records"),
+        help="source of the split; if omitted: csv with --split_column, records of datasets "
+        "without --splits, else hash",
+        needs=(LABELS._replace(values=("csv",)),),
+        parameter=Parameter("Source of the split"),
+        recorded=as_it_is,
+    )
+    split_column: str | None = option(
+        metavar="COL",
+        help="column that holds the split: its name, or 1, 2, ...",
+        needs=(LABELS,),
+        conflicts=(Conflict("split_from", ("hash", "directory", "records")),),
+        parameter=Parameter("Split column", _COLUMN),
+        recorded=as_it_is,
+        python="str | int",
+    )
+    stratify: str | None = option(
+        choices=("label",),
+        help="give each class its share of each split, within one image",
+        of_images=True,
+        needs=(Need("--splits NAME=SHARE,..."),),
+        conflicts=(
+            Conflict("label_from", ("none",), "there are no labels"),
+            Conflict("split_from", ("csv", "directory", "records"), "the inputs name the splits"),
+            Conflict("split_column", why="the column names the splits"),
+        ),
+        parameter=Parameter("Stratified splits"),
+        recorded=if_any,
+    )
+    seed: int = option(
+        0,
+        metavar="N",
+        parse=_seed,
+        help="seed for record order and split assignment",
+        parameter=Parameter("Seed", "^-?[0-9]{1,38}$"),
+        recorded=as_it_is,
+        python="int",
+    )
+
+
+def _shard_number(text: str) -> int:
+    """A number of shards.
+
+    Raises:
+        ValueError: it is not one, or has too many digits for the file names.
+    """
+    if at_least_one(text) > MAX_SHARDS:
+        raise ValueError(f"{text} is more than {MAX_SHARDS}, the maximum that file names allow")
+    return int(text)
+
+
+def parse_shard_size(text: str) -> int:
+    """The size of a shard, at least 1 MB, with its unit.
+
+    Raises:
+        ValueError: it is not valid; the message suggests the size that was probably meant.
+
+    >>> parse_shard_size("64MB")
+    64000000
+    """
+    size, number, unit = read_size(text)
+    if not unit:
+        meant = f"{number}MB" if size < SMALLEST_SHARD else f"{size / 10**6:.15g}MB"
+        raise ValueError(f"{text!r} has no unit: did you mean {meant}?")
+    if size < SMALLEST_SHARD:
+        meant = f"{number}MB" if float(number) >= 1 else "1MB"
+        raise ValueError(f"{text!r} is less than 1MB: did you mean {meant}?")
+    return size
+
+
+_PER_IMAGE = Conflict("files", ("per_image",), "every image is a file of its own")
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardOptions(Group, title="output"):
+    """How a split is divided into shards."""
+
+    num_shards: int | None = option(
+        metavar="N",
+        parse=_shard_number,
+        help="number of shards of each split",
+        conflicts=(Conflict("shard_size", why="give one of them"), _PER_IMAGE),
+        parameter=Parameter("Shards of each split", "^[1-9][0-9]{0,4}$"),
+        recorded=as_it_is,
+        python="int",
+    )
+    shard_size: int | None = option(
+        metavar="SIZE",
+        parse=parse_shard_size,
+        help="approximate size of a shard, at least 1MB; if omitted: 150MB",
+        conflicts=(_PER_IMAGE,),
+        parameter=Parameter(
+            "Size of a shard", "^([1-9][0-9]*([.][0-9]+)?[MG]i?B|[1-9][0-9]{3,}Ki?B)$"
+        ),
+        recorded=as_it_is,
+        python="Size",
+        unit="B",
+    )
+    shard_by: str = option(
+        "hash",
+        choices=SHARD_BY,
+        help="shards are equal ranges of the hash of the key, or have equal numbers of records",
+        conflicts=(_PER_IMAGE,),
+        parameter=Parameter("Division into shards"),
+        recorded=only("records"),
+    )
+
+    @property
+    def size(self) -> int:
+        """Bytes that a shard should hold without a number of shards."""
+        return self.shard_size or DEFAULT_SHARD_SIZE
