@@ -339,6 +339,8 @@ class DataFile(NamedTuple):
         records: records in it.
         bytes: bytes of it.
         crc32c: its checksum, 8 hexadecimal digits.
+        sha256: of it, 64 hexadecimal digits; empty if the dataset has no name, and for files of
+            single images.
     """
 
     split: str
@@ -348,6 +350,7 @@ class DataFile(NamedTuple):
     records: int
     bytes: int
     crc32c: str
+    sha256: str = ""
 
     def to_manifest(self) -> dict[str, Any]:
         """Its entry in the manifest."""
@@ -362,7 +365,7 @@ def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
     for shard in shards:
         split, *_, gzip = ShardName.parse(shard.file)
         if shard.files is None:
-            counted = (shard.records, shard.bytes, shard.crc32c)
+            counted = (shard.records, shard.bytes, shard.crc32c, shard.sha256)
             found.append(DataFile(split, shard.file, shard.staged[0], shard.recipe, *counted))
         else:
             keys += [(split, file.key) for file in shard.files]
@@ -387,6 +390,7 @@ def index_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
             shard.records,
             shard.index_bytes,
             shard.index_crc32c,
+            shard.index_sha256,
         )
         for shard in shards
         if shard.index_crc32c
