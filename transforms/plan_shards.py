@@ -211,7 +211,7 @@ def every_shard(
 def _every_bounded_shard(
     totals: PlanTotals, plan: ShardPlan, nothing: Nothing
 ) -> Iterator[tuple[str, Nothing]]:
-    plan.check_sizes(totals)
+    plan.check_sizes(totals.bytes, totals.images)
     return every_shard(totals, plan, nothing)
 
 

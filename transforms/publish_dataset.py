@@ -268,7 +268,7 @@ def write_content(output: str, name: str, content: FileContent, *, is_synced: bo
     storage.remove(path + PARTIAL)
     ahead = ReadAhead(max_bytes=JOINED_AHEAD, threads=reading_threads(output))
     with storage.open_writer(path + PARTIAL) as stream:
-        for data in ahead.map(partial(_read_part, output), content.parts, size=_part_bytes):
+        for data in ahead.map(partial(_read_part, output), content, size=_part_bytes):
             stream.write(data)
     storage.rename(path + PARTIAL, path, is_synced=is_synced)
 

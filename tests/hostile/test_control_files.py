@@ -21,7 +21,6 @@ from transforms.dataset.manifest import content_digest
 from transforms.dataset.output_names import (
     ForeignNameError,
     ImageFile,
-    check_names,
     is_data_file,
     is_small_file,
     is_staged,
@@ -312,11 +311,11 @@ def test_no_name_that_is_taken_leads_out_of_the_folder(name: str) -> None:
 @given(PATHS)
 def test_what_is_refused_is_named(name: str) -> None:
     try:
-        check_names([name], [], "m")
+        parse_small_files(json.dumps([name]), "m")
     except ForeignNameError as error:
-        assert str(error).startswith("m was edited: it names ") and not is_data_file(name)
+        assert str(error).startswith("m was edited: it names ") and not is_small_file(name)
     else:
-        assert is_data_file(name)
+        assert is_small_file(name)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[", "[1]", "[[]]", "null", "[" * 100_000])

@@ -12,7 +12,7 @@ def test_classes_that_are_integers_are_listed_as_numbers() -> None:
     splits = {"train": {"classes": {"100": 3, "9": 1}}, "test": {"classes": {"10": 2, "": 1}}}
     names = [line.split()[0] for line in _class_lines(splits)]
     assert names == ["class", "9", "10", "100"]
-    assert [row.name for row in class_table(splits, 1).rows] == ["9", "10", "100"]
+    assert [row["name"] for row in class_table(splits, 1)["rows"]] == ["9", "10", "100"]
 
 
 def test_the_first_classes_are_the_smallest_numbers() -> None:

@@ -129,37 +129,16 @@ def check_text(text: str) -> str:
 
 # Identifiers of licenses: the Hugging Face Hub and SPDX write the same license differently.
 
-# Those of data, by the identifier of the Hub: that of SPDX.
+# Those of data, by the identifier of the Hub: that of SPDX, mostly in lower case.
 _SPDX = {
-    "apache-2.0": "Apache-2.0",
-    "bsd-2-clause": "BSD-2-Clause",
-    "bsd-3-clause": "BSD-3-Clause",
-    "c-uda": "C-UDA-1.0",
-    "cc0-1.0": "CC0-1.0",
-    "cc-by-2.0": "CC-BY-2.0",
-    "cc-by-2.5": "CC-BY-2.5",
-    "cc-by-3.0": "CC-BY-3.0",
-    "cc-by-4.0": "CC-BY-4.0",
-    "cc-by-sa-3.0": "CC-BY-SA-3.0",
-    "cc-by-sa-4.0": "CC-BY-SA-4.0",
-    "cc-by-nc-2.0": "CC-BY-NC-2.0",
-    "cc-by-nc-3.0": "CC-BY-NC-3.0",
-    "cc-by-nc-4.0": "CC-BY-NC-4.0",
-    "cc-by-nd-4.0": "CC-BY-ND-4.0",
-    "cc-by-nc-nd-3.0": "CC-BY-NC-ND-3.0",
-    "cc-by-nc-nd-4.0": "CC-BY-NC-ND-4.0",
-    "cc-by-nc-sa-2.0": "CC-BY-NC-SA-2.0",
-    "cc-by-nc-sa-3.0": "CC-BY-NC-SA-3.0",
-    "cc-by-nc-sa-4.0": "CC-BY-NC-SA-4.0",
-    "cdla-permissive-1.0": "CDLA-Permissive-1.0",
-    "cdla-permissive-2.0": "CDLA-Permissive-2.0",
-    "cdla-sharing-1.0": "CDLA-Sharing-1.0",
-    "mit": "MIT",
-    "odbl": "ODbL-1.0",
-    "odc-by": "ODC-By-1.0",
-    "pddl": "PDDL-1.0",
-    "unlicense": "Unlicense",
-}
+    each.lower(): each
+    for each in (
+        "Apache-2.0 BSD-2-Clause BSD-3-Clause CC0-1.0 CC-BY-2.0 CC-BY-2.5 CC-BY-3.0 CC-BY-4.0"
+        " CC-BY-SA-3.0 CC-BY-SA-4.0 CC-BY-NC-2.0 CC-BY-NC-3.0 CC-BY-NC-4.0 CC-BY-ND-4.0"
+        " CC-BY-NC-ND-3.0 CC-BY-NC-ND-4.0 CC-BY-NC-SA-2.0 CC-BY-NC-SA-3.0 CC-BY-NC-SA-4.0"
+        " CDLA-Permissive-1.0 CDLA-Permissive-2.0 CDLA-Sharing-1.0 MIT Unlicense"
+    ).split()
+} | {"c-uda": "C-UDA-1.0", "odbl": "ODbL-1.0", "odc-by": "ODC-By-1.0", "pddl": "PDDL-1.0"}
 _HUB = {spdx.lower(): hub for hub, spdx in _SPDX.items()}
 _CREATIVE_COMMONS = re.compile(
     r"https?://creativecommons\.org/(?:licenses/(by(?:-[a-z]+)*)/([0-9.]+)"

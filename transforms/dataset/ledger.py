@@ -294,33 +294,38 @@ class Ledger:
         Raises:
             LedgerError: inputs and outputs do not balance.
         """
-        written = self.records_written - self.rows_written
-        images_out = written + self.images_rejected + self.images_left_out
-        if self.images_matched != images_out:
-            left = f" + {self.images_left_out} left out" if self.images_left_out else ""
-            raise LedgerError(
-                f"the ledger does not balance: {self.images_matched} images matched, but "
-                f"{written} written + {self.images_rejected} rejected{left} = {images_out}"
-            )
-        rows_out = self.rows_used + self.rows_repeated + self.rows_unmatched
-        rows_out += self.rows_rejected + self.rows_written + self.rows_left_out
-        if self.rows_read != rows_out:
-            alone = f" + {self.rows_written} written" if self.rows_written else ""
-            alone += f" + {self.rows_left_out} left out" if self.rows_left_out else ""
-            raise LedgerError(
-                f"the ledger does not balance: {self.rows_read} rows read, but {self.rows_used} "
-                f"used + {self.rows_repeated} repeated + {self.rows_unmatched} unmatched + "
-                f"{self.rows_rejected} rejected{alone} = {rows_out}"
-            )
-        partners_out = self.partners_used + self.partners_unmatched
-        partners_out += self.partners_rejected + self.partners_left_out
-        if self.partners_matched != partners_out:
-            raise LedgerError(
-                f"the ledger does not balance: {self.partners_matched} masks and further images "
-                f"matched, but {self.partners_used} used + {self.partners_unmatched} unmatched + "
-                f"{self.partners_rejected} rejected + {self.partners_left_out} left out = "
-                f"{partners_out}"
-            )
+        images = {
+            "written": self.records_written - self.rows_written,
+            "rejected": self.images_rejected,
+            "left out": self.images_left_out,
+        }
+        rows = {
+            "used": self.rows_used,
+            "repeated": self.rows_repeated,
+            "unmatched": self.rows_unmatched,
+            "rejected": self.rows_rejected,
+            "written": self.rows_written,
+            "left out": self.rows_left_out,
+        }
+        partners = {
+            "used": self.partners_used,
+            "unmatched": self.partners_unmatched,
+            "rejected": self.partners_rejected,
+            "left out": self.partners_left_out,
+        }
+        # Of further counts than these many, only those that are not 0 are named.
+        for what, found, parts, always in (
+            ("images matched", self.images_matched, images, 2),
+            ("rows read", self.rows_read, rows, 4),
+            ("masks and further images matched", self.partners_matched, partners, 4),
+        ):
+            if found != sum(parts.values()):
+                each = enumerate(parts.items())
+                named = (f"{count} {name}" for at, (name, count) in each if count or at < always)
+                raise LedgerError(
+                    f"the ledger does not balance: {found} {what}, but {' + '.join(named)} = "
+                    f"{sum(parts.values())}"
+                )
 
 
 def count_reasons(reasons: Mapping[tuple[str, str], int]) -> dict[str, int]:
@@ -500,39 +505,22 @@ class Gathered(NamedTuple):
         records = dict.fromkeys(self.splits, 0)
         for shard in self.shards:
             records[ShardName.parse(shard.file).split] += shard.records
-        texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
-        empty = [DatasetWarning("empty_shards", text) for text in texts if text]
-        return (
-            self._no_records(sum(records.values()))
-            + self._absent_keys()
-            + empty
-            + split_warnings(
-                records,
-                self.written.split_classes(self.splits),
-                planned=self.totals.images,
-                options=options,
-                what="row" if self.of_rows else "image",
-            )
-        )
-
-    def _no_records(self, records: int) -> list[DatasetWarning]:
-        """The warning about a dataset without records: no image counts as rejected in a holdout."""
-        if records:
-            return []
-        what = "row" if self.of_rows else "image"
-        text = f"the dataset has no record: {REJECTED} says why each {what} was left out"
-        return [DatasetWarning("no_records", text)]
-
-    def _absent_keys(self) -> list[DatasetWarning]:
-        """The warning about keys of `--keys` that no image has."""
+        what, found = "row" if self.of_rows else "image", []
+        # No image counts as rejected in a holdout.
+        if not sum(records.values()):
+            text = f"the dataset has no record: {REJECTED} says why each {what} was left out"
+            found.append(DatasetWarning("no_records", text))
         reason = Reason.KEY_NOT_FOUND.value
-        count = self.reasons["key", reason]
-        if not count:
-            return []
-        shown = ", ".join(repr(each.key[:80]) for each in self.rejected.first_of(reason))
-        keys = f"{count} key{'' if count == 1 else 's'}"
-        text = f"{keys} in --keys {'is' if count == 1 else 'are'} of no image, such as {shown}"
-        return [DatasetWarning("keys_not_found", f"{text}; {REJECTED} lists them")]
+        if count := self.reasons["key", reason]:
+            shown = ", ".join(repr(each.key[:80]) for each in self.rejected.first_of(reason))
+            keys = f"{count} key{'' if count == 1 else 's'}"
+            text = f"{keys} in --keys {'is' if count == 1 else 'are'} of no image, such as {shown}"
+            found.append(DatasetWarning("keys_not_found", f"{text}; {REJECTED} lists them"))
+        texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
+        found += [DatasetWarning("empty_shards", text) for text in texts if text]
+        classes = self.written.split_classes(self.splits)
+        planned = self.totals.images
+        return found + split_warnings(records, classes, planned=planned, options=options, what=what)
 
     @property
     def ledger(self) -> Ledger:

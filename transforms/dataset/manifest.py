@@ -48,18 +48,8 @@ def crc32c_hex(data: bytes) -> str:
     return f"{google_crc32c.value(data):08x}"
 
 
-class StagedParts(NamedTuple):
-    """A file in parts.
-
-    Attributes:
-        parts: in order.
-    """
-
-    parts: tuple[RejectedPart, ...]
-
-
-# The bytes of a file, or its parts.
-FileContent: TypeAlias = bytes | StagedParts
+# The bytes of a file, or its parts in order.
+FileContent: TypeAlias = bytes | tuple[RejectedPart, ...]
 
 
 class ContentSummary(NamedTuple):
@@ -69,13 +59,10 @@ class ContentSummary(NamedTuple):
     crc32c: str
 
 
-def in_parts(parts: Iterable[RejectedPart]) -> StagedParts:
+def in_parts(parts: Iterable[RejectedPart]) -> tuple[RejectedPart, ...]:
     """The file that these parts give, in the order of their numbers; empty ones are left out."""
-    return StagedParts(tuple(sorted(part for part in map(_part, parts) if part.bytes)))
-
-
-def _part(part: RejectedPart) -> RejectedPart:
-    return RejectedPart(*part)
+    # In other processes than the one that made it, the class of a part is one of Beam's.
+    return tuple(sorted(RejectedPart(*part) for part in parts if part.bytes))
 
 
 def content_summary(content: FileContent) -> ContentSummary:
@@ -86,10 +73,8 @@ def content_summary(content: FileContent) -> ContentSummary:
     """
     if isinstance(content, bytes):
         return ContentSummary(len(content), crc32c_hex(content))
-    crc = reduce(
-        lambda crc, part: joined_crc32c(crc, int(part.crc32c, 16), part.bytes), content.parts, 0
-    )
-    return ContentSummary(sum(part.bytes for part in content.parts), f"{crc:08x}")
+    crc = reduce(lambda crc, part: joined_crc32c(crc, int(part.crc32c, 16), part.bytes), content, 0)
+    return ContentSummary(sum(part.bytes for part in content), f"{crc:08x}")
 
 
 def joined_crc32c(first: int, second: int, length: int) -> int:
@@ -139,19 +124,12 @@ def damage(manifest: Mapping[str, Any]) -> Iterator[str]:
     Args:
         manifest: a JSON object, of this format version.
     """
-    for key, check in _CHECKS.items():
+    for key, check in (_CHECKS | _OPTIONAL).items():
         if key not in manifest:
-            yield f"it lacks {key!r}"
+            if key in _CHECKS:
+                yield f"it lacks {key!r}"
         elif not check(manifest[key]):
             yield f"its {key!r} cannot be read"
-    if not _are_mappings(manifest.get("decided", [])):
-        yield "its 'decided' cannot be read"
-    if "pixels" in manifest and not _are_counts(manifest["pixels"]):
-        yield "its 'pixels' cannot be read"
-    if "partners" in manifest and not _are_texts(manifest["partners"]):
-        yield "its 'partners' cannot be read"
-    if "index" in manifest and not _are_indexes(manifest["index"]):
-        yield "its 'index' cannot be read"
 
 
 def foreign_names(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -175,30 +153,27 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
 
 
-def _is_crc32c(value: Any) -> bool:
-    return isinstance(value, str) and _CRC32C.fullmatch(value) is not None
-
-
 def _is_mapping(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _are_mappings(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_mapping, value))
+def _list_of(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-def _are_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_count, value.values()))
+def _dict_of(check: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
-
-
-def _has(value: Any, checks: Mapping[str, Check]) -> bool:
-    return isinstance(value, dict) and all(
-        key in value and check(value[key]) for key, check in checks.items()
+def _with(checks: Mapping[str, Check]) -> Check:
+    """Checks a mapping that may have further entries."""
+    return lambda value: (
+        isinstance(value, dict)
+        and all(key in value and check(value[key]) for key, check in checks.items())
     )
+
+
+_are_counts = _dict_of(_is_count)
 
 
 def _is_ledger(value: Any) -> bool:
@@ -212,10 +187,6 @@ def _are_options(value: Any) -> bool:
     return isinstance(value, dict) and all(
         value.get(name) is None or _is_count(value[name]) for name in limits
     )
-
-
-def _are_features(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_feature, value))
 
 
 def _is_feature(value: Any) -> bool:
@@ -232,31 +203,19 @@ def _is_feature(value: Any) -> bool:
     )
 
 
-def _is_shard(value: Any) -> bool:
-    return _has(value, _SHARD)
-
-
-def _are_indexes(value: Any) -> bool:
-    return isinstance(value, list) and all(_has(each, _INDEX) for each in value)
-
-
 def _are_splits(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        is_split_name(name) and _has(split, _SPLIT) for name, split in value.items()
-    )
+    return _dict_of(_with(_SPLIT))(value) and all(map(is_split_name, value))
 
 
-def _are_files(value: Any) -> bool:
-    return isinstance(value, dict) and all(_has(file, _FILE) for file in value.values())
-
-
-_FILE: dict[str, Check] = {"bytes": _is_count, "crc32c": _is_crc32c}
-_SHARD: dict[str, Check] = {**_FILE, "file": _is_text, "recipe": _is_text, "records": _is_count}
+_FILE: dict[str, Check] = {
+    "bytes": _is_count,
+    "crc32c": lambda value: isinstance(value, str) and _CRC32C.fullmatch(value) is not None,
+}
 _INDEX: dict[str, Check] = {**_FILE, "file": _is_text, "records": _is_count}
 _SPLIT: dict[str, Check] = {
     **dict.fromkeys(("records", "bytes", "image_bytes"), _is_count),
     "classes": _are_counts,
-    "shards": lambda shards: isinstance(shards, list) and all(map(_is_shard, shards)),
+    "shards": _list_of(_with({**_INDEX, "recipe": _is_text})),
 }
 _CHECKS: dict[str, Check] = {
     **dict.fromkeys(("recipe", "options_digest", "root", "labels"), _is_text),
@@ -265,8 +224,14 @@ _CHECKS: dict[str, Check] = {
     "ledger": _is_ledger,
     "rejected": _are_counts,
     "splits": _are_splits,
-    "files": _are_files,
-    "features": _are_features,
+    "files": _dict_of(_with(_FILE)),
+    "features": _list_of(_is_feature),
+}
+_OPTIONAL: dict[str, Check] = {
+    "decided": _list_of(_is_mapping),
+    "pixels": _are_counts,
+    "partners": _dict_of(_is_text),
+    "index": _list_of(_with(_INDEX)),
 }
 
 
@@ -339,6 +304,8 @@ class DataFile(NamedTuple):
         records: records in it.
         bytes: bytes of it.
         crc32c: its checksum, 8 hexadecimal digits.
+        sha256: of it, 64 hexadecimal digits; empty if the dataset has no name, and for files of
+            single images.
     """
 
     split: str
@@ -348,6 +315,7 @@ class DataFile(NamedTuple):
     records: int
     bytes: int
     crc32c: str
+    sha256: str = ""
 
     def to_manifest(self) -> dict[str, Any]:
         """Its entry in the manifest."""
@@ -362,7 +330,7 @@ def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
     for shard in shards:
         split, *_, gzip = ShardName.parse(shard.file)
         if shard.files is None:
-            counted = (shard.records, shard.bytes, shard.crc32c)
+            counted = (shard.records, shard.bytes, shard.crc32c, shard.sha256)
             found.append(DataFile(split, shard.file, shard.staged[0], shard.recipe, *counted))
         else:
             keys += [(split, file.key) for file in shard.files]
@@ -387,6 +355,7 @@ def index_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
             shard.records,
             shard.index_bytes,
             shard.index_crc32c,
+            shard.index_sha256,
         )
         for shard in shards
         if shard.index_crc32c

@@ -195,7 +195,9 @@ def tfds_files(
         for feature in features
     }
     files = {
-        FEATURES: _to_bytes(_connector("features_dict.FeaturesDict", featuresDict=described)),
+        FEATURES: _to_bytes(
+            _connector("features_dict.FeaturesDict", featuresDict={"features": described})
+        ),
         INFO: _to_bytes({**_info(features, shards, splits), **_said(card)}),
     }
     for feature in features:
@@ -211,9 +213,6 @@ def is_tfds(shards: Iterable[ShardSummary]) -> bool:
 
 
 def _connector(name: str, **content: Any) -> dict[str, Any]:
-    # `features` is the field of a FeaturesDict; the others contain their data directly.
-    if "featuresDict" in content:
-        content = {"featuresDict": {"features": content["featuresDict"]}}
     return {"pythonClassName": _MODULE + name, **content}
 
 

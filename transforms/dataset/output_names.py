@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.messages import FinalError, parse_json
@@ -311,13 +311,8 @@ def is_staged(name: str) -> bool:
         return is_attempt(folder) and _NUMBER.fullmatch(file) is not None
     if name in _CONTROL or name.removesuffix(PARTIAL) in _CONTROL:
         return True
-    matches = (
-        _PROBE.fullmatch(name),
-        _PART.fullmatch(name),
-        _WAITING.fullmatch(name),
-        staged_shard(name),
-    )
-    return any(match is not None for match in matches)
+    is_ours = any(kind.fullmatch(name) for kind in (_PROBE, _PART, _WAITING))
+    return is_ours or staged_shard(name) is not None
 
 
 def waiting_file(attempt: str, number: int) -> str:
@@ -354,26 +349,6 @@ def is_source(name: str, *, shards: Container[tuple[str, str]], attempt: str) ->
     return shard is not None and shard not in shards and not name.endswith(".json")
 
 
-def check_names(data: Iterable[object], small: Iterable[object], path: str) -> None:
-    """Checks names that were read back.
-
-    Args:
-        data: of files of records.
-        small: of files next to them.
-        path: of the file that contains them.
-
-    Raises:
-        ForeignNameError: one is not a name that this tool gives.
-    """
-    for names, is_ours in ((data, is_data_file), (small, is_small_file)):
-        for name in names:
-            if not is_ours(name):
-                raise ForeignNameError(
-                    f"{path} was edited: it names {name!r:.200}, which is not a file of a dataset; "
-                    "remove it"
-                )
-
-
 def parse_small_files(text: str, path: str) -> list[str]:
     """The names in `small_files.json`.
 
@@ -390,5 +365,10 @@ def parse_small_files(text: str, path: str) -> list[str]:
         names = None
     if not isinstance(names, list):
         raise ForeignNameError(f"{path} was edited: it is not a list of file names; remove it")
-    check_names((), names, path)
+    for name in names:
+        if not is_small_file(name):
+            raise ForeignNameError(
+                f"{path} was edited: it names {name!r:.200}, which is not a file of a dataset; "
+                "remove it"
+            )
     return names

@@ -329,20 +329,16 @@ def class_ids(
                     "files of --labels need the same categories"
                 )
     small = [number for number in found if number < first_id]
-    if wrong := [number for number in small if uses[number]]:
-        name, path = found[wrong[0]]
-        raise LabelsError(
-            f"{path}: the category {name!r} has the id {wrong[0]}, which readers of --layout "
-            "detection reserve for the background: give --class_names FILE, whose lines count from "
-            "1"
-        )
     large = [number for number in found if number >= MAX_LINES]
-    if wrong := [number for number in large if uses[number]]:
-        name, path = found[wrong[0]]
-        raise LabelsError(
-            f"{path}: the category {name!r} has the id {wrong[0]}, but labels.txt holds ids below "
-            f"{MAX_LINES}: give --class_names FILE, whose lines count from {first_id}"
-        )
+    background = "which readers of --layout detection reserve for the background"
+    too_large = f"but labels.txt holds ids below {MAX_LINES}"
+    for numbers, why, first in ((small, background, 1), (large, too_large, first_id)):
+        if wrong := [number for number in numbers if uses[number]]:
+            name, path = found[wrong[0]]
+            raise LabelsError(
+                f"{path}: the category {name!r} has the id {wrong[0]}, {why}: give --class_names "
+                f"FILE, whose lines count from {first}"
+            )
     ids: dict[str, int] = {}
     for number in sorted(set(found) - {*small, *large}, key=lambda each: (not uses[each], each)):
         name, path = found[number]

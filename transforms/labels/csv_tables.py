@@ -171,7 +171,8 @@ def _decode_error(
 
     Off by one if the bytes before ended in a lone CR, which the text layer holds back.
     """
-    before = error.object[: error.start].decode(_known_codec(error.encoding), "replace")
+    # All single-byte codecs report the name 'charmap'.
+    before = error.object[: error.start].decode(_codec(error.encoding) or "latin-1", "replace")
     line = lines_read + 1 + len(_LINE_BREAK.findall(before))
     if what != "CSV":
         return LabelsError(f"{what} {path} is not UTF-8 at line {line}: save it as UTF-8")
@@ -206,18 +207,16 @@ def read_head(file: ReadableBytes, size: int) -> bytes:
     return head
 
 
-def _is_utf8(encoding: str) -> bool:
+def _codec(encoding: str) -> str:
+    """The codec's own name; empty for an unknown one."""
     try:
-        return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+        return codecs.lookup(encoding).name
     except LookupError:
-        return False
+        return ""
 
 
-def _known_codec(name: str) -> str:
-    try:
-        return codecs.lookup(name).name
-    except LookupError:  # 'charmap', the name that all single-byte codecs report
-        return "latin-1"
+def _is_utf8(encoding: str) -> bool:
+    return _codec(encoding) in ("utf-8", "utf-8-sig")
 
 
 def _likely_encoding(data: bytes, at: int, encoding: str) -> str:

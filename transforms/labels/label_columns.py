@@ -7,7 +7,6 @@ import difflib
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from transforms.core.messages import LabelsError
 from transforms.labels.csv_tables import (
@@ -42,16 +41,8 @@ _UNNAMED = re.compile(r"column ([1-9][0-9]*)")
 IsImageKey = Callable[[str], bool]
 
 
-class FoundColumn(NamedTuple):
-    """A column that was found.
-
-    Attributes:
-        at: its index, from 0.
-        because: the evidence for it.
-    """
-
-    at: int
-    because: str
+FoundColumn = tuple[int, str]
+"""The index of a column that was found, from 0, and the evidence for it."""
 
 
 def resolve_columns(
@@ -112,8 +103,7 @@ def _resolved(
     if key_at is None:
         key_at, why_key = (finder.key_of_header if has_header else finder.key_of_data)(label_at)
     if label_at is None and label_required:
-        find_label = finder.label_of_header if has_header else finder.label_of_data
-        label_at, why_label = find_label(key_at)
+        label_at, why_label = finder.label_of(key_at, has_header)
     if key_at == label_at:
         raise LabelsError(f"{path}: --label_key and --label_column name the same column; name two")
     return CsvColumns(
@@ -211,9 +201,9 @@ class _Finder:
             label_at = labels[0] if len(labels) == 1 else None
         return self._only(found, label_at, "--label_key", because)
 
-    def label_of_header(self, key_at: int) -> FoundColumn:
+    def label_of(self, key_at: int, has_header: bool) -> FoundColumn:
         """The only column with a known label name, or the other one of two."""
-        found = self._known(LABEL_NAMES, key_at)
+        found = self._known(LABEL_NAMES, key_at) if has_header else []
         return self._only(found, key_at, "--label_column", "a usual name for the label")
 
     def key_of_data(self, label_at: int | None) -> FoundColumn:
@@ -222,10 +212,6 @@ class _Finder:
         most = max(hits.values(), default=0)
         found = [at for at, count in hits.items() if count == most and most]
         return self._only(found, label_at, "--label_key", "its cells name images")
-
-    def label_of_data(self, key_at: int) -> FoundColumn:
-        """The other column of two."""
-        return self._only([], key_at, "--label_column", "")
 
     def name_of(self, at: int, has_header: bool) -> str:
         """The column's name, used to find it in other files of the same glob."""
@@ -236,18 +222,15 @@ class _Finder:
 
     def _only(self, found: list[int], other: int | None, flag: str, because: str) -> FoundColumn:
         if not found and len(self.names) == 2 and other is not None:
-            return FoundColumn(1 - other, OTHER_COLUMN)
+            return 1 - other, OTHER_COLUMN
         if len(found) == 1:
-            return FoundColumn(found[0], because)
+            return found[0], because
         which = quote_names([self.names[at] for at in found] or self.names)
         problem = "several columns may be" if found else "cannot tell which column is"
+        is_label = flag == "--label_column" and not found
+        hint = "; or, without --images, --label_from none" if is_label else ""
         raise LabelsError(
-            f"{self.path}: {problem} {flag} ({which}): give {flag} a name or number"
-            + (
-                "; or, without --images, --label_from none"
-                if flag == "--label_column" and not found
-                else ""
-            )
+            f"{self.path}: {problem} {flag} ({which}): give {flag} a name or number{hint}"
         )
 
     def _known(self, known: frozenset[str], but: int | None) -> list[int]:

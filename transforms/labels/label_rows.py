@@ -388,13 +388,13 @@ def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
     return found[0] if found else None
 
 
-def quote_names(names: Sequence[str], most: int = 20) -> str:
-    """Column names for a message.
+def quote_names(names: Sequence[str], most: int = 20, length: int = 60) -> str:
+    """Names of columns or classes for a message.
 
     >>> quote_names(["id", "label"]), quote_names(["a", "b", "c"], most=2)
     ("'id', 'label'", "'a', 'b' and 1 more")
     """
-    text = ", ".join(repr(name[:60]) for name in names[:most])
+    text = ", ".join(repr(name[:length]) for name in names[:most])
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from transforms.core.messages import Decision, LabelsError, given
 from transforms.labels.keys import nfc
-from transforms.labels.label_rows import label_text
+from transforms.labels.label_rows import label_text, quote_names
 from transforms.labels.splits import split_text
 from transforms.labels.vocabulary import (
     LabelCells,
@@ -57,7 +57,8 @@ class PathRules(NamedTuple):
         """
         if self.label_from == "regex":
             found = parse_label_regex(self.label_regex).search(nfc(path))
-            return label_text(found[_label_group(found.re)] or "") if found else ""
+            group = "label" if found and "label" in found.re.groupindex else 1
+            return label_text(found[group] or "") if found else ""
         if self.label_from != "directory":
             return ""
         if self.has_splits:
@@ -104,10 +105,6 @@ def parse_label_regex(text: str) -> re.Pattern[str]:
             f"{text!r} {problem}: put the label in one group, such as '(?P<label>[a-z]+)_'"
         )
     return pattern
-
-
-def _label_group(pattern: re.Pattern[str]) -> str | int:
-    return "label" if "label" in pattern.groupindex else 1
 
 
 # The rules of flags for labels: which become classes, and with which ids.
@@ -288,9 +285,7 @@ def _new(labels: Mapping[str, int], rules: LabelRules) -> list[Decision]:
         return []
     new = rules.added(labels)
     value = f"{len(new)} class{'' if len(new) == 1 else 'es'}"
-    shown = ", ".join(f"{label[:40]!r}" for label in new[:_MAX_SHOWN_CLASSES])
-    if len(new) > _MAX_SHOWN_CLASSES:
-        shown += f" and {len(new) - _MAX_SHOWN_CLASSES} more"
+    shown = quote_names(new, _MAX_SHOWN_CLASSES, 40)
     because = f"{shown}: after the known ones, sorted" if new else "all labels are known"
     return [Decision("new classes", value, because, "--new_classes")]
 
@@ -313,9 +308,7 @@ def _unknown(
     if not unknown:
         return []
     count = sum(named[label] for label in unknown)
-    shown = ", ".join(f"{label[:40]!r}" for label in unknown[:_MAX_SHOWN_CLASSES])
-    if len(unknown) > _MAX_SHOWN_CLASSES:
-        shown += f" and {len(unknown) - _MAX_SHOWN_CLASSES} more"
+    shown = quote_names(unknown, _MAX_SHOWN_CLASSES, 40)
     is_one = len(unknown) == 1
     if rules.class_names is None:
         flag, wrong = "--label_kind", "is not an integer" if is_one else "are not integers"
@@ -336,8 +329,7 @@ def _kind(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> Decis
     value = f"{kind}, {len(lines)} class{'' if len(lines) == 1 else 'es'}"
     if rules.class_names is not None:
         because = "the known classes" if rules.known_ids else "the lines of the file"
-        if rules.are_categories:
-            return Decision("labels", value, "the categories of the files", "--class_names")
+        because = "the categories of the files" if rules.are_categories else because
         return Decision("labels", value, because, "--class_names")
     if rules.kind != "auto":
         return given("labels", value, "--label_kind")

@@ -6,10 +6,9 @@ import hashlib
 import re
 import zlib
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from transforms.core.messages import LabelsError
 from transforms.core.records import ShardImage, ShardRow
@@ -161,13 +160,6 @@ def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | S
     return digest.hexdigest()
 
 
-class PlanSizes(Protocol):
-    """Images and bytes of each split, as `PlanTotals` has them."""
-
-    images: Counter[str]
-    bytes: Counter[str]
-
-
 class ShardPlan(NamedTuple):
     """How a dataset is cut into shards.
 
@@ -208,22 +200,27 @@ class ShardPlan(NamedTuple):
                 f"--files per_image: {records} images are more than {MAX_FILES}, since one worker "
                 "writes a manifest of all files; use --files sharded"
             )
-        splits = self.splits or splits_in_order(split_bytes)
-        return {
-            split: self._names(split, split_bytes.get(split, 0), split_records.get(split, 0))
-            for split in splits
-        }
+        names = {}
+        for split in self.splits or splits_in_order(split_bytes):
+            count = shard_count(
+                split_bytes.get(split, 0),
+                split_records.get(split, 0),
+                shard_size=self.shard_size,
+                num_shards=self.num_shards,
+            )
+            names[split] = [str(ShardName(split, at, count, self.gzip)) for at in range(count)]
+        return names
 
-    def check_sizes(self, totals: PlanSizes) -> None:
-        """Checks that the names of a shard fit in one element.
+    def check_sizes(self, split_bytes: Mapping[str, int], split_images: Mapping[str, int]) -> None:
+        """Checks that the names of a shard fit in one element; see `files`.
 
         Raises:
             LabelsError: they do not; the message has the number of shards that fits.
         """
         # The name of a mask, and what a record in another dataset says of it, is half as long.
         most = 2 * MAX_SHARD_NAMES // (2 + self.partners)
-        for split, names in self.files(totals.bytes, totals.images).items():
-            images = totals.images[split]
+        for split, names in self.files(split_bytes, split_images).items():
+            images = split_images.get(split, 0)
             in_one = -(-images // max(1, len(names)))
             if in_one > most:
                 raise LabelsError(
@@ -231,12 +228,6 @@ class ShardPlan(NamedTuple):
                     f"more than {most}, which a worker of this runner can take; use "
                     f"--num_shards {-(-images // most)} or more"
                 )
-
-    def _names(self, split: str, total_bytes: int, records: int) -> list[str]:
-        count = shard_count(
-            total_bytes, records, shard_size=self.shard_size, num_shards=self.num_shards
-        )
-        return [str(ShardName(split, index, count, self.gzip)) for index in range(count)]
 
 
 # Shard recipes: inputs, options, and the library versions that affect a shard's bytes.

@@ -7,8 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import accumulate, pairwise
 
 from transforms.core.messages import LabelsError
 from transforms.core.rejections import Reason, RejectedImageError, parse_number
@@ -34,24 +33,11 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _EXAMPLE = "write it like train=0.8,validation=0.1,test=0.1"
 
 
-class Split(NamedTuple):
-    """One split: the split hashes from the end of the previous split up to `upper`.
-
-    Attributes:
-        name: as in the shards' file names.
-        upper: the first split hash above it, in 1..2**64.
-    """
-
-    name: str
-    upper: int
-
-
 class Splits:
     """All splits in order; together they cover every split hash exactly once.
 
     Attributes:
         names: the names in order.
-        bounds: each split with the end of its range; the last ends at 2**64.
         shares: how many split hashes each split has; together 2**64.
     """
 
@@ -66,11 +52,13 @@ class Splits:
         """
         if not shares or not all(share > 0 for _, share in shares):
             raise ValueError(f"splits need shares above 0, not {tuple(shares)}")
-        self.bounds = tuple(_bounds(shares))
-        self.names = tuple(split.name for split in self.bounds)
-        uppers = [split.upper for split in self.bounds]
-        self.shares = tuple(end - start for start, end in pairwise([0, *uppers]))
+        self.names = tuple(name for name, _ in shares)
+        # In exact arithmetic, so that rounding loses no hash.
+        totals = accumulate(Fraction(share) for _, share in shares)
+        uppers = [min(round(total * HASH_SPACE), HASH_SPACE) for total in totals]
         self._inner_uppers = uppers[:-1]
+        ends = [0, *self._inner_uppers, HASH_SPACE]
+        self.shares = tuple(end - start for start, end in pairwise(ends))
 
     def of(self, split_hash: int) -> str:
         """The name of the split that contains `split_hash`, an integer in 0..2**64-1.
@@ -156,17 +144,6 @@ def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:
                 "case only: use one spelling"
             )
     return (*known, *others)
-
-
-def _bounds(shares: Iterable[tuple[str, float]]) -> list[Split]:
-    """The end of each range, in exact arithmetic, so that rounding loses no hash."""
-    total = Fraction(0)
-    bounds = []
-    for name, share in shares:
-        total += Fraction(share)
-        bounds.append(Split(name, min(round(total * HASH_SPACE), HASH_SPACE)))
-    bounds[-1] = bounds[-1]._replace(upper=HASH_SPACE)
-    return bounds
 
 
 def _parse_one(part: str, text: str) -> tuple[str, float]:

@@ -255,11 +255,18 @@ def _damage(path: str) -> Iterator[None]:
         raise LabelsError(f"{path} is not Parquet, or is damaged: {problem[:200]}") from error
 
 
+def _is_list(type_: pa.DataType) -> bool:
+    from pyarrow import types
+
+    kinds = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    return any(is_kind(type_) for is_kind in kinds)
+
+
 def _type_of_column(type_: pa.DataType) -> str | None:
     """`int64`, `float` or `bytes`, followed by ` list` for lists; None for other types."""
     from pyarrow import types
 
-    if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
+    if _is_list(type_):
         of_items = _type_of_column(type_.value_type)
         return f"{of_items} list" if of_items and " " not in of_items else None
     if types.is_dictionary(type_):
@@ -280,7 +287,7 @@ def _texts(column: pa.Array, separator: str) -> list[str]:
 
     values = column.to_pylist()
     type_ = column.type
-    if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
+    if _is_list(type_):
         if types.is_float32(type_.value_type):
             values = [None if each is None else _short(each) for each in values]
         return ["" if each is None else list_text(each, separator) for each in values]

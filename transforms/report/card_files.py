@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,12 +10,12 @@ from transforms.dataset.dataset_card import Card, hub_license, is_address
 from transforms.dataset.ledger import Gathered, count_reasons
 from transforms.dataset.manifest import DataFile, Dataset, index_files
 from transforms.dataset.metadata import is_tfds
-from transforms.dataset.output_names import CARD, CROISSANT, LABELS
+from transforms.dataset.output_names import CARD, CROISSANT
 from transforms.examples.layouts import MASK, Feature, Role
 from transforms.examples.row_features import row_requirements
 from transforms.labels.shards import ShardName
 from transforms.labels.vocabulary import class_order
-from transforms.report.croissant import HashedFile, IndexColumns, croissant_json
+from transforms.report.croissant import croissant_json
 
 # `README.md` of a dataset: the card that the Hugging Face Hub shows, and people read.
 
@@ -78,16 +77,19 @@ class DatasetContent(NamedTuple):
         found = {name for split in self.splits for name in split.classes} - {""}
         return sorted(found, key=class_order)
 
+    @property
+    def has_many_labels(self) -> bool:
+        """Whether a record may have several labels."""
+        return row_requirements(self.features).many_labels
+
     def summary(self) -> str:
         """One sentence."""
         unit = "record" if self.of_rows else "image"
         classes = len(self.classes)
         of_classes = f" of {_count(classes, 'class', 'classes')}" if classes else ""
-        return f"{_count(self.records, unit)}{of_classes} as TFRecords, in {self._named_splits()}."
-
-    def _named_splits(self) -> str:
+        splits = _count(len(self.splits), "split")
         names = ", ".join(split.name for split in self.splits)
-        return f"{_count(len(self.splits), 'split')} ({names})"
+        return f"{_count(self.records, unit)}{of_classes} as TFRecords, in {splits} ({names})."
 
 
 def card_text(card: Card, content: DatasetContent) -> bytes:
@@ -152,13 +154,11 @@ def _size_category(records: int) -> str:
     >>> _size_category(999), _size_category(1000), _size_category(2_000_000_000_000)
     ('n<1K', '1K<n<10K', 'n>1T')
     """
-    if records < 1000:
-        return "n<1K"
     names = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T"]
-    for at, name in enumerate(names[1:]):
-        if records < 10 ** (at + 4):
-            return f"{names[at]}<n<{name}"
-    return "n>1T"
+    at = len(str(records)) - 3
+    if at < 1:
+        return "n<1K"
+    return f"{names[at - 1]}<n<{names[at]}" if at < len(names) else "n>1T"
 
 
 def _sections(card: Card, content: DatasetContent) -> Iterator[str]:
@@ -171,7 +171,9 @@ def _sections(card: Card, content: DatasetContent) -> Iterator[str]:
     if card.homepage:
         facts.append(f"- Homepage: <{card.homepage}>")
     if card.license:
-        facts.append(f"- License: {_license(card)}")
+        # A text of several lines would end the list, and begin other parts.
+        text = _escaped(" ".join(card.license.split()))
+        facts.append(f"- License: {f'<{card.license}>' if is_address(card.license) else text}")
     yield "\n".join(facts)
     yield "## Splits"
     yield _table(
@@ -193,15 +195,6 @@ def _sections(card: Card, content: DatasetContent) -> Iterator[str]:
     if card.citation:
         yield "## Citation"
         yield _fenced(card.citation, "bibtex" if card.citation.startswith("@") else "")
-
-
-def _license(card: Card) -> str:
-    # A text of several lines would end the list, and begin other parts.
-    return (
-        f"<{card.license}>"
-        if is_address(card.license)
-        else _escaped(" ".join(card.license.split()))
-    )
 
 
 def _class_sections(content: DatasetContent) -> Iterator[str]:
@@ -245,22 +238,17 @@ def _readers(card: Card, content: DatasetContent) -> Iterator[str]:
         )
         yield "From any other folder: `tfds.builder_from_directory(FOLDER).as_dataset()`."
     pattern = f"FOLDER/{first}-*" if content.in_shards else f"FOLDER/{first}/*"
-    if content.has_offsets:
-        yield "TensorFlow:"
-        yield _fenced(
-            "import tensorflow as tf\n\n"
-            f'files = sorted(tf.io.gfile.glob("{pattern}"))\n'
-            "records = tf.data.TFRecordDataset(files)",
-            "python",
-        )
-    else:
-        yield "TensorFlow, which has to know that the files are compressed:"
-        yield _fenced(
-            "import tensorflow as tf\n\n"
-            f'files = sorted(tf.io.gfile.glob("{pattern}"))\n'
-            'records = tf.data.TFRecordDataset(files, compression_type="GZIP")',
-            "python",
-        )
+    known, packed = "", ""
+    if not content.has_offsets:
+        known = ", which has to know that the files are compressed"
+        packed = ', compression_type="GZIP"'
+    yield f"TensorFlow{known}:"
+    yield _fenced(
+        "import tensorflow as tf\n\n"
+        f'files = sorted(tf.io.gfile.glob("{pattern}"))\n'
+        f"records = tf.data.TFRecordDataset(files{packed})",
+        "python",
+    )
     known = "Keys, labels, sizes and places" if content.in_shards else "Keys, labels and sizes"
     yield f"{known} of all records, without the images:"
     yield _fenced(
@@ -341,19 +329,7 @@ def card_files(
     return {
         CARD: card_text(card, content),
         CROISSANT: croissant_json(
-            card,
-            summary=content.summary(),
-            shards=_shards(gathered),
-            folders=() if content.in_shards else gathered.splits,
-            indexes=_indexes(gathered),
-            labels=HashedFile(LABELS, len(labels), hashlib.sha256(labels).hexdigest()),
-            columns=IndexColumns(
-                of_rows=dataset.of_rows,
-                labelled=bool(content.classes),
-                many_labels=row_requirements(dataset.features).many_labels,
-                has_offsets=content.has_offsets,
-                in_shards=content.in_shards,
-            ),
+            card, content, data=data, indexes=index_files(gathered.shards), labels=labels
         ),
     }
 
@@ -380,20 +356,3 @@ def _content(dataset: Dataset, gathered: Gathered, data: Sequence[DataFile]) -> 
         has_tfds=is_tfds(gathered.shards),
         has_offsets=not any(ShardName.parse(each.file).gzip for each in gathered.shards),
     )
-
-
-def _shards(gathered: Gathered) -> list[HashedFile]:
-    """The shards; none if every record has a file of its own."""
-    return [
-        HashedFile(each.file, each.bytes, each.sha256)
-        for each in gathered.shards
-        if each.files is None
-    ]
-
-
-def _indexes(gathered: Gathered) -> list[HashedFile]:
-    hashes = (each.index_sha256 for each in gathered.shards if each.index_crc32c)
-    return [
-        HashedFile(file.file, file.bytes, sha256)
-        for file, sha256 in zip(index_files(gathered.shards), hashes, strict=True)
-    ]

@@ -5,11 +5,17 @@ from __future__ import annotations
 import contextlib
 import datetime
 import difflib
+import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from transforms.dataset.dataset_card import Card, check_text, license_address
+from transforms.dataset.output_names import LABELS
+
+if TYPE_CHECKING:
+    from transforms.dataset.manifest import DataFile
+    from transforms.report.card_files import DatasetContent
 
 # Further properties of `croissant.json` that a user gives: creators, dates, responsible AI.
 #
@@ -44,26 +50,12 @@ _FILLED = {
 }
 
 _RAI_NAMES = (
-    "annotationsPerItem",
-    "annotatorDemographics",
-    "dataAnnotationAnalysis",
-    "dataAnnotationPlatform",
-    "dataAnnotationProtocol",
-    "dataBiases",
-    "dataCollection",
-    "dataCollectionMissingData",
-    "dataCollectionRawData",
-    *_TIME_FRAMES,
-    "dataCollectionType",
-    "dataImputationProtocol",
-    "dataLimitations",
-    "dataManipulationProtocol",
-    "dataPreprocessingProtocol",
-    "dataReleaseMaintenancePlan",
-    "dataSocialImpact",
-    "dataUseCases",
-    "machineAnnotationTools",
-    "personalSensitiveInformation",
+    *("annotationsPerItem", "annotatorDemographics", "dataAnnotationAnalysis"),
+    *("dataAnnotationPlatform", "dataAnnotationProtocol", "dataBiases", "dataCollection"),
+    *("dataCollectionMissingData", "dataCollectionRawData", *_TIME_FRAMES, "dataCollectionType"),
+    *("dataImputationProtocol", "dataLimitations", "dataManipulationProtocol"),
+    *("dataPreprocessingProtocol", "dataReleaseMaintenancePlan", "dataSocialImpact"),
+    *("dataUseCases", "machineAnnotationTools", "personalSensitiveInformation"),
 )
 
 _NAMES = (*_AGENTS, *_DATES, *_OTHERS, *(f"{RAI}{name}" for name in _RAI_NAMES))
@@ -191,108 +183,53 @@ _GZIP = "application/gzip"
 _TEXT, _INTEGER = "sc:Text", "sc:Integer"
 
 # That of the specification, with the two names that mlcroissant also expects.
+_OF_CROISSANT = (
+    *("citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty"),
+    *("fileSet", "format", "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField"),
+    *("path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate"),
+    *("separator", "source", "subField", "transform"),
+)
 _CONTEXT = {
     "@language": "en",
     "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
     "conformsTo": "dct:conformsTo",
     "cr": "http://mlcommons.org/croissant/",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
     "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
+    **{name: f"cr:{name}" for name in _OF_CROISSANT},
 }
-
-
-class HashedFile(NamedTuple):
-    """A file of a dataset.
-
-    Attributes:
-        name: its path below the dataset's folder.
-        bytes: its size.
-        sha256: of its content, 64 hexadecimal digits.
-    """
-
-    name: str
-    bytes: int
-    sha256: str
-
-
-class IndexColumns(NamedTuple):
-    """The columns of the index that have values.
-
-    Attributes:
-        of_rows: whether records are made of rows: only their places and keys are known.
-        labelled: whether records have labels.
-        many_labels: whether a record may have several.
-        has_offsets: whether the records in a file can be read alone.
-        in_shards: whether a file holds more than one record. Otherwise an index is that of a group
-            of files, and names no file.
-    """
-
-    of_rows: bool = False
-    labelled: bool = True
-    many_labels: bool = False
-    has_offsets: bool = True
-    in_shards: bool = True
 
 
 def croissant_json(
     card: Card,
+    content: DatasetContent,
     *,
-    summary: str,
-    shards: Sequence[HashedFile],
-    folders: Iterable[str],
-    indexes: Sequence[HashedFile],
-    labels: HashedFile,
-    columns: IndexColumns,
+    data: Iterable[DataFile],
+    indexes: Iterable[DataFile],
+    labels: bytes,
 ) -> bytes:
     """The file; the same for the same dataset.
 
     Args:
         card: what its publisher says.
-        summary: one sentence, if that is nothing.
-        shards: empty if every record has a file of its own.
-        folders: those of such files, below the dataset's folder.
+        content: of the dataset.
+        data: the files of records, with their SHA-256 unless every record has a file of its own.
         indexes: of the shards.
-        labels: the file of the class names.
-        columns: of the indexes.
+        labels: the content of `labels.txt`.
     """
     further = properties_of(card.croissant)
+    has_rai = any(name.startswith(RAI) for name in further)
     described: dict[str, Any] = {
-        "@context": _CONTEXT,
+        "@context": dict(sorted(_CONTEXT.items())),
         "@type": "sc:Dataset",
-        "conformsTo": _conforms_to(further),
+        "conformsTo": [CONFORMS_TO, _CONFORMS_TO_RAI] if has_rai else CONFORMS_TO,
         "name": card.name,
         "version": card.dataset_version,
-        "description": card.description or summary,
+        "description": card.description or content.summary(),
     }
     said = {
         "license": license_address(card.license),
@@ -301,10 +238,10 @@ def croissant_json(
         **further,
     }
     described |= {name: value for name, value in said.items() if value}
+    folders = (_files_of(split.name) for split in content.splits)
     described["distribution"] = [
-        *(_file(shard, _GZIP if shard.name.endswith(".gz") else _TFRECORD) for shard in shards),
-        *(_files_of(folder) for folder in folders),
-        *(_file(index, _PARQUET) for index in indexes),
+        *(_record_files(data) if content.in_shards else folders),
+        *(_file(each.file, each.bytes, each.sha256, _PARQUET) for each in indexes),
         {
             "@type": "cr:FileSet",
             "@id": _INDEX,
@@ -313,26 +250,27 @@ def croissant_json(
             "encodingFormat": _PARQUET,
             "includes": "index/*.parquet",
         },
-        _file(labels, "text/plain"),
+        _file(LABELS, len(labels), hashlib.sha256(labels).hexdigest(), "text/plain"),
     ]
-    described["recordSet"] = [_records(columns)]
+    described["recordSet"] = [_records(content)]
     return (json.dumps(described, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _conforms_to(further: dict[str, Value]) -> str | list[str]:
-    has_rai = any(name.startswith(RAI) for name in further)
-    return [CONFORMS_TO, _CONFORMS_TO_RAI] if has_rai else CONFORMS_TO
+def _record_files(data: Iterable[DataFile]) -> Iterator[dict[str, Any]]:
+    for each in data:
+        encoding = _GZIP if each.file.endswith(".gz") else _TFRECORD
+        yield _file(each.file, each.bytes, each.sha256, encoding)
 
 
-def _file(file: HashedFile, encoding: str) -> dict[str, Any]:
+def _file(name: str, size: int, sha256: str, encoding: str) -> dict[str, Any]:
     return {
         "@type": "cr:FileObject",
-        "@id": file.name,
-        "name": file.name,
-        "contentUrl": file.name,
-        "contentSize": f"{file.bytes} B",
+        "@id": name,
+        "name": name,
+        "contentUrl": name,
+        "contentSize": f"{size} B",
         "encodingFormat": encoding,
-        "sha256": file.sha256,
+        "sha256": sha256,
     }
 
 
@@ -347,36 +285,37 @@ def _files_of(folder: str) -> dict[str, Any]:
     }
 
 
-def _records(columns: IndexColumns) -> dict[str, Any]:
-    key = {} if columns.of_rows else {"key": {"@id": f"{RECORDS}/key"}}
-    place = ": record R of the file SHARD" if columns.in_shards else ""
+def _records(content: DatasetContent) -> dict[str, Any]:
+    key = {} if content.of_rows else {"key": {"@id": f"{RECORDS}/key"}}
+    place = ": record R of the file SHARD" if content.in_shards else ""
     return {
         "@type": "cr:RecordSet",
         "@id": RECORDS,
         "name": RECORDS,
         "description": f"The records, as the index describes them{place}.",
         **key,
-        "field": [_field(*each) for each in _fields(columns)],
+        "field": [_field(*each) for each in _fields(content)],
     }
 
 
-def _fields(columns: IndexColumns) -> Iterable[tuple[str, str, str, bool]]:
+def _fields(content: DatasetContent) -> Iterable[tuple[str, str, str, bool]]:
     """Name, type and meaning of each column, and whether it holds lists."""
     yield "key", _TEXT, "Name of the record.", False
-    if not columns.of_rows:
+    if not content.of_rows:
         yield "split", _TEXT, "Split of the record.", False
-        if columns.labelled:
-            yield "label", _TEXT, "Label of the image.", columns.many_labels
-            yield "label_id", _INTEGER, "Class id of the label.", columns.many_labels
+        if content.classes:
+            many = content.has_many_labels
+            yield "label", _TEXT, "Label of the image.", many
+            yield "label_id", _INTEGER, "Class id of the label.", many
         yield "path", _TEXT, "Path of the original image.", False
         yield "format", _TEXT, "Format of the stored image.", False
         yield "height", _INTEGER, "Height of the stored image in pixels.", False
         yield "width", _INTEGER, "Width of the stored image in pixels.", False
         yield "channels", _INTEGER, "Channels of the stored image.", False
-    if columns.in_shards:
+    if content.in_shards:
         yield "shard", _TEXT, "File that holds the record.", False
         yield "record", _INTEGER, "Number of the record in its file, from 0.", False
-    if columns.in_shards and columns.has_offsets:
+    if content.in_shards and content.has_offsets:
         yield "offset", _INTEGER, "First byte of the record in its file.", False
     yield "length", _INTEGER, "Bytes of the data of the record.", False
 

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jinja2
 from jinja2.bccache import Bucket
@@ -26,8 +26,8 @@ from transforms.examples.layouts import Role, with_role
 from transforms.labels.vocabulary import class_order
 from transforms.report.report_tables import (
     PICTURED_GROUPS,
-    Flow,
     Place,
+    Shown,
     class_table,
     duplicate_groups,
     flow,
@@ -39,10 +39,6 @@ from transforms.report.report_tables import (
     shown,
 )
 from transforms.selection.equal_images import MAX_DISTANCE
-
-if TYPE_CHECKING:
-    from jinja2 import Template
-
 
 # Text of the page: where a line may break, and numbers with units and thousands separators.
 
@@ -267,14 +263,11 @@ def _render(sources: Sources, share: float) -> str:
 
 
 @functools.cache
-def page_template() -> Template:
+def page_template() -> jinja2.Template:
     """The template of the page, compiled once: that takes longer than rendering.
 
     Parts that most pages do not have are templates of their own, compiled when they are needed.
     """
-    # Imported here, because commands without a report do not need it.
-    import jinja2
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_PAGE),
         undefined=jinja2.StrictUndefined,
@@ -312,7 +305,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "image_bytes": sum(split.get("image_bytes", 0) for split in splits.values()),
         "flows": _flows(manifest),
         "classes": class_table(splits, share),
-        "sheets": _sheets(_part(statistics.get("samples", ()), share), sources.pictures),
+        "sheets": _sheets(statistics.get("samples", ())[:: round(1 / share)], sources.pictures),
         "histograms": _histograms(statistics),
         "formats": shares(statistics.get("formats", {})),
         "rotated": sum(
@@ -340,7 +333,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
     }
 
 
-def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
+def _flows(manifest: Mapping[str, Any]) -> list[Shown]:
     """The flows of images, and of rows if any were read."""
     ledger, splits = manifest["ledger"], manifest["splits"]
     written = [(shown(name), split["records"], "kept") for name, split in splits.items()]
@@ -372,7 +365,7 @@ def _flows(manifest: Mapping[str, Any]) -> list[Flow]:
     return [each for each in flows if each is not None]
 
 
-def _histograms(statistics: Mapping[str, Any]) -> list[Any]:
+def _histograms(statistics: Mapping[str, Any]) -> list[Shown]:
     images = statistics.get("images", 0)
     charts = (
         ("height", "Height", lambda value: f"{value:,.0f} px"),
@@ -385,15 +378,6 @@ def _histograms(statistics: Mapping[str, Any]) -> list[Any]:
         for name, title, format_ in charts
         if statistics.get(name, {}).get("bins")
     ]
-
-
-def _part(values: Sequence[Any], share: float) -> Sequence[Any]:
-    """An evenly spaced selection of values."""
-    return values[:: round(1 / share)]
-
-
-def _first(values: Sequence[Any], share: float) -> Sequence[Any]:
-    return values[: round(len(values) * share)]
 
 
 def _sheets(
@@ -416,6 +400,7 @@ def _duplicates(
     sections = {}
     for kind in ("exact", "near"):
         if counted := found.get(kind):
-            groups = list(duplicate_groups(_first(counted["listed"], share), pictures))
+            first = counted["listed"][: round(len(counted["listed"]) * share)]
+            groups = list(duplicate_groups(first, pictures))
             sections[kind] = {**counted, "listed": groups, "pictured": PICTURED_GROUPS}
     return sections

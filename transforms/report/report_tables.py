@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from transforms.core.messages import printable, redacted
 from transforms.core.rejections import Reason, Rejection, help_for
@@ -28,40 +27,17 @@ _SLOT = 34
 _GAP = 8
 
 
-@dataclasses.dataclass(frozen=True)
-class Bar:
-    """One bar: its label, its count, and its size in percent of the axis, or of the sum."""
-
-    label: str
-    count: int
-    percent: float
-
-
-@dataclasses.dataclass(frozen=True)
-class HistogramChart:
-    """The histogram of a number over the images.
-
-    Attributes:
-        title: what is measured.
-        low: the smallest value.
-        mean: the mean.
-        high: the largest value.
-        bars: in the order of the values, without gaps.
-        ticks: round counts at equal distances on the axis of the bars, from the top down to 0.
-    """
-
-    title: str
-    low: str
-    mean: str
-    high: str
-    bars: tuple[Bar, ...]
-    ticks: tuple[int, ...]
+Shown = dict[str, Any]
+"""A chart, a table, a row or a bar, by the names that the templates of the page have for them."""
 
 
 def histogram(
     title: str, counted: Mapping[str, Any], images: int, shown: Callable[[float], str]
-) -> HistogramChart:
-    """The histogram of one number.
+) -> Shown:
+    """The histogram of one number, with the smallest value, the mean and the largest one.
+
+    Its bars are in the order of the values, without gaps; its ticks are round counts at equal
+    distances on their axis, from the top down to 0.
 
     Args:
         title: what is measured.
@@ -77,12 +53,13 @@ def histogram(
         counts[bin_ // step - first // step] += count
     low, high = float(counted["min"]), float(counted["max"])
     bars, ticks = [], count_ticks(max(counts))
-    for at, count in enumerate(counts):
-        left, right = (_edge((first // step + end) * step) for end in (at, at + 1))
+    for at, count in enumerate(counts, first // step):
+        left, right = (2 ** (end * step / _BINS_OF_OCTAVE) for end in (at, at + 1))
         label = f"{shown(max(left, low))} to {shown(min(right, high))}"
-        bars.append(Bar(label, count, percent(count, ticks[0])))
+        bars.append({"label": label, "count": count, "percent": percent(count, ticks[0])})
     mean = shown(float(counted["sum"]) / images) if images else ""
-    return HistogramChart(title, shown(low), mean, shown(high), tuple(bars), ticks)
+    ends = {"low": shown(low), "mean": mean, "high": shown(high)}
+    return {"title": title, **ends, "bars": bars, "ticks": ticks}
 
 
 def count_ticks(highest: int) -> tuple[int, ...]:
@@ -96,62 +73,25 @@ def count_ticks(highest: int) -> tuple[int, ...]:
     return tuple(range(max(1, math.ceil(highest / step)) * step, -1, -step))
 
 
-def _edge(bin_: int) -> float:
-    return float(2 ** (bin_ / _BINS_OF_OCTAVE))
-
-
 def percent(part: float, whole: float) -> float:
     """`part` of `whole` in percent, rounded; 0 of nothing."""
     return round(100 * part / whole, 2) if whole else 0.0
 
 
-def shares(counts: Mapping[str, int]) -> tuple[Bar, ...]:
+def shares(counts: Mapping[str, int]) -> list[Shown]:
     """A bar for each count, the largest first; the percentage is that of the sum."""
     total = sum(counts.values())
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Bar(name, count, percent(count, total)) for name, count in ordered)
+    return [
+        {"label": name, "count": count, "percent": percent(count, total)} for name, count in ordered
+    ]
 
 
-@dataclasses.dataclass(frozen=True)
-class FlowTarget:
-    """A target of a part of a flow.
+def flow(label: str, parts: Sequence[tuple[str, int, str]]) -> Shown | None:
+    """The flow to some parts, from the top down; None if they add up to 0.
 
-    Attributes:
-        label: its name.
-        count: its size.
-        percent: the same, of the whole.
-        kind: `kept` or `left_out`.
-        height: pixels.
-        path: the outline of its ribbon in an SVG that is 100 units wide.
-    """
-
-    label: str
-    count: int
-    percent: float
-    kind: str
-    height: float
-    path: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Flow:
-    """A flow from an input to its targets.
-
-    Attributes:
-        label: what went in.
-        count: how many.
-        height: pixels of the whole.
-        targets: from the top down; their counts add up to that of the flow.
-    """
-
-    label: str
-    count: int
-    height: float
-    targets: tuple[FlowTarget, ...]
-
-
-def flow(label: str, parts: Sequence[tuple[str, int, str]]) -> Flow | None:
-    """The flow to some parts; None if they add up to 0.
+    Heights are in pixels; the path of a target is the outline of its ribbon in an SVG that is 100
+    units wide.
 
     Args:
         label: what went in.
@@ -168,12 +108,11 @@ def flow(label: str, parts: Sequence[tuple[str, int, str]]) -> Flow | None:
     source, top = (height - sum(thick)) / 2, 0.0
     for (name, count, kind), size, slot in zip(parts, thick, slots, strict=True):
         middle = top + slot / 2
-        outline = _ribbon(source, middle - size / 2, size)
-        targets.append(
-            FlowTarget(name, count, percent(count, total), kind, round(slot, 1), outline)
-        )
+        outline = {"height": round(slot, 1), "path": _ribbon(source, middle - size / 2, size)}
+        part = percent(count, total)
+        targets.append({"label": name, "count": count, "percent": part, "kind": kind, **outline})
         source, top = source + size, top + slot
-    return Flow(label, total, round(height, 1), tuple(targets))
+    return {"label": label, "count": total, "height": round(height, 1), "targets": targets}
 
 
 def _ribbon(left: float, right: float, size: float) -> str:
@@ -185,8 +124,6 @@ def _ribbon(left: float, right: float, size: float) -> str:
 
 
 # Tables of the report, each of bounded size: classes, shards, rejected files, duplicates.
-
-Row = TypeVar("Row")
 
 # Maximum number of characters shown of a name.
 _MAX_NAME = 160
@@ -226,31 +163,10 @@ def shown(text: object) -> str:
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 2]} …"
 
 
-class ClassRow(NamedTuple):
-    """One class: its records in each split, and its bar.
-
-    Attributes:
-        name: of the class.
-        counts: records in each split.
-        total: records in all of them.
-        ends: where the segments of the first splits end, in percent of the longest bar.
-    """
-
-    name: str
-    counts: tuple[int, ...]
-    total: int
-    ends: tuple[float, ...]
-
-
-class Table(NamedTuple):
-    """The rows that fit into the page, and the total number."""
-
-    rows: Sequence[Any]
-    total: int
-
-
-def class_table(splits: Mapping[str, Any], share: float) -> Table:
+def class_table(splits: Mapping[str, Any], share: float) -> Shown:
     """Records of each class in each split, by name; the largest classes, if not all fit.
+
+    The ends of a row are those of the segments of the first splits, in percent of the longest bar.
 
     Args:
         splits: as the manifest has them.
@@ -264,20 +180,21 @@ def class_table(splits: Mapping[str, Any], share: float) -> Table:
     kept = _fitting(
         (_class_row(name, row, highest) for name, row in rows),
         _CLASS_CHARACTERS * share,
-        lambda row: len(row.name.encode()) + 12 * len(row.counts) + 20,
+        lambda row: len(row["name"].encode()) + 12 * len(row["counts"]) + 20,
     )
-    return Table(sorted(kept, key=lambda row: class_order(row.name)), len(rows))
+    kept.sort(key=lambda row: class_order(row["name"]))
+    return {"rows": kept, "total": len(rows)}
 
 
-def _class_row(name: str, counts: tuple[int, ...], highest: int) -> ClassRow:
+def _class_row(name: str, counts: tuple[int, ...], highest: int) -> Shown:
     heads = [sum(counts[: end + 1]) for end in range(min(len(counts), _COLORS))]
     if len(counts) > _COLORS:
         heads[-1] = sum(counts)
-    ends = tuple(round(percent(head, highest), 1) for head in heads)
-    return ClassRow(shown(name), counts, sum(counts), ends)
+    ends = [round(percent(head, highest), 1) for head in heads]
+    return {"name": shown(name), "counts": counts, "total": sum(counts), "ends": ends}
 
 
-def _fitting(rows: Iterable[Row], characters: float, size: Callable[[Row], int]) -> list[Row]:
+def _fitting(rows: Iterable[Shown], characters: float, size: Callable[[Shown], int]) -> list[Shown]:
     kept = []
     for row in rows:
         characters -= _OF_ROW + size(row)
@@ -287,20 +204,8 @@ def _fitting(rows: Iterable[Row], characters: float, size: Callable[[Row], int])
     return kept
 
 
-class ShardEntry(NamedTuple):
-    """One shard as the manifest lists it, and its size in percent of the largest."""
-
-    file: str
-    split: str
-    records: int
-    bytes: int
-    crc32c: str
-    percent: float
-    is_missing: bool
-
-
-def shard_table(splits: Mapping[str, Any], missing: Iterable[str], share: float) -> Table:
-    """The shards, split by split.
+def shard_table(splits: Mapping[str, Any], missing: Iterable[str], share: float) -> Shown:
+    """The shards, split by split, with their sizes in percent of the largest.
 
     Args:
         splits: as the manifest has them.
@@ -311,48 +216,18 @@ def shard_table(splits: Mapping[str, Any], missing: Iterable[str], share: float)
     listed = [(name, shard) for name, split in splits.items() for shard in split["shards"]]
     largest = max((shard["bytes"] for _, shard in listed), default=0)
     rows = (
-        ShardEntry(
-            shown(shard["file"]),
-            name,
-            shard["records"],
-            shard["bytes"],
-            shard["crc32c"],
-            percent(shard["bytes"], largest),
-            shard["file"] in gone,
-        )
+        {
+            **{key: shard[key] for key in ("records", "bytes", "crc32c")},
+            "file": shown(shard["file"]),
+            "split": name,
+            "percent": percent(shard["bytes"], largest),
+            "is_missing": shard["file"] in gone,
+        }
         for name, shard in listed
     )
-    kept = _fitting(
-        rows, _SHARD_CHARACTERS * share, lambda row: len(row.file) + len(row.split) + 60
-    )
-    return Table(kept, len(listed))
-
-
-class Rejected(NamedTuple):
-    """One rejected file or row: its path, the detail, and a thumbnail or an empty text."""
-
-    path: str
-    detail: str
-    picture: str
-
-
-@dataclasses.dataclass(frozen=True)
-class ReasonCard:
-    """One reason with its meaning, what to do, and the rejections.
-
-    Attributes:
-        code: the reason.
-        count: how often it occurs.
-        meaning: the problem of the file.
-        fix: what to do.
-        listed: the first of them.
-    """
-
-    code: str
-    count: int
-    meaning: str
-    fix: str
-    listed: tuple[Rejected, ...]
+    room = _SHARD_CHARACTERS * share
+    kept = _fitting(rows, room, lambda row: len(row["file"]) + len(row["split"]) + 60)
+    return {"rows": kept, "total": len(listed)}
 
 
 def reason_cards(
@@ -361,8 +236,8 @@ def reason_cards(
     pictures: Mapping[str, str],
     share: float,
     options: Mapping[str, Any],
-) -> list[ReasonCard]:
-    """The rejections by reason, the most frequent first.
+) -> list[Shown]:
+    """The reasons with their first rejections and what to do, the most frequent first.
 
     Args:
         counts: rejections of each reason, as the manifest has them.
@@ -371,23 +246,19 @@ def reason_cards(
         share: of the room for all of it.
         options: those of the dataset, on which advice depends.
     """
-    listed: dict[str, list[Rejected]] = {}
+    cards = []
     room = _REJECTED_CHARACTERS * share / max(len(counts), 1)
-    for reason in counts:
+    for reason, count in counts.items():
         rows = (
-            Rejected(shown(r.path), shown(r.detail), pictures.get(r.path, ""))
+            {"path": shown(r.path), "detail": shown(r.detail), "picture": pictures.get(r.path, "")}
             for r in rejections
             if r.reason == reason
         )
-        listed[reason] = _fitting(rows, room, _rejected_size)
-    return [
-        ReasonCard(shown(reason), count, *advice(reason, options), tuple(listed[reason]))
-        for reason, count in counts.items()
-    ]
-
-
-def _rejected_size(row: Rejected) -> int:
-    return len(row.path.encode()) + len(row.detail.encode())
+        meaning, fix = advice(reason, options)
+        listed = _fitting(rows, room, lambda row: len((row["path"] + row["detail"]).encode()))
+        card = {"code": shown(reason), "count": count, "meaning": meaning, "fix": fix}
+        cards.append({**card, "listed": listed})
+    return cards
 
 
 def advice(reason: str, options: Mapping[str, Any]) -> tuple[str, str]:
@@ -406,37 +277,13 @@ def _sentence(words: str) -> str:
     return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
-class Twin(NamedTuple):
-    """One image of a group of duplicates."""
-
-    name: str
-    label: str
-    split: str
-    picture: str
-
-
-class DuplicateGroup(NamedTuple):
-    """A group of duplicates.
-
-    Attributes:
-        images: the first images of the group.
-        more: images beyond those.
-        splits: names of the splits they are in.
-        is_conflict: whether they have different labels.
-        distance: bits in which their perceptual hashes differ; 0 when their pixels are the same.
-    """
-
-    images: tuple[Twin, ...]
-    more: int
-    splits: tuple[str, ...]
-    is_conflict: bool
-    distance: int
-
-
 def duplicate_groups(
     listed: Iterable[Mapping[str, Any]], pictures: Mapping[Place, str]
-) -> Iterator[DuplicateGroup]:
+) -> Iterator[Shown]:
     """Groups or pairs of `statistics.json`, with their thumbnails.
+
+    `more` counts the images that are not shown, and `distance` the bits in which perceptual hashes
+    differ.
 
     Args:
         listed: the groups.
@@ -444,28 +291,25 @@ def duplicate_groups(
     """
     for group in listed:
         images = group["images"]
-        splits = {_split_of(image) for image in images}
         classes = {image["class"] for image in images if "dataset" not in image}
-        yield DuplicateGroup(
-            tuple(
-                Twin(
-                    shown(image["path"] or image["key"]),
-                    shown(image["class"]),
-                    shown(_split_of(image)) if _is_somewhere(image) else "left out",
-                    pictures.get(place_of(image), ""),
-                )
+        yield {
+            "images": [
+                {
+                    "name": shown(image["path"] or image["key"]),
+                    "label": shown(image["class"]),
+                    # In a dataset: in this one, or in one of `--holdout`.
+                    "split": shown(_split_of(image))
+                    if image["file"] or "dataset" in image
+                    else "left out",
+                    "picture": pictures.get(place_of(image), ""),
+                }
                 for image in images[:SHOWN_TWINS]
-            ),
-            max(0, len(images) - SHOWN_TWINS),
-            tuple(sorted(map(shown, splits))),
-            len(classes) > 1,
-            int(group.get("distance", 0)),
-        )
-
-
-def _is_somewhere(image: Mapping[str, Any]) -> bool:
-    """Whether an image is in a dataset: in this one, or in one of `--holdout`."""
-    return bool(image["file"]) or "dataset" in image
+            ],
+            "more": max(0, len(images) - SHOWN_TWINS),
+            "splits": sorted(map(shown, {_split_of(image) for image in images})),
+            "is_conflict": len(classes) > 1,
+            "distance": int(group.get("distance", 0)),
+        }
 
 
 def _split_of(image: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from transforms.core.records import LabelledImage
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.joins import row_labels
 from transforms.labels.keys import key_hashes
+from transforms.labels.label_rows import quote_names
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import HASH_SPACE, Splits
@@ -492,10 +493,8 @@ def stratified_decisions(
     found = [Decision("stratified", value, _bound(options, splits, has_several), "--stratify")]
     small = sorted((name for name, images in sizes.items() if images < splits), key=class_order)
     if small:
-        shown = ", ".join(f"{name[:40]!r}" for name in small[:_MAX_SHOWN])
-        if len(small) > _MAX_SHOWN:
-            shown += f" and {len(small) - _MAX_SHOWN} more"
         value = f"{len(small)} class{'' if len(small) == 1 else 'es'}"
+        shown = quote_names(small, _MAX_SHOWN, 40)
         because = f"{shown}: fewer images than the {splits} splits, so some have none"
         found.append(Decision("small classes", value, because, "--stratify"))
     return [*found, *_off(options, counts)]

@@ -17,7 +17,7 @@ def test_parts_have_the_summary_of_their_bytes(texts: list[bytes]) -> None:
         for number, text in enumerate(texts)
     ]
     whole = in_parts(parts[::-1])
-    assert [part.bytes for part in whole.parts] == [len(text) for text in texts if text]
+    assert [part.bytes for part in whole] == [len(text) for text in texts if text]
     assert content_summary(whole) == content_summary(b"".join(texts))
 
 

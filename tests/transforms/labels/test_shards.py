@@ -45,17 +45,17 @@ def test_shards_of_too_many_names_are_refused_with_the_number_that_fits() -> Non
     totals = PlanTotals(images=Counter(test=10, train=10**8), bytes=Counter(train=10**13))
     eight = ShardPlan(("train", "test"), DEFAULT_SHARD_SIZE, 8, gzip=False)
     with pytest.raises(LabelsError) as raised:
-        eight.check_sizes(totals)
+        eight.check_sizes(totals.bytes, totals.images)
     assert str(raised.value) == (
         "split 'train' has 100000000 images in 8 shards, 12500000 in one: more than 220000, which "
         "a worker of this runner can take; use --num_shards 455 or more"
     )
-    eight._replace(num_shards=455).check_sizes(totals)
+    eight._replace(num_shards=455).check_sizes(totals.bytes, totals.images)
     with pytest.raises(LabelsError, match="use --num_shards 455 or more"):
-        eight._replace(num_shards=454).check_sizes(totals)
+        eight._replace(num_shards=454).check_sizes(totals.bytes, totals.images)
     # By their bytes, images are in many more shards.
-    eight._replace(num_shards=None).check_sizes(totals)
-    ShardPlan((), DEFAULT_SHARD_SIZE, 8, gzip=False).check_sizes(PlanTotals())
+    eight._replace(num_shards=None).check_sizes(totals.bytes, totals.images)
+    ShardPlan((), DEFAULT_SHARD_SIZE, 8, gzip=False).check_sizes({}, {})
 
 
 @pytest.mark.parametrize("partners", [0, 1, 2, 9])
@@ -89,7 +89,7 @@ def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb(partners: 
     plan = ShardPlan(("train",), DEFAULT_SHARD_SIZE, 1, gzip=False, partners=partners)
     totals = PlanTotals(images=Counter(train=100_000_000 // size), bytes=Counter(train=1))
     with pytest.raises(LabelsError, match="which a worker of this runner can take"):
-        plan.check_sizes(totals)
+        plan.check_sizes(totals.bytes, totals.images)
 
 
 @given(NAMES)

@@ -2,85 +2,85 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from transforms.dataset.dataset_card import Card
-from transforms.report.croissant import (
-    CONFORMS_TO,
-    HashedFile,
-    IndexColumns,
-    croissant_json,
-    parse_properties,
-)
+from transforms.dataset.manifest import DataFile
+from transforms.examples.layouts import LAYOUTS, Feature
+from transforms.report.card_files import DatasetContent, SplitContent
+from transforms.report.croissant import CONFORMS_TO, croissant_json, parse_properties
 
-SHARD = HashedFile("train-00000-of-00001.tfrecord", 12, "a" * 64)
-INDEX = HashedFile("index/train-00000-of-00001.parquet", 34, "b" * 64)
+SHARD = DataFile("train", "train-00000-of-00001.tfrecord", "", "", 2, 12, "", "a" * 64)
+INDEX = DataFile("train", "index/train-00000-of-00001.parquet", "", "", 2, 34, "", "b" * 64)
 PETS = Card("pets")
-LABELS = HashedFile("labels.txt", 5, "c" * 64)
+SPLITS = [SplitContent("train", 2, 1, 12, {"cat": 2}), SplitContent("test", 0, 0, 0, {})]
+CONTENT = DatasetContent(SPLITS, LAYOUTS["slim"], {}, {})
 
 
-def made(card: Card = PETS, **changed: Any) -> dict[str, Any]:
-    parts: dict[str, Any] = {
-        "summary": "2 images.",
-        "shards": [SHARD],
-        "folders": (),
-        "indexes": [INDEX],
-        "labels": LABELS,
-        "columns": IndexColumns(),
-    }
-    found: dict[str, Any] = json.loads(croissant_json(card, **{**parts, **changed}))
+def made(
+    card: Card = PETS, content: DatasetContent = CONTENT, shards: Sequence[DataFile] = (SHARD,)
+) -> dict[str, Any]:
+    text = croissant_json(card, content, data=shards, indexes=[INDEX], labels=b"cat\ndog\n")
+    found: dict[str, Any] = json.loads(text)
     return found
 
 
-def fields(columns: IndexColumns) -> dict[str, str]:
-    [records] = made(columns=columns)["recordSet"]
+def fields(**changed: Any) -> dict[str, str]:
+    content = CONTENT._replace(**changed)
+    [records] = made(content=content)["recordSet"]
     found = {each["name"]: each["dataType"] for each in records["field"]}
     for each in records["field"]:
         assert each["source"]["extract"]["column"] == each["name"]
         assert each.get("repeated", False) == (
-            columns.many_labels and each["name"] in ("label", "label_id")
+            content.has_many_labels and each["name"] in ("label", "label_id")
         )
-    assert ("key" in records) == (not columns.of_rows)
+    assert ("key" in records) == (not content.of_rows)
     return found
 
 
 def test_files_have_their_hashes() -> None:
     files = made()["distribution"]
     objects = [each for each in files if each["@type"] == "cr:FileObject"]
-    assert [each["sha256"] for each in objects] == ["a" * 64, "b" * 64, "c" * 64]
-    assert [each["contentUrl"] for each in objects] == [SHARD.name, INDEX.name, LABELS.name]
+    assert [each["sha256"] for each in objects] == [
+        *("a" * 64, "b" * 64),
+        hashlib.sha256(b"cat\ndog\n").hexdigest(),
+    ]
+    assert [each["contentUrl"] for each in objects] == [SHARD.file, INDEX.file, "labels.txt"]
     assert objects[0]["contentSize"] == "12 B"
     assert len({each["@id"] for each in files}) == len(files) == 4
 
 
 def test_files_of_single_images_are_a_set() -> None:
-    files = made(shards=[], folders=["train", "test"])["distribution"]
+    files = made(content=CONTENT._replace(in_shards=False))["distribution"]
     sets = [each["includes"] for each in files if each["@type"] == "cr:FileSet"]
     assert sets == ["train/*", "test/*", "index/*.parquet"]
 
 
 def test_compressed_shards_are_gzip() -> None:
-    packed = SHARD._replace(name=f"{SHARD.name}.gz")
+    packed = SHARD._replace(file=f"{SHARD.file}.gz")
     assert made(shards=[packed])["distribution"][0]["encodingFormat"] == "application/gzip"
 
 
 def test_fields_are_the_columns_that_have_values() -> None:
-    every = fields(IndexColumns())
+    every = fields()
     assert {"key", "split", "label", "label_id", "width", "offset"} <= every.keys()
     assert every["label"] == "sc:Text" and every["label_id"] == "sc:Integer"
-    assert fields(IndexColumns(many_labels=True)) == every
-    assert every.keys() - fields(IndexColumns(labelled=False)).keys() == {"label", "label_id"}
-    assert every.keys() - fields(IndexColumns(has_offsets=False)).keys() == {"offset"}
-    alone = fields(IndexColumns(in_shards=False))
+    assert fields(features=[Feature.of_source("labels", "label.texts")]) == every
+    assert every.keys() - fields(splits=[]).keys() == {"label", "label_id"}
+    assert every.keys() - fields(has_offsets=False).keys() == {"offset"}
+    alone = fields(in_shards=False)
     assert every.keys() - alone.keys() == {"shard", "record", "offset"}
     of_rows = {"key", "shard", "record", "offset", "length"}
-    assert fields(IndexColumns(of_rows=True)).keys() == of_rows
+    assert fields(of_rows=True).keys() == of_rows
 
 
 def test_what_is_not_said_is_left_out() -> None:
     bare = made()
-    assert bare["description"] == "2 images." and bare["conformsTo"] == CONFORMS_TO
+    assert bare["description"].startswith("2 images of 1 class as TFRecords, in 2 splits")
+    assert bare["conformsTo"] == CONFORMS_TO
     assert not {"license", "citeAs", "url", "creator"} & bare.keys()
 
 
