@@ -25,7 +25,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from transforms.add_totals import AddParts
 from transforms.core.records import BucketDuplicates, RejectedPart
 from transforms.core.rejections import Rejection, RejectionTotals
 from transforms.dataset.ledger import PlanTotals, ShardSummary, ShardTotals, in_order
@@ -44,6 +43,7 @@ from transforms.dataset.output_names import MANIFEST, REJECTED, STAGING, rejecte
 from transforms.dataset_files import DESCRIBED
 from transforms.examples.layouts import LAYOUTS
 from transforms.list_rejections import PART_LINES, RejectedLines, begin_parts, part_of
+from transforms.packing import AddUp
 from transforms.publish_dataset import Publication, write_content
 from transforms.records.fingerprints import pack
 from transforms.records.record_index import content_hash, index_bytes, read_index
@@ -93,7 +93,8 @@ def total_class() -> float:
     encoded = [pickle.dumps(part) for part in parts]
 
     def work() -> None:
-        merged = AddParts().merge_accumulators(pickle.loads(each) for each in encoded)
+        adder = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
+        merged = adder.merge_accumulators(pickle.loads(each) for each in encoded)
         pickle.dumps(merged)
 
     return _seconds(work, _CLASSES * len(parts))

@@ -31,7 +31,7 @@ from transforms.flow import Plan
 from transforms.labels.joins import class_texts, has_rows
 from transforms.labels.label_rules import label_decisions
 from transforms.labels.shards import RecipeMaker, ShardName
-from transforms.list_rejections import AddRejections
+from transforms.list_rejections import count_rejections
 from transforms.packing import AddCounts, Everything, Gather, runs_in_process
 from transforms.records.comparison import (
     Differences,
@@ -267,7 +267,7 @@ def _planned(
         return {**gathered, "shards": shards, "rejections": plan.rejections}
     summarized = shards | "Summarize shards" >> SummarizeShards()
     every = (plan.rejections, summarized.rejections) | "All rejections" >> beam.Flatten()
-    rejected = every | "Count rejections" >> beam.CombineGlobally(AddRejections())
+    rejected = every | "Count rejections" >> count_rejections()
     return {
         **gathered,
         "counts": plan.counts | "Add up counts" >> AddCounts(),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
@@ -13,7 +14,7 @@ from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals, ShardSummary, ShardTotals
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.vocabulary import with_images
-from transforms.packing import runs_in_process
+from transforms.packing import AddUp, runs_in_process
 
 # AddTotals: the totals of a plan from their parts, through one shuffle with one key.
 
@@ -51,20 +52,21 @@ class AddTotals(beam.PTransform):
 
     def expand(self, parts: tuple[beam.PCollection[Part], ...]) -> beam.PCollection[PlanTotals]:
         begin = parts[0].pipeline
+        add_parts = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
         if not runs_in_process(begin):
             return (
                 parts
                 | "All totals" >> beam.Flatten()
                 | "Choose places" >> beam.Map(_in_any_place).with_output_types(Part)
-                | "Combine in places" >> beam.CombinePerKey(AddParts())
+                | "Combine in places" >> beam.CombinePerKey(add_parts)
                 | "Totals alone" >> beam.Values()
-                | "Combine totals" >> beam.CombineGlobally(AddParts())
+                | "Combine totals" >> beam.CombineGlobally(add_parts)
                 | "Decide kind" >> beam.Map(_decided, self._rules).with_output_types(PlanTotals)
             )
         nothing = (
             begin
             | "Begin" >> beam.Impulse()
-            | "No totals" >> beam.Map(_nothing).with_output_types(Part)
+            | "No totals" >> beam.Map(lambda _: part(PlanTotals())).with_output_types(Part)
         )
         return (
             (*parts, nothing)
@@ -78,19 +80,11 @@ def _in_any_place(part: Part) -> Part:
     return random.randrange(_FANOUT), part[1]
 
 
-def _nothing(_: bytes) -> Part:
-    return part(PlanTotals())
-
-
 def _added(group: tuple[int, Iterable[PlanTotals]], rules: LabelRules | None) -> PlanTotals:
-    return _decided(_sum(group[1]), rules)
-
-
-def _sum(parts: Iterable[PlanTotals]) -> PlanTotals:
     totals = PlanTotals()
-    for each in parts:
+    for each in group[1]:
         totals.merge(each)
-    return totals
+    return _decided(totals, rules)
 
 
 def _decided(totals: PlanTotals, rules: LabelRules | None) -> PlanTotals:
@@ -99,23 +93,6 @@ def _decided(totals: PlanTotals, rules: LabelRules | None) -> PlanTotals:
     rules.check(totals.labels)
     cells = with_images(totals.cells, totals.labels)
     return dataclasses.replace(totals, cells=cells, label_kind=rules.decide(cells))
-
-
-class AddParts(beam.CombineFn):
-    """Adds up totals."""
-
-    def create_accumulator(self) -> PlanTotals:
-        return PlanTotals()
-
-    def add_input(self, accumulator: PlanTotals, totals: PlanTotals) -> PlanTotals:
-        accumulator.merge(totals)
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[PlanTotals]) -> PlanTotals:
-        return _sum(accumulators)
-
-    def extract_output(self, accumulator: PlanTotals) -> PlanTotals:
-        return accumulator
 
 
 # SummarizeShards: what the publishing worker needs of each shard, and totals of the rest.
@@ -150,10 +127,10 @@ class SummarizeShards(beam.PTransform):
     def expand(self, shards: beam.PCollection[ShardSummary]) -> SummarizedShards:
         short = shards | "Shorten summaries" >> beam.Map(_shortened).with_output_types(ShardSummary)
         totals = shards | "Combine labels and statistics" >> beam.CombineGlobally(
-            AddShards()
+            AddUp(ShardTotals, ShardTotals.add, ShardTotals.merge)
         ).with_fanout(_SHARDS_FANOUT)
         rejections = shards | "Name rejections of shards" >> beam.FlatMap(
-            _rejections
+            operator.attrgetter("rejections")
         ).with_output_types(Rejection)
         return SummarizedShards(short, totals, rejections)
 
@@ -163,27 +140,3 @@ def _shortened(shard: ShardSummary) -> ShardSummary:
     return dataclasses.replace(
         shard, labels=_NOTHING, pixels=_NOTHING, statistics=_NOTHING, rejections=(), roots=""
     )
-
-
-def _rejections(shard: ShardSummary) -> Iterator[Rejection]:
-    yield from shard.rejections
-
-
-class AddShards(beam.CombineFn):
-    """Adds up summaries."""
-
-    def create_accumulator(self) -> ShardTotals:
-        return ShardTotals()
-
-    def add_input(self, accumulator: ShardTotals, shard: ShardSummary) -> ShardTotals:
-        accumulator.add(shard)
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[ShardTotals]) -> ShardTotals:
-        merged = ShardTotals()
-        for accumulator in accumulators:
-            merged.merge(accumulator)
-        return merged
-
-    def extract_output(self, accumulator: ShardTotals) -> ShardTotals:
-        return accumulator

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -23,7 +24,7 @@ from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.dataset.ledger import ShardSummary
 from transforms.find_holdouts import HoldoutFingerprints, HoldoutImages
 from transforms.labels.keys import full_uri, is_staged_root
-from transforms.packing import runs_in_process
+from transforms.packing import AddUp, runs_in_process, with_outputs
 from transforms.records.dataset_images import Source, SourceImages
 from transforms.records.fingerprints import BUCKETS, MANY_BUCKETS, md5_hash
 from transforms.records.originals import read_original
@@ -64,6 +65,7 @@ _MERGED = 400
 
 # An image, or the verdict on images with its content as JSON.
 _Judged = tuple[str, LabelledImage]
+_OfPart = tuple[str, _Judged]
 
 
 class UniqueImages(NamedTuple):
@@ -90,25 +92,25 @@ class ChooseImages(beam.PTransform):
             chosen = (
                 contents
                 | "Group names by content" >> beam.GroupByKey()
-                | "Choose one of the duplicates" >> _with_outputs(_ChooseFn(), _GROUPS)
+                | "Choose one of the duplicates"
+                >> _chosen(beam.FlatMap(_choose), **{_GROUPS: BucketDuplicates})
             )
             return UniqueImages(chosen.images, chosen.rejections, chosen.counts, chosen.groups)
         decided = (
             contents
-            | "Add up contents" >> beam.CombinePerKey(AddImages())
+            | "Add up contents"
+            >> beam.CombinePerKey(AddUp(ContentGroup, _add_image, ContentGroup.merge))
             | "Decide"
-            >> beam.ParDo(_DecideFn())
-            .with_output_types(tuple[str, _Judged], **{_GROUPS: BucketDuplicates})
-            .with_outputs(_GROUPS, main="verdicts")
+            >> with_outputs(
+                beam.FlatMap(_decided), "verdicts", _OfPart, **{_GROUPS: BucketDuplicates}
+            )
         )
-        parts = contents | "Name parts" >> beam.ParDo(_NamePartFn()).with_output_types(
-            tuple[str, _Judged]
-        )
+        parts = contents | "Name parts" >> beam.FlatMap(_named).with_output_types(_OfPart)
         chosen = (
             (parts, decided.verdicts)
             | "Names and verdicts" >> beam.Flatten()
             | "Group parts of contents" >> beam.GroupByKey()
-            | "Keep one of the duplicates" >> _with_outputs(_KeepFn())
+            | "Keep one of the duplicates" >> _chosen(beam.FlatMap(_keep))
         )
         groups = decided.groups | "Merge groups" >> beam.CombineGlobally(MergeGroups()).with_fanout(
             _FANOUT
@@ -116,49 +118,34 @@ class ChooseImages(beam.PTransform):
         return UniqueImages(chosen.images, chosen.rejections, chosen.counts, groups)
 
 
-def _with_outputs(fn: beam.DoFn, *more: str) -> beam.PTransform:
-    types = {_REJECTIONS: Rejection, _COUNTS: Count, **dict.fromkeys(more, BucketDuplicates)}
-    step = beam.ParDo(fn).with_output_types(LabelledImage, **types)
-    return step.with_outputs(*types, main="images")
+def _chosen(step: beam.PTransform, **more: Any) -> beam.PTransform:
+    types = {_REJECTIONS: Rejection, _COUNTS: Count, **more}
+    return with_outputs(step, "images", LabelledImage, **types)
 
 
-class _ChooseFn(beam.DoFn):
-    def process(
-        self, group: tuple[str, Iterable[LabelledImage]]
-    ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-        md5, images = group
-        decision = resolve_duplicates((LabelledImage(*image) for image in images), md5=md5)
-        if decision.kept is not None:
-            yield decision.kept
-        for rejection in decision.rejections:
-            yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
-        if decision.rows:
-            yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", decision.rows))
-        if decision.partners:
-            yield beam.pvalue.TaggedOutput(_COUNTS, Count("partners_rejected", decision.partners))
-        if decision.equal is not None:
-            yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(decision.equal)))
+def _choose(
+    group: tuple[str, Iterable[LabelledImage]],
+) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+    md5, images = group
+    decision = resolve_duplicates((LabelledImage(*image) for image in images), md5=md5)
+    if decision.kept is not None:
+        yield decision.kept
+    for rejection in decision.rejections:
+        yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
+    yield from _counts(decision.rows, decision.partners)
+    if decision.equal is not None:
+        yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(decision.equal)))
 
 
-class AddImages(beam.CombineFn):
-    """Adds up the images with one content."""
+def _counts(rows: int, partners: int) -> Iterator[beam.pvalue.TaggedOutput]:
+    for name, number in (("rows_rejected", rows), ("partners_rejected", partners)):
+        if number:
+            yield beam.pvalue.TaggedOutput(_COUNTS, Count(name, number))
 
-    def create_accumulator(self) -> ContentGroup:
-        return ContentGroup()
 
-    def add_input(self, accumulator: ContentGroup, image: LabelledImage) -> ContentGroup:
-        # In another process, Beam decodes rows to a generated class.
-        accumulator.add(LabelledImage(*image))
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[ContentGroup]) -> ContentGroup:
-        merged = ContentGroup()
-        for accumulator in accumulators:
-            merged.merge(accumulator)
-        return merged
-
-    def extract_output(self, accumulator: ContentGroup) -> ContentGroup:
-        return accumulator
+def _add_image(group: ContentGroup, image: LabelledImage) -> None:
+    # In another process, Beam decodes rows to a generated class.
+    group.add(LabelledImage(*image))
 
 
 class MergeGroups(beam.CombineFn):
@@ -181,49 +168,43 @@ class MergeGroups(beam.CombineFn):
         return BucketDuplicates(json.dumps(merge_equal(accumulator)))
 
 
-class _DecideFn(beam.DoFn):
-    def process(
-        self, content: tuple[str, ContentGroup]
-    ) -> Iterator[tuple[str, _Judged] | beam.pvalue.TaggedOutput]:
-        md5, group = content
-        if group.images + (group.held is not None) < 2 or not group.images:
-            return
-        verdict, equal = decide(group, md5=md5)
-        yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(equal)))
-        for part in sorted(group.parts):
-            yield f"{md5} {part}", (json.dumps(verdict), NO_LABELLED)
+def _decided(
+    content: tuple[str, ContentGroup],
+) -> Iterator[_OfPart | beam.pvalue.TaggedOutput]:
+    md5, group = content
+    if group.images + (group.held is not None) < 2 or not group.images:
+        return
+    verdict, equal = decide(group, md5=md5)
+    yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(equal)))
+    for part in sorted(group.parts):
+        yield f"{md5} {part}", (json.dumps(verdict), NO_LABELLED)
 
 
-class _NamePartFn(beam.DoFn):
-    def process(self, content: tuple[str, LabelledImage]) -> Iterator[tuple[str, _Judged]]:
-        md5, image = content
-        # An image of a holdout is only counted.
-        if image.split:
-            yield f"{md5} {part_of(image)}", ("", image)
+def _named(content: tuple[str, LabelledImage]) -> Iterator[_OfPart]:
+    md5, image = content
+    # An image of a holdout is only counted.
+    if image.split:
+        yield f"{md5} {part_of(image)}", ("", image)
 
 
-class _KeepFn(beam.DoFn):
-    def process(
-        self, part: tuple[str, Iterable[_Judged]]
-    ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-        # Half a million at most, since the verdict may come last.
-        judged = list(part[1])
-        verdicts = [Verdict(*json.loads(text)) for text, _ in judged if text]
-        rows = partners = 0
-        for text, image in judged:
-            if text:
-                continue
-            rejection = verdicts[0].rejection(image) if verdicts else None
-            if rejection is None:
-                yield LabelledImage(*image)
-            else:
-                rows += image.rows
-                partners += len(partner_files(image.partners))
-                yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
-        if rows:
-            yield beam.pvalue.TaggedOutput(_COUNTS, Count("rows_rejected", rows))
-        if partners:
-            yield beam.pvalue.TaggedOutput(_COUNTS, Count("partners_rejected", partners))
+def _keep(
+    part: tuple[str, Iterable[_Judged]],
+) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+    # Half a million at most, since the verdict may come last.
+    judged = list(part[1])
+    verdicts = [Verdict(*json.loads(text)) for text, _ in judged if text]
+    rows = partners = 0
+    for text, image in judged:
+        if text:
+            continue
+        rejection = verdicts[0].rejection(image) if verdicts else None
+        if rejection is None:
+            yield LabelledImage(*image)
+        else:
+            rows += image.rows
+            partners += len(partner_files(image.partners))
+            yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
+    yield from _counts(rows, partners)
 
 
 # FindEqualImages and DropDuplicates: find exact duplicates after writing or before planning.
@@ -271,7 +252,8 @@ class FindEqualImages(beam.PTransform):
         if not runs_in_process(batches.pipeline):
             counted = (
                 self._shards
-                | "Records of shards" >> beam.Map(_records).with_output_types(int)
+                | "Records of shards"
+                >> beam.Map(operator.attrgetter("records")).with_output_types(int)
                 | "Count images" >> beam.CombineGlobally(sum)
             )
             images = (beam.pvalue.AsSingleton(counted),)
@@ -279,25 +261,17 @@ class FindEqualImages(beam.PTransform):
             batches
             | "Group fingerprints" >> beam.GroupByKey()
             | "Compare fingerprints"
-            >> beam.ParDo(_FindEqualFn(held_records), *images).with_output_types(BucketDuplicates)
+            >> beam.Map(_equal, held_records, *images).with_output_types(BucketDuplicates)
         )
 
 
-def _records(shard: ShardSummary) -> int:
-    return shard.records
-
-
-class _FindEqualFn(beam.DoFn):
-    def __init__(self, held: int) -> None:
-        self._held = held
-
-    def process(
-        self, bucket: tuple[int, Iterable[FingerprintBatch]], images: int | None = None
-    ) -> Iterator[BucketDuplicates]:
-        if images is not None:
-            images = max(images, self._held)
-        # In another process, Beam decodes rows to a generated class.
-        yield find_equal((FingerprintBatch(*batch) for batch in bucket[1]), images=images)
+def _equal(
+    bucket: tuple[int, Iterable[FingerprintBatch]], held: int, images: int | None = None
+) -> BucketDuplicates:
+    if images is not None:
+        images = max(images, held)
+    # In another process, Beam decodes rows to a generated class.
+    return find_equal((FingerprintBatch(*batch) for batch in bucket[1]), images=images)
 
 
 class DropDuplicates(beam.PTransform):
@@ -342,13 +316,8 @@ class DropDuplicates(beam.PTransform):
         # An image of another storage or in a record has no checksum, and may equal one that has.
         is_ours = not (waits or holdouts or sources)
         self._has_checksums = is_ours and storage_of(root).lists_checksums
-        self._hash = _HashFn(
-            root,
-            max_bytes,
-            waits=waits,
-            sources=sources,
-            by_content=self._by_content or bool(holdouts),
-        )
+        by_content = self._by_content or bool(holdouts)
+        self._candidates = _Candidates(root, max_bytes, waits, sources, by_content)
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         known, unread = [], []
@@ -357,7 +326,7 @@ class DropDuplicates(beam.PTransform):
             images = (images, held) | "Images and holdouts" >> beam.Flatten()
         if self._has_checksums and not runs_in_process(images.pipeline):
             routed = images | "Route by checksum" >> _with_candidates(
-                _RouteFn(self._max_bytes), **{_KNOWN: tuple[str, LabelledImage]}
+                beam.FlatMap(_routed, self._max_bytes), **{_KNOWN: tuple[str, LabelledImage]}
             )
             images = routed.images
             known, unread = [routed.known], [routed.candidates]
@@ -366,173 +335,141 @@ class DropDuplicates(beam.PTransform):
             _together("All candidates", picked.candidates, *unread)
             | "Spread names" >> beam.GroupByKey()
             | "Read images that share a size"
-            >> beam.ParDo(self._hash).with_output_types(tuple[str, LabelledImage])
+            >> beam.FlatMap(self._candidates.hashed).with_output_types(tuple[str, LabelledImage])
         )
         every = _together("All contents", contents, *known)
         chosen: UniqueImages = every | "Choose images" >> ChooseImages()
         kept = (picked.images, chosen.images) | "All unique images" >> beam.Flatten()
         return chosen._replace(images=kept)
 
-    def _picked(self, images: beam.PCollection[LabelledImage]) -> beam.DoOutputsTuple:
+    def _picked(self, images: beam.PCollection[LabelledImage]) -> beam.pvalue.DoOutputsTuple:
         """The images that may equal another one, and the others."""
         naming = self._naming()
         if naming is None:
             # Without a group, which one worker would get whole.
-            return images | "Pick all images" >> _with_candidates(_PickAllFn(self._max_bytes))
+            pick_all = beam.Map(_picked_alone, self._max_bytes)
+            return images | "Pick all images" >> _with_candidates(pick_all)
         return (
             images
-            | "Name sizes" >> beam.ParDo(naming).with_output_types(tuple[str, LabelledImage])
+            | "Name sizes" >> beam.Map(naming).with_output_types(tuple[str, LabelledImage])
             | "Group names by size" >> beam.GroupByKey()
-            | "Pick images that share a size" >> _with_candidates(_PickFn(self._max_bytes))
+            | "Pick images that share a size"
+            >> _with_candidates(beam.FlatMap(_picked, self._max_bytes))
         )
 
-    def _naming(self) -> beam.DoFn | None:
+    def _naming(self) -> Callable[[LabelledImage], tuple[str, LabelledImage]] | None:
         """What names groups of images that may be equal; None if any two may be."""
         if self._by_content:
             if not all(source.has_hashes for source in self._sources):
                 return None
-            return _NameContentFn()
+            return _by_content
         # Only holdouts are compared with the originals of records.
         sources = self._sources if self._holdouts else ()
         has_sizes = all(source.has_sizes for source in sources)
         if not has_sizes or not all(holdout.has_sizes for holdout in self._holdouts):
             return None
-        return _NameSizeFn(CRC_CHARACTERS if self._has_checksums else 0)
+        return functools.partial(_by_size, CRC_CHARACTERS if self._has_checksums else 0)
 
 
-def _with_candidates(fn: beam.DoFn, **more: Any) -> beam.PTransform:
+def _with_candidates(step: beam.PTransform, **more: Any) -> beam.PTransform:
     types = {_CANDIDATES: tuple[int, LabelledImage], **more}
-    step = beam.ParDo(fn).with_output_types(LabelledImage, **types)
-    return step.with_outputs(*types, main="images")
+    return with_outputs(step, "images", LabelledImage, **types)
 
 
 def _together(label: str, *collections: beam.PCollection[Any]) -> beam.PCollection[Any]:
     return collections[0] if len(collections) == 1 else collections | label >> beam.Flatten()
 
 
-class _RouteFn(beam.DoFn):
+def _routed(
+    image: LabelledImage, max_bytes: int
+) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
     """Spares images whose MD5 is known from the shuffle by size.
 
     All other images whose CRC32C is known are read: they may equal one of these.
     """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-
-    def process(self, image: LabelledImage) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-        # In another process, Beam decodes rows to a generated class.
-        image = LabelledImage(*image)
-        md5 = listed_md5(image.checksum)
-        if not 0 < image.size <= self._max_bytes or len(image.checksum) < CRC_CHARACTERS:
-            yield image
-        elif md5:
-            yield beam.pvalue.TaggedOutput(_KNOWN, (md5, image))
-        else:
-            yield _candidate(image)
+    # In another process, Beam decodes rows to a generated class.
+    image = LabelledImage(*image)
+    md5 = listed_md5(image.checksum)
+    if not 0 < image.size <= max_bytes or len(image.checksum) < CRC_CHARACTERS:
+        yield image
+    elif md5:
+        yield beam.pvalue.TaggedOutput(_KNOWN, (md5, image))
+    else:
+        yield _candidate(image)
 
 
-class _NameSizeFn(beam.DoFn):
+def _by_size(characters: int, image: LabelledImage) -> tuple[str, LabelledImage]:
     """Names groups by size, and by the first characters of the checksum."""
-
-    def __init__(self, characters: int) -> None:
-        self._characters = characters
-
-    def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
-        # In another process, Beam decodes rows to a generated class.
-        yield f"{image.size} {image.checksum[: self._characters]}", image
+    return f"{image.size} {image.checksum[:characters]}", image
 
 
-class _NameContentFn(beam.DoFn):
+def _by_content(image: LabelledImage) -> tuple[str, LabelledImage]:
     """Names groups of records by the hashes of their originals: changed ones may look the same."""
-
-    def process(self, image: LabelledImage) -> Iterator[tuple[str, LabelledImage]]:
-        # In another process, Beam decodes rows to a generated class.
-        if is_held_image(image):
-            yield held_place(image)[2], image
-        else:
-            yield SourceRecord.of_text(image.stored).stored.source_content, image
+    if is_held_image(image):
+        return held_place(image)[2], image
+    return SourceRecord.of_text(image.stored).stored.source_content, image
 
 
-class _PickAllFn(beam.DoFn):
+def _picked_alone(image: LabelledImage, max_bytes: int) -> LabelledImage | beam.pvalue.TaggedOutput:
     """Takes each image for one that may equal another, since no size or hash says otherwise."""
+    # In another process, Beam decodes rows to a generated class.
+    image = LabelledImage(*image)
+    # Nothing of a holdout is read, so it may lack a size. Others are rejected later for theirs.
+    may_equal = is_held_image(image) or 0 < image.size <= max_bytes
+    return _candidate(image) if may_equal else image
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
 
-    def process(self, image: LabelledImage) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-        # In another process, Beam decodes rows to a generated class.
-        image = LabelledImage(*image)
-        # Nothing of a holdout is read, so it may lack a size.
-        if is_held_image(image) or 0 < image.size <= self._max_bytes:
-            yield _candidate(image)
+def _picked(
+    group: tuple[str, Iterable[LabelledImage]], max_bytes: int
+) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+    first: LabelledImage | None = None
+    several = False
+    for image in group[1]:
+        # Empty and oversized files are rejected later for that reason.
+        if not 0 < image.size <= max_bytes:
+            if not is_held_image(image):
+                yield image
+        elif first is None:
+            first = image
         else:
-            # It is rejected later for that reason.
-            yield image
-
-
-class _PickFn(beam.DoFn):
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-
-    def process(
-        self, group: tuple[str, Iterable[LabelledImage]]
-    ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-        first: LabelledImage | None = None
-        several = False
-        for image in group[1]:
-            # Empty and oversized files are rejected later for that reason.
-            if not 0 < image.size <= self._max_bytes:
-                if not is_held_image(image):
-                    yield image
-            elif first is None:
-                first = image
-            else:
-                several = True
-                yield _candidate(image)
-        if first is not None and several:
-            yield _candidate(first)
-        elif first is not None and not is_held_image(first):
-            yield first
+            several = True
+            yield _candidate(image)
+    if first is not None and several:
+        yield _candidate(first)
+    elif first is not None and not is_held_image(first):
+        yield first
 
 
 def _candidate(image: LabelledImage) -> beam.pvalue.TaggedOutput:
     return beam.pvalue.TaggedOutput(_CANDIDATES, (image.order % _PARTS, image))
 
 
-class _HashFn(beam.DoFn):
-    """Reads candidates, as many in parallel as `WriteShards` does."""
+class _Candidates(NamedTuple):
+    """Reads candidates, as many in parallel as `WriteShards` does; see `DropDuplicates`."""
 
-    def __init__(
-        self,
-        root: str,
-        max_bytes: int,
-        *,
-        waits: bool,
-        sources: Sequence[Source],
-        by_content: bool,
-    ) -> None:
-        self._by_content = by_content
-        self._sources = sources
-        self._root = root
-        self._max_bytes = max_bytes
-        self._waits = waits
+    root: str
+    max_bytes: int
+    waits: bool
+    sources: Sequence[Source]
+    by_content: bool
 
-    def process(
+    def hashed(
         self, part: tuple[int, Iterable[LabelledImage]]
     ) -> Iterator[tuple[str, LabelledImage]]:
+        """The candidates of a part by the hashes of their content."""
         images: Iterable[LabelledImage] = (LabelledImage(*image) for image in part[1])
         records = None
-        if self._sources:
+        if self.sources:
             images = sorted(images)
-            records = SourceImages(self._sources, images)
-        ahead = ReadAhead(threads=reading_threads(self._root, waits=self._waits))
+            records = SourceImages(self.sources, images)
+        ahead = ReadAhead(threads=reading_threads(self.root, waits=self.waits))
         hashed = functools.partial(self._hashed, records)
         yield from ahead.map(hashed, images, size=lambda image: image.size)
 
     def _hashed(
         self, records: SourceImages | None, image: LabelledImage
     ) -> tuple[str, LabelledImage]:
-        uri = full_uri(self._root, image.path)
+        uri = full_uri(self.root, image.path)
         try:
             if is_held_image(image):
                 return CONTENT + held_place(image)[2], image
@@ -540,13 +477,16 @@ class _HashFn(beam.DoFn):
                 found = records.read(image)
                 known, stored = found.record.stored.source_content, found.record.stored.content
                 # Next to files, a record that holds its original is compared with them.
-                if self._by_content or known != stored:
+                if self.by_content or known != stored:
                     return CONTENT + (known or content_hash(found.data)), image
                 return md5_hash(found.data), image
-            if self._by_content:
-                data = read_original(self._root, image, max_bytes=self._max_bytes)
-                return CONTENT + content_hash(data), image
-            return self._md5(uri, image), image
+            if self.by_content:
+                return CONTENT + content_hash(self._original(image)), image
+            md5: str | None = listed_md5(image.checksum)
+            # The version of a staged image is not a generation of its object.
+            if not image.checksum and not is_staged_root(self.root):
+                md5 = storage_of(uri).md5(uri, version=image.version)
+            return md5 or md5_hash(self._original(image)), image
         except RejectedImageError:
             return f"unreadable {image.key}", image
         except OSError as error:
@@ -554,9 +494,5 @@ class _HashFn(beam.DoFn):
             check_final(error, uri)
             return f"unreadable {image.key}", image
 
-    def _md5(self, uri: str, image: LabelledImage) -> str:
-        known: str | None = listed_md5(image.checksum)
-        # The version of a staged image is not a generation of its object.
-        if not image.checksum and not is_staged_root(self._root):
-            known = storage_of(uri).md5(uri, version=image.version)
-        return known or md5_hash(read_original(self._root, image, max_bytes=self._max_bytes))
+    def _original(self, image: LabelledImage) -> bytes:
+        return read_original(self.root, image, max_bytes=self.max_bytes)

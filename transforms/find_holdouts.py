@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -55,10 +55,11 @@ class HoldoutFingerprints(beam.PTransform):
         """
         super().__init__()
         self._holdouts = holdouts
-        self._fn = _FingerprintFn(holdouts, buckets)
+        self._buckets = buckets
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[tuple[int, FingerprintBatch]]:
-        read = beam.ParDo(self._fn).with_output_types(tuple[int, FingerprintBatch])
+        fingerprints = beam.FlatMap(_fingerprints, self._holdouts, self._buckets)
+        read = fingerprints.with_output_types(tuple[int, FingerprintBatch])
         return begin | "List indexes" >> HoldoutIndexes(self._holdouts) | "Read indexes" >> read
 
 
@@ -71,10 +72,9 @@ class HoldoutImages(beam.PTransform):
     def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
         super().__init__()
         self._holdouts = holdouts
-        self._fn = _ImageFn(holdouts)
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[LabelledImage]:
-        read = beam.ParDo(self._fn).with_output_types(LabelledImage)
+        read = beam.FlatMap(_images, self._holdouts).with_output_types(LabelledImage)
         return begin | "List indexes" >> HoldoutIndexes(self._holdouts) | "Read indexes" >> read
 
 
@@ -86,52 +86,40 @@ class HoldoutIndexes(beam.PTransform):
 
     def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
         super().__init__()
-        self._fn = _ListIndexesFn(holdouts)
-        self._numbers = list(range(len(holdouts)))
+        self._holdouts = holdouts
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[HeldPart]:
         listed = (
             begin
-            | "Name" >> NameInputs(self._numbers)
-            | "List" >> beam.ParDo(self._fn).with_output_types(HeldPart)
+            | "Name" >> NameInputs(range(len(self._holdouts)))
+            | "List" >> beam.FlatMap(_listed, self._holdouts).with_output_types(HeldPart)
         )
         if runs_in_process(begin.pipeline):
             return listed
         return listed | "Spread indexes" >> SpreadElements()
 
 
-class _ListIndexesFn(beam.DoFn):
-    def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
-        self._holdouts = holdouts
-
-    def process(self, number: int) -> Iterator[HeldPart]:
-        report_source(self._holdouts[number].folder)
-        for entry in listed_indexes(self._holdouts[number]):
-            yield HeldPart(number, json.dumps(entry))
+def _listed(number: int, holdouts: Sequence[Holdout]) -> Iterator[HeldPart]:
+    report_source(holdouts[number].folder)
+    for entry in listed_indexes(holdouts[number]):
+        yield HeldPart(number, json.dumps(entry))
 
 
-class _FingerprintFn(beam.DoFn):
-    def __init__(self, holdouts: tuple[Holdout, ...], buckets: int) -> None:
-        self._holdouts = holdouts
-        self._buckets = buckets
-
-    def process(self, part: HeldPart) -> Iterator[tuple[int, FingerprintBatch]]:
-        entry = json.loads(part.text)
-        index = read_holdout_index(self._holdouts[part.number], entry)
-        file = held_file(part.number, shard_of_index(entry["file"]))
-        yield from fingerprint_batches(index, file, self._buckets)
+def _fingerprints(
+    part: HeldPart, holdouts: Sequence[Holdout], buckets: int
+) -> Iterator[tuple[int, FingerprintBatch]]:
+    entry = json.loads(part.text)
+    index = read_holdout_index(holdouts[part.number], entry)
+    file = held_file(part.number, shard_of_index(entry["file"]))
+    yield from fingerprint_batches(index, file, buckets)
 
 
-class _ImageFn(beam.DoFn):
-    def __init__(self, holdouts: tuple[Holdout, ...]) -> None:
-        self._holdouts = holdouts
-
-    def process(self, part: HeldPart) -> Iterator[LabelledImage]:
-        holdout = self._holdouts[part.number]
-        index = read_holdout_index(holdout, json.loads(part.text))
-        contents, classes = source_contents(index), class_lists(index)
-        for row, content, labels in zip(index_rows(index), contents, classes, strict=True):
-            yield held_image(holdout.folder, row, content or b"", labels)
+def _images(part: HeldPart, holdouts: Sequence[Holdout]) -> Iterator[LabelledImage]:
+    holdout = holdouts[part.number]
+    index = read_holdout_index(holdout, json.loads(part.text))
+    contents, classes = source_contents(index), class_lists(index)
+    for row, content, labels in zip(index_rows(index), contents, classes, strict=True):
+        yield held_image(holdout.folder, row, content or b"", labels)
 
 
 def listed_indexes(holdout: Holdout) -> list[dict[str, Any]]:

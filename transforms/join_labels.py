@@ -23,12 +23,12 @@ from transforms.labels.keys import join_selected
 from transforms.labels.splits import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.packing import (
-    NameBatch,
     NameInputs,
     PackSides,
     SpreadElements,
     grouped_sides,
     runs_in_process,
+    with_outputs,
 )
 from transforms.read_labels import RowReader
 from transforms.records.dataset_images import SourceReader
@@ -58,15 +58,33 @@ def match_sides(join: JoinGroup, *, reuses: bool, are_packed: bool) -> beam.PTra
         reuses: whether some sides are records of bases, see `stored_images`.
         are_packed: whether the input is `(part, batches)` of `PackSides`, not `(key, sides)`.
     """
-    fn: beam.DoFn = (_JoinPackedFn if are_packed else _JoinFn)(join, reuses=reuses)
-    step = beam.ParDo(fn).with_output_types(LabelledImage, **_MATCHED_TYPES)
-    return step.with_outputs(*_MATCHED_TYPES, main="images")
+    step = beam.ParDo(_JoinFn(join, reuses=reuses, are_packed=are_packed))
+    return with_outputs(step, "images", LabelledImage, **_MATCHED_TYPES)
 
 
-class _Joiner:
-    def __init__(self, join: JoinGroup, *, reuses: bool) -> None:
+class _JoinFn(beam.DoFn):
+    """Joins the sides of a key, or of all keys of a part."""
+
+    def __init__(self, join: JoinGroup, *, reuses: bool, are_packed: bool) -> None:
         self._join = join
         self._reuses = reuses
+        self._are_packed = are_packed
+
+    def process(
+        self, element: tuple[Any, Iterable[Any]]
+    ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
+        groups: dict[str, Any] = (
+            grouped_sides(element[1]) if self._are_packed else {element[0]: element[1]}
+        )
+        if self._reuses:
+            # If only a base has a key, there is nothing to plan.
+            groups = {
+                key: sides
+                for key, each in groups.items()
+                if not all(map(is_record, sides := list(each)))
+            }
+        PROGRESS.count("planning", len(groups))
+        return itertools.chain.from_iterable(itertools.starmap(self._joined, groups.items()))
 
     def _joined(
         self, key: str, sides: Iterable[JoinSide]
@@ -80,35 +98,9 @@ class _Joiner:
             yield beam.pvalue.TaggedOutput(_MATCHED_TAGS[type(result)], result)
 
 
-class _JoinFn(_Joiner, beam.DoFn):
-    def process(
-        self, group: tuple[str, Iterable[JoinSide]]
-    ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
-        key, sides = group
-        if self._reuses:
-            sides = list(sides)
-            if all(map(is_record, sides)):
-                # Only a base has this key: there is nothing to plan.
-                return ()
-        PROGRESS.count("planning")
-        return self._joined(key, sides)
-
-
-class _JoinPackedFn(_Joiner, beam.DoFn):
-    """Joins the sides of all keys of a part."""
-
-    def process(
-        self, part: tuple[int, Iterable[NameBatch]]
-    ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
-        groups = grouped_sides(part[1])
-        if self._reuses:
-            groups = {key: each for key, each in groups.items() if not all(map(is_record, each))}
-        PROGRESS.count("planning", len(groups))
-        return itertools.chain.from_iterable(itertools.starmap(self._joined, groups.items()))
-
-
 # LookUpImages: finds the images that rows list, on many workers.
 
+_SIDES = "sides"
 _LABELS = "labels"
 
 # Rows that are looked up together: each thread of the pool has several.
@@ -117,36 +109,27 @@ _BATCH = 512
 _Side = tuple[str, JoinSide]
 
 
-class LookedUp(NamedTuple):
-    """The outputs of `LookUpImages`: images and rows with their keys, and labels in paths."""
-
-    sides: beam.PCollection[_Side]
-    labels: beam.PCollection[LabelCells]
-
-
 class LookUpImages(beam.PTransform):
     """Finds the images that rows list: their sizes and versions, one request each.
 
     Rows of one label file are spread over all workers, and each process has a bounded pool of
     requests. A retry looks up the rows of one bundle again.
 
-    Input: rows, each with the cell that names its image. Output: `LookedUp`.
+    Input: rows, each with the cell that names its image. Output: `sides`, images and rows with
+    their keys, and `labels` in paths.
     """
 
     def __init__(self, images: RowImages) -> None:
         super().__init__()
         self._images = images
 
-    def expand(self, rows: beam.PCollection[_Side]) -> LookedUp:
-        found = (
+    def expand(self, rows: beam.PCollection[_Side]) -> beam.pvalue.DoOutputsTuple:
+        look_up = beam.ParDo(_LookUpFn(self._images))
+        return (
             rows
             | "Spread rows" >> SpreadElements()
-            | "Look up rows"
-            >> beam.ParDo(_LookUpFn(self._images))
-            .with_output_types(_Side, **{_LABELS: LabelCells})
-            .with_outputs(_LABELS, main="sides")
+            | "Look up rows" >> with_outputs(look_up, _SIDES, _Side, **{_LABELS: LabelCells})
         )
-        return LookedUp(found.sides, found.labels)
 
 
 class _LookUpFn(beam.DoFn):
@@ -195,80 +178,53 @@ def _label_file(row: _Side) -> str:
 _COUNTS = "counts"
 
 
-class StoredSides(NamedTuple):
-    """The output of `ReadIndexes`: records of bases with the keys of their images."""
-
-    sides: beam.PCollection[tuple[str, JoinSide]]
-
-
 class ReadIndexes(beam.PTransform):
     """Reads the indexes of datasets whose records may be reused, each as an element of its own.
 
-    Input: `IndexPart`. Output: `StoredSides`. A retry reads one index again.
+    Input: `IndexPart`. Output: records of bases with the keys of their images. A retry reads one
+    index again.
     """
 
     def __init__(self, reader: BaseReader) -> None:
         super().__init__()
         self._reader = reader
 
-    def expand(self, parts: beam.PCollection[IndexPart]) -> StoredSides:
+    def expand(self, parts: beam.PCollection[IndexPart]) -> beam.PCollection[_Side]:
         spread = parts | "Spread indexes" >> SpreadElements()
-        read = beam.FlatMap(self._reader.read_part)
-        return StoredSides(spread | "Read" >> read.with_output_types(tuple[str, JoinSide]))
-
-
-class SourceSides(NamedTuple):
-    """The outputs of `ReadSources`.
-
-    Attributes:
-        sides: records with their keys.
-        counts: of the records.
-        labels: counts of their labels.
-    """
-
-    sides: beam.PCollection[tuple[str, JoinSide]]
-    counts: beam.PCollection[Count]
-    labels: beam.PCollection[LabelCells]
+        return spread | "Read" >> beam.FlatMap(self._reader.read_part).with_output_types(_Side)
 
 
 class ReadSources(beam.PTransform):
     """Reads the indexes of datasets whose records are images, each as an element of its own.
 
-    Input: `SourcePart`. Output: `SourceSides`. A retry reads one index again.
+    Input: `SourcePart`. Output: `sides`, records with their keys, `counts` of the records and of
+    their `labels`. A retry reads one index again.
     """
 
     def __init__(self, reader: SourceReader) -> None:
         super().__init__()
-        self._fn = _ReadSourceFn(reader)
+        self._reader = reader
 
-    def expand(self, parts: beam.PCollection[SourcePart]) -> SourceSides:
-        read = (
+    def expand(self, parts: beam.PCollection[SourcePart]) -> beam.pvalue.DoOutputsTuple:
+        read = beam.FlatMap(_read_source, self._reader)
+        return (
             parts
             | "Spread indexes" >> SpreadElements()
-            | "Read"
-            >> beam.ParDo(self._fn)
-            .with_output_types(tuple[str, JoinSide], **{_COUNTS: Count, _LABELS: LabelCells})
-            .with_outputs(_COUNTS, _LABELS, main="sides")
+            | "Read" >> with_outputs(read, _SIDES, _Side, **{_COUNTS: Count, _LABELS: LabelCells})
         )
-        return SourceSides(read.sides, read.counts, read.labels)
 
 
-class _ReadSourceFn(beam.DoFn):
-    def __init__(self, reader: SourceReader) -> None:
-        self._reader = reader
-        self._found = counter("images_found")
-
-    def process(
-        self, part: SourcePart
-    ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
-        for result in self._reader.read_part(part):
-            if isinstance(result, Count):
-                self._found.inc(result.value)
-                yield beam.pvalue.TaggedOutput(_COUNTS, result)
-            elif isinstance(result, LabelCells):
-                yield beam.pvalue.TaggedOutput(_LABELS, result)
-            else:
-                yield result
+def _read_source(
+    part: SourcePart, reader: SourceReader
+) -> Iterator[_Side | beam.pvalue.TaggedOutput]:
+    for result in reader.read_part(part):
+        if isinstance(result, Count):
+            counter("images_found").inc(result.value)
+            yield beam.pvalue.TaggedOutput(_COUNTS, result)
+        elif isinstance(result, LabelCells):
+            yield beam.pvalue.TaggedOutput(_LABELS, result)
+        else:
+            yield result
 
 
 # ReadInputs and JoinLabels: read images, rows and keys, and join each image with its label.
@@ -482,7 +438,10 @@ class ReadInputs(beam.PTransform):
         self._keys = keys
 
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
-        globs = self._listed()
+        globs = [
+            *map(NameRange, self._globs),
+            *(self._partners.globs if self._partners else []),
+        ]
         inputs = [_Input(glob, True) for glob in globs]
         inputs += [_Input(NameRange(path), False) for path in self._csv_paths]
         inputs += [_Input(NameRange(keys.path), False, True) for keys in (self._keys,) if keys]
@@ -490,8 +449,8 @@ class ReadInputs(beam.PTransform):
         inputs += [_Input(NameRange(base.folder), False, is_base=True) for base in bases]
         sources = self._sources.sources if self._sources else ()
         inputs += [_Input(NameRange(each.folder), False, is_source=True) for each in sources]
-        limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline, globs) else (0,)
         in_process = runs_in_process(begin.pipeline)
+        limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline, globs) else (0,)
         images = self._reader.images if self._reader and not in_process else None
         read_input = _ReadInputFn(
             self._finder,
@@ -504,21 +463,26 @@ class ReadInputs(beam.PTransform):
             partners=self._partners,
             reads_indexes=in_process,
         )
-        indexes = [*[_INDEXES][: len(bases)], *[_SOURCES][: len(sources)]]
-        indexes = [] if in_process else indexes
-        further = [*[_REST][:limit], *([_ROWS] if images else []), *indexes]
+        held: dict[str, Any] = {_REST: limit, _ROWS: images}
+        if not in_process:
+            held |= {_INDEXES: bases, _SOURCES: sources}
+        further = [name for name, has_some in held.items() if has_some]
         read = (
             begin
             | "Name the inputs" >> NameInputs(inputs)
             | "List images and read rows" >> _with_outputs(read_input, *further)
         )
-        found = [read]
+        found: dict[str, list[Any]] = {name: [read[name]] for name in Inputs._fields}
         if images:
-            found.append(read[_ROWS] | "Look up images" >> LookUpImages(images))
-        if _INDEXES in indexes and self._bases:
-            found.append(read[_INDEXES] | "Read indexes" >> ReadIndexes(self._bases))
-        if _SOURCES in indexes and self._sources:
-            found.append(read[_SOURCES] | "Read records" >> ReadSources(self._sources))
+            looked_up = read[_ROWS] | "Look up images" >> LookUpImages(images)
+            for name in (_SIDES, _LABELS):
+                found[name].append(looked_up[name])
+        if _INDEXES in further and self._bases:
+            found[_SIDES].append(read[_INDEXES] | "Read indexes" >> ReadIndexes(self._bases))
+        if _SOURCES in further and self._sources:
+            records = read[_SOURCES] | "Read records" >> ReadSources(self._sources)
+            for name in (_SIDES, _COUNTS, _LABELS):
+                found[name].append(records[name])
         for number, limit in enumerate(limits, 1):
             list_range = _ReadInputFn(self._finder, None, limit, partners=self._partners)
             read = (
@@ -526,13 +490,14 @@ class ReadInputs(beam.PTransform):
                 | f"Spread ranges {number}" >> SpreadElements()
                 | f"List ranges {number}" >> _with_outputs(list_range, *[_REST][:limit])
             )
-            found.append(read)
-        return Inputs(*(_together(found, name) for name in Inputs._fields))
-
-    def _listed(self) -> list[NameRange]:
-        """All globs: those of images, then those of masks and further images."""
-        partners = self._partners.globs if self._partners else []
-        return [*map(NameRange, self._globs), *partners]
+            for name in Inputs._fields:
+                found[name].append(read[name])
+        return Inputs(
+            *(
+                outputs[0] if len(outputs) == 1 else outputs | f"All {name}" >> beam.Flatten()
+                for name, outputs in found.items()
+            )
+        )
 
     def _hands_on(self, pipeline: beam.Pipeline, globs: Sequence[NameRange]) -> bool:
         """Whether several workers should list one glob."""
@@ -542,19 +507,7 @@ class ReadInputs(beam.PTransform):
 
 def _with_outputs(fn: beam.DoFn, *further: str) -> beam.PTransform:
     types = {**_TYPES, **{name: _FURTHER_TYPES[name] for name in further}}
-    return (
-        beam.ParDo(fn)
-        .with_output_types(tuple[str, JoinSide], **types)
-        .with_outputs(*types, main="sides")
-    )
-
-
-def _together(found: Sequence[Any], name: str) -> beam.PCollection[Any]:
-    """One output of all steps that have it."""
-    # Of a step with fewer outputs, a NamedTuple lacks the others.
-    has_name = (not isinstance(read, tuple) or hasattr(read, name) for read in found)
-    outputs = [getattr(read, name) for read in itertools.compress(found, has_name)]
-    return outputs[0] if len(outputs) == 1 else outputs | f"All {name}" >> beam.Flatten()
+    return with_outputs(beam.ParDo(fn), _SIDES, _Side, **types)
 
 
 class JoinedImages(NamedTuple):

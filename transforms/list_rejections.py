@@ -6,6 +6,7 @@ import bisect
 import dataclasses
 import errno
 import hashlib
+import operator
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ from transforms.dataset.manifest import content_summary
 from transforms.dataset.output_names import MANIFEST, STAGING, file_stem, rejected_part
 from transforms.labels.image_names import as_folder
 from transforms.labels.keys import MEMORY, full_uri
+from transforms.packing import AddUp
 from transforms.records.stored_images import RECORDS
 from transforms.storage.files import join, storage_of
 from transforms.storage.metrics import counter
@@ -85,26 +87,6 @@ class ListedRejections(NamedTuple):
     parts: beam.PCollection[RejectedPart]
 
 
-class AddRejections(beam.CombineFn):
-    """Adds up rejections, where they are made."""
-
-    def create_accumulator(self) -> RejectionTotals:
-        return RejectionTotals()
-
-    def add_input(self, accumulator: RejectionTotals, rejection: Rejection) -> RejectionTotals:
-        accumulator.add(Rejection(*rejection))
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[RejectionTotals]) -> RejectionTotals:
-        merged = RejectionTotals()
-        for accumulator in accumulators:
-            merged.merge(accumulator)
-        return merged
-
-    def extract_output(self, accumulator: RejectionTotals) -> RejectionTotals:
-        return accumulator
-
-
 class ListRejections(beam.PTransform):
     """Writes the lines of all rejections, however many there are: a wrong key may reject every row.
 
@@ -129,44 +111,50 @@ class ListRejections(beam.PTransform):
         self._write = _WritePartFn(lines, overwrite=overwrite)
 
     def expand(self, rejections: beam.PCollection[Rejection]) -> ListedRejections:
-        planned = rejections | "Count rejections" >> beam.CombineGlobally(AddRejections())
-        of_shards = self._of_shards | "Count rejections of shards" >> beam.CombineGlobally(
-            AddRejections()
-        )
+        planned = rejections | "Count rejections" >> count_rejections()
+        of_shards = self._of_shards | "Count rejections of shards" >> count_rejections()
         every = (rejections, self._of_shards) | "Every rejection" >> beam.Flatten()
         totals = [beam.pvalue.AsSingleton(each) for each in (planned, of_shards)]
         sample = (
             every
-            | "Sample rejections" >> beam.ParDo(_SampleFn(), *totals).with_output_types(_Fields)
+            | "Sample rejections" >> beam.FlatMap(_sampled, *totals).with_output_types(_Fields)
             | "List the sample" >> beam.combiners.ToList()
         )
         begins = sample | "Begin parts" >> beam.Map(begin_parts, *totals)
         parts = (
             every
             | "Name parts"
-            >> beam.ParDo(
-                _NamePartFn(), beam.pvalue.AsSingleton(begins), *totals
-            ).with_output_types(tuple[int, Rejection])
+            >> beam.FlatMap(_named, beam.pvalue.AsSingleton(begins), *totals).with_output_types(
+                tuple[int, Rejection]
+            )
             | "Group lines by part" >> beam.GroupByKey()
             | "Write parts" >> beam.ParDo(self._write).with_output_types(RejectedPart)
         )
         return ListedRejections(planned, of_shards, sample, parts)
 
 
-class _SampleFn(beam.DoFn):
-    def process(self, rejection: Rejection, *totals: RejectionTotals) -> Iterator[_Fields]:
-        # The same for every retry.
-        crc = zlib.crc32(f"{rejection.path}\0{rejection.key}".encode(errors="replace"))
-        if crc * _count(totals) < MAX_SAMPLED * 2**32:
-            yield tuple(rejection)
+def count_rejections() -> beam.PTransform:
+    """A step that adds up rejections where they are made, to one `RejectionTotals`."""
+    return beam.CombineGlobally(AddUp(RejectionTotals, _add, RejectionTotals.merge))
 
 
-class _NamePartFn(beam.DoFn):
-    def process(
-        self, rejection: Rejection, begins: Sequence[_Fields], *totals: RejectionTotals
-    ) -> Iterator[tuple[int, Rejection]]:
-        if _count(totals) <= rejections.MAX_LISTED:
-            yield part_of(rejection, begins), rejection
+def _add(totals: RejectionTotals, rejection: Rejection) -> None:
+    # In another process, Beam decodes rows to a generated class.
+    totals.add(Rejection(*rejection))
+
+
+def _sampled(rejection: Rejection, *totals: RejectionTotals) -> Iterator[_Fields]:
+    # The same for every retry.
+    crc = zlib.crc32(f"{rejection.path}\0{rejection.key}".encode(errors="replace"))
+    if crc * _count(totals) < MAX_SAMPLED * 2**32:
+        yield tuple(rejection)
+
+
+def _named(
+    rejection: Rejection, begins: Sequence[_Fields], *totals: RejectionTotals
+) -> Iterator[tuple[int, Rejection]]:
+    if _count(totals) <= rejections.MAX_LISTED:
+        yield part_of(rejection, begins), rejection
 
 
 class _WritePartFn(beam.DoFn):
@@ -240,17 +228,17 @@ class CopyRejected(beam.PTransform):
         rejections: beam.PCollection[Rejection],
     ) -> None:
         super().__init__()
-        self._fn = _CopyRejectedFn(root_text("root", root), path_text("folder", folder))
+        self._copy = beam.FlatMap(_copied, root_text("root", root), path_text("folder", folder))
         self._rejections = rejections
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[Count]:
-        of_shards = shards | "Name rejected images" >> beam.ParDo(
-            _NameRejectedFn()
+        of_shards = shards | "Name rejected images" >> beam.FlatMap(
+            operator.attrgetter("rejections")
         ).with_output_types(Rejection)
         return (
             (of_shards, self._rejections)
             | "All rejected images" >> beam.Flatten()
-            | "Copy rejected images" >> beam.ParDo(self._fn).with_output_types(Count)
+            | "Copy rejected images" >> self._copy.with_output_types(Count)
         )
 
 
@@ -266,37 +254,26 @@ def overlap(folder: str, output: str) -> bool:
     return first.startswith(second) or second.startswith(first)
 
 
-class _NameRejectedFn(beam.DoFn):
-    def process(self, shard: ShardSummary) -> Iterator[Rejection]:
-        yield from shard.rejections
+def _copied(rejection: Rejection, root: str, folder: str) -> Iterator[Count]:
+    # A row must not make us copy a file that it may not make us read.
+    if rejection.subject == "image" and rejection.reason != Reason.OUTSIDE_ROOT:
+        if _copy(full_uri(root, rejection.path), folder, rejection):
+            counter("images_quarantined").inc()
+            yield Count("images_quarantined", 1)
+        else:
+            counter("images_not_quarantined").inc()
+            yield Count("images_not_quarantined", 1)
 
 
-class _CopyRejectedFn(beam.DoFn):
-    def __init__(self, root: str, folder: str) -> None:
-        self._root = root
-        self._folder = folder
-
-    def process(self, rejection: Rejection) -> Iterator[Count]:
-        # A row must not make us copy a file that it may not make us read.
-        if rejection.subject == "image" and rejection.reason != Reason.OUTSIDE_ROOT:
-            source = full_uri(self._root, rejection.path)
-            if self._copy(source, rejection):
-                counter("images_quarantined").inc()
-                yield Count("images_quarantined", 1)
-            else:
-                counter("images_not_quarantined").inc()
-                yield Count("images_not_quarantined", 1)
-
-    def _copy(self, source: str, rejection: Rejection) -> bool:
-        target = quarantined(self._folder, rejection)
-        try:
-            return copy_file(source, target)
-        except OSError as error:
-            # A bucket can hold both `a` and `a/b.jpg`; a local folder cannot.
-            if error.errno not in _NO_PLACE:
-                raise
-        name = file_stem(rejection.path, max_bytes=_MAX_NAME, is_marked=True)
-        return copy_file(source, join(self._folder, rejection.reason, name))
+def _copy(source: str, folder: str, rejection: Rejection) -> bool:
+    try:
+        return copy_file(source, quarantined(folder, rejection))
+    except OSError as error:
+        # A bucket can hold both `a` and `a/b.jpg`; a local folder cannot.
+        if error.errno not in _NO_PLACE:
+            raise
+    name = file_stem(rejection.path, max_bytes=_MAX_NAME, is_marked=True)
+    return copy_file(source, join(folder, rejection.reason, name))
 
 
 def quarantined(folder: str, rejection: Rejection) -> str:

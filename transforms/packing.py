@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import marshal
+import operator
 import pickle
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
@@ -273,14 +274,62 @@ class AddCounts(beam.PTransform):
     def expand(self, counts: beam.PCollection[Count]) -> beam.PCollection[Count]:
         return (
             counts
-            | "By name" >> beam.Map(_count_by_name).with_output_types(tuple[str, int])
+            | "By name" >> beam.Map(tuple).with_output_types(tuple[str, int])
             | "Add up" >> beam.CombinePerKey(sum)
             | "Sums" >> beam.MapTuple(Count).with_output_types(Count)
         )
 
 
-def _count_by_name(count: Count) -> tuple[str, int]:
-    return count.name, count.value
+class AddUp(beam.CombineFn):
+    """Adds elements to totals where they are made, and adds up these totals.
+
+    >>> adder = AddUp(set, set.add, set.update)
+    >>> adder.merge_accumulators([{1}, {2}])
+    {1, 2}
+    """
+
+    def __init__(
+        self,
+        empty: Callable[[], Any],
+        add: Callable[[Any, Any], object],
+        merge: Callable[[Any, Any], object],
+    ) -> None:
+        """Takes picklable functions.
+
+        Args:
+            empty: makes totals of nothing.
+            add: adds an element to totals, in place.
+            merge: adds the totals of others to totals, in place.
+        """
+        super().__init__()
+        self.create_accumulator = empty
+        self._add = add
+        self._merge = merge
+
+    def add_input(self, accumulator: Any, element: Any) -> Any:
+        self._add(accumulator, element)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
+        merged = self.create_accumulator()
+        for each in accumulators:
+            self._merge(merged, each)
+        return merged
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return accumulator
+
+
+def with_outputs(step: beam.PTransform, main: str, kind: Any, **others: Any) -> beam.PTransform:
+    """A step with several outputs.
+
+    Args:
+        step: what yields the elements of all of them, a `beam.ParDo`.
+        main: the name of its output without a tag.
+        kind: the type of these elements.
+        others: those of the other outputs, by their tags.
+    """
+    return step.with_output_types(kind, **others).with_outputs(*others, main=main)
 
 
 # SpreadElements: hands elements to all workers, also behind another step that does.
@@ -304,17 +353,13 @@ class SpreadElements(beam.PTransform):
             elements
             | "Choose parts" >> beam.Map(_with_part).with_output_types(pair[int, kind])
             | "Group by part" >> beam.GroupByKey()
-            | "Take out" >> beam.FlatMap(_elements).with_output_types(kind)
+            | "Take out" >> beam.FlatMap(operator.itemgetter(1)).with_output_types(kind)
         )
 
 
 def _with_part(element: Any) -> tuple[int, Any]:
     # In other processes Beam decodes rows to a class that it generates: a tuple like the original.
     return zlib.crc32(repr(tuple(element)).encode(errors="replace")) % _PARTS, element
-
-
-def _elements(group: tuple[int, Iterable[Any]]) -> Iterable[Any]:
-    return group[1]
 
 
 # NameInputs: the inputs of a job as elements.
@@ -335,10 +380,9 @@ class NameInputs(beam.PTransform):
         names = (
             begin
             | "Begin" >> beam.Impulse()
-            | "List" >> beam.FlatMap(_these, self._names).with_output_types(type(self._names[0]))
+            | "List"
+            >> beam.FlatMap(lambda _, names: names, self._names).with_output_types(
+                type(self._names[0])
+            )
         )
         return names | "Spread" >> beam.Reshuffle() if len(self._names) > 1 else names
-
-
-def _these(_: bytes, names: Sequence[Any]) -> Sequence[Any]:
-    return names

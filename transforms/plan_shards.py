@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import apache_beam as beam
@@ -33,7 +34,15 @@ from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import MAX_SHARDS, Libraries, Recipes, ShardPlan, shard_index
 from transforms.labels.splits import SplitAssigner
 from transforms.labels.vocabulary import LabelCells
-from transforms.packing import NameBatch, NameInputs, PackImages, pack, runs_in_process, unpack
+from transforms.packing import (
+    NameBatch,
+    NameInputs,
+    PackImages,
+    pack,
+    runs_in_process,
+    unpack,
+    with_outputs,
+)
 from transforms.read_labels import open_labels
 from transforms.storage.lineage import report_source
 from transforms.storage.metrics import PROGRESS, counter
@@ -44,6 +53,8 @@ beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
 
 
 Nothing = TypeVar("Nothing")
+
+_REJECTIONS = "rejections"
 
 # Classes whose ids a worker keeps at hand.
 _CLASSES = 4096
@@ -93,22 +104,35 @@ class TotalLabels(beam.PTransform):
         totals = images | "Total images" >> beam.ParDo(_TotalFn()).with_output_types(Part)
         if self._labels is None:
             return (totals,) | "Add totals" >> AddTotals()
-        cells = self._labels | "Total labels" >> beam.Map(_of_cells).with_output_types(Part)
+        # In another process, Beam decodes rows to a generated class.
+        cells = self._labels | "Total labels" >> beam.Map(
+            lambda cells: part(PlanTotals(cells=LabelCells(*cells)))
+        ).with_output_types(Part)
         return (totals, cells) | "Add totals" >> AddTotals(self._rules)
 
 
-def _of_cells(cells: LabelCells) -> Part:
-    # In another process than the one that built the graph, Beam decodes rows to a generated class.
-    return part(PlanTotals(cells=LabelCells(*cells)))
+class _AssignFn(beam.DoFn):
+    """Assigns an image to its shard; or the images of a batch, which it packs by shard."""
 
-
-class _Assigner:
-    REJECTIONS = "rejections"
-
-    def __init__(self, plan: ShardPlan, rules: LabelRules) -> None:
+    def __init__(self, plan: ShardPlan, rules: LabelRules, *, are_packed: bool) -> None:
         self._plan = plan
         self._rules = rules
+        self._are_packed = are_packed
         self._totals: PlanTotals | None = None
+
+    def process(
+        self, element: Any, totals: PlanTotals
+    ) -> Iterator[tuple[str, ShardImage | NameBatch] | beam.pvalue.TaggedOutput]:
+        self._prepare(totals)
+        shards: defaultdict[str, list[ShardImage]] = defaultdict(list)
+        for image in unpack(element, LabelledImage) if self._are_packed else (element,):
+            try:
+                planned = self._planned(image)
+                shards[self._shard(image)].append(planned)
+            except RejectedImageError as error:
+                yield self._rejected(image, error)
+        for name, images in shards.items():
+            yield name, pack(images) if self._are_packed else images[0]
 
     def _shard(self, image: LabelledImage) -> str:
         files = self._files[image.split]
@@ -121,7 +145,7 @@ class _Assigner:
         PROGRESS.advance(1, 1)
         reason = error.reason.value
         rejection = Rejection("image", reason, error.detail, image.path, image.key)
-        return beam.pvalue.TaggedOutput(self.REJECTIONS, rejection)
+        return beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
 
     def _planned(self, image: LabelledImage) -> ShardImage:
         label_id, text = self._class_of(image.label) if image.label else (0, "")
@@ -160,59 +184,26 @@ class _Assigner:
         self._starts = totals.shard_starts
 
 
-class _AssignShardFn(_Assigner, beam.DoFn):
-    def process(
-        self, image: LabelledImage, totals: PlanTotals
-    ) -> Iterable[tuple[str, ShardImage] | beam.pvalue.TaggedOutput]:
-        self._prepare(totals)
-        try:
-            yield self._shard(image), self._planned(image)
-        except RejectedImageError as error:
-            yield self._rejected(image, error)
-
-
-class _AssignPackedFn(_Assigner, beam.DoFn):
-    """Assigns the images of a batch, and packs them by shard."""
-
-    def process(
-        self, batch: NameBatch, totals: PlanTotals
-    ) -> Iterable[tuple[str, NameBatch] | beam.pvalue.TaggedOutput]:
-        self._prepare(totals)
-        shards: defaultdict[str, list[ShardImage]] = defaultdict(list)
-        for image in unpack(batch, LabelledImage):
-            try:
-                shards[self._shard(image)].append(self._planned(image))
-            except RejectedImageError as error:
-                yield self._rejected(image, error)
-        for name, images in shards.items():
-            yield name, pack(images)
-
-
-class _UnpackImagesFn(beam.DoFn):
-    def process(
-        self, shard: tuple[str, Iterable[NameBatch]]
-    ) -> Iterable[tuple[str, list[ShardImage]]]:
-        name, batches = shard
-        yield name, [image for batch in batches for image in unpack(batch, ShardImage)]
+def _unpacked(shard: tuple[str, Iterable[NameBatch]]) -> tuple[str, list[ShardImage]]:
+    name, batches = shard
+    return name, [image for batch in batches for image in unpack(batch, ShardImage)]
 
 
 def every_shard(
-    totals: PlanTotals, plan: ShardPlan, nothing: Nothing
+    totals: PlanTotals, plan: ShardPlan, nothing: Nothing, *, is_bounded: bool = False
 ) -> Iterator[tuple[str, Nothing]]:
     """The names of all planned shards, each with an element that stands for none.
 
     Without it, a shard that gets no element would not be grouped, and not be written.
+
+    Raises:
+        LabelsError: `is_bounded`, and a shard has more than `MAX_SHARD_NAMES` images.
     """
+    if is_bounded:
+        plan.check_sizes(totals.bytes, totals.images)
     for names in plan.files(totals.bytes, totals.images).values():
         for name in names:
             yield name, nothing
-
-
-def _every_bounded_shard(
-    totals: PlanTotals, plan: ShardPlan, nothing: Nothing
-) -> Iterator[tuple[str, Nothing]]:
-    plan.check_sizes(totals.bytes, totals.images)
-    return every_shard(totals, plan, nothing)
 
 
 class PlanShards(beam.PTransform):
@@ -240,82 +231,52 @@ class PlanShards(beam.PTransform):
         self._rules = rules
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> PlannedShards:
-        if runs_in_process(images.pipeline):
-            batches = images | "Pack images" >> PackImages()
-            packed = self._grouped(batches, _AssignPackedFn, NameBatch, every_shard, pack(()))
-            unpack_images = beam.ParDo(_UnpackImagesFn())
-            kind = tuple[str, Iterable[ShardImage]]
-            shards = packed.shards | "Unpack images" >> unpack_images.with_output_types(kind)
-            return packed._replace(shards=shards)
-        return self._grouped(images, _AssignShardFn, ShardImage, _every_bounded_shard, NO_IMAGE)
-
-    def _grouped(
-        self,
-        images: beam.PCollection[Any],
-        assign: type[_Assigner],
-        kind: type,
-        name_shards: Callable[..., Iterator[tuple[str, Any]]],
-        nothing: object,
-    ) -> PlannedShards:
-        """Images, or batches of them, by shard.
-
-        Args:
-            images: of `assign`.
-            assign: names their shards.
-            kind: of its outputs.
-            name_shards: names every shard.
-            nothing: stands for a shard without images.
-        """
-        named = tuple[str, kind]  # type: ignore[valid-type]
-        assigned = images | "Assign shards" >> beam.ParDo(
-            assign(self._plan, self._rules), beam.pvalue.AsSingleton(self._totals)
-        ).with_output_types(named, **{assign.REJECTIONS: Rejection}).with_outputs(
-            assign.REJECTIONS, main="images"
+        are_packed = runs_in_process(images.pipeline)
+        named: Any = tuple[str, NameBatch] if are_packed else tuple[str, ShardImage]
+        names = images | "Pack images" >> PackImages() if are_packed else images
+        assign = _AssignFn(self._plan, self._rules, are_packed=are_packed)
+        step = beam.ParDo(assign, beam.pvalue.AsSingleton(self._totals))
+        assigned = names | "Assign shards" >> with_outputs(
+            step, "images", named, **{_REJECTIONS: Rejection}
         )
         every = self._totals | "Name every shard" >> beam.FlatMap(
-            name_shards, self._plan, nothing
+            every_shard, self._plan, pack(()) if are_packed else NO_IMAGE, is_bounded=not are_packed
         ).with_output_types(named)
         shards = (
             (assigned.images, every)
             | "Images and shards" >> beam.Flatten()
             | "Group names by shard" >> beam.GroupByKey()
         )
+        if are_packed:
+            unpacked = beam.Map(_unpacked).with_output_types(tuple[str, Iterable[ShardImage]])
+            shards = shards | "Unpack images" >> unpacked
         return PlannedShards(shards, assigned.rejections)
 
 
 # ReadRows and PlanRows: rows without images, from CSV files to planned shards, in batches.
 
 _TOTALS = "totals"
-_REJECTIONS = "rejections"
 _COUNTS = "counts"
 
 
+@dataclasses.dataclass(frozen=True)
 class TableReader:
-    """Reads the rows of one dataset, each with its split and its place in the order. Picklable."""
+    """Reads the rows of one dataset, each with its split and its place in the order. Picklable.
 
-    def __init__(
-        self,
-        columns: CsvColumns,
-        *,
-        root: str,
-        encoding: str,
-        assigner: SplitAssigner,
-        row_bytes: int,
-    ) -> None:
-        """Describes the files.
+    Attributes:
+        columns: positions of key, split, group and cells.
+        root: common folder of the files.
+        encoding: a Python codec name.
+        assigner: gives rows their splits and their order.
+        row_bytes: bytes of a record without the text of its cells.
+    """
 
-        Args:
-            columns: positions of key, split, group and cells.
-            root: common folder of the files.
-            encoding: a Python codec name.
-            assigner: gives rows their splits and their order.
-            row_bytes: bytes of a record without the text of its cells.
-        """
-        self._columns = columns
-        self._root = root
-        self._encoding = encoding
-        self._assigner = assigner
-        self._row_bytes = row_bytes
+    columns: CsvColumns
+    _: dataclasses.KW_ONLY
+    root: str
+    encoding: str
+    assigner: SplitAssigner
+    row_bytes: int
 
     def read(self, uri: str) -> Iterator[str | Rejection | Count | PlanTotals]:
         """Reads one table: yields batches of rows, and their counts at the end.
@@ -323,11 +284,11 @@ class TableReader:
         Raises:
             LabelsError: the file cannot be read as a table.
         """
-        path = relative_path(uri, self._root)
+        path = relative_path(uri, self.root)
         totals = PlanTotals()
         batch: list[tuple[Any, ...]] = []
         read = 0
-        for _, rows in open_labels(uri, self._columns, self._encoding):
+        for _, rows in open_labels(uri, self.columns, self.encoding):
             for row in rows:
                 read += 1
                 placed = self._placed(row, uri, path)
@@ -336,7 +297,7 @@ class TableReader:
                     continue
                 batch.append(placed)
                 totals.images[placed[0]] += 1
-                totals.bytes[placed[0]] += self._row_bytes + len(placed[-1])
+                totals.bytes[placed[0]] += self.row_bytes + len(placed[-1])
                 if len(batch) == BATCH_ROWS:
                     PROGRESS.count("reading", BATCH_ROWS)
                     yield to_batch(path, batch)
@@ -356,32 +317,26 @@ class TableReader:
         key = nfc(row.key.strip())
         named = key or f"{path}:{row.line}"
         try:
-            split, order = self._assigner.assign(named, split=row.split, group=row.group)
+            split, order = self.assigner.assign(named, split=row.split, group=row.group)
         except RejectedImageError as error:
             return Rejection("row", error.reason.value, error.detail, f"{uri}:{row.line}", named)
         # A key that is only the row's position need not be sent along.
         return split, order, key, row.line, "\0".join(row.cells)
 
 
-class _ReadRowsFn(beam.DoFn):
-    """Reads files. The following metric is maintained: `rows_read`."""
-
-    def __init__(self, reader: TableReader) -> None:
-        self._reader = reader
-        self._rows_read = counter("rows_read")
-
-    def process(self, uri: str) -> Iterable[str | beam.pvalue.TaggedOutput]:
-        report_source(uri)
-        for result in self._reader.read(uri):
-            if isinstance(result, str):
-                yield result
-            elif isinstance(result, PlanTotals):
-                yield beam.pvalue.TaggedOutput(_TOTALS, part(result))
-            elif isinstance(result, Rejection):
-                yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
-            else:
-                self._rows_read.inc(result.value)
-                yield beam.pvalue.TaggedOutput(_COUNTS, result)
+def _read_rows(uri: str, reader: TableReader) -> Iterator[str | beam.pvalue.TaggedOutput]:
+    """Reads a file. The following metric is maintained: `rows_read`."""
+    report_source(uri)
+    for result in reader.read(uri):
+        if isinstance(result, str):
+            yield result
+        elif isinstance(result, PlanTotals):
+            yield beam.pvalue.TaggedOutput(_TOTALS, part(result))
+        elif isinstance(result, Rejection):
+            yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
+        else:
+            counter("rows_read").inc(result.value)
+            yield beam.pvalue.TaggedOutput(_COUNTS, result)
 
 
 class Rows(NamedTuple):
@@ -402,17 +357,14 @@ class ReadRows(beam.PTransform):
     def __init__(self, paths: Sequence[str], reader: TableReader) -> None:
         super().__init__()
         self._paths = list(paths)
-        self._fn = _ReadRowsFn(reader)
+        self._read = beam.FlatMap(_read_rows, reader)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Rows:
         types = {_TOTALS: Part, _REJECTIONS: Rejection, _COUNTS: Count}
         read = (
             begin
             | "Name the files" >> NameInputs(self._paths)
-            | "Read rows"
-            >> beam.ParDo(self._fn)
-            .with_output_types(str, **types)
-            .with_outputs(_TOTALS, _REJECTIONS, _COUNTS, main="batches")
+            | "Read rows" >> with_outputs(self._read, "batches", str, **types)
         )
         totals = (read.totals,) | "Total rows" >> AddTotals()
         return Rows(read.batches, totals, read.rejections, read.counts)
@@ -436,12 +388,6 @@ class _AssignRowsFn(beam.DoFn):
             shards[names[shard_index(row[0], len(names), starts)]].append(row)
         for name, planned in shards.items():
             yield name, to_batch(path, planned)
-
-
-class _UnpackFn(beam.DoFn):
-    def process(self, shard: tuple[str, Iterable[str]]) -> Iterable[tuple[str, list[ShardRow]]]:
-        name, batches = shard
-        yield name, planned_rows(batches)
 
 
 def row_places(batch: str) -> Iterator[tuple[str, int]]:
@@ -475,7 +421,9 @@ class PlanRows(beam.PTransform):
             | "Rows and shards" >> beam.Flatten()
             | "Group rows by shard" >> beam.GroupByKey()
             | "Unpack rows"
-            >> beam.ParDo(_UnpackFn()).with_output_types(tuple[str, Iterable[ShardRow]])
+            >> beam.MapTuple(lambda name, batches: (name, planned_rows(batches))).with_output_types(
+                tuple[str, Iterable[ShardRow]]
+            )
         )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
+import functools
 import json
 import marshal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
@@ -21,7 +21,7 @@ from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import Splits
 from transforms.labels.vocabulary import LabelCells
-from transforms.packing import NameBatch, PackImages, runs_in_process, unpack
+from transforms.packing import AddUp, NameBatch, PackImages, runs_in_process, unpack
 from transforms.plan_shards import TotalLabels
 from transforms.selection.hash_cuts import (
     ROUNDS,
@@ -112,10 +112,13 @@ class FindCuts(beam.PTransform):
             | "Count bins"
             >> beam.ParDo(_CountBinsFn(lines), known, *self._before).with_output_types(_Packed)
             | "Group counts" >> beam.GroupByKey()
-            | "Add up bins" >> beam.Map(_add_up_bins).with_output_types(_OfLine)
+            | "Add up bins"
+            >> beam.MapTuple(
+                lambda place, packed: (place[0], _sum_of_bins(packed))
+            ).with_output_types(_OfLine)
             | "Group bins by line" >> beam.GroupByKey()
-            | "Find bins with cuts" >> beam.ParDo(_FindBinsFn(lines)).with_output_types(_Packed)
-            | "Merge bins" >> beam.CombineGlobally(MergeLines())
+            | "Find bins with cuts" >> beam.Map(_bins_of, lines).with_output_types(_Packed)
+            | "Merge bins" >> beam.combiners.ToDict()
             | "Name bins" >> beam.Map(_cut_bins).with_output_types(CutBins)
         )
         return (
@@ -126,7 +129,7 @@ class FindCuts(beam.PTransform):
             | "Cut bins" >> beam.FlatMap(_cut).with_output_types(_Packed)
             | "Group cuts by line" >> beam.GroupByKey()
             | "Add up cuts" >> beam.Map(_add_up).with_output_types(_Packed)
-            | "Merge cuts" >> beam.CombineGlobally(MergeLines())
+            | "Merge cuts" >> beam.combiners.ToDict()
             | "Name cuts" >> beam.Map(_cuts).with_output_types(Cuts)
         )
 
@@ -136,53 +139,50 @@ def _dumps(value: Any) -> bytes:
     return marshal.dumps(value)
 
 
-class _Held:
-    """Numbers that the elements of a bundle bring to places of lines, until they are sent."""
-
-    def __init__(self) -> None:
-        self.places: defaultdict[_Place, Counter[Any]] = defaultdict(Counter)
-        self._added = 0
-
-    def add(self, place: _Place, what: Any, number: int) -> None:
-        """Adds to the number of something in a place."""
-        self.places[place][what] += number
-        self._added += 1
-
-    @property
-    def is_full(self) -> bool:
-        """Whether they should be sent before the bundle ends."""
-        return self._added >= _HELD
-
-
-class _CountBinsFn(beam.DoFn):
-    """Counts the records in each bin, in a bundle first."""
+class _AddFn(beam.DoFn):
+    """Adds up numbers that the elements of a bundle bring to places of lines, and sends them."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
 
     def start_bundle(self) -> None:
-        self._held = _Held()
+        self._places: defaultdict[_Place, Counter[Any]] = defaultdict(Counter)
+        self._added = 0
 
-    def process(self, element: Any, *known: Any) -> Iterable[_Packed]:
-        self._lines.prepare(*known)
-        for line, hash_, records, _ in self._lines.draws(element):
-            number = bin_of(hash_, self._lines.bins(line))
-            self._held.add((line, number // _TOGETHER), number, records)
-        return self._packed() if self._held.is_full else ()
+    def _add(self, place: _Place, what: Any, number: int) -> None:
+        self._places[place][what] += number
+        self._added += 1
+
+    def _sent(self) -> Iterable[_Packed]:
+        """All numbers, if there are many."""
+        return self._packed() if self._added >= _HELD else ()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         return map(GlobalWindows.windowed_value, self._packed())
 
     def _packed(self) -> Iterator[_Packed]:
-        places = self._held.places
+        places = self._places
         self.start_bundle()
-        for (line, part), counts in places.items():
-            of_line = (self._lines.bins(line), self._lines.rule(line), dict(counts))
-            yield (line, part), _dumps(of_line)
+        for place, numbers in places.items():
+            yield place, _dumps((*self._place(*place), dict(numbers)))
+
+    def _place(self, line: str, number: int) -> tuple[Any, ...]:
+        """What goes along with the numbers of a place."""
+        raise NotImplementedError
 
 
-def _add_up_bins(group: tuple[_Place, Iterable[bytes]]) -> _OfLine:
-    return group[0][0], _sum_of_bins(group[1])
+class _CountBinsFn(_AddFn):
+    """Counts the records in each bin, in a bundle first."""
+
+    def process(self, element: Any, *known: Any) -> Iterable[_Packed]:
+        self._lines.prepare(*known)
+        for line, hash_, records, _ in self._lines.draws(element):
+            number = bin_of(hash_, self._lines.bins(line))
+            self._add((line, number // _TOGETHER), number, records)
+        return self._sent()
+
+    def _place(self, line: str, _: int) -> tuple[Any, ...]:
+        return self._lines.bins(line), self._lines.rule(line)
 
 
 def _sum_of_bins(packed: Iterable[bytes]) -> bytes:
@@ -193,48 +193,19 @@ def _sum_of_bins(packed: Iterable[bytes]) -> bytes:
     return _dumps((bins, rule, dict(added)))
 
 
-class _FindBinsFn(beam.DoFn):
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-
-    def process(self, group: tuple[str, Iterable[bytes]]) -> Iterator[_Packed]:
-        line = group[0]
-        bins, rule, counts = marshal.loads(_sum_of_bins(group[1]))
-        ranks = self._lines.ranks(line, rule, sum(counts.values()))
-        yield (line, _CUTS), _dumps(tuple(find_bins(counts, ranks, bins)))
-
-
-class MergeLines(beam.CombineFn):
-    """Merges what was found of all lines."""
-
-    def create_accumulator(self) -> dict[_Place, bytes]:
-        return {}
-
-    def add_input(self, accumulator: dict[_Place, bytes], found: _Packed) -> dict[_Place, bytes]:
-        accumulator[found[0]] = found[1]
-        return accumulator
-
-    def merge_accumulators(
-        self, accumulators: Iterable[dict[_Place, bytes]]
-    ) -> dict[_Place, bytes]:
-        return {line: found for each in accumulators for line, found in each.items()}
-
-    def extract_output(self, accumulator: dict[_Place, bytes]) -> dict[_Place, bytes]:
-        return accumulator
+def _bins_of(group: tuple[str, Iterable[bytes]], lines: Lines) -> _Packed:
+    line = group[0]
+    bins, rule, counts = marshal.loads(_sum_of_bins(group[1]))
+    ranks = lines.ranks(line, rule, sum(counts.values()))
+    return (line, _CUTS), _dumps(tuple(find_bins(counts, ranks, bins)))
 
 
 def _cut_bins(found: dict[_Place, bytes]) -> CutBins:
     return CutBins({line: Bins(*marshal.loads(bins)) for (line, _), bins in found.items()})
 
 
-class _PickFn(beam.DoFn):
+class _PickFn(_AddFn):
     """Picks the hashes in bins with cuts, and adds up what all records add to parts."""
-
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-
-    def start_bundle(self) -> None:
-        self._held = _Held()
 
     def process(self, element: Any, known: Any, bins: CutBins) -> Iterable[_Packed]:
         self._lines.prepare(known)
@@ -242,23 +213,17 @@ class _PickFn(beam.DoFn):
         for line, hash_, records, added in self._lines.draws(element):
             number = bins.lines[line].number(hash_)
             if number >= 0:
-                self._held.add((line, number), (hash_, None), records)
+                self._add((line, number), (hash_, None), records)
                 for name, images in added:
-                    self._held.add((line, number), (hash_, name), images)
+                    self._add((line, number), (hash_, name), images)
             else:
                 for name, images in added:
-                    self._held.add((name, number), (0, name), images)
-        return self._packed() if self._held.is_full else ()
+                    self._add((name, number), (0, name), images)
+        return self._sent()
 
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        return map(GlobalWindows.windowed_value, self._packed())
-
-    def _packed(self) -> Iterator[_Packed]:
-        places = self._held.places
-        self.start_bundle()
-        for (line, number), held in places.items():
-            place = self._bins.lines[line].place(number) if number >= 0 else Place(~number)
-            yield (line, number), _dumps((tuple(place), dict(held)))
+    def _place(self, line: str, number: int) -> tuple[Any, ...]:
+        place = self._bins.lines[line].place(number) if number >= 0 else Place(~number)
+        return (tuple(place),)
 
 
 def _cut(group: tuple[_Place, Iterable[bytes]]) -> Iterator[_Packed]:
@@ -359,24 +324,28 @@ class StratifySplits(beam.PTransform):
         name = beam.Map(Classes.of, self._rules, how.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
         if how.by_group:
-            return self._by_group(images, _GroupLines(lines), classes)
-        of_images = _ImageLines(lines, are_packed=runs_in_process(images.pipeline))
-        names = images | "Pack images" >> PackImages() if of_images.are_packed else images
-        place = beam.ParDo(_PlaceImageFn(of_images), *_known(names, of_images, classes))
+            return self._by_group(images, _Lines(lines, _group_items), classes)
+        names: beam.PCollection[Any] = images
+        read: _ReadImages = _one_image
+        if runs_in_process(images.pipeline):
+            names, read = images | "Pack images" >> PackImages(), _packed_images
+        of_images = _Lines(lines, functools.partial(_image_items, read))
+        known = _known(names, of_images, classes)
+        place = beam.FlatMap(_place_images, of_images, read, *known)
         return names | "Place images" >> place.with_output_types(LabelledImage)
 
     def _by_group(
         self,
         images: beam.PCollection[LabelledImage],
-        lines: _GroupLines,
+        lines: _Lines,
         classes: beam.PCollection[Classes],
     ) -> beam.PCollection[LabelledImage]:
         groups = (
             images
             | "Name groups" >> beam.Map(_labels_of_group).with_output_types(tuple[str, str])
-            | "Add up groups" >> beam.CombinePerKey(AddLabels())
+            | "Add up groups" >> beam.CombinePerKey(AddUp(Counter, _add_labels, Counter.update))
         )
-        place = beam.ParDo(_PlaceGroupFn(lines), *_known(groups, lines, classes))
+        place = beam.FlatMap(_place_group, lines, *_known(groups, lines, classes))
         splits = groups | "Place groups" >> place.with_output_types(_InGroup)
         named = images | "Name images" >> beam.Map(_in_group).with_output_types(_InGroup)
         return (
@@ -413,24 +382,27 @@ class _Item(NamedTuple):
 
 
 class _Lines:
-    """The lines of images or groups, as `FindCuts` takes them: in one round, or in all."""
+    """The lines of images or groups, as `FindCuts` takes them: in one round, or in all.
 
-    def __init__(self, lines: ClassLines, number: int | None = None) -> None:
+    `items` reads the images or groups of an element.
+    """
+
+    def __init__(
+        self,
+        lines: ClassLines,
+        items: Callable[[Any], Iterable[_Item]],
+        number: int | None = None,
+    ) -> None:
         self._lines = lines
+        self.items = items
         self._number = number
         self.rounds = lines.rounds
         self.prepare, self.bins = lines.prepare, lines.bins
         self.rule, self.ranks = lines.rule, lines.ranks
 
-    def items(self, element: Any) -> Iterable[_Item]:
-        """The images or groups of an element."""
-        raise NotImplementedError
-
-    def of_round(self, number: int) -> Self:
+    def of_round(self, number: int) -> _Lines:
         """The lines of a round."""
-        lines = copy.copy(self)
-        lines._number = number
-        return lines
+        return _Lines(self._lines, self.items, number)
 
     def draws(self, element: Any) -> Iterator[Draw]:
         """The draw of each image or group of an element that is in this round."""
@@ -446,92 +418,59 @@ class _Lines:
         return self._lines.draw(item.labels, item.key, item.images)
 
 
-class _ImageLines(_Lines):
-    """The lines of images, or of batches of them."""
+# Reads the images of an element: of a batch, or the one that it is.
+_ReadImages = Callable[[Any], Iterable[LabelledImage]]
 
-    def __init__(self, lines: ClassLines, *, are_packed: bool) -> None:
-        super().__init__(lines)
-        self.are_packed = are_packed
 
-    def images(self, element: Any) -> Iterable[LabelledImage]:
-        """The images of an element."""
-        # In another process, Beam decodes rows to a generated class.
-        return unpack(element, LabelledImage) if self.are_packed else [LabelledImage(*element)]
+def _packed_images(batch: NameBatch) -> Iterator[LabelledImage]:
+    return unpack(batch, LabelledImage)
 
-    def items(self, element: Any) -> Iterator[_Item]:
-        return map(_item, self.images(element))
 
-    def placed(self, image: LabelledImage, cuts: Sequence[Cuts]) -> LabelledImage:
-        """The image with its split."""
-        return image._replace(split=self.split(_item(image), cuts))
+def _one_image(image: LabelledImage) -> list[LabelledImage]:
+    # In another process, Beam decodes rows to a generated class.
+    return [LabelledImage(*image)]
+
+
+def _image_items(read: _ReadImages, element: Any) -> Iterator[_Item]:
+    return map(_item, read(element))
 
 
 def _item(image: LabelledImage) -> _Item:
     return _Item(image.key, dict.fromkeys(image_labels(image), 1))
 
 
-class _GroupLines(_Lines):
-    """The lines of groups: the name of each, and the result of `AddLabels`."""
-
-    def items(self, element: tuple[str, str]) -> Iterator[_Item]:
-        images, labels = json.loads(element[1])
-        yield _Item(element[0], labels, images)
-
-
-class _PlaceImageFn(beam.DoFn):
-    def __init__(self, lines: _ImageLines) -> None:
-        self._lines = lines
-
-    def process(self, element: Any, classes: Classes, *cuts: Cuts) -> Iterator[LabelledImage]:
-        self._lines.prepare(classes)
-        for image in self._lines.images(element):
-            yield self._lines.placed(image, cuts)
+def _place_images(
+    element: Any, lines: _Lines, read: _ReadImages, classes: Classes, *cuts: Cuts
+) -> Iterator[LabelledImage]:
+    lines.prepare(classes)
+    for image in read(element):
+        yield image._replace(split=lines.split(_item(image), cuts))
 
 
 def _labels_of_group(image: LabelledImage) -> tuple[str, str]:
     image = LabelledImage(*image)
-    return image.group, json.dumps([1, dict.fromkeys(sorted(image_labels(image)), 1)])
+    return image.group, json.dumps(sorted(image_labels(image)))
 
 
-class AddLabels(beam.CombineFn):
-    """Adds up the images of a group and its images with each label: `[images, labels]` as JSON."""
-
-    def create_accumulator(self) -> tuple[int, Counter[str]]:
-        return 0, Counter()
-
-    def add_input(
-        self, accumulator: tuple[int, Counter[str]], image: str
-    ) -> tuple[int, Counter[str]]:
-        images, labels = json.loads(image)
-        accumulator[1].update(labels)
-        return accumulator[0] + images, accumulator[1]
-
-    def merge_accumulators(
-        self, accumulators: Iterable[tuple[int, Counter[str]]]
-    ) -> tuple[int, Counter[str]]:
-        merged, added = 0, Counter[str]()
-        for images, labels in accumulators:
-            merged += images
-            added.update(labels)
-        return merged, added
-
-    def extract_output(self, accumulator: tuple[int, Counter[str]]) -> str:
-        return json.dumps([accumulator[0], accumulator[1]], sort_keys=True)
+def _add_labels(added: Counter[str | None], labels: str) -> None:
+    """Adds an image of a group, under None, and its labels."""
+    added.update([None, *json.loads(labels)])
 
 
-class _PlaceGroupFn(beam.DoFn):
-    def __init__(self, lines: _GroupLines) -> None:
-        self._lines = lines
-
-    def process(
-        self, group: tuple[str, str], classes: Classes, *cuts: Cuts
-    ) -> Iterator[tuple[str, tuple[str, LabelledImage]]]:
-        self._lines.prepare(classes)
-        for item in self._lines.items(group):
-            yield item.key, (self._lines.split(item, cuts), NO_LABELLED)
+def _group_items(group: tuple[str, Mapping[str | None, int]]) -> Iterator[_Item]:
+    labels = {label: images for label, images in group[1].items() if label is not None}
+    yield _Item(group[0], labels, group[1][None])
 
 
-def _in_group(image: LabelledImage) -> tuple[str, tuple[str, LabelledImage]]:
+def _place_group(
+    group: tuple[str, Mapping[str | None, int]], lines: _Lines, classes: Classes, *cuts: Cuts
+) -> Iterator[_InGroup]:
+    lines.prepare(classes)
+    for item in lines.items(group):
+        yield item.key, (lines.split(item, cuts), NO_LABELLED)
+
+
+def _in_group(image: LabelledImage) -> _InGroup:
     image = LabelledImage(*image)
     return image.group, ("", image._replace(group=""))
 
@@ -568,7 +507,8 @@ class BalanceShards(beam.PTransform):
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[PlanTotals]:
         cuts = elements | "Find cuts" >> FindCuts(self._lines, self._totals)
         return self._totals | "Add starts" >> beam.Map(
-            _with_starts, beam.pvalue.AsSingleton(cuts)
+            lambda totals, cuts: dataclasses.replace(totals, shard_starts=shard_starts(cuts)),
+            AsSingleton(cuts),
         ).with_output_types(PlanTotals)
 
 
@@ -614,7 +554,3 @@ def _image_place(image: LabelledImage) -> Iterable[tuple[str, int]]:
 
 def _batch_places(batch: NameBatch) -> Iterator[tuple[str, int]]:
     return (image[:2] for image in unpack(batch, LabelledImage))
-
-
-def _with_starts(totals: PlanTotals, cuts: Cuts) -> PlanTotals:
-    return dataclasses.replace(totals, shard_starts=shard_starts(cuts))

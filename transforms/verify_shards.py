@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
 
@@ -23,7 +23,7 @@ from transforms.images.check import ImageInfo, check_image
 from transforms.images.guard import DecoderGuard, image_note
 from transforms.images.pixel_options import Limits
 from transforms.labels.vocabulary import parse_labels
-from transforms.packing import Everything, Gather, NameInputs, runs_in_process
+from transforms.packing import AddUp, Everything, Gather, NameInputs, runs_in_process
 from transforms.records.record_index import index_places, next_offset, row_problems
 from transforms.records.written_index import IndexedRows, open_stored, stored_records
 from transforms.storage.files import join, read_manifest, storage_of
@@ -90,15 +90,13 @@ class VerifyShards(beam.PTransform):
         super().__init__()
         self._fn = _VerifyFn(output, verifier, fast=fast, records=records)
         self._output = output
-        self._writer = _ResultWriter(
-            results, output, has_classes=verifier.tells_classes and not fast
-        )
+        self._writer = _ResultWriter(results, output, verifier.tells_classes and not fast)
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         manifest = begin | "Name the manifest" >> NameInputs([join(self._output, MANIFEST)])
         verified = (
             manifest
-            | "List the shards" >> beam.FlatMap(_groups_of)
+            | "List the shards" >> beam.FlatMap(lambda path: group_shards(_read_manifest(path)))
             | "Spread the shards" >> beam.Reshuffle()
             | "Verify each shard" >> beam.ParDo(self._fn).with_output_types(str)
         )
@@ -107,13 +105,9 @@ class VerifyShards(beam.PTransform):
             write = beam.Map(self._writer.write_lines)
             return gathered | "Write results" >> write.with_output_types(str)
         # The classes of 73,000 groups are gigabytes.
-        combine = beam.CombineGlobally(MergeResults()).with_fanout(_FANOUT)
+        combine = beam.CombineGlobally(AddUp(dict, _add_line, _merge)).with_fanout(_FANOUT)
         combined = verified | "Combine results" >> combine
         return combined | "Write results" >> beam.Map(self._writer.write).with_output_types(str)
-
-
-def _groups_of(path: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    yield from group_shards(_read_manifest(path))
 
 
 def _read_manifest(path: str) -> dict[str, Any]:
@@ -123,56 +117,42 @@ def _read_manifest(path: str) -> dict[str, Any]:
     return manifest
 
 
-class MergeResults(beam.CombineFn):
-    """Merges results by split, where shards are verified."""
-
-    def create_accumulator(self) -> _Splits:
-        return {}
-
-    def add_input(self, accumulator: _Splits, line: str) -> _Splits:
-        found = Verified.from_text(line)
-        accumulator.setdefault(found.split, Verified(found.split)).merge(found)
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[_Splits]) -> _Splits:
-        merged: _Splits = {}
-        for accumulator in accumulators:
-            for split, found in accumulator.items():
-                merged.setdefault(split, Verified(split)).merge(found)
-        return merged
-
-    def extract_output(self, accumulator: _Splits) -> _Splits:
-        return accumulator
+def _add_line(splits: _Splits, line: str) -> None:
+    found = Verified.from_text(line)
+    _merge(splits, {found.split: found})
 
 
-class _ResultWriter:
+def _merge(splits: _Splits, others: _Splits) -> None:
+    for split, found in others.items():
+        splits.setdefault(split, Verified(split)).merge(found)
+
+
+class _ResultWriter(NamedTuple):
     """Compares the classes of splits with the manifest, and writes what the launcher prints."""
 
-    def __init__(self, path: str, output: str, *, has_classes: bool) -> None:
-        self._path = path
-        self._output = output
-        self._has_classes = has_classes
+    path: str
+    output: str
+    has_classes: bool
 
     def write_lines(self, everything: Everything) -> str:
         """Like `write`, for gathered lines of groups."""
-        merge = MergeResults()
-        splits = merge.create_accumulator()
+        splits: _Splits = {}
         for line in everything["lines"]:
-            splits = merge.add_input(splits, line)
+            _add_line(splits, line)
         return self.write(splits)
 
     def write(self, splits: _Splits) -> str:
         """Writes a line for each split; the path of the file."""
-        manifest = _read_manifest(join(self._output, MANIFEST)) if self._has_classes else {}
+        manifest = _read_manifest(join(self.output, MANIFEST)) if self.has_classes else {}
         for name, found in splits.items():
-            if self._has_classes and not found.damaged:
+            if self.has_classes and not found.damaged:
                 listed = manifest["splits"][name].get("classes", {})
                 details = class_problems(name, found.labels, listed)
                 found.add_problems(Problem(MANIFEST, None, detail) for detail in details)
             found.labels.clear()
         lines = (f"{found.to_text()}\n" for found in splits.values())
-        storage_of(self._path).write_whole(self._path, "".join(lines).encode())
-        return self._path
+        storage_of(self.path).write_whole(self.path, "".join(lines).encode())
+        return self.path
 
 
 class _VerifyFn(beam.DoFn):
@@ -252,7 +232,8 @@ def verify_shard(
         elif not storage.exists(path):
             found.problems = [Problem(name, None, "the file is missing")]
         else:
-            check = None if fast else _GuardedCheck(path, shard, verifier, guard, rows)
+            file = f"{path} {shard['crc32c']}"
+            check = None if fast else _GuardedCheck(file, verifier, guard, rows)
             _read_shard(path, shard, check, found, max_bytes=verifier.largest_record)
     except OSError as error:
         # A temporary failure says nothing about the file.
@@ -303,34 +284,26 @@ def _read_shard(
     found.problems = _shortened(found.problems, more)
 
 
-class _GuardedCheck:
+class _GuardedCheck(NamedTuple):
     """Checks the records of one shard; an image that crashes its decoder is one problem."""
 
-    def __init__(
-        self,
-        path: str,
-        shard: Mapping[str, Any],
-        verifier: RecordVerifier,
-        guard: DecoderGuard,
-        rows: Sequence[Mapping[str, Any]] | None,
-    ) -> None:
-        self._rows = rows
-        self._file = f"{path} {shard['crc32c']}"
-        self._verifier = verifier
-        self._guard = guard
+    file: str
+    verifier: RecordVerifier
+    guard: DecoderGuard
+    rows: Sequence[Mapping[str, Any]] | None
 
     def check(self, placed: tuple[int, int, bytes]) -> RecordCheck:
         """Checks a record, given as its number, its place in the file and its bytes."""
         number, offset, record = placed
-        note = image_note(self._file, number)
+        note = image_note(self.file, number)
 
         def decode(data: bytes, *, limits: Limits) -> ImageInfo:
-            return self._guard.call(note, check_image, data, limits=limits)
+            return self.guard.call(note, check_image, data, limits=limits)
 
-        if self._rows is None or number >= len(self._rows):
-            return self._verifier.check(record, decode=decode)
-        more = functools.partial(row_problems, self._rows[number], record, offset)
-        return self._verifier.check(record, decode=decode, more=more)
+        if self.rows is None or number >= len(self.rows):
+            return self.verifier.check(record, decode=decode)
+        more = functools.partial(row_problems, self.rows[number], record, offset)
+        return self.verifier.check(record, decode=decode, more=more)
 
 
 def _checks(records: Iterator[bytes], check: _GuardedCheck | None) -> Iterator[RecordCheck]:

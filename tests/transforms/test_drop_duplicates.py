@@ -195,9 +195,9 @@ def test_records_are_named_by_the_hash_that_is_compared(source: Source, has_hold
     image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
     image = in_record(image, content=b"s" * 16, source_content=b"o" * 16)
     holdouts = (Holdout("bench", "", "", 1),) * has_holdouts
-    fn = DropDuplicates(RECORDS, max_bytes=9, sources=[source], holdouts=holdouts)._naming()
-    assert fn is not None
-    assert list(fn.process(image)) == [((b"o" * 16).hex(), image)]
+    name = DropDuplicates(RECORDS, max_bytes=9, sources=[source], holdouts=holdouts)._naming()
+    assert name is not None
+    assert name(image) == ((b"o" * 16).hex(), image)
 
 
 @pytest.mark.parametrize(
@@ -217,12 +217,12 @@ def test_any_image_may_equal_one_whose_size_is_not_known(
     image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
     holdouts = tuple(Holdout("bench", "", "", 1, has_sizes) for has_sizes in held)
     sources = [CHANGED._replace(has_sizes=has_sizes) for has_sizes in given]
-    fn = DropDuplicates("", max_bytes=9, sources=sources, holdouts=holdouts)._naming()
+    name = DropDuplicates("", max_bytes=9, sources=sources, holdouts=holdouts)._naming()
     if is_by_size:
-        assert fn is not None
-        assert [name for name, _ in fn.process(image)] == ["5 "]
+        assert name is not None
+        assert name(image) == ("5 ", image)
     else:
-        assert fn is None
+        assert name is None
 
 
 def test_images_whose_hashes_are_not_known_are_all_compared(
@@ -240,20 +240,25 @@ def test_images_whose_hashes_are_not_known_are_all_compared(
     assert [each.key for each in found["rejections"]] == ["b"]
 
 
+KEEP = choose_images._keep
+SIZES: list[int] = []
+
+
+def counted(part: tuple[str, Iterable[Any]]) -> Iterator[Any]:
+    """The step that keeps one of several images, which also notes how many it gets."""
+    judged = list(part[1])
+    SIZES.append(len(judged))
+    return KEEP((part[0], judged))
+
+
 def test_no_group_has_all_equal_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do more than `MAX_IMAGES` names of one content cross a shuffle to be added up."""
-    sizes = []
+    sizes = SIZES
+    sizes.clear()
     monkeypatch.setattr(LocalStorage, "lists_checksums", True)
     for module in (drop_duplicates, choose_images):
         monkeypatch.setattr(module, "runs_in_process", lambda _: False)
-    keep = choose_images._KeepFn.process
-
-    def counted(fn: Any, part: tuple[str, Iterable[Any]]) -> Iterator[Any]:
-        judged = list(part[1])
-        sizes.append(len(judged))
-        return keep(fn, (part[0], judged))
-
-    monkeypatch.setattr(choose_images._KeepFn, "process", counted)
+    monkeypatch.setattr(choose_images, "_keep", counted)
     images = [image for image in listed(tmp_path) if image.key in map("{:03}".format, range(120))]
     assert len(chosen(images, tmp_path)["rejections"]) == 99
     assert sum(sizes) == 120 + len({part_of(image) for image in images[20:]})

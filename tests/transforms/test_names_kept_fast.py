@@ -18,14 +18,14 @@ import pytest
 from transforms.core.records import NameRange
 from transforms.dataset.ledger import PlanTotals
 from transforms.find_images import ImageFinder
-from transforms.join_labels import _Input, _JoinPackedFn, _ReadInputFn
+from transforms.join_labels import _Input, _JoinFn, _ReadInputFn
 from transforms.labels.joins import join_group
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import ANY_LABELS, PathRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import SplitAssigner, Splits
 from transforms.packing import _PackImagesFn, _PackSidesFn
-from transforms.plan_shards import _AssignPackedFn, _TotalFn, _UnpackImagesFn
+from transforms.plan_shards import _AssignFn, _TotalFn, _unpacked
 from transforms.read_labels import RowReader
 from transforms.storage.interface import FoundFile
 from transforms.storage.local_storage import LocalStorage
@@ -72,7 +72,7 @@ class Planned:
 
         assigner = SplitAssigner(Splits([("train", 1.0)]), seed=0)
         join = functools.partial(join_group, label_from="csv", assigner=assigner)
-        step = _JoinPackedFn(join, reuses=False)
+        step = _JoinFn(join, reuses=False, are_packed=True)
         grouped = [(part, [batch]) for part, batch in parts]
         joined = self._counted("join", lambda: [*map(list, map(step.process, grouped))])
         images = [image for part in joined for image in part]
@@ -81,10 +81,10 @@ class Planned:
         [(_, totals)] = self._packed("total", total, images)
         assert isinstance(totals, PlanTotals)
         batches = self._packed("pack", _PackImagesFn(), images)
-        assign = _AssignPackedFn(ShardPlan(("train",), 1 << 20, 1, False), ANY_LABELS)
+        plan = ShardPlan(("train",), 1 << 20, 1, False)
+        assign = _AssignFn(plan, ANY_LABELS, are_packed=True)
         [shard] = self._counted("assign", lambda: [*assign.process(batches[0], totals)])
-        unpack = _UnpackImagesFn()
-        [(_, planned)] = self._counted("unpack", lambda: [*unpack.process((shard[0], [shard[1]]))])
+        _, planned = self._counted("unpack", lambda: _unpacked((shard[0], [shard[1]])))
         assert len(planned) == self._names
 
     def _packed(self, name: str, step: Any, elements: list[Any]) -> list[Any]:
