@@ -27,7 +27,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags, beam_flags = parse_flags("convert", arguments)
     if flags.verbose:
         show_logs()
-    # Imported after parsing: a wrong flag, or --help, does not have to wait for Beam.
+    # Beam is imported after them: a wrong glob does not have to wait for it.
+    from pipeline.resolve.samples import check_local_inputs
+
+    check_local_inputs(flags)
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.resolve.label_flags import standard_input_kept

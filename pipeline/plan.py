@@ -28,6 +28,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     flags, beam_flags = parse_flags("plan", arguments)
     if flags.verbose:
         show_logs()
+    # Beam is imported after them: a wrong glob does not have to wait for it.
+    from pipeline.resolve.samples import check_local_inputs
+
+    check_local_inputs(flags)
     import_beam(words_of(flags, beam_flags))
     configure_file_systems(beam_flags)
     from pipeline.dry_run import plan_dataset

@@ -9,11 +9,10 @@ from typing import Any
 
 from pipeline.errors import UsageError, input_error
 from pipeline.open_dataset import has_manifest
-from pipeline.options.option_table import OPTIONS
 from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.image_flags import check_same_root, image_config, is_table, table_config
-from pipeline.resolve.path_flags import check_path
+from pipeline.resolve.path_flags import check_paths
 from transforms.core.messages import LabelsError, as_written
 from transforms.dataset.dataset_card import card_options
 from transforms.dataset.image_statistics import strict_message
@@ -40,7 +39,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     Raises:
         UsageError: something is missing, unreadable, ambiguous or in the way.
     """
-    _check_paths(flags)
+    check_paths(flags)
     check_flag_combinations(flags)
     _check_listing(flags)
     try:
@@ -55,17 +54,6 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
 def _check_strict(config: ConvertConfig) -> None:
     if config.checks.strict and config.warnings:
         raise UsageError(strict_message(config.warnings))
-
-
-def _check_paths(flags: argparse.Namespace) -> None:
-    for name, option in OPTIONS.items():
-        value = getattr(flags, name)
-        if option.is_path and value is not None:
-            # A configuration file may list the names of classes, instead of naming a file of them,
-            # and keys may have been read from standard input.
-            paths = (value,) if isinstance(value, str) else ()
-            for path in value if option.is_repeatable else paths:
-                check_path(f"--{name}", path)
 
 
 def _check_listing(flags: argparse.Namespace) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from pipeline.errors import UsageError, input_error
-from pipeline.resolve.path_flags import check_path
+from pipeline.options.parser import check_flag_combinations
+from pipeline.resolve.path_flags import check_path, check_paths
 from transforms.core.messages import Decision
 from transforms.find_images import LeftOut
 from transforms.labels.annotations import first_annotations, first_rows
@@ -210,6 +211,33 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
 
 def _lists(pattern: str) -> bool:
     return next(list_inputs(pattern, "--images", listed=any_case(pattern)), None) is not None
+
+
+def check_local_inputs(flags: argparse.Namespace) -> None:
+    """Refuses the most frequent mistakes of a command line, without Beam.
+
+    Raises:
+        UsageError: flags conflict, or no local file matches a glob of images or labels.
+    """
+    check_paths(flags)
+    check_flag_combinations(flags)
+    for pattern in filter(_is_local_glob, flags.images or ()):
+        if not any(map(_lists, plain_globs([pattern], "--images"))):
+            raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
+    if flags.labels is not None and _is_local_glob(flags.labels):
+        globs = plain_globs([flags.labels], "--labels")
+        if not any(True for each in globs for _ in list_inputs(each, "--labels")):
+            raise _no_labels(flags.labels)
+
+
+def _is_local_glob(pattern: str) -> bool:
+    is_local = storage_of(pattern).has_folders and archive_path(pattern) is None
+    return is_local and not os.path.isdir(pattern)
+
+
+def _no_labels(pattern: str) -> UsageError:
+    why = why_empty(pattern, of_labels=True)
+    return UsageError(f"no file matches --labels {pattern!r}; {why}")
 
 
 def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
@@ -451,9 +479,7 @@ def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
     globs = plain_globs([flags.labels], "--labels")
     paths = tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
     if not paths:
-        raise UsageError(
-            f"no file matches --labels {flags.labels!r}; {why_empty(flags.labels, of_labels=True)}"
-        )
+        raise _no_labels(flags.labels)
     for path in paths:
         check_path("--labels", path)
     return paths

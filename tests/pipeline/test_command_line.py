@@ -195,6 +195,28 @@ def test_help_and_version_import_neither_beam_nor_numpy(words: list[str], tmp_pa
     assert not heavy & {name.split(".")[0] for name in imported}
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["--images=none/*.jpg"],
+            "no file matches --images 'none/*.jpg'; there is no folder 'none'",
+        ),
+        (["--labels=none.csv"], "no file matches --labels 'none.csv'"),
+        (["--images=*", "--num_shards=1", "--shard_size=2MB"], "cannot be used with --shard_size"),
+    ],
+)
+def test_what_most_mistakes_are_is_said_without_beam(
+    words: list[str], says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "1.jpg").touch()
+    flags = ("convert", *words, "--output=out")
+    ran = program(tmp_path, *flags, cwd=tmp_path, python=("-X", "importtime"))
+    assert ran.code == 2 and says in ran.err
+    imported = {line.split("|")[-1].strip().split(".")[0] for line in ran.err.splitlines()}
+    assert "pipeline" in imported and not {"apache_beam", "pyarrow", "tensorflow"} & imported
+
+
 @pytest.mark.slow
 def test_a_command_of_the_program_runs_from_a_folder_with_packages_of_its_names(
     hostile_folder: Path, tmp_path: Path
