@@ -14,6 +14,7 @@ from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import DEFAULT_LIMIT
 from transforms.dataset.manifest import Dataset
 from transforms.dataset.output_names import FILES
+from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates
 from transforms.examples.layout_files import parse_layout
 from transforms.examples.layouts import (
@@ -30,7 +31,7 @@ from transforms.examples.layouts import (
 )
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.find_images import ImageFinder
-from transforms.flow import DatasetTarget, FindLabelledImages, ImageSource, PlanImages, WritePlan
+from transforms.flow import FindLabelledImages, ImageSource, PlanImages, WritePlan
 from transforms.images.embeddings import Embedding, ModelError, is_application
 from transforms.images.pixel_options import (
     CHECK_MODES,
