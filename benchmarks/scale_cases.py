@@ -158,6 +158,7 @@ def shards(count: int, work: Path) -> Ran:
     from transforms.core.rejections import Rejection, RejectionLimit
     from transforms.dataset.ledger import PlanTotals
     from transforms.dataset.manifest import Dataset
+    from transforms.dataset_files import DatasetTarget
     from transforms.examples.layouts import LAYOUTS
     from transforms.labels.label_rules import LabelRules
     from transforms.publish_dataset import PublishDataset
@@ -170,11 +171,15 @@ def shards(count: int, work: Path) -> Ran:
     totals.bytes["train"] = images * _IMAGE_BYTES
     totals.labels.update({name: number * count for name, number in _shard_labels().items()})
     dataset = Dataset({"dedupe": "off"}, {}, "/photos", LAYOUTS["slim"], ("train",))
-    publish = {
-        "max_rejected": RejectionLimit.parse("0"),
-        "rules": LabelRules(),
-        "overwrite": False,
-    }
+    target = DatasetTarget(
+        str(output),
+        dataset,
+        converter=None,  # type: ignore[arg-type]
+        plan=None,  # type: ignore[arg-type]
+        max_rejected=RejectionLimit.parse("0"),
+        overwrite=False,
+        rules=LabelRules(),
+    )
 
     def construct(pipeline: beam.Pipeline) -> None:
         def made(name: str, element: Any) -> Any:
@@ -188,12 +193,10 @@ def shards(count: int, work: Path) -> Ran:
         )
         rejections = pipeline | "No rejection" >> beam.Create([]).with_output_types(Rejection)
         _ = staged | PublishDataset(
-            str(output),
-            dataset,
+            target,
             totals=made("Totals", totals),
             rejections=rejections,
             counts=made("Counts", Count("images_found", images)),
-            **publish,
         )
 
     taken = _run(construct)

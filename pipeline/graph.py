@@ -8,11 +8,11 @@ import apache_beam as beam
 
 from pipeline.resolve.config import ConvertConfig
 from transforms.convert_images import ImageConverter
+from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates
 from transforms.examples.encoder import RowChecker, row_bytes
 from transforms.find_images import ImageFinder, PartnerFinder
 from transforms.flow import (
-    DatasetTarget,
     FindLabelledImages,
     ImageSource,
     Plan,

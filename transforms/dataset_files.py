@@ -8,10 +8,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.messages import check_final
 from transforms.core.records import BucketDuplicates
+from transforms.core.rejections import RejectionLimit
 from transforms.dataset.dataset_card import card_of
 from transforms.dataset.image_statistics import Sample, Statistics, describe
 from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons
@@ -36,10 +37,11 @@ from transforms.dataset.output_names import (
 from transforms.find_holdouts import holdout_index
 from transforms.images.pixel_options import stored_depth, stored_shape
 from transforms.labels.keys import full_uri
-from transforms.labels.label_rules import LabelRules, label_decisions
-from transforms.labels.shards import ShardName, shard_index
+from transforms.labels.label_rules import ANY_LABELS, LabelRules, label_decisions
+from transforms.labels.shards import ShardName, ShardPlan, shard_index
 from transforms.labels.vocabulary import Vocabulary, class_order
 from transforms.list_rejections import RejectedLines
+from transforms.records.existing_shards import Converter
 from transforms.records.fingerprints import described, md5_hash
 from transforms.records.originals import originals_root
 from transforms.records.record_index import FRAME_BYTES, classes_of, content_hash
@@ -318,6 +320,36 @@ def _without(image: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 def _shown(image: Mapping[str, Any]) -> dict[str, Any]:
     return _without(image, "content", "md5", "order")
+
+
+class DatasetTarget(NamedTuple):
+    """The destination of a dataset, and how its records are made.
+
+    Attributes:
+        output: its folder.
+        dataset: its description for the manifest.
+        converter: makes the records of one shard.
+        plan: how it is cut into shards.
+        max_rejected: images that may be rejected.
+        overwrite: whether an existing dataset may be replaced.
+        rules: how labels become class ids.
+        quarantine: folder for copies of rejected images, or None.
+        per_image: whether every image gets its own file.
+        run: the name of this run in a bucket's lock; empty without such a lock.
+        holdouts: datasets whose images are reported like duplicates.
+    """
+
+    output: str
+    dataset: Dataset
+    converter: Converter
+    plan: ShardPlan
+    max_rejected: RejectionLimit
+    overwrite: bool
+    rules: LabelRules = ANY_LABELS
+    quarantine: str | None = None
+    per_image: bool = False
+    run: str = ""
+    holdouts: tuple[Holdout, ...] = ()
 
 
 # DatasetFiles: the content of the manifest and of the other small files of a dataset.

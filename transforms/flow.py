@@ -10,21 +10,23 @@ and `transforms.write_dataset` resolves the arguments of a caller's pipeline.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import apache_beam as beam
 
 from transforms.core.records import BucketDuplicates, Count
-from transforms.core.rejections import Rejection, RejectionLimit
+from transforms.core.rejections import Rejection
 from transforms.dataset.dataset_card import card_of
 from transforms.dataset.ledger import PlanTotals
 from transforms.dataset.manifest import Dataset
+from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
 from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
 from transforms.labels.joins import ONE_LABEL, RowRequirements
-from transforms.labels.label_rules import ANY_LABELS, LabelRules
+from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import SplitAssigner
 from transforms.list_rejections import CopyRejected
@@ -39,10 +41,9 @@ from transforms.plan_shards import (
 from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
 from transforms.records.dataset_images import SourceReader
-from transforms.records.existing_shards import Converter, Planned, Roots
+from transforms.records.existing_shards import Planned, Roots
 from transforms.records.originals import originals_root
 from transforms.records.reuse import BaseReader
-from transforms.selection.equal_images import Holdout
 from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
 
@@ -78,36 +79,6 @@ class ImageSource(NamedTuple):
     bases: BaseReader | None = None
     records: SourceReader | None = None
     partners: PartnerFinder | None = None
-
-
-class DatasetTarget(NamedTuple):
-    """The destination of a dataset, and how its records are made.
-
-    Attributes:
-        output: its folder.
-        dataset: its description for the manifest.
-        converter: makes the records of one shard.
-        plan: how it is cut into shards.
-        max_rejected: images that may be rejected.
-        overwrite: whether an existing dataset may be replaced.
-        rules: how labels become class ids.
-        quarantine: folder for copies of rejected images, or None.
-        per_image: whether every image gets its own file.
-        run: the name of this run in a bucket's lock; empty without such a lock.
-        holdouts: datasets whose images are reported like duplicates.
-    """
-
-    output: str
-    dataset: Dataset
-    converter: Converter
-    plan: ShardPlan
-    max_rejected: RejectionLimit
-    overwrite: bool
-    rules: LabelRules = ANY_LABELS
-    quarantine: str | None = None
-    per_image: bool = False
-    run: str = ""
-    holdouts: tuple[Holdout, ...] = ()
 
 
 class Plan(NamedTuple):
@@ -159,6 +130,7 @@ class FindLabelledImages(beam.PTransform):
         )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class PlanImages(beam.PTransform):
     """Assigns images to shards; `drop` first removes exact duplicates.
 
@@ -167,35 +139,27 @@ class PlanImages(beam.PTransform):
     Input: `JoinedImages`. Output: `Plan`.
     """
 
-    def __init__(
-        self,
-        plan: ShardPlan,
-        rules: LabelRules,
-        drop: DropDuplicates | None,
-        stratify: Stratification | None = None,
-    ) -> None:
-        super().__init__()
-        self._plan = plan
-        self._rules = rules
-        self._drop = drop
-        self._stratify = stratify
+    plan: ShardPlan
+    rules: LabelRules
+    drop: DropDuplicates | None
+    stratify: Stratification | None = None
 
     def expand(self, joined: JoinedImages) -> Plan:
         images, rejections, counts, labels = joined
         equal = None
-        if self._drop is not None:
-            images, rejected, counted, equal = images | "Drop duplicates" >> self._drop
+        if self.drop is not None:
+            images, rejected, counted, equal = images | "Drop duplicates" >> self.drop
             rejections = (rejections, rejected) | "Rejections of both" >> beam.Flatten()
             counts = (counts, counted) | "Counts of both" >> beam.Flatten()
-        if self._stratify is not None:
-            images = images | "Stratify splits" >> self._stratify.step(labels, self._rules)
-        totals = images | "Totals" >> TotalLabels(labels, self._rules)
-        if self._plan.by_records:
+        if self.stratify is not None:
+            images = images | "Stratify splits" >> self.stratify.step(labels, self.rules)
+        totals = images | "Totals" >> TotalLabels(labels, self.rules)
+        if self.plan.by_records:
             # Other conversions do not wait for its import.
             from transforms.stratify_splits import BalanceImages
 
-            totals = images | "Balance shards" >> BalanceImages(self._plan, totals)
-        planned = images | "Plan shards" >> PlanShards(self._plan, totals, rules=self._rules)
+            totals = images | "Balance shards" >> BalanceImages(self.plan, totals)
+        planned = images | "Plan shards" >> PlanShards(self.plan, totals, rules=self.rules)
         every = (rejections, planned.rejections) | "All rejections" >> beam.Flatten()
         return Plan(planned.shards, totals, every, counts, equal)
 
@@ -266,17 +230,11 @@ class WritePlan(beam.PTransform):
             # A run that is not published also gets its copies.
             counts = (counts, copied) | "Counts with copies" >> beam.Flatten()
         published = written.shards | "Publish dataset" >> PublishDataset(
-            target.output,
-            target.dataset,
+            target,
             totals=plan.totals,
             rejections=plan.rejections,
             counts=counts,
             duplicates=duplicates,
-            max_rejected=target.max_rejected,
-            rules=target.rules,
-            overwrite=target.overwrite,
-            run=target.run,
-            holdouts=target.holdouts,
         )
         return published | "Write report" >> WriteReport(target.output)
 

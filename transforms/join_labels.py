@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import os
@@ -257,6 +258,12 @@ _TAGS = {kind: tag for tag, kind in {**_TYPES, **_FURTHER_TYPES}.items()}
 # Images or rows that are counted at once for the progress: a lock for each would be a fortieth.
 _COUNTED = 100
 
+_COUNTERS = {
+    "images_found": counter("images_found"),
+    "partners_found": counter("partners_found"),
+    "rows_read": counter("rows_read"),
+}
+
 # The source of the labels: `given` by the pipeline itself.
 _LABEL_SOURCES = ("csv", "directory", "regex", "webdataset", "records", "given", "none")
 
@@ -287,53 +294,35 @@ class Inputs(NamedTuple):
     labels: beam.PCollection[LabelCells]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _ReadInputFn(beam.DoFn):
     """Lists a glob or a range of its names, or reads a label file or a file of keys.
 
     The following metrics are maintained: `images_found`, files that globs matched; `rows_read`,
     rows without headers and blank lines; `partners_found`, masks and further images.
+
+    Attributes:
+        finder: lists globs of images.
+        reader: reads label files.
+        limit: the names of a glob after which the rest is cut into ranges; 0 for all.
+        looks_up: whether to look up the images that rows list.
+        keys: reads the keys of the images to keep.
+        bases: reads the indexes of datasets whose records may be reused.
+        sources: reads the indexes of datasets whose records are images of this run.
+        partners: lists masks and further images.
+        reads_indexes: whether to read both indexes, or to hand them on one by one.
     """
 
-    def __init__(
-        self,
-        finder: ImageFinder,
-        reader: RowReader | None,
-        limit: int = 0,
-        *,
-        looks_up: bool = True,
-        keys: KeyReader | None = None,
-        bases: BaseReader | None = None,
-        sources: SourceReader | None = None,
-        partners: PartnerFinder | None = None,
-        reads_indexes: bool = True,
-    ) -> None:
-        """Sets what to do here.
-
-        Args:
-            finder: lists globs of images.
-            reader: reads label files.
-            limit: the names of a glob after which the rest is cut into ranges; 0 for all.
-            looks_up: whether to look up the images that rows list.
-            keys: reads the keys of the images to keep.
-            bases: reads the indexes of datasets whose records may be reused.
-            sources: reads the indexes of datasets whose records are images of this run.
-            partners: lists masks and further images.
-            reads_indexes: whether to read both indexes, or to hand them on one by one.
-        """
-        self._partners = partners
-        self._bases = bases
-        self._reads_indexes = reads_indexes
-        self._sources = sources
-        self._finder = finder
-        self._reader = reader
-        self._keys = keys
-        self._limit = limit
-        self._looks_up = looks_up
-        self._counters = {
-            "images_found": counter("images_found"),
-            "partners_found": counter("partners_found"),
-            "rows_read": counter("rows_read"),
-        }
+    finder: ImageFinder
+    reader: RowReader | None
+    limit: int = 0
+    _: dataclasses.KW_ONLY
+    looks_up: bool = True
+    keys: KeyReader | None = None
+    bases: BaseReader | None = None
+    sources: SourceReader | None = None
+    partners: PartnerFinder | None = None
+    reads_indexes: bool = True
 
     def process(
         self, source: _Input | NameRange
@@ -346,7 +335,7 @@ class _ReadInputFn(beam.DoFn):
         labels, counted = LabelCounter(), 0
         has_labels = source.is_glob and not source.part.partner
         stage = "listing" if source.is_glob else "reading"
-        is_listing = not (source.is_glob or source.is_keys or self._looks_up)
+        is_listing = not (source.is_glob or source.is_keys or self.looks_up)
         for result in self._read(source):
             if type(result) is not tuple:
                 yield self._tagged(result)
@@ -379,25 +368,25 @@ class _ReadInputFn(beam.DoFn):
             PROGRESS.count("listing")
             PROGRESS.count("planning", 0, rejected=1)
         elif isinstance(result, Count):
-            self._counters[result.name].inc(result.value)
+            _COUNTERS[result.name].inc(result.value)
         return beam.pvalue.TaggedOutput(_TAGS[type(result)], result)
 
     def _read(self, source: _Input) -> Iterator[Any]:
-        if source.is_keys and self._keys:
-            return self._keys.read()
-        if source.is_base and self._bases:
-            read = self._bases.read if self._reads_indexes else self._bases.parts
+        if source.is_keys and self.keys:
+            return self.keys.read()
+        if source.is_base and self.bases:
+            read = self.bases.read if self.reads_indexes else self.bases.parts
             return read(source.part.glob)
-        if source.is_source and self._sources:
-            read_source = self._sources.read if self._reads_indexes else self._sources.parts
+        if source.is_source and self.sources:
+            read_source = self.sources.read if self.reads_indexes else self.sources.parts
             return read_source(source.part.glob)
-        if source.part.partner and self._partners:
-            return self._partners.find(source.part, self._limit)
-        if source.is_glob or not self._reader:
-            return self._finder.find(source.part, self._limit)
-        if not self._looks_up:
-            return self._reader.read_listing(source.part.glob)
-        return self._reader.read(source.part.glob)
+        if source.part.partner and self.partners:
+            return self.partners.find(source.part, self.limit)
+        if source.is_glob or not self.reader:
+            return self.finder.find(source.part, self.limit)
+        if not self.looks_up:
+            return self.reader.read_listing(source.part.glob)
+        return self.reader.read(source.part.glob)
 
 
 class ReadInputs(beam.PTransform):

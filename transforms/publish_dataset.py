@@ -6,7 +6,6 @@ import errno
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
@@ -14,13 +13,11 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 import apache_beam as beam
 
 from transforms.add_totals import SummarizeShards
-from transforms.core.arguments import path_text
 from transforms.core.records import BucketDuplicates, Count, FileBatch, RejectedPart
-from transforms.core.rejections import Rejection, RejectionLimit
+from transforms.core.rejections import Rejection
 from transforms.dataset.image_statistics import strict_message
 from transforms.dataset.ledger import Gathered, Ledger, PlanTotals, ShardSummary, in_order
 from transforms.dataset.manifest import (
-    Dataset,
     FileContent,
     content_summary,
     data_files,
@@ -42,13 +39,11 @@ from transforms.dataset.output_names import (
     staged_shard,
     waiting_file,
 )
-from transforms.dataset_files import DatasetFiles
-from transforms.labels.label_rules import ANY_LABELS, LabelRules
+from transforms.dataset_files import DatasetFiles, DatasetTarget
 from transforms.labels.shards import changed_libraries
 from transforms.list_rejections import ListRejections
-from transforms.packing import AddCounts, Everything, Gather, runs_in_process
+from transforms.packing import AddCounts, Everything, Gather, runs_in_process, with_outputs
 from transforms.records.existing_shards import check_output, staged_files
-from transforms.selection.equal_images import Holdout
 from transforms.storage.files import (
     join,
     read_dataset_file,
@@ -221,18 +216,14 @@ class Publication:
         changes.move_all(others)
         changes.move_all([manifest])
         report_sink(self._output)
-        return _left(changes)
+        # Any worker may remove them; those without generations are removed at once.
+        if not changes.has_generations:
+            changes.remove_staging()
+        return changes.leftovers()
 
     def remove(self, leftovers: Iterable[Leftover]) -> None:
         """Removes staged files, unless they have changed since."""
         changes_of(self._output, self._run).remove_leftovers(leftovers)
-
-
-def _left(changes: OutputChanges) -> list[Leftover]:
-    """Staged files that any worker may remove; without generations they are removed at once."""
-    if not changes.has_generations:
-        changes.remove_staging()
-    return changes.leftovers()
 
 
 def _attempt(small_files: Mapping[str, FileContent]) -> str:
@@ -268,7 +259,8 @@ def write_content(output: str, name: str, content: FileContent, *, is_synced: bo
     storage.remove(path + PARTIAL)
     ahead = ReadAhead(max_bytes=JOINED_AHEAD, threads=reading_threads(output))
     with storage.open_writer(path + PARTIAL) as stream:
-        for data in ahead.map(partial(_read_part, output), content, size=_part_bytes):
+        read = partial(_read_part, output)
+        for data in ahead.map(read, content, size=lambda part: part.bytes):
             stream.write(data)
     storage.rename(path + PARTIAL, path, is_synced=is_synced)
 
@@ -279,10 +271,6 @@ def _read_part(output: str, part: RejectedPart) -> bytes:
     if data is None:
         raise OSError(f"{path} was changed meanwhile: run the command again")
     return data
-
-
-def _part_bytes(part: RejectedPart) -> int:
-    return part.bytes
 
 
 # PublishDataset: checks the ledger, then makes the whole dataset appear, the manifest last.
@@ -323,33 +311,18 @@ class PublishDataset(beam.PTransform):
 
     def __init__(
         self,
-        output: str | os.PathLike[str],
-        dataset: Dataset,
+        target: DatasetTarget,
         *,
         totals: beam.PCollection[PlanTotals],
         rejections: beam.PCollection[Rejection],
         counts: beam.PCollection[Count],
         duplicates: beam.PCollection[BucketDuplicates] | None = None,
-        max_rejected: RejectionLimit,
-        rules: LabelRules = ANY_LABELS,
-        overwrite: bool,
-        run: str = "",
-        holdouts: tuple[Holdout, ...] = (),
     ) -> None:
         super().__init__()
-        output = path_text("output", output)
         self._others = {"totals": totals, "rejections": rejections, "counts": counts}
         if duplicates is not None:
             self._others["duplicates"] = duplicates
-        self._publisher = _Publisher(
-            output,
-            dataset,
-            max_rejected=max_rejected,
-            rules=rules,
-            overwrite=overwrite,
-            run=run,
-            holdouts=holdouts,
-        )
+        self._publisher = _Publisher(target)
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
         if runs_in_process(shards.pipeline):
@@ -357,7 +330,7 @@ class PublishDataset(beam.PTransform):
                 {"shards": shards, **self._others}
                 | "Gather what was written" >> Gather()
                 | "Check the ledger and publish"
-                >> beam.ParDo(_PublishFn(self._publisher)).with_output_types(str)
+                >> beam.Map(_published, self._publisher).with_output_types(str)
             )
         return (
             self._bounded(shards)
@@ -397,95 +370,79 @@ class _PublishOverWorkers(beam.PTransform):
 
     def expand(self, gathered: beam.PCollection[Everything]) -> beam.PCollection[str]:
         publication = self._publisher.publication
-        prepared = gathered | "Check the ledger and prepare" >> beam.ParDo(
-            _PrepareFn(self._publisher)
-        ).with_output_types(_Part, **{_PUTS: FileBatch}).with_outputs(_PUTS, main="last")
+        prepare = beam.FlatMap(_prepared, self._publisher)
+        prepared = gathered | "Check the ledger and prepare" >> with_outputs(
+            prepare, "last", _Part, **{_PUTS: FileBatch}
+        )
         moved = (
             prepared[_PUTS]
             | "Spread files" >> beam.Reshuffle()
-            | "Move files" >> beam.ParDo(_MoveFn(publication)).with_output_types(_Part)
+            | "Move files" >> beam.Map(_moved, publication).with_output_types(_Part)
         )
         finished = (
             (prepared.last, moved)
             | "All parts" >> beam.Flatten()
             | "Wait for all files" >> beam.GroupByKey()
             | "Publish the manifest"
-            >> beam.ParDo(_FinishFn(publication))
-            .with_output_types(str, **{_LEFTOVERS: FileBatch})
-            .with_outputs(_LEFTOVERS, main="published")
+            >> with_outputs(
+                beam.FlatMap(_finished, publication), "published", str, **{_LEFTOVERS: FileBatch}
+            )
         )
         _ = (
             finished[_LEFTOVERS]
             | "Spread staged files" >> beam.Reshuffle()
-            | "Remove staged files" >> beam.ParDo(_RemoveFn(publication))
+            | "Remove staged files" >> beam.Map(_removed, publication)
         )
         return finished.published
 
 
-class _PublishFn(beam.DoFn):
-    def __init__(self, publisher: _Publisher) -> None:
-        self._publisher = publisher
-
-    def process(self, everything: Everything) -> Iterator[str]:
-        decided, publication = self._publisher.decide(everything), self._publisher.publication
-        if decided.prepared is not None:
-            puts, small = decided.prepared
-            PROGRESS.begin("publishing", len(puts))
-            publication.put_in_place(puts, count=lambda: PROGRESS.count("publishing"))
-            publication.remove(publication.finish(puts, small))
-        yield decided.status
+def _published(everything: Everything, publisher: _Publisher) -> str:
+    status, prepared = publisher.decide(everything)
+    if prepared is not None:
+        puts, small = prepared
+        publication = publisher.publication
+        PROGRESS.begin("publishing", len(puts))
+        publication.put_in_place(puts, count=lambda: PROGRESS.count("publishing"))
+        publication.remove(publication.finish(puts, small))
+    return status
 
 
-class _PrepareFn(beam.DoFn):
-    def __init__(self, publisher: _Publisher) -> None:
-        self._publisher = publisher
-
-    def process(self, everything: Everything) -> Iterator[_Part | beam.pvalue.TaggedOutput]:
-        status, prepared = self._publisher.decide(everything)
-        puts = prepared.puts if prepared else []
-        small = prepared.small if prepared else []
-        last = {"status": status, "batches": -(-len(puts) // _BATCH), "small": small}
-        yield _ONE_KEY, FileBatch(_LAST_STEP, json.dumps(last))
-        for batch in _batches(puts):
-            yield beam.pvalue.TaggedOutput(_PUTS, batch)
+def _prepared(
+    everything: Everything, publisher: _Publisher
+) -> Iterator[_Part | beam.pvalue.TaggedOutput]:
+    status, prepared = publisher.decide(everything)
+    puts, small = prepared or Prepared([], [])
+    last = {"status": status, "batches": -(-len(puts) // _BATCH), "small": small}
+    yield _ONE_KEY, FileBatch(_LAST_STEP, json.dumps(last))
+    for batch in _batches(puts):
+        yield beam.pvalue.TaggedOutput(_PUTS, batch)
 
 
-class _MoveFn(beam.DoFn):
-    def __init__(self, publication: Publication) -> None:
-        self._publication = publication
-
-    def process(self, batch: FileBatch) -> Iterator[_Part]:
-        self._publication.put_in_place(_puts(batch), count=_uncounted)
-        yield _ONE_KEY, FileBatch(batch.number, batch.files)
+def _moved(batch: FileBatch, publication: Publication) -> _Part:
+    # A remote job has no bar for these files.
+    publication.put_in_place(_puts(batch), count=lambda: None)
+    return _ONE_KEY, FileBatch(batch.number, batch.files)
 
 
-class _FinishFn(beam.DoFn):
-    def __init__(self, publication: Publication) -> None:
-        self._publication = publication
-
-    def process(
-        self, group: tuple[int, Iterable[FileBatch]]
-    ) -> Iterator[str | beam.pvalue.TaggedOutput]:
-        batches = {batch.number: batch for batch in group[1]}
-        last = json.loads(batches.pop(_LAST_STEP).files)
-        # A runner that loses one would publish a dataset without files.
-        if sorted(batches) != list(range(last["batches"])):
-            raise RuntimeError(f"{len(batches)} of {last['batches']} batches of files were moved")
-        if last["small"]:
-            # One by one: there are two for each shard.
-            puts = (put for batch in batches.values() for put in _puts(batch))
-            small = [Put(*each) for each in last["small"]]
-            for batch in _batches(self._publication.finish(puts, small)):
-                yield beam.pvalue.TaggedOutput(_LEFTOVERS, batch)
-        yield last["status"]
+def _finished(
+    group: tuple[int, Iterable[FileBatch]], publication: Publication
+) -> Iterator[str | beam.pvalue.TaggedOutput]:
+    batches = {batch.number: batch for batch in group[1]}
+    last = json.loads(batches.pop(_LAST_STEP).files)
+    # A runner that loses one would publish a dataset without files.
+    if sorted(batches) != list(range(last["batches"])):
+        raise RuntimeError(f"{len(batches)} of {last['batches']} batches of files were moved")
+    if last["small"]:
+        # One by one: there are two for each shard.
+        puts = (put for batch in batches.values() for put in _puts(batch))
+        small = [Put(*each) for each in last["small"]]
+        for batch in _batches(publication.finish(puts, small)):
+            yield beam.pvalue.TaggedOutput(_LEFTOVERS, batch)
+    yield last["status"]
 
 
-class _RemoveFn(beam.DoFn):
-    def __init__(self, publication: Publication) -> None:
-        self._publication = publication
-
-    def process(self, batch: FileBatch) -> None:
-        self._publication.remove(Leftover(*each) for each in json.loads(batch.files))
+def _removed(batch: FileBatch, publication: Publication) -> None:
+    publication.remove(Leftover(*each) for each in json.loads(batch.files))
 
 
 def _batches(files: Sequence[Put] | Sequence[Leftover]) -> Iterator[FileBatch]:
@@ -497,43 +454,25 @@ def _puts(batch: FileBatch) -> list[Put]:
     return [Put(*each) for each in json.loads(batch.files)]
 
 
-def _uncounted() -> None:
-    """A remote job has no bar for these files."""
-
-
-class _Decided(NamedTuple):
-    """Whether a dataset is published, and what is left to do; None if nothing is."""
-
-    status: str
-    prepared: Prepared | None = None
-
-
 class _Publisher:
     """Checks the results of a run, and decides whether and how its dataset is published."""
 
-    def __init__(
-        self,
-        output: str,
-        dataset: Dataset,
-        *,
-        max_rejected: RejectionLimit,
-        rules: LabelRules,
-        overwrite: bool,
-        run: str,
-        holdouts: tuple[Holdout, ...],
-    ) -> None:
-        self.publication = Publication(output, overwrite=overwrite, run=run)
-        self._run = run
-        self._output = output
+    def __init__(self, target: DatasetTarget) -> None:
+        self._output = output = target.output
+        self.overwrite = target.overwrite
+        self.publication = Publication(output, overwrite=target.overwrite, run=target.run)
+        self._run = target.run
         self._staging = join(output, STAGING)
-        self._dataset = dataset
-        self._files = DatasetFiles(output, dataset, rules, holdouts)
-        self._max_rejected = max_rejected
-        self.overwrite = overwrite
+        self._dataset = target.dataset
+        self._files = DatasetFiles(output, target.dataset, target.rules, target.holdouts)
+        self._max_rejected = target.max_rejected
         self.lines = self._files.lines
 
-    def decide(self, everything: Everything) -> _Decided:
+    def decide(self, everything: Everything) -> tuple[str, Prepared | None]:
         """Checks the ledger, and prepares the output folder for the dataset.
+
+        Returns:
+            whether it is `published`, and what is left to do; None if nothing is.
 
         Raises:
             NotPublishedError, LedgerError, OSError: nothing is published.
@@ -545,7 +484,7 @@ class _Publisher:
         if published is not None:
             self._compare(gathered, recipe, published)
             counter(UP_TO_DATE).inc()
-            return _Decided("up_to_date")
+            return "up_to_date", None
         gathered.check()
         if unselected := gathered.unselected:
             self._fail("nothing_selected", unselected)
@@ -555,7 +494,7 @@ class _Publisher:
         if described.is_strict and described.warnings:
             self._fail("warned", strict_message(described.warnings))
         if self._is_published(gathered, recipe):
-            return _Decided("published")
+            return "published", None
         data = data_files(gathered.shards)
         files = self._files.make(
             described, gathered, data=data, recipe=recipe, duplicates=duplicates
@@ -564,7 +503,7 @@ class _Publisher:
             Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c)
             for file in (*data, *index_files(gathered.shards))
         ]
-        return _Decided("published", self.publication.prepare(puts, gathered.shards, files))
+        return "published", self.publication.prepare(puts, gathered.shards, files)
 
     def _compare(self, gathered: Gathered, recipe: str, manifest: dict[str, Any]) -> None:
         """Checks that the finished dataset in the output folder is complete and of these inputs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 
@@ -65,6 +66,7 @@ def _read(storage: Storage, file: FoundFile) -> tuple[str, bytes | str]:
 # Reads the rows of the label files as small records.
 
 
+@dataclasses.dataclass(frozen=True)
 class RowReader:
     """Reads the label rows of one dataset.
 
@@ -78,24 +80,14 @@ class RowReader:
         images: looks up the images that rows list, or None when globs find them.
     """
 
-    def __init__(
-        self,
-        columns: CsvColumns,
-        *,
-        key: str,
-        encoding: str,
-        keeps_rows: bool = False,
-        missing: frozenset[str] = MISSING_LABELS,
-        separator: str = "",
-        images: RowImages | None = None,
-    ) -> None:
-        self.images = images
-        self._columns = columns
-        self._key = key
-        self._encoding = encoding
-        self._keeps_rows = keeps_rows
-        self._missing = missing
-        self._separator = separator
+    columns: CsvColumns
+    _: dataclasses.KW_ONLY
+    key: str
+    encoding: str
+    keeps_rows: bool = False
+    missing: frozenset[str] = MISSING_LABELS
+    separator: str = ""
+    images: RowImages | None = None
 
     def read(self, path: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
         """Reads one label file, or a glob of annotations: yields every row with its key.
@@ -110,7 +102,7 @@ class RowReader:
             return
         read = 0
         labels = LabelCounter()
-        for file, rows in open_labels(path, self._columns, self._encoding):
+        for file, rows in open_labels(path, self.columns, self.encoding):
             for row in rows:
                 read += 1
                 yield self._describe(row, file, labels)
@@ -127,7 +119,7 @@ class RowReader:
         """
         read = found = 0
         labels = LabelCounter()
-        for _, rows in open_labels(path, self._columns, self._encoding):
+        for _, rows in open_labels(path, self.columns, self.encoding):
             for row in rows:
                 read += 1
                 problem = row.detail if isinstance(row, MalformedRow) else ""
@@ -164,7 +156,7 @@ class RowReader:
     def _describe(
         self, row: LabelRow | MalformedRow, path: str, labels: LabelCounter
     ) -> tuple[str, JoinSide] | Rejection:
-        key = row_key(row.key, kind=self._key)
+        key = row_key(row.key, kind=self.key)
         if isinstance(row, LabelRow) and key:
             return key, self._side(row, path, labels)
         detail = row.detail if isinstance(row, MalformedRow) else f"{row.key!r} names no file"
@@ -172,17 +164,17 @@ class RowReader:
         return Rejection("row", Reason.MALFORMED_ROW.value, detail, where, row.key)
 
     def _side(self, row: LabelRow, path: str, labels: LabelCounter) -> JoinSide:
-        cells = cells_text(row.cells) if self._keeps_rows else ""
-        label = "" if self._columns.label is None else self._label(row, path, labels)
+        cells = cells_text(row.cells) if self.keeps_rows else ""
+        label = "" if self.columns.label is None else self._label(row, path, labels)
         where = f"{path}:{row.line}"
         return JoinSide("", 0, 0, label, where, row.split, row.group, cells)
 
     def _label(self, row: LabelRow, path: str, labels: LabelCounter) -> str:
         """The label of a row, counted; empty when it is missing."""
-        kept = labels_in(row.label, self._missing, self._separator)
-        boxes = self._columns.boxes
+        kept = labels_in(row.label, self.missing, self.separator)
+        boxes = self.columns.boxes
         if not kept and (not boxes or any(row.cells[at] for at in boxes)):
             labels.add_missing(row.label)
         for label in kept:
             labels.add(label, path, row.line)
-        return self._separator.join(kept)
+        return self.separator.join(kept)

@@ -288,6 +288,7 @@ class Stratification(NamedTuple):
         return StratifySplits(self, labels, rules)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class StratifySplits(beam.PTransform):
     """Assigns images to splits so that each class has its share of each, see `ClassLines`.
 
@@ -296,32 +297,23 @@ class StratifySplits(beam.PTransform):
 
     Raises in the job:
         LabelsError: there are too many classes, or see `TotalLabels`.
+
+    Attributes:
+        how: the splits.
+        labels: the counts of the labels as they were read, if there are any.
+        rules: how labels become classes.
     """
 
-    def __init__(
-        self,
-        how: Stratification,
-        labels: beam.PCollection[LabelCells] | None,
-        rules: LabelRules,
-    ) -> None:
-        """Takes the rules.
-
-        Args:
-            how: the splits.
-            labels: the counts of the labels as they were read, if there are any.
-            rules: how labels become classes.
-        """
-        super().__init__()
-        self._how = how
-        self._labels = labels
-        self._rules = rules
+    how: Stratification
+    labels: beam.PCollection[LabelCells] | None
+    rules: LabelRules
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[LabelledImage]:
-        how = self._how
+        how = self.how
         rounds = ROUNDS if how.by_group or how.many_labels else 1
         lines = ClassLines(how.splits, seed=how.seed, rounds=rounds)
-        totals = images | "Count classes" >> TotalLabels(self._labels, self._rules)
-        name = beam.Map(Classes.of, self._rules, how.splits)
+        totals = images | "Count classes" >> TotalLabels(self.labels, self.rules)
+        name = beam.Map(Classes.of, self.rules, how.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
         if how.by_group:
             return self._by_group(images, _Lines(lines, _group_items), classes)

@@ -30,6 +30,7 @@ from transforms.core.option_types import FindImagesOptions, LabelImagesOptions, 
 from transforms.core.records import Count, JoinSide
 from transforms.dataset.dataset_options import DatasetOptions, FileOptions, shard_plan
 from transforms.dataset.manifest import Dataset
+from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates
 from transforms.examples.layout_files import parse_layout
 from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions, embedding_options
@@ -47,7 +48,7 @@ from transforms.examples.layouts import (
 )
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.find_images import ImageFinder
-from transforms.flow import DatasetTarget, FindLabelledImages, ImageSource, PlanImages, WritePlan
+from transforms.flow import FindLabelledImages, ImageSource, PlanImages, WritePlan
 from transforms.images.embeddings import Embedding, ModelError, is_application
 from transforms.images.pixel_options import (
     EMBED_DTYPES,

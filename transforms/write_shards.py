@@ -395,43 +395,36 @@ class WriteShards(beam.io.WriteToTFRecord):
         return WrittenShards(written.shards, written.fingerprints)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _WriteShardFn(beam.DoFn):
-    _per_image = False
-    buckets = BUCKETS
+    output: str
+    converter: Converter
+    sink: Any
+    _: dataclasses.KW_ONLY
+    options_digest: str
+    libraries: Libraries
+    overwrite: bool
+    with_sha256: bool
+    roots: Roots | None
+    buckets: int = BUCKETS
 
-    def __init__(
-        self,
-        output: str,
-        converter: Converter,
-        sink: Any,
-        *,
-        options_digest: str,
-        libraries: Libraries,
-        overwrite: bool,
-        with_sha256: bool,
-        roots: Roots | None,
-    ) -> None:
-        self._output = output
-        self._staging = join(output, STAGING)
-        self._converter = converter
-        self._sink = sink
-        self._options_digest = options_digest
-        self._libraries = libraries
-        self._overwrite = overwrite
-        self._with_sha256 = with_sha256
-        self._roots = roots
-        self._roots_digest = "" if roots is None else roots.digest
+    _per_image = False
+
+    @property
+    def _roots_digest(self) -> str:
+        return "" if self.roots is None else self.roots.digest
 
     def setup(self) -> None:
-        self._converter.setup()
-        manifest = join(self._output, MANIFEST)
-        self._compare_only = not self._overwrite and storage_of(manifest).exists(manifest)
-        self._recipes = RecipeMaker(self._options_digest, self._libraries)
+        self._staging = join(self.output, STAGING)
+        self.converter.setup()
+        manifest = join(self.output, MANIFEST)
+        self._compare_only = not self.overwrite and storage_of(manifest).exists(manifest)
+        self._recipes = RecipeMaker(self.options_digest, self.libraries)
         self._published = PublishedShards()
         self._finisher: ShardFinisher[FinishedShard] = ShardFinisher()
         self._overlap = ShardOverlap()
         if self._compare_only:
-            self._published = read_published(self._output, self._roots, per_image=self._per_image)
+            self._published = read_published(self.output, self.roots, per_image=self._per_image)
         else:
             storage_of(self._staging).make_directory(self._staging)
 
@@ -444,20 +437,20 @@ class _WriteShardFn(beam.DoFn):
         if self._compare_only:
             known = [each for each in reversed(recipes) if each in self._published.recipes]
             recipe = known[0] if known else recipes.unchanged
-            if self._published.has_become_readable(images, self._converter.load):
+            if self._published.has_become_readable(images, self.converter.load):
                 recipe = _READABLE
             written = functools.partial(self._checksum, name, images)
-            recipe = self._published.compared(name, recipe, images, self._roots, written)
+            recipe = self._published.compared(name, recipe, images, self.roots, written)
             yield ShardSummary(file=name, recipe=recipe)
             return
         found = (
             finished_shard(
-                self._output,
+                self.output,
                 name,
                 recipe,
                 roots=self._roots_digest,
-                with_fingerprints=self._converter.fingerprints,
-                with_sha256=self._with_sha256,
+                with_fingerprints=self.converter.fingerprints,
+                with_sha256=self.with_sha256,
             )
             for recipe in dict.fromkeys(recipes)
         )
@@ -502,23 +495,23 @@ class _WriteShardFn(beam.DoFn):
         self, summary: ShardSummary, index: pa.Table
     ) -> Iterator[ShardSummary | beam.pvalue.TaggedOutput]:
         yield summary
-        if self._converter.fingerprints:
+        if self.converter.fingerprints:
             for batch in fingerprint_batches(index, summary.file, self.buckets):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
     def _checksum(self, name: str, images: list[Planned]) -> tuple[int, str]:
         """The bytes and the checksum of the shard that would be written."""
-        shard_counter = ShardCounter(name, self._converter.of_images)
-        examples = self._converter.encode(shard_counter.observe(self._converter.load(images)))
+        shard_counter = ShardCounter(name, self.converter.of_images)
+        examples = self.converter.encode(shard_counter.observe(self.converter.load(images)))
         with open(os.devnull, "wb") as nowhere:
-            file = write_records(self._sink, nowhere, examples)
+            file = write_records(self.sink, nowhere, examples)
         return file.bytes, file.crc32c
 
     def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing:
         """Writes a shard; it gets its name and its sidecar while the next one is read."""
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
-        shard_counter = ShardCounter(name, self._converter.of_images)
+        shard_counter = ShardCounter(name, self.converter.of_images)
         opened = contextlib.ExitStack()
         staged = self._copied(name, recipes, images, shard_counter)
         if staged is not None:
@@ -526,8 +519,8 @@ class _WriteShardFn(beam.DoFn):
             yield
             yield
         else:
-            loaded = shard_counter.observe(self._converter.load(images))
-            examples = shard_counter.observe_examples(self._converter.encode(loaded))
+            loaded = shard_counter.observe(self.converter.load(images))
+            examples = shard_counter.observe_examples(self.converter.encode(loaded))
             yield
             with contextlib.ExitStack() as files:
                 first = max(0, len(images) - files_ahead())
@@ -551,13 +544,13 @@ class _WriteShardFn(beam.DoFn):
         shard_counter: ShardCounter,
     ) -> ShardSummary | None:
         """Stages the same shard of another dataset without reading it; None if there is none."""
-        whole = self._converter.whole_shard(name, recipes, images)
+        whole = self.converter.whole_shard(name, recipes, images)
         if whole is None or not copy_whole(whole, self._staged(name, whole.entry.recipe)):
             return None
         counter("shards_copied").inc()
         shard_counter.observe_copied(whole.images, whole.lengths)
         _, size, crc32c, recipe = whole.entry
-        sha256 = stored_sha256(self._staged(name, recipe)) if self._with_sha256 else ""
+        sha256 = stored_sha256(self._staged(name, recipe)) if self.with_sha256 else ""
         return ShardSummary(file=name, recipe=recipe, bytes=size, crc32c=crc32c, sha256=sha256)
 
     def _finish(
@@ -570,7 +563,7 @@ class _WriteShardFn(beam.DoFn):
         """Makes a written shard one that a rerun finds, in another thread."""
         index = self._index(summary, shard_counter)
         data = index_bytes(index)
-        summary = with_index(summary, data, with_sha256=self._with_sha256)
+        summary = with_index(summary, data, with_sha256=self.with_sha256)
         files.close()
         # A copied shard has its name.
         if partial:
@@ -578,7 +571,7 @@ class _WriteShardFn(beam.DoFn):
         storage = storage_of(self._staging)
         storage.write_whole(join(self._staging, summary.staged_index), data)
         # The sidecar comes last: it says that the others are there.
-        path = sidecar_path(self._output, summary.file, summary.recipe)
+        path = sidecar_path(self.output, summary.file, summary.recipe)
         storage.write_whole(path, summary.to_sidecar().encode())
         return FinishedShard(summary, index)
 
@@ -587,8 +580,8 @@ class _WriteShardFn(beam.DoFn):
         return shard_counter.index.table(
             summary.file,
             name.split,
-            many_labels=self._converter.many_labels,
-            partners=self._converter.partner_names,
+            many_labels=self.converter.many_labels,
+            partners=self.converter.partner_names,
             has_offsets=not name.gzip,
             is_per_image=self._per_image,
             libraries=self._recipes.versions(
@@ -611,7 +604,7 @@ class _WriteShardFn(beam.DoFn):
         Pauses after `first` records.
         """
         writer = files.enter_context(storage_of(partial).open_writer(partial))
-        stream = RecordStream(self._sink, writer, with_sha256=self._with_sha256)
+        stream = RecordStream(self.sink, writer, with_sha256=self.with_sha256)
         stream.write(itertools.islice(examples, first))
         yield
         stream.write(examples)
@@ -653,7 +646,7 @@ class _WriteImagesFn(_WriteShardFn):
             number, example = numbered
             path = join(partial, f"{number:07d}")
             with storage_of(path).open_writer(path) as file:
-                return write_records(self._sink, file, [example])
+                return write_records(self.sink, file, [example])
 
         written = list(
             ReadAhead(threads=READERS).map(

@@ -32,6 +32,7 @@ from transforms.dataset.dataset_options import FileOptions
 from transforms.dataset.ledger import LedgerError, PlanTotals, ShardSummary
 from transforms.dataset.manifest import manifest_shards, parse_manifest
 from transforms.dataset.output_names import index_file
+from transforms.dataset_files import DatasetTarget
 from transforms.publish_dataset import NotPublishedError, PublishDataset
 from transforms.storage.local_storage import LocalStorage
 
@@ -329,14 +330,19 @@ def publish(config: ConvertConfig, listed: int, rows: int) -> list[str]:
         def create(name: str, elements: list[Any]) -> Any:
             return pipeline | name >> beam.Create(elements)
 
-        transform = PublishDataset(
+        target = DatasetTarget(
             config.output,
             config.dataset,
+            converter=None,  # type: ignore[arg-type]
+            plan=None,  # type: ignore[arg-type]
+            max_rejected=RejectionLimit.parse("50%"),
+            overwrite=False,
+        )
+        transform = PublishDataset(
+            target,
             totals=create("Totals", [totals("cat", "cat", "dog")]),
             rejections=create("Rejections", [REJECTION, ROW]),
             counts=create("Counts", counts),
-            max_rejected=RejectionLimit.parse("50%"),
-            overwrite=False,
         )
         return {"outcome": create("Shards", shards) | "Publish" >> transform}
 
