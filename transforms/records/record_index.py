@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -163,41 +164,30 @@ def index_schema(*, many_labels: bool, has_partners: bool = False) -> pa.Schema:
 
     text, number, size, small = pa.string(), pa.int64(), pa.int32(), pa.int8()
     label, label_id = (pa.list_(text), pa.list_(number)) if many_labels else (text, number)
+    content = pa.binary(CONTENT_BYTES)
     columns = {
         "shard": text,
-        "record": number,
-        "offset": number,
-        "length": number,
-        "key": text,
-        "path": text,
-        "size": number,
-        "version": number,
+        **dict.fromkeys(("record", "offset", "length"), number),
+        **dict.fromkeys(("key", "path"), text),
+        **dict.fromkeys(("size", "version"), number),
         "split": text,
         "label": label,
         "label_id": label_id,
         "rows": pa.list_(text),
-        "content": pa.binary(CONTENT_BYTES),
-        "source_content": pa.binary(CONTENT_BYTES),
+        **dict.fromkeys(("content", "source_content"), content),
         "perceptual_hash": pa.binary(HASH_BYTES),
         "format": text,
-        "height": size,
-        "width": size,
-        "channels": small,
-        "orientation": small,
-        "gps": small,
+        **dict.fromkeys(("height", "width"), size),
+        **dict.fromkeys(("channels", "orientation", "gps"), small),
         "changes": text,
-        "source_height": size,
-        "source_width": size,
+        **dict.fromkeys(("source_height", "source_width"), size),
     }
     if has_partners:
         partner = {
-            "name": text,
-            "path": text,
-            "size": number,
-            "version": number,
-            "length": number,
+            **dict.fromkeys(("name", "path"), text),
+            **dict.fromkeys(("size", "version", "length"), number),
             "format": text,
-            "content": pa.binary(CONTENT_BYTES),
+            "content": content,
             "gps": small,
             "changes": text,
         }
@@ -525,6 +515,12 @@ def shard_of_index(index: str) -> str:
 # Collects the rows of the index of a shard while it is written.
 
 
+_NOTED = operator.attrgetter(
+    *("info", "original", "changes", "orientation", "perceptual_hash", "stored_content"),
+    *("content", "has_place", "partners"),
+)
+
+
 class IndexRows:
     """Collects the records of one shard, with few calls for each.
 
@@ -539,20 +535,7 @@ class IndexRows:
 
     def add(self, checked: CheckedImage) -> None:
         """Notes what a record is made of; its length is added to `lengths` once it is known."""
-        self.checked.append(
-            (
-                checked.row or checked.image,
-                checked.info,
-                checked.original,
-                checked.changes,
-                checked.orientation,
-                checked.perceptual_hash,
-                checked.stored_content,
-                checked.content,
-                checked.has_place,
-                checked.partners,
-            )
-        )
+        self.checked.append((checked.row or checked.image, *_NOTED(checked)))
 
     def keys(self) -> list[str]:
         """The key of each record of an image."""

@@ -393,13 +393,8 @@ class RecordRun:
             self._left -= 1
             if not self._left:
                 self._data = None
-        return framed_payload(
-            data,
-            stored.offset - self._start,
-            stored.length,
-            record=stored.record,
-            offset=stored.offset,
-        )
+        at, offset = stored.offset - self._start, stored.offset
+        return framed_payload(data, at, stored.length, record=stored.record, offset=offset)
 
     def fetch(self) -> None:
         """Begins to read in another thread, if nobody does."""

@@ -419,16 +419,9 @@ def source_side(
     # What is changed again has another size than its original: that of its record is close.
     is_original = is_final or not row["changes"]
     size = row["size"] if row["size"] and is_original else row["length"]
-    return JoinSide(
-        row["path"],
-        size,
-        _version(row, shard_crc32c, with_values, is_final),
-        "",
-        where,
-        row["split"],
-        cells=json.dumps([*dict.fromkeys(labels)], ensure_ascii=False),
-        is_image=True,
-    )
+    version = _version(row, shard_crc32c, with_values, is_final)
+    cells = json.dumps([*dict.fromkeys(labels)], ensure_ascii=False)
+    return JoinSide(row["path"], size, version, "", where, row["split"], "", cells, True)
 
 
 def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_final: bool) -> int:
@@ -545,16 +538,5 @@ def _own(
         split, order = assigner.assign(key, split=image.split, group="")
     except RejectedImageError as error:
         return Rejection("image", error.reason.value, error.detail, image.path, key)
-    return LabelledImage(
-        split,
-        order,
-        key,
-        image.path,
-        image.size,
-        image.version,
-        label,
-        0,
-        cells,
-        image.checksum,
-        stored,
-    )
+    file = image.path, image.size, image.version
+    return LabelledImage(split, order, key, *file, label, 0, cells, image.checksum, stored)
