@@ -191,17 +191,17 @@ def tfds_files(
     """
     if not is_tfds(shards):
         return {}
-    described = {
-        feature.name: _feature(feature, formats, vocabulary.id_count, image_shape, depth)
-        for feature in features
-    }
+    image, mask = _tensor("string"), _image(("png",), (*image_shape[:2], 1), 8)
+    if DECODED.issuperset(formats):
+        image = _image(formats, image_shape, depth)
+    id_count, class_names = vocabulary.id_count, vocabulary.id_names
+    described = {feature.name: _feature(feature, image, mask, id_count) for feature in features}
     files = {
         FEATURES: _to_bytes(
             _connector("features_dict.FeaturesDict", featuresDict={"features": described})
         ),
         INFO: _to_bytes({**_info(features, shards, splits), **_said(card)}),
     }
-    class_names = vocabulary.id_names
     for feature in features:
         name = f"{feature.name.replace('/', '.')}{CLASS_NAMES}"
         if feature.role is Role.CLASS_ID and class_names and len(name.encode()) <= _LONGEST_NAME:
@@ -214,34 +214,24 @@ def is_tfds(shards: Iterable[ShardSummary]) -> bool:
     return not any(ShardName.parse(each.file).gzip or each.files is not None for each in shards)
 
 
-def _connector(name: str, **content: Any) -> dict[str, Any]:
+_Json = dict[str, Any]
+
+
+def _connector(name: str, **content: Any) -> _Json:
     return {"pythonClassName": _MODULE + name, **content}
 
 
-def _feature(
-    feature: Feature,
-    formats: Collection[str],
-    id_count: int | None,
-    image_shape: tuple[int | None, ...],
-    depth: int,
-) -> dict[str, Any]:
+def _feature(feature: Feature, image: _Json, mask: _Json, id_count: int | None) -> _Json:
+    """What is said of a feature; further images have formats that are not counted."""
     if feature.encoding:
         # Pixels of images that differ in size stay flat.
         return _tensor(feature.encoding, feature.shape or (None,), encoding="bytes")
     if feature.shape:
         return _tensor(_DTYPES[feature.dtype], feature.shape)
-    if feature.role is Role.IMAGE:
-        decoded = _image(formats, image_shape, depth)
-        return decoded if DECODED.issuperset(formats) else _tensor("string")
-    if feature.role is Role.MASK:
-        return _image(("png",), (*image_shape[:2], 1), 8)
-    if feature.role is Role.FURTHER_IMAGE:
-        # Their formats are not counted.
-        return _tensor("string")
-    if feature.role is Role.OBJECT_MASK:
-        single = _image(("png",), (*image_shape[:2], 1), 8)
-    else:
-        single = _single(feature, id_count)
+    of_files = {Role.IMAGE: image, Role.MASK: mask, Role.FURTHER_IMAGE: _tensor("string")}
+    if feature.role in of_files:
+        return of_files[feature.role]
+    single = mask if feature.role is Role.OBJECT_MASK else _single(feature, id_count)
     if not feature.is_list:
         return single
     return _connector("sequence_feature.Sequence", sequence={"feature": single, "length": "-1"})

@@ -42,7 +42,11 @@ def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     """
     import pyarrow as pa
 
-    nulls, buffers, children = _validity(values), [], []
+    nulls, buffers, children = None, [], []
+    if None in values:
+        # A bit for each value that is not null.
+        bits = np.packbits([each is not None for each in values], bitorder="little")
+        nulls = pa.py_buffer(bits)
     if pa.types.is_list(type_):
         lists = [each or () for each in values]
         buffers = [_offset_buffer(list(map(len, lists)))]
@@ -59,15 +63,6 @@ def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
         numbers = [0 if each is None else each for each in values]
         buffers = [pa.py_buffer(np.array(numbers, f"<i{type_.bit_width // 8}"))]
     return pa.Array.from_buffers(type_, len(values), [nulls, *buffers], children=children)
-
-
-def _validity(values: Sequence[Any]) -> pa.Buffer | None:
-    """A bit for each value that is not null; None if there is no null."""
-    import pyarrow as pa
-
-    if None not in values:
-        return None
-    return pa.py_buffer(np.packbits([each is not None for each in values], bitorder="little"))
 
 
 def _offset_buffer(lengths: Sequence[int]) -> pa.Buffer:
@@ -606,11 +601,8 @@ class IndexRows:
 
 def _offsets(lengths: Sequence[int]) -> list[int]:
     """The first byte of each record's frame."""
-    offsets, offset = [], 0
-    for length in lengths:
-        offsets.append(offset)
-        offset += length + FRAME_BYTES
-    return offsets
+    ends = itertools.accumulate(length + FRAME_BYTES for length in lengths)
+    return [0, *ends][: len(lengths)]
 
 
 def plan_columns(planned: Sequence[ShardImage | ShardRow], many_labels: bool) -> dict[str, Any]:
@@ -631,10 +623,10 @@ def plan_columns(planned: Sequence[ShardImage | ShardRow], many_labels: bool) ->
         found = [_labels(each or ()) for each in rows]
         label, label_id = [[*each] for each in found], [[*each.values()] for each in found]
     return {
-        "key": [image.key for image in images],
-        "path": [image.path for image in images],
-        "size": [image.size for image in images],
-        "version": [image.version for image in images],
+        **{
+            name: list(map(operator.attrgetter(name), images))
+            for name in ("key", "path", "size", "version")
+        },
         "label": label,
         "label_id": label_id,
         "rows": [None if each is None else [where for where, *_ in each] for each in rows],
@@ -663,10 +655,10 @@ def _of_sizes(infos: Sequence[Any], originals: Sequence[Any]) -> dict[str, Any]:
         for info, original in zip(infos, originals, strict=True)
     ]
     return {
-        "format": [info.format or None for info in infos],
-        "height": [info.height or None for info in infos],
-        "width": [info.width or None for info in infos],
-        "channels": [info.channels or None for info in infos],
+        **{
+            name: [getattr(info, name) or None for info in infos]
+            for name in ("format", "height", "width", "channels")
+        },
         "source_height": [each and each.height for each in other],
         "source_width": [each and each.width for each in other],
     }

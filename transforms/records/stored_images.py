@@ -70,11 +70,6 @@ def read_partner(row: Mapping[str, Any]) -> tuple[PartnerFile, CheckedPartner] |
     return file, checked
 
 
-def partners_of_text(partners: Sequence[Any]) -> tuple[CheckedPartner | None, ...]:
-    """Masks and further images from the JSON array in the text of a record."""
-    return tuple(each and CheckedPartner._make([*each[:4], tuple(each[4])]) for each in partners)
-
-
 def files_text(files: Sequence[PartnerFile | None]) -> str:
     """Files of masks and further images as `partner_files` reads them; empty without any."""
     return json.dumps(files, ensure_ascii=False, separators=(",", ":")) if files else ""
@@ -189,7 +184,8 @@ class StoredImage(NamedTuple):
         *fields, info, orientation, changes, original, whole, place, partners = json.loads(of_first)
         rest = ImageInfo(*info), orientation, tuple(changes), tuple(original)
         shard = BaseShard(*whole) if whole else None
-        return cls._make([*fields, *rest, shard, bool(place), partners_of_text(partners)])
+        own = (each and CheckedPartner._make([*each[:4], tuple(each[4])]) for each in partners)
+        return cls._make([*fields, *rest, shard, bool(place), tuple(own)])
 
     @classmethod
     def all_of_text(cls, text: str) -> list[StoredImage]:
@@ -436,11 +432,6 @@ def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_fi
     return int.from_bytes(digest, "big") % _VERSIONS + 1
 
 
-def is_record_image(side: JoinSide) -> bool:
-    """Whether a side is a record of a dataset that is an image of this run."""
-    return side.is_image and bool(side.where)
-
-
 def join_records(
     key: str,
     group: Iterable[JoinSide],
@@ -464,7 +455,7 @@ def join_records(
         requirements: the requirements of the layout for rows.
     """
     sides = list(group)
-    records = sorted(side for side in sides if is_record_image(side))
+    records = sorted(side for side in sides if side.is_image and side.where)
     if not records:
         yield from join(key, sides)
         return
