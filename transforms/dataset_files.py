@@ -435,23 +435,17 @@ class DatasetFiles:
         data: Sequence[DataFile],
     ) -> dict[str, FileContent]:
         """The files next to the shards and the manifest, by name."""
-        features, names = self.dataset.features, vocabulary.id_names
+        features = self.dataset.features
         card = card_of(self.dataset.options)
         small_files: dict[str, FileContent] = {
             LABELS: vocabulary.labels_text().encode(),
             REJECTED: self.rejected(gathered),
-            SCHEMA: schema_text(
-                features,
-                class_names=vocabulary.lines(),
-                id_count=vocabulary.id_count,
-                first_id=self.rules.first_id,
-            ).encode(),
+            SCHEMA: schema_text(features, vocabulary).encode(),
             **tfds_files(
                 features,
                 gathered.shards,
                 gathered.splits,
-                class_names=names,
-                id_count=vocabulary.id_count,
+                vocabulary,
                 formats=gathered.written.statistics.formats,
                 image_shape=stored_shape(self.dataset.options),
                 card=card,

@@ -16,6 +16,7 @@ from tests.pipeline.commands import Dataset, make_dataset
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.metadata import schema_text, tfds_files
 from transforms.examples.layouts import Feature
+from transforms.labels.vocabulary import Vocabulary
 
 tf = lazy_module("tensorflow")
 
@@ -142,13 +143,12 @@ def write_by_hand(folder: Path, like: Dataset, example: Any, features: list[Any]
         described,
         shards,
         ["train"],
+        Vocabulary.build(()),
         formats=(),
-        class_names=None,
-        id_count=None,
         image_shape=(None, None, 3),
     ).items():
         (folder / file).write_bytes(content)
-    (folder / "schema.pbtxt").write_text(schema_text(described, class_names=(), id_count=None))
+    (folder / "schema.pbtxt").write_text(schema_text(described, Vocabulary.build(())))
     split = dict(like.manifest["splits"]["train"])
     split |= {"records": 1, "shards": [{**split["shards"][0], "file": name, "records": 1}]}
     manifest = {**like.manifest, "features": features, "splits": {"train": split}}

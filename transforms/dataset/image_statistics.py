@@ -207,6 +207,10 @@ class Statistics:
         )
 
 
+# Without coordinates, there is no number of images that have them.
+_DESCRIBED = ("formats", "orientations", "gps", "width", "height", "bytes")
+
+
 def describe(
     statistics: Statistics,
     *,
@@ -225,13 +229,7 @@ def describe(
     counted = statistics.to_json()
     return {
         "images": records,
-        "formats": counted["formats"],
-        "orientations": counted["orientations"],
-        # Only images that someone should know about.
-        **({"gps": statistics.gps} if statistics.gps else {}),
-        "width": counted["width"],
-        "height": counted["height"],
-        "bytes": counted["bytes"],
+        **{name: counted[name] for name in _DESCRIBED if name in counted},
         "aspect": statistics.aspect.to_json(_MILLION),
         "samples": list(samples),
         "duplicates": duplicates,

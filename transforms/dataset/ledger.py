@@ -584,17 +584,9 @@ def in_order(
     else:
         written = ShardTotals.of(shards)
         shards = [dataclasses.replace(shard, statistics={}) for shard in shards]
+    parts = everything.get("parts")
     return Gathered(
-        ordered,
-        totals,
-        shards,
-        planned,
-        rejected,
-        listed,
-        added,
-        written,
-        of_rows,
-        everything.get("parts"),
+        ordered, totals, shards, planned, rejected, listed, added, written, of_rows, parts
     )
 
 

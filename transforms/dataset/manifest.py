@@ -242,15 +242,7 @@ FORMAT_VERSION = 2
 
 _SHARD_KEYS = ("file", "recipe", "records", "bytes", "crc32c")
 
-_VERSIONED = (
-    "image-tfrecords",
-    "apache-beam",
-    "tfx-bsl",
-    "tensorflow",
-    "simplejpeg",
-    "pillow",
-    "pyarrow",
-)
+_VERSIONED = "image-tfrecords apache-beam tfx-bsl tensorflow simplejpeg pillow pyarrow".split()
 
 
 class ManifestError(ValueError):
@@ -346,20 +338,13 @@ def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
 
 def index_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
     """The indexes of the shards, in order."""
-    return [
-        DataFile(
-            ShardName.parse(shard.file).split,
-            index_file(shard.file),
-            shard.staged_index,
-            shard.recipe,
-            shard.records,
-            shard.index_bytes,
-            shard.index_crc32c,
-            shard.index_sha256,
-        )
-        for shard in shards
-        if shard.index_crc32c
-    ]
+    files = []
+    for shard in shards:
+        if shard.index_crc32c:
+            split, name = ShardName.parse(shard.file).split, index_file(shard.file)
+            counted = shard.records, shard.index_bytes, shard.index_crc32c, shard.index_sha256
+            files.append(DataFile(split, name, shard.staged_index, shard.recipe, *counted))
+    return files
 
 
 def index_entries(shards: Iterable[ShardSummary]) -> list[dict[str, Any]]:

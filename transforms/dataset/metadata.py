@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf import text_encoding, text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -15,6 +15,9 @@ from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.output_names import CLASS_NAMES, FEATURES, INFO, PARTIAL
 from transforms.examples.layouts import Feature, Role
 from transforms.labels.shards import ShardName
+
+if TYPE_CHECKING:
+    from transforms.labels.vocabulary import Vocabulary
 
 # Reads splits and slices of splits as TensorFlow Datasets writes them: `train[:10%]+test`.
 
@@ -165,9 +168,8 @@ def tfds_files(
     features: Sequence[Feature],
     shards: Sequence[ShardSummary],
     splits: Sequence[str],
+    vocabulary: Vocabulary,
     *,
-    class_names: Sequence[str] | None,
-    id_count: int | None,
     formats: Collection[str],
     image_shape: tuple[int | None, int | None, int],
     card: Card | None = None,
@@ -181,8 +183,7 @@ def tfds_files(
         features: of the Examples.
         shards: sorted by split and number.
         splits: names in their order.
-        class_names: of the class ids from 0, or None when ids leave gaps.
-        id_count: lines of `labels.txt`, or None when the ids have none.
+        vocabulary: the classes.
         formats: the formats of the images.
         image_shape: height, width and channels that images are decoded to, None for any.
         card: name, version and what is said about the dataset; None without a name.
@@ -190,10 +191,11 @@ def tfds_files(
     """
     if not is_tfds(shards):
         return {}
-    described = {
-        feature.name: _feature(feature, formats, id_count, image_shape, depth)
-        for feature in features
-    }
+    image, mask = _tensor("string"), _image(("png",), (*image_shape[:2], 1), 8)
+    if DECODED.issuperset(formats):
+        image = _image(formats, image_shape, depth)
+    id_count, class_names = vocabulary.id_count, vocabulary.id_names
+    described = {feature.name: _feature(feature, image, mask, id_count) for feature in features}
     files = {
         FEATURES: _to_bytes(
             _connector("features_dict.FeaturesDict", featuresDict={"features": described})
@@ -212,34 +214,24 @@ def is_tfds(shards: Iterable[ShardSummary]) -> bool:
     return not any(ShardName.parse(each.file).gzip or each.files is not None for each in shards)
 
 
-def _connector(name: str, **content: Any) -> dict[str, Any]:
+_Json = dict[str, Any]
+
+
+def _connector(name: str, **content: Any) -> _Json:
     return {"pythonClassName": _MODULE + name, **content}
 
 
-def _feature(
-    feature: Feature,
-    formats: Collection[str],
-    id_count: int | None,
-    image_shape: tuple[int | None, ...],
-    depth: int,
-) -> dict[str, Any]:
+def _feature(feature: Feature, image: _Json, mask: _Json, id_count: int | None) -> _Json:
+    """What is said of a feature; further images have formats that are not counted."""
     if feature.encoding:
         # Pixels of images that differ in size stay flat.
         return _tensor(feature.encoding, feature.shape or (None,), encoding="bytes")
     if feature.shape:
         return _tensor(_DTYPES[feature.dtype], feature.shape)
-    if feature.role is Role.IMAGE:
-        decoded = _image(formats, image_shape, depth)
-        return decoded if DECODED.issuperset(formats) else _tensor("string")
-    if feature.role is Role.MASK:
-        return _image(("png",), (*image_shape[:2], 1), 8)
-    if feature.role is Role.FURTHER_IMAGE:
-        # Their formats are not counted.
-        return _tensor("string")
-    if feature.role is Role.OBJECT_MASK:
-        single = _image(("png",), (*image_shape[:2], 1), 8)
-    else:
-        single = _single(feature, id_count)
+    of_files = {Role.IMAGE: image, Role.MASK: mask, Role.FURTHER_IMAGE: _tensor("string")}
+    if feature.role in of_files:
+        return of_files[feature.role]
+    single = mask if feature.role is Role.OBJECT_MASK else _single(feature, id_count)
     if not feature.is_list:
         return single
     return _connector("sequence_feature.Sequence", sequence={"feature": single, "length": "-1"})
@@ -349,13 +341,7 @@ def _to_bytes(content: Mapping[str, Any]) -> bytes:
 _TYPES = {"bytes": schema_pb2.BYTES, "int64": schema_pb2.INT, "float": schema_pb2.FLOAT}
 
 
-def schema_text(
-    features: Sequence[Feature],
-    *,
-    class_names: Sequence[str],
-    id_count: int | None,
-    first_id: int = 0,
-) -> str:
+def schema_text(features: Sequence[Feature], vocabulary: Vocabulary) -> str:
     """The schema of Examples, as protobuf's text.
 
     A feature that every Example has is of fixed shape and becomes a dense tensor; a list becomes a
@@ -363,9 +349,7 @@ def schema_text(
 
     Args:
         features: of the Examples.
-        class_names: in the order of the class ids.
-        id_count: lines of `labels.txt`, or None when the ids have none.
-        first_id: the lowest id that a label may have.
+        vocabulary: the classes.
     """
     schema = schema_pb2.Schema()
     for feature in features:
@@ -378,24 +362,22 @@ def schema_text(
             entry.shape.SetInParent()
             for size in () if feature.encoding else feature.shape or ():
                 entry.shape.dim.add(size=size)
-        _add_domain(entry, feature.role, class_names, id_count, first_id)
+        _add_domain(entry, feature.role, vocabulary)
     text: str = text_format.MessageToString(schema, as_utf8=True)
     return text
 
 
-def _add_domain(
-    entry: Any, role: Role, class_names: Sequence[str], id_count: int | None, first_id: int
-) -> None:
+def _add_domain(entry: Any, role: Role, vocabulary: Vocabulary) -> None:
     """Sets the domain of the values, if their role defines one."""
     if role in (Role.IMAGE, Role.MASK, Role.FURTHER_IMAGE, Role.OBJECT_MASK):
         entry.image_domain.SetInParent()
     elif role is Role.CLASS_ID:
         entry.int_domain.is_categorical = True
-        if id_count is not None:
-            entry.int_domain.min = first_id
-            entry.int_domain.max = id_count - 1
-    elif role is Role.CLASS_TEXT and class_names:
-        entry.string_domain.value.extend(class_names)
+        if vocabulary.id_count is not None:
+            entry.int_domain.min = vocabulary.first_id
+            entry.int_domain.max = vocabulary.id_count - 1
+    elif role is Role.CLASS_TEXT and vocabulary.lines():
+        entry.string_domain.value.extend(vocabulary.lines())
     elif role is Role.MARK:
         entry.int_domain.min = 0
         entry.int_domain.max = 1

@@ -82,17 +82,12 @@ def _token_regex(token: str) -> str:
         return "[^/]*"
     if token == "?":
         return "[^/]"
-    if len(token) > 2 and token[0] == "[":
-        return _class_regex(token[1:-1])
-    return re.escape(token)
-
-
-def _class_regex(body: str) -> str:
-    """A character class, as `fnmatch` reads it."""
-    negated = body[0] == "!"
+    if len(token) < 3 or token[0] != "[":
+        return re.escape(token)
     # `fnmatch` supports ranges; everything else in the brackets is literal.
-    members = re.sub(r"([\\^\]\[&~|])", r"\\\1", body[1:] if negated else body)
-    return f"(?!/)[{'^' if negated else ''}{members}]"
+    body = token[1:-1]
+    members = re.sub(r"([\\^\]\[&~|])", r"\\\1", body.removeprefix("!"))
+    return f"(?!/)[{'^' if body[0] == '!' else ''}{members}]"
 
 
 # The files that hold images from memory, in the staging folder, until they are published.

@@ -74,8 +74,10 @@ def resolve_columns(
     """
     if not first.rows:
         raise LabelsError(f"{path} is empty: give a file with rows to --labels")
+    is_named = first.format != CSV
+    finder = _Finder(header_names(first.rows[0]), first.rows, is_image_key, path, is_named)
     try:
-        return _resolved(first, key, label, is_image_key, path, label_required)
+        return finder.columns(first, key, label, label_required)
     except LabelsError as error:
         if found := likely_delimiter(first.rows):
             raise LabelsError(
@@ -83,42 +85,6 @@ def resolve_columns(
                 f"its cells, give --csv_delimiter {shlex.quote(delimiter_text(found))}"
             ) from error
         raise
-
-
-def _resolved(
-    first: FirstRows,
-    key: str | None,
-    label: str | None,
-    is_image_key: IsImageKey | None,
-    path: str,
-    label_required: bool,
-) -> CsvColumns:
-    is_named = first.format != CSV
-    finder = _Finder(header_names(first.rows[0]), first.rows, is_image_key, path, is_named)
-    key, label = finder.number_of(key), finder.number_of(label)
-    has_header = finder.has_header(key, label)
-    key_at = None if key is None else finder.chosen(key, "--label_key", has_header)
-    label_at = None if label is None else finder.chosen(label, "--label_column", has_header)
-    why_key = why_label = "given"
-    if key_at is None:
-        key_at, why_key = (finder.key_of_header if has_header else finder.key_of_data)(label_at)
-    if label_at is None and label_required:
-        label_at, why_label = finder.label_of(key_at, has_header)
-    if key_at == label_at:
-        raise LabelsError(f"{path}: --label_key and --label_column name the same column; name two")
-    return CsvColumns(
-        delimiter=first.delimiter,
-        has_header=has_header,
-        key=key_at,
-        label=label_at,
-        key_name=finder.name_of(key_at, has_header),
-        label_name=None if label_at is None else finder.name_of(label_at, has_header),
-        width=len(finder.names) if has_header else max(len(row) for row in first.rows),
-        because=(why_key, why_label),
-        because_delimiter=first.because,
-        format=first.format,
-        categories=first.categories,
-    )
 
 
 def find_further(columns: CsvColumns, first: FirstRows, wanted: str, flag: str, path: str) -> int:
@@ -155,6 +121,37 @@ class _Finder:
     is_image_key: IsImageKey | None
     path: str
     is_named: bool = False
+
+    def columns(
+        self, first: FirstRows, key: str | None, label: str | None, label_required: bool
+    ) -> CsvColumns:
+        """The result of `resolve_columns`."""
+        key, label = self.number_of(key), self.number_of(label)
+        has_header = self.has_header(key, label)
+        key_at = None if key is None else self.chosen(key, "--label_key", has_header)
+        label_at = None if label is None else self.chosen(label, "--label_column", has_header)
+        why_key = why_label = "given"
+        if key_at is None:
+            key_at, why_key = (self.key_of_header if has_header else self.key_of_data)(label_at)
+        if label_at is None and label_required:
+            label_at, why_label = self.label_of(key_at, has_header)
+        if key_at == label_at:
+            raise LabelsError(
+                f"{self.path}: --label_key and --label_column name the same column; name two"
+            )
+        return CsvColumns(
+            delimiter=first.delimiter,
+            has_header=has_header,
+            key=key_at,
+            label=label_at,
+            key_name=self.name_of(key_at, has_header),
+            label_name=None if label_at is None else self.name_of(label_at, has_header),
+            width=len(self.names) if has_header else max(len(row) for row in self.rows),
+            because=(why_key, why_label),
+            because_delimiter=first.because,
+            format=first.format,
+            categories=first.categories,
+        )
 
     def has_header(self, key: str | None, label: str | None) -> bool:
         """Whether the first row is a header: it contains a chosen or a known name."""

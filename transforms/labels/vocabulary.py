@@ -157,13 +157,8 @@ class LabelCounter:
 
     def counted(self) -> LabelCells:
         """The counts."""
-        return LabelCells(
-            self._integers,
-            self._others,
-            self._missing,
-            json.dumps(self._odd),
-            json.dumps(sorted(self._spellings)),
-        )
+        texts = json.dumps(self._odd), json.dumps(sorted(self._spellings))
+        return LabelCells(self._integers, self._others, self._missing, *texts)
 
 
 def merge_cells(counted: Iterable[LabelCells]) -> LabelCells:

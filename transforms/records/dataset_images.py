@@ -134,13 +134,8 @@ class SourceReader:
             row["label"] = row["label_id"] = None
         if not self._keeps_splits:
             row["split"] = ""
-        side = source_side(
-            number,
-            row,
-            shard_crc32c=crc32c,
-            with_values=self._with_values,
-            is_final=self.sources[number].is_final,
-        )
+        is_final, values = self.sources[number].is_final, self._with_values
+        side = source_side(number, row, shard_crc32c=crc32c, with_values=values, is_final=is_final)
         # Rows may replace all labels, which then decide their kind.
         if self._label_from != "csv":
             for label in json.loads(side.cells):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -41,7 +42,11 @@ def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     """
     import pyarrow as pa
 
-    nulls, buffers, children = _validity(values), [], []
+    nulls, buffers, children = None, [], []
+    if None in values:
+        # A bit for each value that is not null.
+        bits = np.packbits([each is not None for each in values], bitorder="little")
+        nulls = pa.py_buffer(bits)
     if pa.types.is_list(type_):
         lists = [each or () for each in values]
         buffers = [_offset_buffer(list(map(len, lists)))]
@@ -58,15 +63,6 @@ def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
         numbers = [0 if each is None else each for each in values]
         buffers = [pa.py_buffer(np.array(numbers, f"<i{type_.bit_width // 8}"))]
     return pa.Array.from_buffers(type_, len(values), [nulls, *buffers], children=children)
-
-
-def _validity(values: Sequence[Any]) -> pa.Buffer | None:
-    """A bit for each value that is not null; None if there is no null."""
-    import pyarrow as pa
-
-    if None not in values:
-        return None
-    return pa.py_buffer(np.packbits([each is not None for each in values], bitorder="little"))
 
 
 def _offset_buffer(lengths: Sequence[int]) -> pa.Buffer:
@@ -163,41 +159,30 @@ def index_schema(*, many_labels: bool, has_partners: bool = False) -> pa.Schema:
 
     text, number, size, small = pa.string(), pa.int64(), pa.int32(), pa.int8()
     label, label_id = (pa.list_(text), pa.list_(number)) if many_labels else (text, number)
+    content = pa.binary(CONTENT_BYTES)
     columns = {
         "shard": text,
-        "record": number,
-        "offset": number,
-        "length": number,
-        "key": text,
-        "path": text,
-        "size": number,
-        "version": number,
+        **dict.fromkeys(("record", "offset", "length"), number),
+        **dict.fromkeys(("key", "path"), text),
+        **dict.fromkeys(("size", "version"), number),
         "split": text,
         "label": label,
         "label_id": label_id,
         "rows": pa.list_(text),
-        "content": pa.binary(CONTENT_BYTES),
-        "source_content": pa.binary(CONTENT_BYTES),
+        **dict.fromkeys(("content", "source_content"), content),
         "perceptual_hash": pa.binary(HASH_BYTES),
         "format": text,
-        "height": size,
-        "width": size,
-        "channels": small,
-        "orientation": small,
-        "gps": small,
+        **dict.fromkeys(("height", "width"), size),
+        **dict.fromkeys(("channels", "orientation", "gps"), small),
         "changes": text,
-        "source_height": size,
-        "source_width": size,
+        **dict.fromkeys(("source_height", "source_width"), size),
     }
     if has_partners:
         partner = {
-            "name": text,
-            "path": text,
-            "size": number,
-            "version": number,
-            "length": number,
+            **dict.fromkeys(("name", "path"), text),
+            **dict.fromkeys(("size", "version", "length"), number),
             "format": text,
-            "content": pa.binary(CONTENT_BYTES),
+            "content": content,
             "gps": small,
             "changes": text,
         }
@@ -525,6 +510,12 @@ def shard_of_index(index: str) -> str:
 # Collects the rows of the index of a shard while it is written.
 
 
+_NOTED = operator.attrgetter(
+    *("info", "original", "changes", "orientation", "perceptual_hash", "stored_content"),
+    *("content", "has_place", "partners"),
+)
+
+
 class IndexRows:
     """Collects the records of one shard, with few calls for each.
 
@@ -539,20 +530,7 @@ class IndexRows:
 
     def add(self, checked: CheckedImage) -> None:
         """Notes what a record is made of; its length is added to `lengths` once it is known."""
-        self.checked.append(
-            (
-                checked.row or checked.image,
-                checked.info,
-                checked.original,
-                checked.changes,
-                checked.orientation,
-                checked.perceptual_hash,
-                checked.stored_content,
-                checked.content,
-                checked.has_place,
-                checked.partners,
-            )
-        )
+        self.checked.append((checked.row or checked.image, *_NOTED(checked)))
 
     def keys(self) -> list[str]:
         """The key of each record of an image."""
@@ -623,11 +601,8 @@ class IndexRows:
 
 def _offsets(lengths: Sequence[int]) -> list[int]:
     """The first byte of each record's frame."""
-    offsets, offset = [], 0
-    for length in lengths:
-        offsets.append(offset)
-        offset += length + FRAME_BYTES
-    return offsets
+    ends = itertools.accumulate(length + FRAME_BYTES for length in lengths)
+    return [0, *ends][: len(lengths)]
 
 
 def plan_columns(planned: Sequence[ShardImage | ShardRow], many_labels: bool) -> dict[str, Any]:
@@ -648,10 +623,10 @@ def plan_columns(planned: Sequence[ShardImage | ShardRow], many_labels: bool) ->
         found = [_labels(each or ()) for each in rows]
         label, label_id = [[*each] for each in found], [[*each.values()] for each in found]
     return {
-        "key": [image.key for image in images],
-        "path": [image.path for image in images],
-        "size": [image.size for image in images],
-        "version": [image.version for image in images],
+        **{
+            name: list(map(operator.attrgetter(name), images))
+            for name in ("key", "path", "size", "version")
+        },
         "label": label,
         "label_id": label_id,
         "rows": [None if each is None else [where for where, *_ in each] for each in rows],
@@ -680,10 +655,10 @@ def _of_sizes(infos: Sequence[Any], originals: Sequence[Any]) -> dict[str, Any]:
         for info, original in zip(infos, originals, strict=True)
     ]
     return {
-        "format": [info.format or None for info in infos],
-        "height": [info.height or None for info in infos],
-        "width": [info.width or None for info in infos],
-        "channels": [info.channels or None for info in infos],
+        **{
+            name: [getattr(info, name) or None for info in infos]
+            for name in ("format", "height", "width", "channels")
+        },
         "source_height": [each and each.height for each in other],
         "source_width": [each and each.width for each in other],
     }

@@ -11,7 +11,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.messages import first_line
 from transforms.core.records import IndexPart, JoinSide, PartnerFile, ShardImage, partner_files
@@ -332,27 +332,12 @@ _REMOTE_GAP_BYTES = 1 << 20
 _AHEAD, _REMOTE_AHEAD = 1, 2
 
 
-class RecordSource(Protocol):
-    """Gives some records of one file, each of them once.
-
-    Attributes:
-        path: of the file.
-        is_at_hand: whether most records are in memory when they are needed.
-    """
-
-    path: str
-    is_at_hand: bool
-
-    def payload(self, stored: StoredImage) -> bytes:
-        """The data of one record; raises OSError or TFRecordError."""
-
-
 class RecordRun:
     """Neighbours in one file, read by the first thread that needs one of them.
 
     Attributes:
         path: of the file.
-        is_at_hand: see `RecordSource`.
+        is_at_hand: whether most records are in memory when they are needed.
         following: the runs that will probably be needed next.
     """
 
@@ -382,7 +367,7 @@ class RecordRun:
         return True
 
     def payload(self, stored: StoredImage) -> bytes:
-        """See `RecordSource`."""
+        """The data of one record; raises OSError or TFRecordError."""
         with self._lock:
             if self._data is None:
                 for run in self.following:
@@ -393,13 +378,8 @@ class RecordRun:
             self._left -= 1
             if not self._left:
                 self._data = None
-        return framed_payload(
-            data,
-            stored.offset - self._start,
-            stored.length,
-            record=stored.record,
-            offset=stored.offset,
-        )
+        at, offset = stored.offset - self._start, stored.offset
+        return framed_payload(data, at, stored.length, record=stored.record, offset=offset)
 
     def fetch(self) -> None:
         """Begins to read in another thread, if nobody does."""
@@ -421,7 +401,7 @@ class CompressedRecords:
 
     Attributes:
         path: of the file.
-        is_at_hand: see `RecordSource`; to decompress takes longer than to change threads.
+        is_at_hand: see `RecordRun`; to decompress takes longer than to change threads.
     """
 
     is_at_hand = False
@@ -442,7 +422,7 @@ class CompressedRecords:
         self._records: Iterator[bytes] | None = None
 
     def payload(self, stored: StoredImage) -> bytes:
-        """See `RecordSource`; keeps what other threads will ask for."""
+        """See `RecordRun`; keeps what other threads will ask for."""
         with self._lock:
             if self._records is None:
                 self._records = self._file.enter_context(
@@ -463,6 +443,10 @@ class CompressedRecords:
             problem = f"it has {len(data)} bytes, and the index says {stored.length}"
             raise TFRecordError(stored.record, 0, problem)
         return data
+
+
+RecordSource = RecordRun | CompressedRecords
+"""Gives some records of one file, each of them once."""
 
 
 def record_sources(

@@ -70,11 +70,6 @@ def read_partner(row: Mapping[str, Any]) -> tuple[PartnerFile, CheckedPartner] |
     return file, checked
 
 
-def partners_of_text(partners: Sequence[Any]) -> tuple[CheckedPartner | None, ...]:
-    """Masks and further images from the JSON array in the text of a record."""
-    return tuple(each and CheckedPartner._make([*each[:4], tuple(each[4])]) for each in partners)
-
-
 def files_text(files: Sequence[PartnerFile | None]) -> str:
     """Files of masks and further images as `partner_files` reads them; empty without any."""
     return json.dumps(files, ensure_ascii=False, separators=(",", ":")) if files else ""
@@ -189,7 +184,8 @@ class StoredImage(NamedTuple):
         *fields, info, orientation, changes, original, whole, place, partners = json.loads(of_first)
         rest = ImageInfo(*info), orientation, tuple(changes), tuple(original)
         shard = BaseShard(*whole) if whole else None
-        return cls._make([*fields, *rest, shard, bool(place), partners_of_text(partners)])
+        own = (each and CheckedPartner._make([*each[:4], tuple(each[4])]) for each in partners)
+        return cls._make([*fields, *rest, shard, bool(place), tuple(own)])
 
     @classmethod
     def all_of_text(cls, text: str) -> list[StoredImage]:
@@ -419,16 +415,9 @@ def source_side(
     # What is changed again has another size than its original: that of its record is close.
     is_original = is_final or not row["changes"]
     size = row["size"] if row["size"] and is_original else row["length"]
-    return JoinSide(
-        row["path"],
-        size,
-        _version(row, shard_crc32c, with_values, is_final),
-        "",
-        where,
-        row["split"],
-        cells=json.dumps([*dict.fromkeys(labels)], ensure_ascii=False),
-        is_image=True,
-    )
+    version = _version(row, shard_crc32c, with_values, is_final)
+    cells = json.dumps([*dict.fromkeys(labels)], ensure_ascii=False)
+    return JoinSide(row["path"], size, version, "", where, row["split"], "", cells, True)
 
 
 def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_final: bool) -> int:
@@ -441,11 +430,6 @@ def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_fi
         parts.append(f"{shard_crc32c} {row['record']}".encode())
     digest = hashlib.blake2b(b" ".join(parts), digest_size=8).digest()
     return int.from_bytes(digest, "big") % _VERSIONS + 1
-
-
-def is_record_image(side: JoinSide) -> bool:
-    """Whether a side is a record of a dataset that is an image of this run."""
-    return side.is_image and bool(side.where)
 
 
 def join_records(
@@ -471,7 +455,7 @@ def join_records(
         requirements: the requirements of the layout for rows.
     """
     sides = list(group)
-    records = sorted(side for side in sides if is_record_image(side))
+    records = sorted(side for side in sides if side.is_image and side.where)
     if not records:
         yield from join(key, sides)
         return
@@ -545,16 +529,5 @@ def _own(
         split, order = assigner.assign(key, split=image.split, group="")
     except RejectedImageError as error:
         return Rejection("image", error.reason.value, error.detail, image.path, key)
-    return LabelledImage(
-        split,
-        order,
-        key,
-        image.path,
-        image.size,
-        image.version,
-        label,
-        0,
-        cells,
-        image.checksum,
-        stored,
-    )
+    file = image.path, image.size, image.version
+    return LabelledImage(split, order, key, *file, label, 0, cells, image.checksum, stored)

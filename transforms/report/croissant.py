@@ -238,18 +238,16 @@ def croissant_json(
         **further,
     }
     described |= {name: value for name, value in said.items() if value}
-    folders = (_files_of(split.name) for split in content.splits)
+    single, table = "A TFRecord file for each record.", "A table with a row for each record"
+    table += ", in the order of the records."
+    folders = (
+        _file_set(f"{split.name}-files", single, _TFRECORD, f"{split.name}/*")
+        for split in content.splits
+    )
     described["distribution"] = [
         *(_record_files(data) if content.in_shards else folders),
         *(_file(each.file, each.bytes, each.sha256, _PARQUET) for each in indexes),
-        {
-            "@type": "cr:FileSet",
-            "@id": _INDEX,
-            "name": _INDEX,
-            "description": "A table with a row for each record, in the order of the records.",
-            "encodingFormat": _PARQUET,
-            "includes": "index/*.parquet",
-        },
+        _file_set(_INDEX, table, _PARQUET, "index/*.parquet"),
         _file(LABELS, len(labels), hashlib.sha256(labels).hexdigest(), "text/plain"),
     ]
     described["recordSet"] = [_records(content)]
@@ -274,14 +272,14 @@ def _file(name: str, size: int, sha256: str, encoding: str) -> dict[str, Any]:
     }
 
 
-def _files_of(folder: str) -> dict[str, Any]:
+def _file_set(name: str, description: str, encoding: str, includes: str) -> dict[str, Any]:
     return {
         "@type": "cr:FileSet",
-        "@id": f"{folder}-files",
-        "name": f"{folder}-files",
-        "description": "A TFRecord file for each record.",
-        "encodingFormat": _TFRECORD,
-        "includes": f"{folder}/*",
+        "@id": name,
+        "name": name,
+        "description": description,
+        "encodingFormat": encoding,
+        "includes": includes,
     }
 
 

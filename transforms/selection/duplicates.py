@@ -70,6 +70,10 @@ class ContentGroup:
         del self.first[MAX_IMAGES:]
 
 
+# An image that is in no shard, in `statistics.json`.
+_NO_PLACE = {"file": None, "offset": None, "length": None}
+
+
 class Verdict(NamedTuple):
     """What happens to images with the same content.
 
@@ -167,8 +171,8 @@ def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
 def _named_held(image: LabelledImage) -> dict[str, object]:
     """The image of a holdout for `statistics.json`."""
     folder, split, _ = held_place(image)
-    place = {"split": split, "file": None, "offset": None, "length": None, "dataset": folder}
-    return {**described(image.key, image.path, [image.label]), **place}
+    named = described(image.key, image.path, [image.label])
+    return {**named, "split": split, **_NO_PLACE, "dataset": folder}
 
 
 def part_of(image: LabelledImage) -> int:
@@ -187,9 +191,7 @@ def _named(image: LabelledImage, md5: str, *, is_kept: bool) -> dict[str, object
     return {
         **described(image.key, image.path, labels_of(image)),
         "split": image.split,
-        "file": None,
-        "offset": None,
-        "length": None,
+        **_NO_PLACE,
         **({"content": md5.removeprefix(CONTENT)} if md5.startswith(CONTENT) else {"md5": md5}),
         **({"order": image.order} if is_kept else {}),
     }

@@ -417,49 +417,28 @@ def _similar(hashes: Any, files: Sequence[str], *, only_held: bool = False) -> N
     compared = int(hashes["images"].sum())
     hashes, place = hashes[kept], place[kept]
     groups = held[place] if only_held else None
-    pairs = _pairs(hashes["hash"], hashes["content"], splits[place], groups)
+    count, across, pairs = _pairs(hashes["hash"], hashes["content"], splits[place], groups)
     listed = tuple(
         (
             int(distance),
             (names[place[one]], int(hashes["record"][one])),
             (names[place[other]], int(hashes["record"][other])),
         )
-        for distance, one, other in pairs.listed
+        for distance, one, other in pairs
     )
-    return Near(pairs.count, pairs.across, compared, listed)
+    return Near(count, across, compared, listed)
 
 
-class _Pairs:
-    """The pairs found: their number, and the first ones.
-
-    Attributes:
-        count: all of them.
-        across: those of two splits.
-        listed: `[distance, index, index]` of the first `MAX_PAIRS`.
-    """
-
-    def __init__(self) -> None:
-        self.count = self.across = 0
-        self._rows = np.zeros((0, 4), np.int64)
-
-    def add(self, distance: Any, one: Any, other: Any, within: Any) -> None:
-        self.count += len(distance)
-        self.across += int((~within).sum())
-        rows = np.stack([within, distance, one, other], axis=1).astype(np.int64)
-        rows = np.concatenate([self._rows, rows])
-        self._rows = rows[np.lexsort(rows.T[::-1])][:MAX_PAIRS]
-
-    @property
-    def listed(self) -> Any:
-        return self._rows[:, 1:]
-
-
-def _pairs(hashes: Any, contents: Any, splits: Any, groups: Any) -> _Pairs:
+def _pairs(hashes: Any, contents: Any, splits: Any, groups: Any) -> tuple[int, int, Any]:
     """All pairs with the same value of one band; a pair counts at its first such band.
 
     Only those of two groups, if there are any.
+
+    Returns:
+        the number of pairs, that of pairs in two splits, and `[distance, index, index]` of the
+        first `MAX_PAIRS`.
     """
-    pairs = _Pairs()
+    count, across, first_pairs = 0, 0, np.zeros((0, 4), np.int64)
     bands = [(hashes >> np.uint64(shift)) & _BAND_MASK for shift in _BANDS]
     for at, band in enumerate(bands):
         # Sorted within the band, images that share the bits below it are close together.
@@ -482,5 +461,10 @@ def _pairs(hashes: Any, contents: Any, splits: Any, groups: Any) -> _Pairs:
             for former in bands[:at]:
                 good &= former[one] != former[other]
             one, other = one[good], other[good]
-            pairs.add(distance[good], one, other, splits[one] == splits[other])
-    return pairs
+            within = splits[one] == splits[other]
+            count += len(one)
+            across += int((~within).sum())
+            rows = np.stack([within, distance[good], one, other], axis=1).astype(np.int64)
+            rows = np.concatenate([first_pairs, rows])
+            first_pairs = rows[np.lexsort(rows.T[::-1])][:MAX_PAIRS]
+    return count, across, first_pairs[:, 1:]
