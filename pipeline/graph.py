@@ -27,12 +27,12 @@ from transforms.plan_shards import RowConverter, TableReader
 from transforms.read_labels import RowReader
 from transforms.records.dataset_images import Source
 from transforms.records.reuse import BaseReader
+from transforms.selection.hash_cuts import Stratification
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
-    from transforms.stratify_splits import Stratification
 
 
 def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
@@ -110,11 +110,8 @@ def _source(config: ConvertConfig) -> ImageSource:
 
 
 def _stratification(config: ConvertConfig) -> Stratification | None:
-    if not config.splits.stratify:
+    if not config.splits.by_class:
         return None
-    # Other conversions do not wait for its import.
-    from transforms.stratify_splits import Stratification
-
     return Stratification(
         Splits(config.splits.splits),
         config.splits.seed,

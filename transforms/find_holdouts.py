@@ -16,8 +16,8 @@ from transforms.packing import NameInputs, SpreadElements, runs_in_process
 from transforms.records.fingerprints import fingerprint_batches
 from transforms.records.record_index import (
     RecordIndexError,
+    check_hashes,
     class_lists,
-    has_current_hashes,
     index_rows,
     shard_of_index,
     source_contents,
@@ -160,12 +160,7 @@ def checked_index(folder: str, entry: Mapping[str, Any]) -> pa.Table:
         OSError: it cannot be read.
     """
     table = read_listed_index(folder, entry, _COLUMNS)
-    if table.column("content").null_count:
-        raise RecordIndexError("its images have no hashes, since it was made with --dedupe off")
-    if not has_current_hashes(table):
-        raise RecordIndexError(
-            "another version of this program made its perceptual hashes: convert its images again"
-        )
+    check_hashes(table)
     return table
 
 

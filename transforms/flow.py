@@ -48,7 +48,7 @@ from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
 
 if TYPE_CHECKING:
-    from transforms.stratify_splits import Stratification
+    from transforms.selection.hash_cuts import Stratification
 
 
 class ImageSource(NamedTuple):
@@ -152,7 +152,10 @@ class PlanImages(beam.PTransform):
             rejections = (rejections, rejected) | "Rejections of both" >> beam.Flatten()
             counts = (counts, counted) | "Counts of both" >> beam.Flatten()
         if self.stratify is not None:
-            images = images | "Stratify splits" >> self.stratify.step(labels, self.rules)
+            from transforms.stratify_splits import StratifySplits
+
+            step = StratifySplits(self.stratify, labels, self.rules)
+            images = images | "Stratify splits" >> step
         totals = images | "Totals" >> TotalLabels(labels, self.rules)
         if self.plan.by_records:
             # Other conversions do not wait for its import.

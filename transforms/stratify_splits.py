@@ -17,9 +17,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.records import NO_LABELLED, LabelledImage
 from transforms.dataset.ledger import PlanTotals
-from transforms.labels.label_rules import ANY_LABELS, LabelRules
+from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
-from transforms.labels.splits import Splits
 from transforms.labels.vocabulary import LabelCells
 from transforms.packing import AddUp, NameBatch, PackImages, runs_in_process, unpack
 from transforms.plan_shards import TotalLabels
@@ -34,6 +33,7 @@ from transforms.selection.hash_cuts import (
     Place,
     Ranks,
     ShardLines,
+    Stratification,
     bin_of,
     find_bins,
     find_cuts,
@@ -264,28 +264,6 @@ def _cuts(found: dict[_Place, bytes]) -> Cuts:
 
 # A split by its group, or an image without one.
 _InGroup = tuple[str, tuple[str, LabelledImage]]
-
-
-class Stratification(NamedTuple):
-    """How splits are stratified.
-
-    Attributes:
-        splits: the splits with their shares.
-        seed: of the hashes.
-        by_group: whether the images of a group stay together.
-        many_labels: whether an image may have several labels.
-    """
-
-    splits: Splits
-    seed: int
-    by_group: bool = False
-    many_labels: bool = False
-
-    def step(
-        self, labels: beam.PCollection[LabelCells] | None, rules: LabelRules = ANY_LABELS
-    ) -> StratifySplits:
-        """The step that assigns images to these splits; for its arguments, see there."""
-        return StratifySplits(self, labels, rules)
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -164,7 +164,7 @@ class ConvertConfig:
             seed=self.splits.seed,
             split_from=self.split_from,
             by_group=self.by_group,
-            keeps_group=self.by_group and self.splits.stratify is not None,
+            keeps_group=self.by_group and self.splits.by_class,
         )
 
     @property

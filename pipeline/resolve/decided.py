@@ -126,7 +126,7 @@ def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
         return [given(what, "first folder", "--split_from")]
     group = columns.group_name if columns is not None else None
     by_hash = f"hash of column {group!r}" if group else "hash of the key"
-    by_hash += ", by class" if config.splits.stratify else ""
+    by_hash += ", by class" if config.splits.by_class else ""
     shares = "shares " + ", ".join(f"{name}={share:.6g}" for name, share in config.splits.splits)
     if config.split_from == "records":
         other = Decision("other images", by_hash, shares, "--splits")

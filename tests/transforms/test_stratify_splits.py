@@ -15,8 +15,10 @@ from transforms import stratify_splits
 from transforms import stratify_splits as find_cuts
 from transforms.core.records import LabelledImage
 from transforms.labels.joins import labels_cells
+from transforms.labels.label_rules import ANY_LABELS
 from transforms.labels.splits import Splits
-from transforms.stratify_splits import Stratification
+from transforms.selection.hash_cuts import Stratification
+from transforms.stratify_splits import StratifySplits
 
 SHARES = (("train", 0.8), ("test", 0.2))
 # Of ten, two are cats; the images of a group have different classes.
@@ -52,7 +54,7 @@ def stratified(
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         created = pipeline | beam.Create(images).with_output_types(LabelledImage)
-        return {"images": created | how.step(None)}
+        return {"images": created | StratifySplits(how, None, ANY_LABELS)}
 
     return {image.key: LabelledImage(*image) for image in collect(construct)["images"]}
 

@@ -341,6 +341,11 @@ class SplitOptions(Group, title="output"):
         python="int",
     )
 
+    @property
+    def by_class(self) -> bool:
+        """Whether each class gets its share of each split."""
+        return self.stratify is not None
+
 
 def _shard_number(text: str) -> int:
     """A number of shards.

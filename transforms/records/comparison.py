@@ -241,7 +241,7 @@ def compare_records(old: Records, new: Records) -> RecordChanges:
     def other_bytes(hashes: Callable[[pa.Table], Any]) -> Rows:
         words = (_words(hashes(each.table)) for each in (old, new))
         one, other = (each[rows] for each, rows in zip(words, (old_rows, new_rows), strict=True))
-        # Datasets made with --dedupe off have no hashes; checksums of shards tell them apart.
+        # Some datasets have no hashes; checksums of shards tell them apart.
         is_known = one.any(axis=1) & other.any(axis=1)
         return np.flatnonzero(is_known & (one != other).any(axis=1))
 

@@ -297,6 +297,20 @@ def has_current_hashes(table: pa.Table) -> bool:
     return HASHES.items() <= (table.schema.metadata or {}).items()
 
 
+def check_hashes(table: pa.Table) -> None:
+    """Checks that an index has the hashes of its images.
+
+    Raises:
+        RecordIndexError: it has none, or its perceptual hashes are of another version.
+    """
+    if table.column("content").null_count:
+        raise RecordIndexError("its images have no hashes, since it was made with --dedupe off")
+    if not has_current_hashes(table):
+        raise RecordIndexError(
+            "another version of this program made its perceptual hashes: convert its images again"
+        )
+
+
 def _chunks(group: Any) -> Iterator[Any]:
     """The column chunks of a row group."""
     return map(group.column, range(group.num_columns))

@@ -464,6 +464,22 @@ class ClassLines:
 _MAX_SHOWN = 3
 
 
+class Stratification(NamedTuple):
+    """How each class gets its share of each split.
+
+    Attributes:
+        splits: the splits with their shares.
+        seed: of the hashes.
+        by_group: whether the images of a group stay together.
+        many_labels: whether an image may have several labels.
+    """
+
+    splits: Splits
+    seed: int
+    by_group: bool = False
+    many_labels: bool = False
+
+
 def stratified_decisions(
     options: Mapping[str, Any],
     totals: PlanTotals,
