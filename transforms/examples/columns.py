@@ -168,22 +168,6 @@ class TypedRow(NamedTuple):
     cells: Sequence[str]
 
 
-class _Column(NamedTuple):
-    """The evidence from the first cells of a column.
-
-    Attributes:
-        dtype: the narrowest type that they fit.
-        decided: the first value that does not fit a narrower type, with its line.
-        first: the first value.
-        zeros: the first integer whose leading zeros are lost, with its line.
-    """
-
-    dtype: str
-    decided: str
-    first: str
-    zeros: str
-
-
 def with_file_types(
     features: Iterable[Feature], types: Mapping[str, str]
 ) -> tuple[tuple[Feature, ...], frozenset[str]]:
@@ -246,9 +230,8 @@ def infer_types(
         at = columns.index(feature.column)
         because = "the type of the column in the file" if feature.name in of_file else "given"
         if not feature.dtype:
-            column = _column(feature, kept, at)
-            feature = feature._replace(dtype=column.dtype)
-            because = _because(column)
+            dtype, because = _narrowest(feature, kept, at)
+            feature = feature._replace(dtype=dtype)
         typed.append(feature)
         because = "; ".join([because, *_lost(feature, kept, at)])
         decisions.append(Decision(what, feature.type or feature.dtype, because, _FLAG))
@@ -274,7 +257,8 @@ def _parts(feature: Feature, cell: str) -> list[str]:
     return split_cell(cell, feature.separator) if feature.separator else [cell]
 
 
-def _column(feature: Feature, rows: Sequence[TypedRow], at: int) -> _Column:
+def _narrowest(feature: Feature, rows: Sequence[TypedRow], at: int) -> tuple[str, str]:
+    """The narrowest type that the cells of a column fit, and why."""
     dtypes = iter(DTYPES)
     dtype, decided, first, zeros = next(dtypes), "", "", ""
     seen: set[str] = set()
@@ -287,7 +271,12 @@ def _column(feature: Feature, rows: Sequence[TypedRow], at: int) -> _Column:
             zeros = place
         while not fits(value, dtype):
             dtype, decided = next(dtypes), place
-    return _Column(dtype if seen else "bytes", decided, first, zeros)
+    if not first:
+        return "bytes", "no cell has a value"
+    if decided:
+        return dtype, f"{decided} is {_NOT[DTYPES[DTYPES.index(dtype) - 1]]}"
+    lost = f"; {zeros} loses its zeros" if zeros else ""
+    return dtype, f"all are integers, first {first}{lost}"
 
 
 def _placed(feature: Feature, rows: Iterable[TypedRow], at: int) -> Iterator[tuple[str, str]]:
@@ -300,15 +289,6 @@ def _placed(feature: Feature, rows: Iterable[TypedRow], at: int) -> Iterator[tup
         if cell and cell not in MISSING_LABELS:
             for part in _parts(feature, cell):
                 yield part, f"{part[:40]!r} (line {row.line})"
-
-
-def _because(column: _Column) -> str:
-    if not column.first:
-        return "no cell has a value"
-    if column.decided:
-        return f"{column.decided} is {_NOT[DTYPES[DTYPES.index(column.dtype) - 1]]}"
-    zeros = f"; {column.zeros} loses its zeros" if column.zeros else ""
-    return f"all are integers, first {column.first}{zeros}"
 
 
 def _lost(feature: Feature, rows: Sequence[TypedRow], at: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -241,7 +242,9 @@ class KeptValues:
         made["object.ids"] = [classes[text] for text in objects]
         made["object.texts"] = [text.encode() for text in objects]
         if turn != 1 and all(source in kept.names for source in _BOXES):
-            made |= _turned(kept, turn)
+            sides = (_list(kept, kept.names[source]) for source in _BOXES)
+            boxes = [turned(Box(*box), turn) for box in zip(*sides, strict=True)]
+            made |= {f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES}
         values: dict[str, Any] = {}
         for feature in self._features:
             found = made.get(feature.source)
@@ -279,7 +282,7 @@ def _value(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> Any:
         return _default(feature, kept, stored)
     values = _list(kept, name)
     if feature.source == _AREA and stored is not None and stored != kept.size:
-        return [area * _pixels(stored) / _pixels(kept.size) for area in values]
+        return [area * math.prod(stored) / math.prod(kept.size) for area in values]
     if feature.holds_many:
         return in_shape(feature, values, "its record")
     if len(values) != 1:
@@ -296,7 +299,7 @@ def _default(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> li
     sides = [_list(kept, kept.names[source]) for source in _BOXES]
     if source_of(feature.source).role is Role.MARK:
         return [0] * len(sides[0])
-    pixels = _pixels(stored or kept.size)
+    pixels = math.prod(stored or kept.size)
     return [
         (xmax - xmin) * (ymax - ymin) * pixels
         for xmin, xmax, ymin, ymax in zip(*sides, strict=True)
@@ -312,17 +315,7 @@ def _objects(kept: Kept) -> list[str]:
     return [texts.get(class_id, "") for class_id in ids]
 
 
-def _turned(kept: Kept, turn: int) -> dict[str, list[Any]]:
-    sides = (_list(kept, kept.names[source]) for source in _BOXES)
-    boxes = [turned(Box(*box), turn) for box in zip(*sides, strict=True)]
-    return {f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES}
-
-
 def _list(kept: Kept, name: str) -> list[Any]:
     """The values of a feature, as Python's own types."""
     values: list[Any] = kept.example[name].tolist() if name in kept.example else []
     return values
-
-
-def _pixels(size: tuple[int, int]) -> int:
-    return size[0] * size[1]

@@ -26,7 +26,6 @@ from transforms.examples.layouts import (
 )
 from transforms.examples.row_features import RowValues
 from transforms.images.check import CheckedImage, ImageInfo, checked_header, examine_image
-from transforms.images.headers import CostlyImageError
 from transforms.images.pixel_options import AS_THEY_ARE, Limits, Original, PixelOptions
 from transforms.images.stripping import strip_metadata
 from transforms.images.tags import orientation_tag, read_tags
@@ -109,8 +108,11 @@ def add_pixels(stored: CheckedImage, decoding: Decoding) -> CheckedImage:
         RejectedImageError: see `decode_image`.
     """
     if decoding.stores_pixels:
-        _check_shape(decoding, stored.info)
-        shown = stored
+        shape, shown = stored.info[1:], stored
+        for feature in decoding.features:
+            if feature.source == PIXELS and feature.shape not in ((), shape):
+                wanted = f"{feature.name!r} has shape {list(feature.shape or ())}"
+                raise RejectedImageError(Reason.BAD_SHAPE, f"{list(shape)}, but {wanted}")
         if decoding.stores_files:
             from transforms.images.pixels import raw_pixels
 
@@ -130,10 +132,7 @@ def _stripped(data: bytes, limits: Limits) -> bytes:
     except RejectedImageError:
         # It is rejected, or converted, which leaves all metadata out.
         return data
-    try:
-        return strip_metadata(data, header.format, orientation_tag(data, header.format))
-    except CostlyImageError as error:
-        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from error
+    return strip_metadata(data, header.format, orientation_tag(data, header.format))
 
 
 def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
@@ -161,14 +160,6 @@ def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
     return change_pixels(
         data, pixels, limits=limits, check=decoding.check, with_hash=decoding.with_hash
     )
-
-
-def _check_shape(decoding: Decoding, info: ImageInfo) -> None:
-    """Rejects an image whose pixels do not have the shape of their feature."""
-    for feature in decoding.features:
-        if feature.source == PIXELS and feature.shape not in ((), info[1:]):
-            wanted = f"{feature.name!r} has shape {list(feature.shape or ())}"
-            raise RejectedImageError(Reason.BAD_SHAPE, f"{list(info[1:])}, but {wanted}")
 
 
 # Images to serialized `tf.train.Example`s, in protobuf's wire format, without TensorFlow.

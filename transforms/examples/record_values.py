@@ -175,19 +175,15 @@ class RecordParser:
                     values[feature.name] = self._image(values[feature.name], 1, 8)
                 elif feature.role is Role.OBJECT_MASK:
                     masks = [self._image(mask, 1, 8) for mask in values[feature.name]]
-                    values[feature.name] = np.stack(masks) if masks else self._no_masks(values)
+                    # Without objects, they have the size of the image if the record holds it.
+                    size = values[self._shown].shape[:2] if self._shown else (0, 0)
+                    no_masks = np.empty((0, *size, 1), np.uint8)
+                    values[feature.name] = np.stack(masks) if masks else no_masks
                 elif feature.encoding:
                     values[feature.name] = self._array(feature, values)
         return values
 
-    def _no_masks(self, values: Mapping[str, Any]) -> Any:
-        """The masks of an image without objects, which have its size if the record holds it."""
-        height, width = values[self._shown].shape[:2] if self._shown else (0, 0)
-        return np.empty((0, height, width, 1), np.uint8)
-
     def _image(self, data: bytes, channels: int, depth: int) -> Any:
-        # Records that stay bytes need no Pillow.
-
         return stored_pixels(data, channels, self._limits, depth=depth)
 
     def _array(self, feature: Feature, values: Mapping[str, Any]) -> Any:

@@ -81,8 +81,12 @@ class Budget(NamedTuple):
         >>> Budget.of_pixels(1_000_000)
         Budget(bytes=552870912, seconds=60.0)
         """
+        try:
+            memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError):
+            memory = 16 << 30
         # A number from a manifest may be invalid.
-        size = min(_PIXEL_BYTES * max_pixels, _physical_memory()) + _LEAST_BYTES
+        size = min(_PIXEL_BYTES * max_pixels, memory) + _LEAST_BYTES
         seconds = _SECONDS * max(1.0, max_pixels / _PIXELS_IN_TIME)
         return cls(size, min(seconds, _MOST_SECONDS))
 
@@ -90,13 +94,6 @@ class Budget(NamedTuple):
     def clock_seconds(self) -> float:
         """The wall-clock limit."""
         return _TIMES_ON_THE_CLOCK * self.seconds
-
-
-def _physical_memory() -> int:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 16 << 30
 
 
 class DecoderFailure(RejectedImageError):

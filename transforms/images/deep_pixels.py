@@ -133,7 +133,12 @@ def deep_pixels(
     if not is_deep(data, format_, opened):
         return None
     if opened.mode in ("RGB", "RGBA"):
-        return _tiff_color(data, limits)
+        # High and low bytes come from two passes over the file.
+        (high, is_premultiplied), (low, _) = (
+            _half(data, limits, is_high=is_high) for is_high in (True, False)
+        )
+        pixels = (high.astype(np.uint16) << 8 | low).astype(np.uint16)
+        return _divided(pixels) if is_premultiplied else pixels
     return np.asarray(decode(opened))[:, :, None]
 
 
@@ -155,15 +160,6 @@ def reduced_numbers(opened: ImageFile.ImageFile) -> Image.Image | None:
     return Image.fromarray(high.astype(np.uint8))
 
 
-def _tiff_color(data: bytes, limits: Limits) -> Pixels:
-    """Colour of 16 bits, its high and its low bytes from two passes over the file."""
-    (high, is_premultiplied), (low, _) = (
-        _half(data, limits, is_high=is_high) for is_high in (True, False)
-    )
-    pixels: Pixels = (high.astype(np.uint16) << 8 | low).astype(np.uint16)
-    return _divided(pixels) if is_premultiplied else pixels
-
-
 def _divided(pixels: Pixels) -> Pixels:
     """Colour that was multiplied with the alpha channel as it was before."""
     alpha = np.maximum(pixels[:, :, 3:], 1)
@@ -176,32 +172,26 @@ def _half(
 ) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], bool]:
     """One byte of each sample, and whether the colour is multiplied with the alpha channel."""
     opened = open_image(data, ("TIFF",), limits)
+    is_planar = isinstance(opened, TiffImageFile) and opened.tag_v2.get(284) == 2
     is_premultiplied = False
     tiles = []
     for tile in opened.tile:
         assert isinstance(tile.args, tuple)
         found = _DEEP_COLOR.fullmatch(str(tile.args[0]))
         # libtiff picks the unpackers of separate channels itself.
-        if found is None or (tile.codec_name == "libtiff" and _is_planar(opened)):
+        if found is None or (tile.codec_name == "libtiff" and is_planar):
             detail = "Pillow reads its colors only with 8 bits; store its samples side by side"
             raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
         bands, order = found.groups()
         is_premultiplied = is_premultiplied or bands == "RGBa"
-        raw_mode = f"{bands.replace('a', 'A')};16{order if is_high else _other(order)}"
+        if order == "N":
+            order = "L" if sys.byteorder == "little" else "B"
+        if not is_high:
+            order = "B" if order == "L" else "L"
+        raw_mode = f"{bands.replace('a', 'A')};16{order}"
         tiles.append(tile._replace(args=(raw_mode, *tile.args[1:])))
     opened.tile = tiles
     return np.asarray(decode(opened)), is_premultiplied
-
-
-def _is_planar(opened: ImageFile.ImageFile) -> bool:
-    return isinstance(opened, TiffImageFile) and opened.tag_v2.get(284) == 2
-
-
-def _other(order: str) -> str:
-    """The other byte order; `N` is that of this machine."""
-    if order == "N":
-        order = "L" if sys.byteorder == "little" else "B"
-    return "B" if order == "L" else "L"
 
 
 def _scaled(values: np.ndarray[Any, Any]) -> Pixels:

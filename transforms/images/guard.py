@@ -232,15 +232,6 @@ class InFlight:
             self._notes[at : at + _NOTE] = _NOTHING
             self._free.append(at)
 
-    @contextlib.contextmanager
-    def noted(self, note: bytes) -> Iterator[None]:
-        """Keeps the note of an image until the block ends."""
-        at = self.begin(note)
-        try:
-            yield
-        finally:
-            self.end(at)
-
 
 @functools.lru_cache(maxsize=1)
 def in_flight() -> InFlight:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, ImageFile
+from PIL import Image
 
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import check_image, checked_header, examine_image
-from transforms.images.headers import CostlyImageError, Header
+from transforms.images.headers import Header
 from transforms.images.pillow_images import BACK, TURNS, decode_as_stored, frame_count, open_image
 from transforms.images.pixel_options import Limits
 from transforms.images.pixels import encode_image
@@ -94,16 +94,20 @@ def store_mask(
     _check_size(header, own, frame)
     is_same_size = frame.stored == (header.height, header.width)
     is_in_step = own == frame.turn == frame.stored_tag and is_same_size
-    if is_in_step and _is_plain(data, header):
+    is_gray = header.format == "png" and header.channels == 1
+    # Every reader decodes it to the same indices of 8 bits.
+    is_plain = is_gray and data[12:16] == b"IHDR" and data[_COLOR] == _GRAY and data[_DEPTH] <= 8
+    if is_in_step and is_plain:
         examine_image(data, header, mode=check, with_hash=False)
-        return _stripped(data, tag) if strips else data
+        return strip_metadata(data, "png", tag) if strips else data
     if header.format == "png":
         # Also what Pillow would ignore. The decoded mask is encoded again, which is the check.
         check_image(data, limits=limits)
     opened = open_image(data, (header.format.upper(),), limits)
     if frame_count(opened) > 1:
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, "it has several frames")
-    if _loses_bits(opened):
+    # Pillow would keep only the upper 8 of 16 bits, which are 0 for class indices.
+    if str(opened.tile[0].args).endswith(";16B") and not opened.mode.startswith("I"):
         detail = "16 bits of color or with alpha: save masks as gray or palette PNG"
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     indices = _indices(decode_as_stored(opened))
@@ -127,24 +131,6 @@ def _check_size(header: Header, own: int, frame: MaskFrame) -> None:
 
 def _upright(height: int, width: int, orientation: int) -> tuple[int, int]:
     return (width, height) if orientation > 4 else (height, width)
-
-
-def _is_plain(data: bytes, header: Header) -> bool:
-    """Whether every reader decodes a file to the same indices of 8 bits."""
-    is_gray = header.format == "png" and header.channels == 1
-    return is_gray and data[12:16] == b"IHDR" and data[_COLOR] == _GRAY and data[_DEPTH] <= 8
-
-
-def _loses_bits(opened: ImageFile.ImageFile) -> bool:
-    """Whether Pillow would keep only the upper 8 of 16 bits, which are 0 for class indices."""
-    return str(opened.tile[0].args).endswith(";16B") and not opened.mode.startswith("I")
-
-
-def _stripped(data: bytes, orientation: int) -> bytes:
-    try:
-        return strip_metadata(data, "png", orientation)
-    except CostlyImageError as error:
-        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from error
 
 
 def _indices(image: Image.Image) -> Image.Image:

@@ -69,11 +69,7 @@ def encode_image(
         file = io.BytesIO()
         image.save(file, "PNG", exif=exif, compress_level=_PNG_LEVEL)
         data = file.getvalue()
-    is_trusted = image.width * image.height < _TRUSTED_PIXELS
-    try:
-        return data, check_image(data, limits=limits, mode="header" if is_trusted else "full")
-    except RejectedImageError as error:
-        raise _rejected(format_, error) from None
+    return _checked(data, format_, image.width * image.height, limits)
 
 
 def encode_deep(
@@ -94,15 +90,16 @@ def encode_deep(
         return encode_image(Image.fromarray(pixels[:, :, 0]), "png", 0, orientation, limits)
     exif = pillow_images.exif_of(orientation) if orientation != 1 else b""
     data = deep_pixels.encode_color(pixels, _PNG_LEVEL, exif)
-    is_trusted = height * width < _TRUSTED_PIXELS
+    return _checked(data, "png", height * width, limits)
+
+
+def _checked(data: bytes, format_: str, pixels: int, limits: Limits) -> tuple[bytes, ImageInfo]:
+    mode = "header" if pixels < _TRUSTED_PIXELS else "full"
     try:
-        return data, check_image(data, limits=limits, mode="header" if is_trusted else "full")
+        return data, check_image(data, limits=limits, mode=mode)
     except RejectedImageError as error:
-        raise _rejected("png", error) from None
-
-
-def _rejected(format_: str, error: RejectedImageError) -> RejectedImageError:
-    return RejectedImageError(error.reason, f"re-encoded as {format_}: {error.detail}")
+        detail = f"re-encoded as {format_}: {error.detail}"
+        raise RejectedImageError(error.reason, detail) from None
 
 
 def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
@@ -164,6 +161,8 @@ _MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
 _OVERSAMPLING = 2
 
 _FILTER = Image.Resampling.LANCZOS
+
+_REENCODED = ("reencoded",)
 
 # Modes by their channels.
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
@@ -233,15 +232,17 @@ def change_pixels(
     final = _resized_and_turned(fitting, header, target, scale)
     kept = orientation if options.exif_orientation == "keep" else 1
     stored, info = encode_image(final, stored_format, options.jpeg_quality, kept, limits)
-    was_done = {
-        "transcoded": stored_format != header.format,
-        **_was_done(header, target, options, image.mode, final.mode),
-        TO_8_BITS: is_deep and final.mode != "I;16",
-    }
-    changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
+    changes = _changes(
+        header,
+        target,
+        options,
+        *(image.mode, final.mode),
+        transcoded=stored_format != header.format,
+        to_8_bits=is_deep and final.mode != "I;16",
+    )
     original = Original(header.height, header.width, target.turn)
     perceptual_hash = hash_of_image(fitting_jpeg(final)) if with_hash else None
-    return CheckedImage(stored, info, original, changes, perceptual_hash, orientation)
+    return CheckedImage(stored, info, original, changes or _REENCODED, perceptual_hash, orientation)
 
 
 def _change_deep(
@@ -265,14 +266,11 @@ def _change_deep(
     kept = orientation if options.exif_orientation == "keep" else 1
     stored, info = encode_deep(final, kept, limits)
     modes = (_MODES[pixels.shape[2]] for pixels in (deep, final))
-    was_done = {
-        "transcoded": header.format != "png",
-        **_was_done(header, target, options, *modes),
-    }
-    changes = tuple(name for name, is_so in was_done.items() if is_so) or ("reencoded",)
+    is_png = header.format == "png"
+    changes = _changes(header, target, options, *modes, transcoded=not is_png)
     original = Original(header.height, header.width, target.turn)
     perceptual_hash = hash_of_pixels((final >> 8).astype(np.uint8)) if with_hash else None
-    return CheckedImage(stored, info, original, changes, perceptual_hash, orientation)
+    return CheckedImage(stored, info, original, changes or _REENCODED, perceptual_hash, orientation)
 
 
 def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> CheckedImage:
@@ -303,8 +301,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
     fitting = fitting_jpeg(recolored) if recolored.mode == "I;16" else recolored
     final = _resized_and_turned(fitting, header, target, scale)
     info = ImageInfo(header.format, final.height, final.width, len(final.getbands()))
-    was_done = _was_done(header, target, options, image.mode, final.mode)
-    changes = tuple(name for name, is_so in was_done.items() if is_so) or UNTOUCHED
+    changes = _changes(header, target, options, image.mode, final.mode) or UNTOUCHED
     original = Original(header.height, header.width, target.turn)
     tagged = 0 if opened is None else orientation
     return CheckedImage(final.tobytes(), info, original, changes, orientation=tagged)
@@ -317,7 +314,9 @@ def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Examined:
     except RejectedImageError as refused:
         if options.transcode == "keep" or refused.reason not in _MAY_BE_FOREIGN:
             raise
-        return _examine_foreign(data, limits, refused)
+        if (formats := _SECOND_CHANCE.get(image_format(data))) is None:
+            raise
+        return _foreign(open_image(data, formats, limits))
     if options.transcode != "keep" and header.format == "bmp":
         opened = open_image(data, ("BMP",), limits)
         if not pillow_images.is_plain_bmp(opened, len(data)):
@@ -326,13 +325,6 @@ def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Examined:
     if options.exif_orientation == "apply":
         orientation = read_tags(data, header.format)[0] or 1
     return header, orientation, None
-
-
-def _examine_foreign(data: bytes, limits: Limits, refused: RejectedImageError) -> _Examined:
-    formats = _SECOND_CHANCE.get(image_format(data))
-    if formats is None:
-        raise refused
-    return _foreign(open_image(data, formats, limits))
 
 
 def _foreign(opened: ImageFile.ImageFile) -> _Examined:
@@ -372,23 +364,29 @@ def _check_target(target: _Target, limits: Limits) -> None:
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
 
 
-def _was_done(
+def _changes(
     header: Header,
     target: _Target,
     options: PixelOptions,
     mode: str,
     final: str,
-) -> dict[str, bool]:
+    *,
+    transcoded: bool = False,
+    to_8_bits: bool = False,
+) -> tuple[str, ...]:
     """The changes from an image of Pillow's `mode`, as it was decoded, to one of mode `final`."""
     channels = header.channels or Image.getmodebands(mode)
-    return {
+    was_done = {
+        "transcoded": transcoded,
         "resized": _is_resized(header, target),
         "turned": target.turn != 1,
         "recolored": options.color != "keep" and Image.getmodebands(final) != channels,
         "flattened": mode in ALPHA and final not in ALPHA,
         "first_frame": header.frames > 1,
         FROM_HEIC: header.format == "heif",
+        TO_8_BITS: to_8_bits,
     }
+    return tuple(name for name, is_so in was_done.items() if is_so)
 
 
 def _is_resized(header: Header, target: _Target) -> bool:
@@ -439,7 +437,8 @@ def _decode(
     if opened is not None:
         return deep_pixels.reduced_numbers(opened) or pillow_images.decode(opened), 1
     if header.format == "jpeg" and header.plain:
-        scale = _decoding_scale(header, target)
+        times = min(header.height // target.height, header.width // target.width)
+        scale = next((each for each in (8, 4, 2) if each * _OVERSAMPLING <= times), 1)
         pixels = _decode_jpeg(data, header, scale, is_grey=options.color == "gray")
         if pixels is not None:
             return pixels, scale
@@ -452,12 +451,6 @@ def _decode(
             pass  # TensorFlow has just decoded it
     shown = decode_pixels(data, header.format).numpy()
     return _image_of(shown[0] if shown.ndim == 4 else shown), 1
-
-
-def _decoding_scale(header: Header, target: _Target) -> int:
-    """How many times smaller a JPEG can be decoded: 8, 4, 2 or 1."""
-    times = min(header.height // target.height, header.width // target.width)
-    return next((scale for scale in (8, 4, 2) if scale * _OVERSAMPLING <= times), 1)
 
 
 def _decode_jpeg(data: bytes, header: Header, scale: int, *, is_grey: bool) -> Image.Image | None:

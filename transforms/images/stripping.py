@@ -13,7 +13,8 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 
-from transforms.images.headers import MAX_PARTS, jpeg_markers
+from transforms.core.rejections import Reason, RejectedImageError
+from transforms.images.headers import MAX_PARTS, CostlyImageError, jpeg_markers
 
 _EXIF = b"Exif\0\0"
 
@@ -53,7 +54,7 @@ def strip_metadata(data: bytes, format_: str, orientation: int) -> bytes:
         orientation: of the file, 1 to 8, which is kept; 0 if it has none.
 
     Raises:
-        CostlyImageError: a JPEG has more markers than any image needs, after its pixels.
+        RejectedImageError: a JPEG has more markers than any image needs, after its pixels.
 
     >>> strip_metadata(b"\xff\xd8\xff\xfe\x00\x04hi\xff\xd9 more", "jpeg", 0)
     b'\xff\xd8\xff\xd9'
@@ -61,7 +62,10 @@ def strip_metadata(data: bytes, format_: str, orientation: int) -> bytes:
     strip = _STRIPPERS.get(format_)
     if strip is None:
         return data
-    stripped = b"".join(strip(data, orientation))
+    try:
+        stripped = b"".join(strip(data, orientation))
+    except CostlyImageError as error:
+        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from error
     return data if stripped == data else stripped
 
 

@@ -212,11 +212,8 @@ _XMP_GPS = b"exif:GPSLatitude"
 _XMP_ORIENTATION = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 
 
-class _Metadata(NamedTuple):
-    """A TIFF structure and an XMP packet; empty when there is none."""
-
-    exif: bytes = b""
-    xmp: bytes = b""
+# A TIFF structure and an XMP packet; empty when there is none.
+_Metadata = tuple[bytes, bytes]
 
 
 def orientation_tag(data: bytes, format_: str) -> int:
@@ -272,7 +269,7 @@ def _read_jpeg(data: bytes) -> _Metadata:
                     blocks.append(data[position + 2 + len(_EXIF) : end])
                 elif data.startswith(_JPEG_XMP, position + 2):
                     xmp = data[position + 2 + len(_JPEG_XMP) : end]
-    return _Metadata(b"".join(blocks), xmp)
+    return b"".join(blocks), xmp
 
 
 def _read_png(data: bytes) -> _Metadata:
@@ -297,7 +294,7 @@ def _read_png(data: bytes) -> _Metadata:
                 else:
                     raw = profile
         position += 12 + length
-    return _Metadata(exif or raw, xmp)
+    return exif or raw, xmp
 
 
 def _raw_profile(text: bytes) -> bytes:
@@ -338,7 +335,7 @@ def _read_webp(data: bytes) -> _Metadata:
         elif kind == b"XMP ":
             xmp = data[position + 8 : position + 8 + length]
         position += 8 + length + (length & 1)
-    return _Metadata(exif, xmp)
+    return exif, xmp
 
 
 _READERS = {"jpeg": _read_jpeg, "png": _read_png, "webp": _read_webp}

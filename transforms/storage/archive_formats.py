@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
 import io
@@ -480,31 +481,23 @@ def read_zip_member(read: Callable[[int, int], bytes], offset: int, size: int) -
     return plain
 
 
+@dataclasses.dataclass
 class _Rest:
-    """The bytes of an archive from a member's data on."""
+    """The bytes of an archive from a member's data on, which begin at `at` in `data`."""
 
-    def __init__(
-        self,
-        read: Callable[[int, int], bytes],
-        offset: int,
-        start: int,
-        data: bytes,
-        *,
-        is_end: bool,
-    ) -> None:
-        self._read = read
-        self._offset = offset
-        self._at = start
-        self._data = data
-        self._is_end = is_end
+    read: Callable[[int, int], bytes]
+    offset: int
+    at: int
+    data: bytes
+    is_end: bool
 
     def next(self, length: int) -> bytes:
         """The next bytes; fewer at the end of the archive."""
-        missing = self._at + length - len(self._data)
-        if missing > 0 and not self._is_end:
-            self._data += self._read(self._offset + len(self._data), missing)
-        found = self._data[self._at : self._at + length]
-        self._at += len(found)
+        missing = self.at + length - len(self.data)
+        if missing > 0 and not self.is_end:
+            self.data += self.read(self.offset + len(self.data), missing)
+        found = self.data[self.at : self.at + length]
+        self.at += len(found)
         return found
 
 

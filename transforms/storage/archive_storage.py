@@ -133,11 +133,6 @@ class ArchiveStorage(Storage):
         # The place of a member in a tar is only known when all headers before it were read.
         self.reads_ranges = kind == "zip" or not inner.is_remote
 
-    def list_files(self, pattern: str) -> Iterator[FoundFile]:
-        for file in self.list_range(NameRange(pattern), 0):
-            assert isinstance(file, FoundFile)
-            yield file
-
     def list_range(
         self, part: NameRange, limit: int, *, with_checksums: bool = False
     ) -> Iterator[FoundFile | NameRange]:

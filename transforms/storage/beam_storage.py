@@ -13,6 +13,7 @@ from apache_beam.io.filesystem import CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from transforms.core.messages import first_line
+from transforms.core.records import NameRange
 from transforms.storage.interface import FoundFile, Storage, Stored
 
 _AS_STORED = CompressionTypes.UNCOMPRESSED
@@ -33,8 +34,10 @@ class BeamStorage(Storage):
     # Beam does not promise that any of them can seek without reading up to the position.
     reads_ranges = False
 
-    def list_files(self, pattern: str) -> Iterator[FoundFile]:
-        for found in FileSystems.match([pattern])[0].metadata_list:
+    def list_range(
+        self, part: NameRange, limit: int, *, with_checksums: bool = False
+    ) -> Iterator[FoundFile]:
+        for found in FileSystems.match([part.glob])[0].metadata_list:
             yield FoundFile(found.path, found.size_in_bytes, _version(found))
 
     def find(self, path: str) -> Stored | None:

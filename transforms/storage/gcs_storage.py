@@ -108,19 +108,14 @@ class GcsStorage(Storage):
     lists_checksums = True
     lists_ranges = True
 
-    def list_files(self, pattern: str) -> Iterator[FoundFile]:
-        """The objects that a glob matches, in the order of their names.
-
-        Folder placeholders, whose names end with a slash, are left out.
-        """
-        for file in self.list_range(NameRange(pattern), 0):
-            assert isinstance(file, FoundFile)
-            yield file
-
     def list_range(
         self, part: NameRange, limit: int, *, with_checksums: bool = False
     ) -> Iterator[FoundFile | NameRange]:
-        """See `list_files`; what follows the page of the `limit`-th name is cut into ranges."""
+        """See `Storage.list_range`; the objects are in the order of their names.
+
+        What follows the page of the `limit`-th name is cut into ranges. Folder placeholders, whose
+        names end with a slash, are left out.
+        """
         bucket, names = split_uri(part.glob)
         if not bucket:
             raise FileNotFoundError(errno.ENOENT, "no such bucket", part.glob)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Iterator
 
 from transforms.core.records import JoinSide
@@ -19,6 +20,7 @@ from transforms.storage.interface import READERS, Stored
 from transforms.storage.read_ahead import ReadAhead
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class RowImages:
     """Looks up the images of one dataset that rows list.
 
@@ -32,20 +34,11 @@ class RowImages:
         with_checksums: whether to find checksums, too, where they come with the sizes.
     """
 
-    def __init__(
-        self,
-        *,
-        root: str,
-        key: str,
-        places: Collection[str] | None = None,
-        rules: PathRules = NOTHING,
-        with_checksums: bool = False,
-    ) -> None:
-        self._root = root
-        self._rules = rules
-        self._key = key
-        self._places = places
-        self._with_checksums = with_checksums
+    root: str
+    key: str
+    places: Collection[str] | None = None
+    rules: PathRules = NOTHING
+    with_checksums: bool = False
 
     def find(
         self, rows: Iterable[tuple[str, JoinSide]], path: str
@@ -61,23 +54,22 @@ class RowImages:
 
         def look_up(row: tuple[str, JoinSide]) -> tuple[str, JoinSide, JoinSide]:
             uri = listed_uri(row[0], path)
-            is_taken = self._places is None or is_in_places(row[0], full_path, self._places)
-            image = self._image(uri) if is_taken else self._outside(uri)
-            return listed_key(uri, kind=self._key, root=self._root), image, row[1]
+            if self.places is None or is_in_places(row[0], full_path, self.places):
+                image = self._image(uri)
+            else:
+                # Not even its size is read.
+                image = JoinSide(listed_path(uri, self.root), 0, OUTSIDE, "", "", is_image=True)
+            return listed_key(uri, kind=self.key, root=self.root), image, row[1]
 
         for key, image, row in ReadAhead(threads=READERS).map(look_up, rows):
             yield key, image
             yield key, row
 
-    def _outside(self, uri: str) -> JoinSide:
-        """A file outside the allowed places: not even its size is read."""
-        return JoinSide(listed_path(uri, self._root), 0, OUTSIDE, "", "", is_image=True)
-
     def _image(self, uri: str) -> JoinSide:
         found = find_listed(uri)
-        path = listed_path(uri, self._root)
-        label, split = self._rules.label(path), self._rules.split(path)
-        checksum = found.checksum if self._with_checksums else ""
+        path = listed_path(uri, self.root)
+        label, split = self.rules.label(path), self.rules.split(path)
+        checksum = found.checksum if self.with_checksums else ""
         return JoinSide(
             path, found.size, found.version, label, "", split, is_image=True, checksum=checksum
         )

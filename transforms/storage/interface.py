@@ -232,14 +232,17 @@ class Storage(OutputFolders):
     reads_ranges = True
     """Whether reading a part of a file costs no more than that part."""
 
-    @abc.abstractmethod
     def list_files(self, pattern: str) -> Iterator[FoundFile]:
         """The ordinary files that a glob matches; `**` crosses folders, hidden files need a dot.
 
         Raises:
             OSError: something cannot be listed; images would be missed silently.
         """
+        for file in self.list_range(NameRange(pattern), 0):
+            assert isinstance(file, FoundFile)
+            yield file
 
+    @abc.abstractmethod
     def list_range(
         self, part: NameRange, limit: int, *, with_checksums: bool = False
     ) -> Iterator[FoundFile | NameRange]:
@@ -252,7 +255,6 @@ class Storage(OutputFolders):
                 CRC32C if there is no MD5 (composite objects), `UNKNOWN_CHECKSUM` if they are those
                 of compressed bytes.
         """
-        return self.list_files(part.glob)
 
     @abc.abstractmethod
     def find(self, path: str) -> Stored | None:

@@ -236,11 +236,6 @@ class LocalStorage(LocalFolders, Storage):
     lists_ranges = True
     has_folders = True
 
-    def list_files(self, pattern: str) -> Iterator[FoundFile]:
-        for file in self.list_range(NameRange(pattern), 0):
-            assert isinstance(file, FoundFile)
-            yield file
-
     def list_range(
         self, part: NameRange, limit: int, *, with_checksums: bool = False
     ) -> Iterator[FoundFile | NameRange]:

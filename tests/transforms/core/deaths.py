@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 
@@ -15,10 +14,8 @@ def kill_over(*notes: bytes) -> None:
     if child == 0:
         try:
             own = InFlight()
-            with contextlib.ExitStack() as stack:
-                for note in notes:
-                    stack.enter_context(own.noted(note))
-                os.kill(os.getpid(), signal.SIGKILL)
+            for note in notes:
+                own.begin(note)
         finally:
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)

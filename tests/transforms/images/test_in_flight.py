@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import tempfile
@@ -70,9 +71,17 @@ def test_killed_between_two_images_nothing_is_left(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+@contextlib.contextmanager
+def noted(own: InFlight, note: bytes) -> Iterator[None]:
+    """Keeps the note of an image until the block ends."""
+    at = own.begin(note)
+    yield
+    own.end(at)
+
+
 def test_what_runs_is_not_suspected(folder: Path) -> None:
     own = InFlight()
-    with own.noted(ONE):
+    with noted(own, ONE):
         assert Suspects().notes == frozenset()
     os.close(own._descriptor)
 
@@ -173,7 +182,7 @@ def test_without_a_folder_for_temporary_files_no_notes_are_taken(
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
     own = InFlight()
     own.wait(5)
-    with own.noted(ONE):
+    with noted(own, ONE):
         pass
     assert Suspects().notes == frozenset()
 
@@ -194,7 +203,7 @@ def polled(watch: HangWatch, times: int) -> Sequence[int]:
 
 def test_one_image_for_too_long_is_a_decoder_that_hangs(running: InFlight) -> None:
     watch, other = HangWatch("mine"), HangWatch("other")
-    with running.noted(ONE):
+    with noted(running, ONE):
         assert polled(watch, 4) == []
         assert polled(watch, 1) == [os.getpid()]
         assert polled(other, 9) == []
@@ -204,7 +213,7 @@ def test_one_image_for_too_long_is_a_decoder_that_hangs(running: InFlight) -> No
 def test_other_images_in_between_are_no_hang(running: InFlight) -> None:
     watch = HangWatch("mine")
     for number in range(20):
-        with running.noted(image_note("1.jpg", number)):
+        with noted(running, image_note("1.jpg", number)):
             assert polled(watch, 3) == []
 
 
@@ -212,7 +221,7 @@ def test_the_longest_wait_counts(running: InFlight) -> None:
     running.wait(60)
     running.wait(5)
     watch = HangWatch("mine")
-    with running.noted(ONE):
+    with noted(running, ONE):
         assert polled(watch, 7) == []
         assert polled(watch, 1) == [os.getpid()]
 
@@ -221,7 +230,7 @@ def test_a_process_that_is_stopped_does_not_hang(
     running: InFlight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = HangWatch("mine")
-    with running.noted(ONE):
+    with noted(running, ONE):
         with monkeypatch.context() as patch:
             patch.setattr(in_flight, "_is_stopped", lambda _: True)
             assert polled(watch, 20) == []
