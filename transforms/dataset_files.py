@@ -15,7 +15,7 @@ from transforms.core.records import BucketDuplicates
 from transforms.core.rejections import RejectionLimit
 from transforms.dataset.dataset_card import card_of
 from transforms.dataset.image_statistics import Sample, Statistics, describe
-from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons
+from transforms.dataset.ledger import Gathered, ShardSummary
 from transforms.dataset.manifest import (
     DataFile,
     Dataset,
@@ -416,12 +416,9 @@ class DatasetFiles:
         kind = "integer" if vocabulary.is_integer else "text"
         manifest = build_manifest(
             described,
-            gathered.shards,
-            gathered.ledger,
-            written=gathered.written,
+            gathered,
             data=data,
             recipe=recipe,
-            rejected=count_reasons(gathered.reasons),
             label_kind=kind if any(labels) else "none",
             files=files,
         )

@@ -13,8 +13,8 @@ import pytest
 
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_config
-from transforms.core.records import RejectedPart
-from transforms.dataset.ledger import Ledger, ShardSummary, ShardTotals
+from transforms.core.records import Count, RejectedPart
+from transforms.dataset.ledger import PlanTotals, ShardSummary, in_order
 from transforms.dataset.manifest import build_manifest, crc32c_hex, data_files, in_parts, to_bytes
 from transforms.dataset.output_names import rejected_part
 from transforms.publish_dataset import Prepared, Publication
@@ -52,14 +52,17 @@ class World:
             for number, data in enumerate(self._parts)
         ]
         small = {"labels.txt": whose.encode(), "rejected.jsonl": in_parts(parts)}
+        found: dict[str, list[Any]] = {
+            "totals": [PlanTotals()],
+            "shards": self._shards,
+            "rejections": [],
+            "counts": [Count("images_found", count)],
+        }
         manifest = build_manifest(
             make_config(Path("in"), Path("out")).dataset,
-            self._shards,
-            Ledger(count, count, 0, 0, 0, 0, 0, 0),
-            written=ShardTotals.of(self._shards),
+            in_order(["train"], found),
             data=files,
             recipe=RECIPES[whose],
-            rejected={},
             label_kind="none",
             files=small,
         )

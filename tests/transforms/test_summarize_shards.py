@@ -68,12 +68,9 @@ def manifest_of(found: Gathered) -> bytes:
     config = make_config(Path("in"), Path("out"))
     manifest = build_manifest(
         config.dataset,
-        found.shards,
-        found.ledger,
-        written=found.written,
+        found,
         data=data_files(found.shards),
         recipe="",
-        rejected={},
         label_kind="text",
         files={},
     )

@@ -17,7 +17,7 @@ from transforms.core.messages import Decision, decisions_to_json, parse_json
 from transforms.core.records import RejectedPart
 from transforms.dataset.dataset_card import record_options
 from transforms.dataset.image_statistics import DatasetWarning, warnings_to_json
-from transforms.dataset.ledger import OPTIONAL_COUNTS, Ledger, ShardSummary, ShardTotals
+from transforms.dataset.ledger import OPTIONAL_COUNTS, Gathered, Ledger, ShardSummary, count_reasons
 from transforms.dataset.output_names import (
     image_file,
     image_files,
@@ -381,13 +381,10 @@ def dataset_recipe(shards: Iterable[ShardSummary], rejected: bytes) -> str:
 
 def build_manifest(
     dataset: Dataset,
-    shards: Sequence[ShardSummary],
-    ledger: Ledger,
+    gathered: Gathered,
     *,
-    written: ShardTotals,
     data: Sequence[DataFile],
     recipe: str,
-    rejected: Mapping[str, int],
     label_kind: str,
     files: Mapping[str, FileContent],
 ) -> dict[str, Any]:
@@ -395,16 +392,14 @@ def build_manifest(
 
     Args:
         dataset: the description made before the run.
-        shards: all shards, sorted by split and number.
-        ledger: the counts of inputs and outputs.
-        written: totals of the shards.
+        gathered: the results of the run.
         data: the result of `data_files` for the shards.
         recipe: see `dataset_recipe`.
-        rejected: rejections of each reason.
         label_kind: `text`, `integer` or `none`.
         files: the small files next to the shards: name to content.
     """
-    classes, changes = written.split_classes(dataset.splits), written.changes
+    shards, changes = gathered.shards, gathered.written.changes
+    classes = gathered.written.split_classes(dataset.splits)
     has_masks = any(feature.role is Role.OBJECT_MASK for feature in dataset.features)
     versioned = (*_VERSIONED, *(OBJECT_MASK_LIBRARIES if has_masks else ()))
     return {
@@ -420,8 +415,8 @@ def build_manifest(
         "labels": label_kind,
         "decided": decisions_to_json(dataset.decisions),
         "warnings": warnings_to_json(dataset.warnings),
-        "ledger": ledger.to_manifest(),
-        "rejected": dict(rejected),
+        "ledger": gathered.ledger.to_manifest(),
+        "rejected": count_reasons(gathered.reasons),
         **({"pixels": changes} if changes else {}),
         "splits": {
             split: _split(split, shards, data, classes.get(split, {})) for split in dataset.splits

@@ -34,7 +34,6 @@ from transforms.labels.table_formats import (
     CSV,
     HEAD_BYTES,
     JSONL,
-    LIST_SEPARATOR,
     PARQUET,
     VOC,
     YOLO,
@@ -348,10 +347,10 @@ def first_rows(
     if format_ == CSV:
         return first_csv_rows(again, n, encoding=encoding, delimiter=delimiter, path=path)
     if format_ == JSONL:
-        return _first_of(json_lines_start(again, LIST_SEPARATOR, path=path), n, JSONL)
+        return _first_of(json_lines_start(again, path=path), n, JSONL)
     file = cast(BinaryIO, binary_file)
     if format_ == PARQUET:
-        return _first_of(parquet_table(file, None, LIST_SEPARATOR, path=path), n, PARQUET)
+        return _first_of(parquet_table(file, None, path=path), n, PARQUET)
     if format_ == VOC:
         raise LabelsError(
             f"{path} is XML: convert and plan read annotations of Pascal VOC, from files named .xml"
@@ -380,11 +379,11 @@ def read_rows(
     """
     if columns.format == CSV:
         return read_csv_rows(binary_file, columns, encoding=encoding, path=path)
-    names, separator = columns.names, LIST_SEPARATOR
+    names = columns.names
     if columns.format == JSONL:
-        table = json_lines_table(binary_file, names, separator, path=path)
+        table = json_lines_table(binary_file, names, path=path)
     elif columns.format == PARQUET:
-        table = parquet_table(cast(BinaryIO, binary_file), names, separator, path=path)
+        table = parquet_table(cast(BinaryIO, binary_file), names, path=path)
     else:
         file = cast(BinaryIO, binary_file)
         asked = SEGMENTATION in names

@@ -229,7 +229,15 @@ def read_coco(binary_file: BinaryIO, *, path: str) -> CocoFile:
             uses[_category_id(item.get("category_id"))] += 1
             left_out[SEGMENTATIONS] += bool(item.get(SEGMENTATION))
             left_out["keypoints"] += bool(item.get("keypoints"))
-    _check_sections(sections, sum(uses.values()), boxes, path)
+    missing = [name for name in ("images", "categories") if name not in sections]
+    problem = f"it has no {' and no '.join(missing)}" if missing else ""
+    if not missing and uses and not boxes:
+        problem = "its annotations have no bbox"
+    if problem:
+        raise LabelsError(
+            f"{path} is JSON, but not a COCO file with boxes: {problem}; a table is CSV, Parquet, "
+            "or one JSON object per line"
+        )
     categories = [Category(number, name, uses[number]) for number, name in names.items()]
     return CocoFile(tuple(categories), left_out)
 
@@ -388,20 +396,6 @@ def _add_category(names: dict[int, str], item: Any, path: str) -> None:
         raise LabelsError(
             f"{path}: the categories {former!r} and {name!r} have the same id {number}: give each "
             "its own"
-        )
-
-
-def _check_sections(sections: set[str], annotations: int, boxes: int, path: str) -> None:
-    missing = [name for name in ("images", "categories") if name not in sections]
-    problem = ""
-    if missing:
-        problem = f"it has no {' and no '.join(missing)}"
-    elif annotations and not boxes:
-        problem = "its annotations have no bbox"
-    if problem:
-        raise LabelsError(
-            f"{path} is JSON, but not a COCO file with boxes: {problem}; a table is CSV, Parquet, "
-            "or one JSON object per line"
         )
 
 

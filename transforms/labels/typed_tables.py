@@ -12,7 +12,7 @@ from transforms.core.messages import LabelsError, first_line
 from transforms.labels.csv_tables import MAX_ROW, ReadableBytes, read_lines
 from transforms.labels.keys import nfc
 from transforms.labels.label_rows import header_names, list_text, text_problem, value_text
-from transforms.labels.table_formats import Table, TableRows
+from transforms.labels.table_formats import LIST_SEPARATOR, Table, TableRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _FIRST_LINES = 1000
 
 
-def json_lines_start(binary_file: ReadableBytes, separator: str, *, path: str) -> Table:
+def json_lines_start(binary_file: ReadableBytes, *, path: str) -> Table:
     """The columns of a file, and its first rows.
 
     The columns are the members of the first 1,000 objects, or of fewer long ones; one with a text
@@ -32,7 +32,6 @@ def json_lines_start(binary_file: ReadableBytes, separator: str, *, path: str) -
 
     Args:
         binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
-        separator: between the values of a list in a cell.
         path: the name of the file for messages.
 
     Raises:
@@ -52,25 +51,22 @@ def json_lines_start(binary_file: ReadableBytes, separator: str, *, path: str) -
         if text_problem([name]):
             raise LabelsError(f"{path}: the column name {name[:60]!r} is no text: rename it")
     types = tuple(_type_of_values(values[name]) for name in names)
-    return Table(names, _rows_of_objects(iter(first), names, separator, is_start=True), types)
+    return Table(names, _rows_of_objects(iter(first), names, is_start=True), types)
 
 
-def json_lines_table(
-    binary_file: ReadableBytes, names: Sequence[str], separator: str, *, path: str
-) -> Table:
+def json_lines_table(binary_file: ReadableBytes, names: Sequence[str], *, path: str) -> Table:
     """All rows, with the cells of some columns; an object without a member has an empty cell.
 
     Args:
         binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
         names: of the columns.
-        separator: between the values of a list in a cell.
         path: the name of the file for messages.
 
     Raises:
         LabelsError: the text cannot be decoded.
     """
     lines = read_lines(binary_file, path=path, what="JSONL")
-    return Table(tuple(names), _rows_of_objects(_objects(lines), names, separator))
+    return Table(tuple(names), _rows_of_objects(_objects(lines), names))
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -117,7 +113,6 @@ def _objects(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None,
 def _rows_of_objects(
     objects: Iterator[tuple[int, dict[str, Any] | None, str]],
     names: Sequence[str],
-    separator: str,
     *,
     is_start: bool = False,
 ) -> TableRows:
@@ -130,7 +125,7 @@ def _rows_of_objects(
             value = row.get(name)
             if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
                 try:
-                    cells.append(list_text(value, separator))
+                    cells.append(list_text(value, LIST_SEPARATOR))
                 except ValueError as error:
                     cells.append("")
                     problem = problem or f"{name!r}: {error}"
@@ -166,9 +161,7 @@ def _type_of_items(items: Sequence[Any]) -> str:
 _BATCH_ROWS = 64
 
 
-def parquet_table(
-    binary_file: BinaryIO, wanted: Collection[str] | None, separator: str, *, path: str
-) -> Table:
+def parquet_table(binary_file: BinaryIO, wanted: Collection[str] | None, *, path: str) -> Table:
     """The columns of a file, and its rows, counted from 1.
 
     One row group at a time is in memory, as far as its columns are needed.
@@ -177,7 +170,6 @@ def parquet_table(
         binary_file: open for reading bytes, at any position, which may change. Not closed.
         wanted: the names of the columns whose cells are needed; None for all, those that are not
             texts, numbers or lists of these with empty cells.
-        separator: between the values of a list in a cell.
         path: the name of the file for messages.
 
     Raises:
@@ -206,20 +198,13 @@ def parquet_table(
     columns = [schema.names[at] for at, type_ in zip(kept, types, strict=True) if type_ is not None]
     return Table(
         tuple(names[at] for at in kept),
-        _rows_of_file(
-            file,
-            [schema.names[at] for at in kept],
-            columns,
-            separator,
-            path,
-            is_start=wanted is None,
-        ),
+        _rows_of_file(file, [schema.names[at] for at in kept], columns, path, wanted is None),
         tuple(type_ or "" for type_ in types),
     )
 
 
 def _rows_of_file(
-    file: Any, names: list[str], columns: list[str], separator: str, path: str, *, is_start: bool
+    file: Any, names: list[str], columns: list[str], path: str, is_start: bool
 ) -> TableRows:
     number = 0
     with _damage(path):
@@ -228,7 +213,7 @@ def _rows_of_file(
             texts = {}
             for name in columns:
                 try:
-                    texts[name] = _texts(batch.column(name), separator)
+                    texts[name] = _texts(batch.column(name))
                 except (ValueError, OverflowError, LookupError) as error:
                     # Not UTF-8, the year 10000, or an unknown time zone.
                     if not is_start:
@@ -281,7 +266,7 @@ def _type_of_column(type_: pa.DataType) -> str | None:
     return "bytes" if is_text or types.is_temporal(type_) else None
 
 
-def _texts(column: pa.Array, separator: str) -> list[str]:
+def _texts(column: pa.Array) -> list[str]:
     """The cells of a column."""
     from pyarrow import types
 
@@ -290,7 +275,7 @@ def _texts(column: pa.Array, separator: str) -> list[str]:
     if _is_list(type_):
         if types.is_float32(type_.value_type):
             values = [None if each is None else _short(each) for each in values]
-        return ["" if each is None else list_text(each, separator) for each in values]
+        return ["" if each is None else list_text(each, LIST_SEPARATOR) for each in values]
     return list(map(value_text, _short(values) if types.is_float32(type_) else values))
 
 

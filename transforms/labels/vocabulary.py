@@ -241,20 +241,22 @@ def check_integers(cells: LabelCells) -> None:
         LabelsError: none of them is an integer.
     """
     if cells.others and not cells.integers:
-        path, line, label = json.loads(cells.odd)[0]
-        place = f"{path}:{line}" if line else path
         raise LabelsError(
-            f"--label_kind integer rejects every image: {label[:40]!r} ({place}) is not an "
+            f"--label_kind integer rejects every image: {_odd_labels(cells)[0]} is not an "
             "integer, nor is another label; leave it out, or give --label_kind text"
         )
 
 
-def _shown(cells: LabelCells) -> str:
-    """The first labels that are not integers, with their places."""
-    odd = [
+def _odd_labels(cells: LabelCells) -> list[str]:
+    return [
         f"{label[:40]!r} ({path}:{line})" if line else f"{label[:40]!r} ({path})"
         for path, line, label in json.loads(cells.odd)
     ]
+
+
+def _shown(cells: LabelCells) -> str:
+    """The first labels that are not integers, with their places, and how many more there are."""
+    odd = _odd_labels(cells)
     more = cells.others - len(odd)
     verb = "is" if cells.others == 1 else "are"
     return f"{', '.join(odd)}{f' and {more} more' if more > 0 else ''} {verb} not"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.messages import check_final, first_line
 from transforms.core.records import Count, JoinSide, LabelledImage, ShardImage, SourcePart
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.dataset.manifest import check_digest, manifest_indexes, manifest_shards
+from transforms.dataset.manifest import check_digest
 from transforms.dataset.output_names import MANIFEST
 from transforms.examples.decoder import Kept, decode_example
 from transforms.examples.tfrecord import TFRecordError
@@ -19,8 +18,8 @@ from transforms.records.record_index import (
     FRAME_BYTES,
     RecordIndexError,
     content_hash,
-    index_places,
     index_rows,
+    indexed_files,
 )
 from transforms.records.reuse import RecordRun
 from transforms.records.stored_images import (
@@ -165,20 +164,10 @@ def source_parts(folder: str, manifest: Mapping[str, Any]) -> Iterator[SourcePar
         folder: of the dataset.
         manifest: of the dataset.
     """
-    files: defaultdict[str, dict[str, tuple[int, str]]] = defaultdict(dict)
-    singles: defaultdict[str, list[str]] = defaultdict(list)
-    places = index_places(manifest)
-    for shard in manifest_shards(manifest):
-        name = shard["file"]
-        if (place := places.get(name)) is not None:
-            index = place.entry["file"]
-            files[index][name] = shard["bytes"], shard["crc32c"]
-            # Those of an index follow each other in the order of its rows.
-            if "/" in name:
-                singles[index].append(name)
-    for entry in manifest_indexes(manifest):
-        index = entry["file"]
-        yield SourcePart(folder, json.dumps([entry, files[index], singles[index]]))
+    for entry, files in indexed_files(manifest):
+        named = {each["file"]: (each["bytes"], each["crc32c"]) for each in files}
+        singles = [name for name in named if "/" in name]
+        yield SourcePart(folder, json.dumps([entry, named, singles]))
 
 
 def part_rows(part: SourcePart) -> Iterator[tuple[dict[str, Any], str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -14,6 +15,7 @@ import numpy as np
 import xxhash
 
 from transforms.core.records import ShardImage, ShardRow
+from transforms.dataset.manifest import manifest_indexes, manifest_shards
 from transforms.dataset.output_names import index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
 from transforms.images.check import CheckedImage
@@ -436,6 +438,18 @@ def index_places(manifest: Mapping[str, Any]) -> dict[str, IndexPlace]:
             elif (place := next(rows, None)) is not None:
                 places[shard["file"]] = IndexPlace(*place)
     return places
+
+
+def indexed_files(
+    manifest: Mapping[str, Any],
+) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """The entry of each index, and those of the files of its records, in the order of its rows."""
+    places, files = index_places(manifest), defaultdict(list)
+    for shard in manifest_shards(manifest):
+        if (place := places.get(shard["file"])) is not None:
+            files[place.entry["file"]].append(shard)
+    for entry in manifest_indexes(manifest):
+        yield entry, files[entry["file"]]
 
 
 def index_list_problems(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -8,14 +8,13 @@ import json
 import logging
 import os
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.messages import first_line
 from transforms.core.records import IndexPart, JoinSide, PartnerFile, ShardImage, partner_files
-from transforms.dataset.manifest import ManifestError, check_digest, manifest_shards
+from transforms.dataset.manifest import ManifestError, check_digest
 from transforms.dataset.output_names import MANIFEST
 from transforms.examples.decoder import only_bytes
 from transforms.examples.partners import Partner
@@ -34,8 +33,8 @@ from transforms.records.record_index import (
     RecordIndexError,
     check_hashes,
     content_hash,
-    index_places,
     index_rows,
+    indexed_files,
 )
 from transforms.records.stored_images import (
     COMPRESSED,
@@ -154,15 +153,10 @@ class BaseReader:
         except (RecordIndexError, ManifestError, OSError) as error:
             self._drop(folder, error)
             return
-        files = defaultdict(list)
-        entries = {}
-        places = index_places(manifest)
-        for shard in manifest_shards(manifest):
-            if (place := places.get(shard["file"])) is not None:
-                entries[place.entry["file"]] = place.entry
-                files[place.entry["file"]].append([shard[name] for name in _FILE])
-        for name, entry in entries.items():
-            yield IndexPart(folder, json.dumps([entry, files[name]]))
+        for entry, files in indexed_files(manifest):
+            if files:
+                listed = [[each[name] for name in _FILE] for each in files]
+                yield IndexPart(folder, json.dumps([entry, listed]))
 
     def read(self, folder: str) -> Iterator[tuple[str, JoinSide]]:
         """Yields every record of a base that may be reused, with its key.

@@ -11,9 +11,10 @@ import google_crc32c
 import pytest
 
 from transforms.core.messages import Decision
+from transforms.core.records import Count
 from transforms.core.rejections import Rejection, RejectionTotals
 from transforms.dataset.image_statistics import DatasetWarning
-from transforms.dataset.ledger import Ledger, ShardSummary, ShardTotals
+from transforms.dataset.ledger import Ledger, PlanTotals, ShardSummary, in_order
 from transforms.dataset.manifest import (
     FORMAT_VERSION,
     Dataset,
@@ -46,18 +47,25 @@ SHARDS = (
 )
 LEDGER = Ledger(4, 3, 1, 5, 3, 1, 0, 1)
 REJECTION = Rejection("image", "empty_file", "0 bytes", "a.jpg", "a")
+COUNTS = {"images_found": 4, "rows_read": 5, "rows_rejected": 1}
+GATHERED = in_order(
+    DATASET.splits,
+    {
+        "totals": [PlanTotals(rows_used=3, rows_repeated=1)],
+        "shards": [*SHARDS],
+        "rejections": [REJECTION],
+        "counts": [Count(*each) for each in COUNTS.items()],
+    },
+)
 LABELS = b"a\nb\n"
 
 
 def manifest() -> dict[str, Any]:
     return build_manifest(
         DATASET,
-        SHARDS,
-        LEDGER,
-        written=ShardTotals.of(SHARDS),
+        GATHERED,
         data=data_files(SHARDS),
         recipe="whole",
-        rejected={"empty_file": 1},
         label_kind="text",
         files={"labels.txt": LABELS},
     )

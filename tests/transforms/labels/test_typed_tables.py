@@ -92,7 +92,7 @@ def test_types_of_parquet(value: Any, type_: pa.DataType, text: str, dtype: str)
     assert first.types[1] == dtype
     if not dtype and value is not None:
         with pytest.raises(LabelsError, match="the column 'x' is of type"):
-            parquet_table(parquet(table), ["x"], ";", path="a.parquet")
+            parquet_table(parquet(table), ["x"], path="a.parquet")
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -180,7 +180,7 @@ def test_a_long_text_in_every_row_takes_little_memory() -> None:
     table = pa.table({"id": ["x" * 100_000] * 500})
     file = parquet(table)
     assert file.getbuffer().nbytes < 100_000
-    rows = parquet_table(file, ["id"], ";", path="a.parquet").rows
+    rows = parquet_table(file, ["id"], path="a.parquet").rows
     tracemalloc.start()
     assert sum(1 for _ in rows) == 500
     peak = tracemalloc.get_traced_memory()[1]
@@ -208,7 +208,7 @@ def test_other_columns_and_row_groups_are_not_read_ahead() -> None:
     file = parquet(table, row_group_size=100, compression="none", use_dictionary=False)
     size = file.getbuffer().nbytes
     counted = Counting(file.getvalue())
-    rows = parquet_table(counted, ["id"], ";", path="a.parquet").rows
+    rows = parquet_table(counted, ["id"], path="a.parquet").rows
     for _ in range(10):
         next(rows)
     start = counted.read_bytes
