@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
-from pipeline.summary import _class_lines, _pixel_lines
+from pipeline.summary import dataset_lines
 from transforms.report.report_tables import class_table
+
+LEDGER = {
+    **dict.fromkeys(("images_matched", "images_rejected", "rows_read"), 0),
+    "records_written": 0,
+}
+
+
+def lines(classes: Mapping[str, Mapping[str, int]] | None = None, **manifest: Any) -> list[str]:
+    """What the summary says of a dataset with these classes of each split."""
+    splits = {
+        name: {"records": 0, "bytes": 0, "shards": [], "classes": each}
+        for name, each in (classes or {}).items()
+    }
+    known = {"options": {}, "splits": splits, "ledger": LEDGER, "rejected": {}}
+    return dataset_lines({**known, **manifest})
+
+
+def classes_in(said: list[str]) -> list[str]:
+    first = next(at for at, line in enumerate(said) if line.startswith("class "))
+    end = next(at for at, line in enumerate(said) if line.startswith("images "))
+    return [line.split()[0] for line in said[first:end]]
 
 
 def test_classes_that_are_integers_are_listed_as_numbers() -> None:
-    splits = {"train": {"classes": {"100": 3, "9": 1}}, "test": {"classes": {"10": 2, "": 1}}}
-    names = [line.split()[0] for line in _class_lines(splits)]
-    assert names == ["class", "9", "10", "100"]
+    classes = {"train": {"100": 1, "9": 3}, "test": {"10": 2, "": 1}}
+    assert classes_in(lines(classes)) == ["class", "9", "10", "100"]
+    splits = {name: {"classes": each} for name, each in classes.items()}
     assert [row["name"] for row in class_table(splits, 1)["rows"]] == ["9", "10", "100"]
 
 
 def test_the_first_classes_are_the_smallest_numbers() -> None:
     classes = {str(number): 1 for number in range(1000)}
-    names = [line.split()[0] for line in _class_lines({"train": {"classes": classes}})]
-    assert names == ["class", *map(str, range(20)), "..."]
+    assert classes_in(lines({"train": classes})) == ["class", *map(str, range(20)), "..."]
 
 
 @pytest.mark.parametrize(
@@ -42,6 +65,7 @@ def test_the_first_classes_are_the_smallest_numbers() -> None:
 def test_bits_that_are_lost_are_reported_with_their_remedy(
     options: dict[str, object], changes: dict[str, int], says: list[str]
 ) -> None:
-    counts, *lines = _pixel_lines(changes, options)
-    assert counts.startswith("pixels   ")
-    assert [line[: len(part)] for line, part in zip(lines, says, strict=True)] == says
+    said = lines(pixels=changes, options=options)
+    first = next(at for at, line in enumerate(said) if line.startswith("pixels   "))
+    more = said[first + 1 :]
+    assert [line[: len(part)] for line, part in zip(more, says, strict=True)] == says

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import pipeline.verify
+from pipeline import class_names
+from pipeline.errors import UsageError
 from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, show, verify
 from tests.servers.gcs import GcsServer
 from transforms.dataset.manifest import FORMAT_VERSION
@@ -234,3 +236,10 @@ def test_a_folder_that_is_a_link_is_reported(dataset: Dataset, words: list[str])
     ran = verify(dataset.folder, *words)
     assert ran.code == 1
     assert f"{index} is a link: it must be a real folder; remove it" in ran.out + ran.err
+
+
+def test_classes_of_a_dataset_without_their_file(dataset: Dataset) -> None:
+    assert class_names(dataset.folder) == {0: "cat", 1: "dog", 2: "fox"}
+    (dataset.folder / "labels.txt").unlink()
+    with pytest.raises(UsageError, match=r"there is no .*labels.txt: the dataset is damaged"):
+        class_names(dataset.folder)

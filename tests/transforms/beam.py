@@ -13,6 +13,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 
 from pipeline.graph import build
 from pipeline.resolve.config import ConvertConfig
@@ -85,6 +86,19 @@ def changed(config: ConvertConfig, **changes: Any) -> ConvertConfig:
 def make_pipeline() -> beam.Pipeline:
     """A pipeline that runs in this process."""
     return beam.Pipeline(options=PipelineOptions([f"--runner={RUNNER}"]))
+
+
+def step_named(pipeline: beam.Pipeline, name: str) -> beam.DoFn:
+    """The DoFn of the first step of a graph whose label ends with a name."""
+    found: list[beam.DoFn] = []
+
+    class Visitor(PipelineVisitor):
+        def visit_transform(self, transform_node: AppliedPTransform) -> None:
+            if transform_node.full_label.split("/")[-2:].count(name):
+                found.append(transform_node.transform.fn)
+
+    pipeline.visit(Visitor())
+    return found[0]
 
 
 class _KeepFn(beam.DoFn):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -113,3 +114,15 @@ def test_a_compressed_file_that_changed_is_an_error(tmp_path: Path) -> None:
         source, place = sources[key]
         with pytest.raises(TFRecordError, match=problem):
             source.payload(place)
+
+
+def test_records_that_were_all_read_are_let_go(tmp_path: Path) -> None:
+    path, large = tmp_path / "s", bytes(4 << 20)
+    path.write_bytes(framed(large))
+    source, place = record_sources([("a", str(path), stored(0, 0, len(large)))])["a"]
+    tracemalloc.start()
+    try:
+        assert source.payload(place) == large
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()

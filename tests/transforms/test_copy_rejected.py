@@ -6,14 +6,20 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import apache_beam as beam
 import pytest
 
 from tests.conftest import draw
 from tests.pipeline.commands import Ran, convert
 from tests.servers.gcs import GcsServer
+from tests.transforms.beam import collect
 from transforms.core.messages import TransientError
-from transforms.list_rejections import copy_file
+from transforms.core.records import Count
+from transforms.core.rejections import Reason, Rejection
+from transforms.dataset.ledger import ShardSummary
+from transforms.list_rejections import CopyRejected, copy_file
 from transforms.storage.local_storage import LocalStorage
 
 
@@ -202,3 +208,20 @@ def test_a_copy_that_cannot_be_written_is_an_error(images: Path, tmp_path: Path)
     with pytest.raises(OSError):
         copy_file(str(images / "cat/a.jpg"), f"{tmp_path}/full/a.jpg")
     assert LocalStorage().names_below(str(tmp_path / "full")) == []
+
+
+def test_files_far_from_their_rows_are_not_copied(tmp_path: Path) -> None:
+    """Who wrote the rows may not read them; who starts the run may."""
+    (tmp_path / "secret.txt").write_text("secret")
+    away = Rejection("image", Reason.OUTSIDE_ROOT.value, "far", str(tmp_path / "secret.txt"), "k")
+    near = away._replace(reason=Reason.NOT_AN_IMAGE.value)
+
+    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+        rejections = pipeline | beam.Create([away, near]).with_output_types(Rejection)
+        shards = pipeline | "No shards" >> beam.Create([]).with_output_types(ShardSummary)
+        copied = shards | CopyRejected(tmp_path, tmp_path / "q", rejections=rejections)
+        return {"counts": copied}
+
+    assert collect(construct)["counts"] == [Count("images_quarantined", 1)]
+    [(name, data)] = files_of(tmp_path / "q").items()
+    assert name.startswith("not_an_image/") and data == b"secret"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import zlib
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from tests.transforms.beam import make_pipeline
 from transforms.core.rejections import Rejection
-from transforms.packing import Everything, Gather, _PackFn
+from transforms.packing import Everything, Gather
 
 PROJECT = Path(__file__).parents[2]
 ROW = Rejection("row", "no_label", "the cell is empty", "a.csv:2", "a.png")
@@ -27,28 +29,30 @@ def test_whole_collections_in_one_element() -> None:
         assert_that(as_expected, equal_to([(list(range(100)), [ROW], [])]))
 
 
-def test_many_elements_are_few_small_parts() -> None:
+def test_many_elements_are_few_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A runner that keeps a group in memory keeps little of it."""
+    sizes: list[int] = []
+    compress = zlib.compress
+
+    def measured(*arguments: Any, **options: Any) -> bytes:
+        packed = compress(*arguments, **options)
+        sizes.append(len(packed))
+        return packed
+
     many = [ROW._replace(key=f"{number:0100}") for number in range(1000)]
-    with beam.Pipeline() as pipeline:
-        rows = pipeline | beam.Create(many).with_output_types(Rejection) | beam.Reshuffle()
-        everything = {"rows": rows} | Gather()
-        assert_that(everything | beam.Map(_rows), equal_to([many]))
-    packed = list(_pack(many))
-    assert len(packed) == 4 and sum(len(data) for _, (_, data) in packed) < 100 * 1000 / 4
+    pipeline = make_pipeline()
+    rows = pipeline | beam.Create(many, reshuffle=False).with_output_types(Rejection)
+    everything = {"rows": rows} | Gather()
+    assert_that(everything | beam.Map(_rows), equal_to([many]))
+    monkeypatch.setattr(zlib, "compress", measured)
+    pipeline.run().wait_until_finish()
+    # A part has 256 elements; those of the check are few.
+    assert 4 <= len(sizes) < 10 and sum(sizes) < 100 * 1000 / 4
 
 
 def _rows(everything: Everything) -> list[Rejection]:
     assert all(type(row) is Rejection for row in everything["rows"])
     return sorted(everything["rows"])
-
-
-def _pack(rows: list[Rejection]) -> Iterator[Any]:
-    pack = _PackFn("rows")
-    pack.start_bundle()
-    for row in rows:
-        yield from pack.process(row)
-    yield from (each.value for each in pack.finish_bundle())
 
 
 def test_no_step_reads_a_collection_that_grows_as_a_side_input() -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import apache_beam as beam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.transforms.beam import collect
 from transforms.core.records import JoinSide, LabelledImage, ShardImage
 from transforms.packing import (
     PARTS,
-    _PackImagesFn,
-    _PackSidesFn,
+    PackImages,
+    PackSides,
     grouped_sides,
     pack,
     pack_sides,
@@ -67,23 +69,20 @@ def test_long_cells_take_less_space() -> None:
 
 
 def test_few_long_sides_are_held() -> None:
-    fn = _PackSidesFn()
-    fn.start_bundle()
     side = ("key", JoinSide("", 0, 0, "", "a.json:1", cells="1" * (1 << 20)))
+    found = collect(lambda p: {"all": p | beam.Create([side] * 20, False) | PackSides()})["all"]
     # 13 MB, and not 13 GB.
-    assert next(number for number in range(1, 100) if fn.process(side)) == 13
+    assert sorted(len(grouped_sides([each])["key"]) for _, each in found) == [7, 13]
 
 
 def test_few_long_images_are_held() -> None:
     """A batch is whole in memory where its images get their shards."""
-    fn = _PackImagesFn()
-    fn.start_bundle()
     image = LabelledImage("train", 0, "k", "p", 1, 1, "", 0, "1" * (1 << 20))
+    found = collect(lambda p: {"all": p | beam.Create([image] * 9, False) | PackImages()})["all"]
+    batches = [[*unpack(each, LabelledImage)] for each in found]
     # 4 MB, and not 4 GB.
-    assert next(number for number in range(1, 100) if fn.process(image)) == 4
-    assert not [*fn.finish_bundle()] and not fn.process(image)
-    [last] = fn.finish_bundle()
-    assert [*unpack(last.value, LabelledImage)] == [image]
+    assert sorted(map(len, batches)) == [1, 4, 4]
+    assert {each for batch in batches for each in batch} == {image}
 
 
 @given(TEXT)

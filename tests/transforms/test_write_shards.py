@@ -16,6 +16,7 @@ import pytest
 from tests.lazy import lazy_module
 from tests.pipeline.commands import snapshot
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
+from transforms import write_shards
 from transforms.convert_images import ImageConverter
 from transforms.core.records import NO_IMAGE, ShardImage
 from transforms.core.rejections import Rejection
@@ -29,7 +30,7 @@ from transforms.records.record_index import FRAME_BYTES
 from transforms.records.written_index import read_written_index
 from transforms.storage.files import ChecksummedFile
 from transforms.storage.local_storage import LocalStorage
-from transforms.write_shards import RecordStream, WriteShards, _WriteShardFn
+from transforms.write_shards import RecordStream, WriteShards
 
 tf = lazy_module("tensorflow")
 
@@ -300,7 +301,7 @@ def test_the_next_shard_is_read_while_one_is_finished(
     shards = [(f"train-0000{at}-of-00003.tfrecord", [image]) for at, image in enumerate(images)]
     loaded: list[str] = []
     two_are_loaded, waited = threading.Event(), []
-    load, finish = ImageConverter.load, _WriteShardFn._finish
+    load, finish = ImageConverter.load, write_shards.index_bytes
 
     def noted(converter: ImageConverter, planned: list[ShardImage]) -> Any:
         loaded.extend(image.key for image in planned)
@@ -313,7 +314,7 @@ def test_the_next_shard_is_read_while_one_is_finished(
         return finish(*arguments)
 
     monkeypatch.setattr(ImageConverter, "load", noted)
-    monkeypatch.setattr(_WriteShardFn, "_finish", late)
+    monkeypatch.setattr(write_shards, "index_bytes", late)
     written = write(tmp_path, tmp_path / "out", shards)
     assert waited == [True] * 3
     assert sorted(summary.file for summary in written) == [name for name, _ in shards]
@@ -351,7 +352,7 @@ def test_a_shard_that_fails_waits_for_the_former_one(
     shards = [(f"train-0000{at}-of-00002.tfrecord", [image]) for at, image in enumerate(images)]
     loaded: list[str] = []
     done: list[str] = []
-    load, finish = ImageConverter.load, _WriteShardFn._finish
+    load, finish = ImageConverter.load, write_shards.index_bytes
 
     def second_fails(converter: ImageConverter, planned: list[ShardImage]) -> Any:
         loaded.append("shard")
@@ -359,13 +360,13 @@ def test_a_shard_that_fails_waits_for_the_former_one(
             raise OSError(5, "Input/output error")
         return load(converter, planned)
 
-    def slow(*arguments: Any) -> None:
+    def slow(*arguments: Any) -> Any:
         time.sleep(0.2)
-        finish(*arguments)
         done.append("finished")
+        return finish(*arguments)
 
     monkeypatch.setattr(ImageConverter, "load", second_fails)
-    monkeypatch.setattr(_WriteShardFn, "_finish", slow)
+    monkeypatch.setattr(write_shards, "index_bytes", slow)
     with pytest.raises(RuntimeError, match="Input/output error"):
         write(tmp_path, tmp_path / "out", shards)
     assert done == ["finished"]

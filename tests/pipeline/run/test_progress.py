@@ -171,6 +171,16 @@ def test_json_for_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"seconds", "per_second", "seconds_left"} <= set(lines[-1])
 
 
+def test_nothing_is_left_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, clock = io.StringIO(), time.monotonic
+    monkeypatch.setattr(sys, "stderr", written)
+    # A run of many seconds.
+    monkeypatch.setattr(time, "monotonic", lambda: 20 * clock())
+    _run("json", written.getvalue)
+    last = json.loads(written.getvalue().splitlines()[-1])
+    assert last["seconds"] > 1 and (last["done"], last["seconds_left"]) == (40, 0)
+
+
 @pytest.mark.slow
 def test_workers_on_this_machine_are_counted(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

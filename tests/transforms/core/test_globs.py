@@ -46,3 +46,9 @@ def test_names_match_as_local_files_do(paths: list[list[str]], parts: list[str])
 )
 def test_the_prefix_ends_at_the_first_wildcard(pattern: str, prefix: str) -> None:
     assert literal_prefix(pattern) == prefix
+
+
+def test_hidden_folders_are_found_by_their_names_alone() -> None:
+    assert glob_regex("in/**/1.jpg").fullmatch("in/a/b/1.jpg")
+    assert not glob_regex("in/**/1.jpg").fullmatch("in/a/.b/1.jpg")
+    assert glob_regex("in/.b/1.jpg").fullmatch("in/.b/1.jpg")

@@ -42,6 +42,13 @@ def test_masks_of_objects(masks: list[bytes], found: list[str]) -> None:
     assert problems(**{"object.mask": masks}) == found
 
 
+def test_a_mask_that_is_wider() -> None:
+    wide = saved(Image.new("L", (20, 12)), "PNG")
+    assert problems(**{"mask.bytes": [wide]}) == [
+        "the mask (mask.bytes) is 12 x 20, the image 12 x 16"
+    ]
+
+
 def test_the_mask_of_an_image() -> None:
     held = {"mask.bytes": [TALL], "mask.format": [b"gif"]}
     assert problems(**held) == [

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import images
+from tests.images import picture, saved
 from tests.marks import rest_slow
 from transforms.images import headers
 from transforms.images.headers import (
@@ -124,3 +125,9 @@ def test_planes_of_a_jpeg_xl_count_as_pixels() -> None:
     assert header(whole["jxl_rgb_alpha"]).planes == 2
     flat = header(images.JXL_OF_100_CHANNELS)
     assert flat.pixels == flat.height * flat.width * 100 == 2048 * 2048 * 100
+
+
+def test_only_jpegs_that_simplejpeg_decodes_as_tensorflow_does_are_plain() -> None:
+    for mode, is_plain in (("L", True), ("RGB", True), ("CMYK", False)):
+        data = saved(picture("RGB", 16, 16).convert(mode), "JPEG")
+        assert read_header(data, "jpeg").plain is is_plain

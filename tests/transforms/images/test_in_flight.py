@@ -15,7 +15,6 @@ import pytest
 
 from tests.needs import skip_unless
 from tests.transforms.core.deaths import kill_over
-from transforms.images import guard as in_flight
 from transforms.images.guard import RUN_VARIABLE, HangWatch, InFlight, Suspects, image_note
 
 ONE, TWO = image_note("1.jpg", 1), image_note("2.jpg", 1)
@@ -226,30 +225,26 @@ def test_the_longest_wait_counts(running: InFlight) -> None:
         assert polled(watch, 1) == [os.getpid()]
 
 
-def test_a_process_that_is_stopped_does_not_hang(
-    running: InFlight, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_is_stopped_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RUN_VARIABLE, "mine")
     watch = HangWatch("mine")
-    with noted(running, ONE):
-        with monkeypatch.context() as patch:
-            patch.setattr(in_flight, "_is_stopped", lambda _: True)
-            assert polled(watch, 20) == []
-        assert polled(watch, 3) == []
-        assert polled(watch, 1) == [os.getpid()]
-
-
-def test_a_stopped_process_is_known() -> None:
     child = os.fork()
     if child == 0:
-        signal.pause()
-        os._exit(0)
-    assert not in_flight._is_stopped(child)
-    os.kill(child, signal.SIGSTOP)
+        own = InFlight()
+        own.wait(30)
+        with noted(own, ONE):
+            os.kill(os.getpid(), signal.SIGSTOP)
+            signal.pause()
     os.waitpid(child, os.WUNTRACED)
-    assert in_flight._is_stopped(child)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    assert not in_flight._is_stopped(child)
+    try:
+        assert polled(watch, 20) == []
+        os.kill(child, signal.SIGCONT)
+        os.waitpid(child, os.WCONTINUED)
+        assert polled(watch, 3) == []
+        assert polled(watch, 1) == [child]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_any_number_of_threads_leave_notes_one_after_the_other(folder: Path) -> None:

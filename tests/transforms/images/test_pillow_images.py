@@ -178,9 +178,11 @@ def test_nothing_is_written_about_odd_files_once_it_is_quiet() -> None:
     assert "ZIPDecode" in ran["loud"].stderr and "UserWarning" in ran["loud"].stderr
 
 
-def test_the_size_of_the_largest_icon_is_found() -> None:
+def test_the_largest_picture_of_an_icon_counts() -> None:
     data = saved(picture("RGBA", 64, 48), "ICO", sizes=[(16, 16), (32, 24), (48, 64)])
     sizes = Image.open(io.BytesIO(data)).info["sizes"]
     largest = max(sizes, key=lambda size: size[0] * size[1])
-    assert pillow_images._largest_icon(data) == largest
-    assert pillow_images._largest_icon(data[:30]) == (0, 0)
+    pixels = largest[0] * largest[1]
+    assert open_image(data, ("ICO",), Limits(pixels, 10**6)).size == largest
+    assert reason(data, Limits(pixels - 1, 10**6)) is Reason.TOO_MANY_PIXELS
+    assert reason(data[:30], Limits(pixels, 10**6)) is not Reason.TOO_MANY_PIXELS

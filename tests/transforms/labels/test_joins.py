@@ -262,3 +262,10 @@ def test_rows_that_say_the_same_are_kept_once_unless_all_count() -> None:
     ]
     conflict = joined(cells("cat", 3, "1"), A, cells("dog", 2, "1"), requirements=requirements)
     assert conflict[1] == Count("rows_rejected", 2)
+
+
+def test_rows_that_disagree_about_the_split_reject_their_image() -> None:
+    rows = [row("cat", 2)._replace(split="train"), row("cat", 3)._replace(split="test")]
+    found, count = join(A, *rows)
+    assert isinstance(found, Rejection) and found.reason == "split_conflict"
+    assert count == Count("rows_rejected", 2)

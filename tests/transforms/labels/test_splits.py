@@ -158,7 +158,14 @@ def test_splits_travel_to_workers() -> None:
 
 @pytest.mark.parametrize(
     ("said", "split"),
-    [("TRAIN", "train"), (" Test ", "test"), ("", ""), ("Unassigned", ""), ("dev", "dev")],
+    [
+        ("TRAIN", "train"),
+        ("TRAINING", "train"),
+        (" Test ", "test"),
+        ("", ""),
+        ("Unassigned", ""),
+        ("dev", "dev"),
+    ],
 )
 def test_what_a_row_says_of_its_split(said: str, split: str) -> None:
     assert split_text(said) == split

@@ -61,6 +61,9 @@ def test_a_flow_gives_each_part_its_share() -> None:
     assert made["height"] == pytest.approx(
         sum(target["height"] for target in made["targets"]), abs=0.2
     )
+    # What comes in is in the middle of what goes out.
+    start = re.match(r"M0 ([\d.]+)", made["targets"][0]["path"])
+    assert start and float(start[1]) == pytest.approx((made["height"] - 110) / 2, abs=0.2)
     sizes = []
     for target in made["targets"]:
         _, top, bottom = re.findall(r"[M V]0? ?([\d.]+)", target["path"])[0:3] or ("", "", "")

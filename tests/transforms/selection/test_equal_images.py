@@ -273,3 +273,9 @@ def test_of_too_many_images_a_fair_sample_is_compared() -> None:
 def test_nothing_to_compare() -> None:
     assert find_near([], images=0) == Near(0, 0, 0, ())
     assert merge_equal([]).groups == 0
+
+
+def test_another_label_among_many_equal_images_is_a_conflict() -> None:
+    labels = ["cat"] * (MAX_IMAGES + 5) + ["dog"] + ["cat"] * 3
+    images = [Drawn(FILES[0], content(1), None, label) for label in labels]
+    assert merge_equal(map(equal_of, found_in(images))).conflicts == 1

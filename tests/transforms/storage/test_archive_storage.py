@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from transforms.core.records import NameRange
 from transforms.storage.archive_storage import ArchiveStorage
 from transforms.storage.files import storage_of
 from transforms.storage.interface import FoundFile
+from transforms.storage.local_storage import LocalStorage
 
 FILES = {
     "cat/1.jpg": b"one",
@@ -229,3 +231,19 @@ def test_a_folder_with_the_name_of_an_archive_is_a_folder(tmp_path: Path) -> Non
     [file] = listed(f"{folder}/*.jpg")
     assert file.uri == f"{folder}/1.jpg"
     assert storage_of(file.uri).read_bytes(file.uri) == b"x"
+
+
+def test_an_archive_that_is_overwritten_while_it_is_read_is_noticed(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [file] = listed(f"{archive}!/*.png")
+    opened = LocalStorage.open_ranges
+
+    def overwritten(*arguments: Any, **options: Any) -> Any:
+        read_range = opened(*arguments, **options)
+        os.utime(archive, ns=(1, 1))
+        return read_range
+
+    monkeypatch.setattr(LocalStorage, "open_ranges", overwritten)
+    with pytest.raises(ChangedError, match="its archive was overwritten"):
+        read(file)

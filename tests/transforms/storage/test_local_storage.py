@@ -383,3 +383,22 @@ def test_where_links_are_impossible_nothing_is_copied(
     listed: dict[str, Any] = {"size": 9, "crc32c": "e3069283"}
     assert not LocalStorage().copy(str(tmp_path / "a"), str(tmp_path / "b"), **listed)
     assert not (tmp_path / "b").exists()
+
+
+def test_what_is_written_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    with STORAGE.open_writer(str(tmp_path / "a")) as stream:
+        stream.write(b"123")
+    assert synced == [3]
+
+
+def test_a_copy_is_no_link_to_a_file_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who owns it could change the copy later."""
+    (tmp_path / "a").write_bytes(b"123456789")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    listed: dict[str, Any] = {"size": 9, "crc32c": "e3069283"}
+    assert not LocalStorage().copy(str(tmp_path / "a"), str(tmp_path / "b"), **listed)
+    assert not (tmp_path / "b").exists()

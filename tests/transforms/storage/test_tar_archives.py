@@ -92,6 +92,9 @@ def test_labels_are_those_of_the_same_key() -> None:
         # As data frames write 4.
         "a/004.json": b'{"label": 4.0}',
         "a/004.jpg": b"x",
+        "a/005.json": b'{"label": "of the json"}',
+        "a/005.cls": b"of the cls",
+        "a/005.jpg": b"x",
     }
     labels = {member.name: member.label for member in members_of(tarred(files))}
     assert {name: label for name, label in labels.items() if name.endswith("jpg")} == {
@@ -101,6 +104,7 @@ def test_labels_are_those_of_the_same_key() -> None:
         "a/002.jpg": "",
         "a/003.jpg": "fox",
         "a/004.jpg": "4.0",
+        "a/005.jpg": "of the cls",
     }
 
 
