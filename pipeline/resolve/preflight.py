@@ -13,7 +13,7 @@ from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.image_flags import check_same_root, image_config, is_table, table_config
 from pipeline.resolve.path_flags import check_paths
-from transforms.core.messages import LabelsError, as_written
+from transforms.core.messages import LabelsError, as_written, format_bytes
 from transforms.dataset.dataset_card import card_options
 from transforms.dataset.image_statistics import strict_message
 from transforms.dataset.manifest import ManifestError
@@ -25,9 +25,13 @@ from transforms.dataset.output_names import (
     STAGING,
     ForeignNameError,
 )
-from transforms.examples.layouts import is_layout_file
+from transforms.examples.layouts import Role, is_layout_file
 from transforms.records.existing_shards import check_output
 from transforms.storage.files import join, read_manifest, storage_of
+from transforms.storage.local_storage import free_bytes
+
+# The least part of the images that a dataset has, unless it fails.
+_AT_LEAST = 0.8
 
 
 def check_flags(flags: argparse.Namespace) -> ConvertConfig:
@@ -67,6 +71,7 @@ def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
         _check_replaced(config.output, former)
     if former is None:
         _check_foreign(config.output)
+        _check_room(config)
     elif config.folder.overwrite:
         check_same_root(flags, config, former)
     else:
@@ -152,6 +157,25 @@ def check_writable(config: ConvertConfig) -> None:
         _probe("--output", config.output, join(config.output, STAGING))
     if config.quarantine is not None:
         _probe("--quarantine", config.quarantine, config.quarantine, owner=config.output)
+
+
+def _check_room(config: ConvertConfig) -> None:
+    """Refuses a local folder whose disk certainly cannot hold the images."""
+    storage = storage_of(config.output)
+    others = (config.bases, config.keys, config.holdouts, config.checks.drops_duplicates)
+    stores_files = any(feature.role is Role.IMAGE for feature in config.features)
+    are_stored = config.pixels.changes_nothing and stores_files
+    # Fewer images are written if some are left out, and shards of an earlier attempt are kept.
+    if storage.is_remote or any(others) or not are_stored:
+        return
+    if storage.exists(join(config.output, STAGING)):
+        return
+    needed, free = config.sampled.bytes, free_bytes(config.output)
+    if needed * _AT_LEAST > free:
+        raise UsageError(
+            f"--output {config.output}: the images have at least {format_bytes(needed)}, but its "
+            f"disk has {format_bytes(free)} free: make room, or give another folder"
+        )
 
 
 def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:

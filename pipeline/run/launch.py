@@ -45,6 +45,7 @@ from transforms.core.messages import (
     FinalError,
     LabelsError,
     TransientError,
+    WriteError,
     printable,
     redacted,
 )
@@ -141,7 +142,7 @@ _TOLD = {
     error.__name__
     for error in (
         *(OSError, FileNotFoundError, FileExistsError, PermissionError, TimeoutError),
-        *(ConnectionError, TransientError, FinalError, ChangedError, ForeignNameError),
+        *(ConnectionError, TransientError, WriteError, FinalError, ChangedError, ForeignNameError),
         *(BeamIOError, LedgerError, LabelsError),
     )
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,3 +78,16 @@ class TestPermissions:
         with without_privileges():
             ran = convert(**right_flags(readable))
         check_usage(ran, f"cannot read --output {readable}/out: Permission denied")
+
+
+def test_a_disk_without_room_for_the_images_is_said_before_the_start(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    ran = convert(images=f"{photos}/*/*.jpg", output=tmp_path / "out")
+    assert ran.code == 2
+    assert re.search(r"the images have at least [\d.]+ KB, but its disk has 1.0 KB free", ran.err)
+    assert not (tmp_path / "out").exists()
+    smaller = convert(images=f"{photos}/*/*.jpg", output=tmp_path / "out", resize="longer=2")
+    assert smaller.code == 0

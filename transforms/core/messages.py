@@ -291,6 +291,13 @@ class MemberError(FinalError):
         super().__init__(errno.EIO, problem)
 
 
+class WriteError(OSError):
+    """A file cannot be written, for a reason that the user can remove; the message says how."""
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
 class TransientError(OSError):
     """A read failed but may succeed later; the message says what to do."""
 

@@ -6,13 +6,21 @@ import contextlib
 import errno
 import functools
 import os
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from transforms.core.messages import ChangedError, TooLargeError, check_final, is_final
+from transforms.core.messages import (
+    ChangedError,
+    TooLargeError,
+    WriteError,
+    check_final,
+    format_bytes,
+    is_final,
+)
 from transforms.core.records import NameRange
 from transforms.dataset.output_names import (
     MANIFEST,
@@ -292,10 +300,15 @@ class LocalStorage(LocalFolders, Storage):
     @contextlib.contextmanager
     def open_writer(self, path: str) -> Iterator[Any]:
         # Synced before it gets its name, so that a crash cannot leave half a file.
-        with _create(path) as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
+        try:
+            with _create(path) as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            if error.filename in (None, path) and (why := _why_unwritten(error, path)):
+                raise WriteError(error.errno, f"cannot write {path}: {why}") from error
+            raise
 
     def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
         os.replace(source, target)
@@ -450,6 +463,25 @@ def _open_ordinary(path: str, follow_links: bool) -> int:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _why_unwritten(error: OSError, path: str) -> str:
+    """The reason that a user can remove, and how; empty for others."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        full = "your quota" if error.errno == errno.EDQUOT else "the disk"
+        free = format_bytes(free_bytes(path))
+        return f"{full} is full ({free} free): make room, and run the same command again to resume"
+    if error.errno == errno.ENAMETOOLONG:
+        length = len(os.fsencode(path))
+        return f"its path of {length} bytes, or a name in it, is too long: give a shorter folder"
+    return ""
+
+
+def free_bytes(path: str) -> int:
+    """Bytes that can be written where a path is, or will be."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path) or "."
+    return shutil.disk_usage(path).free
 
 
 def _create(path: str) -> BinaryIO:

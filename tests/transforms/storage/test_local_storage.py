@@ -402,3 +402,35 @@ def test_a_copy_is_no_link_to_a_file_of_another_user(
     listed: dict[str, Any] = {"size": 9, "crc32c": "e3069283"}
     assert not LocalStorage().copy(str(tmp_path / "a"), str(tmp_path / "b"), **listed)
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (
+            errno.ENOSPC,
+            r"cannot write .*/a: the disk is full \(.* free\): make room, and run",
+        ),
+        (errno.EDQUOT, r"cannot write .*/a: your quota is full"),
+    ],
+)
+def test_a_full_disk_is_said_with_what_to_do(
+    number: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    storage = LocalStorage()
+    with pytest.raises(OSError, match=says) as raised, storage.open_writer(f"{tmp_path}/a") as file:
+        file.write(b"x")
+    assert raised.value.errno == number
+
+
+def test_a_name_that_is_too_long_is_said_with_its_length(tmp_path: Path) -> None:
+    storage = LocalStorage()
+    with (
+        pytest.raises(OSError, match=r"its path of \d+ bytes, or a name in it, is too long"),
+        storage.open_writer(f"{tmp_path}/{'a' * 300}"),
+    ):
+        pass
