@@ -20,7 +20,6 @@ from transforms.examples.columns import (
     parse_cell,
 )
 from transforms.examples.layouts import Feature, Role, source_of
-from transforms.images.check import check_mask_cost
 from transforms.images.pixel_options import Original
 from transforms.labels.joins import RowRequirements, has_rows, parsed_rows
 
@@ -106,7 +105,7 @@ class ObjectValues:
         made = ObjectMasks(frame, is_upright=self._rules.orientation == "upright")
         texts = [cells[self._at[column]] for _, _, cells in objects]
         # Before the first of them is drawn.
-        check_mask_cost(len({*texts} - {""}), height, width)
+        made.check_cost(len({*texts} - {""}))
         masks: list[bytes] = []
         for (where, _, _), text in zip(objects, texts, strict=True):
             try:

@@ -34,6 +34,9 @@ MAX_POLYGONS = 10_000
 MAX_MASKS = 32 << 20
 """The most bytes that the masks of an image have together."""
 
+# Pixels that take as long to draw as it takes to find one in run lengths.
+_OF_SAMPLE = 4
+
 # Above them, 32-bit numbers of the rasterizer overflow.
 _MAX_PIXELS, _MAX_SIDE = (1 << 31) - 1, 1 << 27
 
@@ -46,7 +49,7 @@ _MERGED = 8
 
 _SHOWN = 40
 
-_Pixels = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+_Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 _Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
@@ -65,9 +68,24 @@ class ObjectMasks:
         self._own = 1 if is_upright else frame.tag
         size = frame.height, frame.width
         self._height, self._width = size[::-1] if is_upright and frame.tag > 4 else size
+        # Of a mask that `--resize` makes far smaller, only the pixels that stay are looked up.
+        self._places: _Places | None = None
+        if _OF_SAMPLE * math.prod(frame.stored) < math.prod(size):
+            self._places = self._sampled_places()
         # Objects without a segmentation share their mask.
         self._made: dict[str, bytes] = {}
         self._outline = self._held = 0.0
+
+    def check_cost(self, masks: int) -> None:
+        """Checks the time that some different masks take.
+
+        Raises:
+            RejectedImageError: with reason `TOO_COSTLY`.
+        """
+        if self._places is None:
+            check_mask_cost(masks, self._height, self._width)
+        else:
+            check_mask_cost(masks, *self._frame.stored, times=_OF_SAMPLE)
 
     def mask(self, text: str) -> bytes:
         """The mask of an object.
@@ -81,17 +99,36 @@ class ObjectMasks:
                 `TOO_COSTLY`.
         """
         if text not in self._made:
-            check_mask_cost(len(self._made), self._height, self._width)
-            mask = Image.fromarray(self._pixels(text))
-            self._made[text] = _png(fitted(mask, self._own, self._frame))
+            self.check_cost(len(self._made))
+            self._made[text] = _png(self._drawn(self._runs(text)))
         mask_bytes = self._made[text]
         self._held += len(mask_bytes)
         if self._held > MAX_MASKS:
             raise _too_costly(f"the masks of its objects have more than {MAX_MASKS} bytes")
         return mask_bytes
 
-    def _pixels(self, text: str) -> _Pixels:
-        """1 where an object is."""
+    def _drawn(self, runs: list[int]) -> Image.Image:
+        """The stored mask: 1 where an object is."""
+        if self._places is not None:
+            found = np.searchsorted(np.cumsum(runs), self._places, side="right")
+            return Image.fromarray((found & 1).astype(np.uint8))
+        values = (np.arange(len(runs)) & 1).astype(np.uint8)
+        pixels = np.repeat(values, runs).reshape(self._width, self._height).T
+        return fitted(Image.fromarray(np.ascontiguousarray(pixels)), self._own, self._frame)
+
+    def _sampled_places(self) -> _Places:
+        """The place of each stored pixel in run lengths, which go down the columns."""
+        rows = np.arange(self._height, dtype=np.int32)[:, None]
+        columns = np.arange(self._width, dtype=np.int32)[None]
+        down, across = (
+            np.asarray(fitted(Image.fromarray(each), self._own, self._frame), np.int64)
+            for each in (rows, columns)
+        )
+        places: _Places = down + across * self._height
+        return places
+
+    def _runs(self, text: str) -> list[int]:
+        """Its run lengths, which go down the columns and begin outside of the object."""
         height, width = self._height, self._width
         if height * width > _MAX_PIXELS or max(height, width) > _MAX_SIDE:
             detail = f"{shown_size(height, width)} are too many for masks of objects"
@@ -109,11 +146,11 @@ class ObjectMasks:
             return self._of_polygons(value, scale)
         raise _bad(f"{text[:_SHOWN]!r} is not a segmentation, as in COCO")
 
-    def _of_polygons(self, polygons: list[Any], scale: tuple[int, int]) -> _Pixels:
-        """The pixels in any of the polygons, whose x and y are multiplied by a scale."""
+    def _of_polygons(self, polygons: list[Any], scale: tuple[int, int]) -> list[int]:
+        """Of the pixels in any of the polygons, whose x and y are multiplied by a scale."""
         height, width = self._height, self._width
         if not polygons:
-            return np.zeros((height, width), np.uint8)
+            return [height * width]
         if len(polygons) > MAX_POLYGONS:
             raise _bad(f"{len(polygons)} polygons, more than {MAX_POLYGONS}")
         sides = (width // scale[0], height // scale[1])
@@ -198,8 +235,8 @@ def _outline(points: _Points) -> float:
     return float(np.abs(points - np.roll(points, 1, axis=0)).max(axis=1).sum())
 
 
-def _of_runs(counts: Any, size: Any, height: int, width: int) -> _Pixels:
-    """The pixels of run lengths, which go down the columns and begin outside of the object."""
+def _of_runs(counts: Any, size: Any, height: int, width: int) -> list[int]:
+    """Checked run lengths."""
     if size != [height, width]:
         shown = f"{str(size)[:_SHOWN]}, but its image is {[height, width]} (height, width)"
         raise RejectedImageError(Reason.MASK_SIZE, f"its size is {shown}")
@@ -211,8 +248,7 @@ def _of_runs(counts: Any, size: Any, height: int, width: int) -> _Pixels:
         # A number of Python may have any number of digits.
         shown = str(total) if total < 1 << 64 else "too many"
         raise _bad(f"its counts have {shown} pixels, not {height * width}")
-    values = (np.arange(len(runs)) & 1).astype(np.uint8)
-    return np.ascontiguousarray(np.repeat(values, runs).reshape(width, height).T)
+    return runs
 
 
 def _decompressed(text: str) -> list[int] | None:

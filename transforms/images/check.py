@@ -196,22 +196,24 @@ A core makes or checks so many in 6 seconds: 80 objects in a photo of 12 megapix
 """
 
 
-def check_mask_cost(masks: int, height: int, width: int) -> None:
+def check_mask_cost(masks: int, height: int, width: int, *, times: int = 1) -> None:
     """Checks that the masks of the objects in an image do not take too long.
 
     Args:
         masks: that differ and are not empty.
         height: of each, in pixels.
         width: of each, in pixels.
+        times: how often a pixel counts.
 
     Raises:
         RejectedImageError: with reason `TOO_COSTLY`.
     """
-    pixels = masks * height * width
+    pixels = masks * height * width * times
     if pixels > MAX_MASK_PIXELS:
         detail = (
             f"the masks of {masks} objects, each of {shown_size(height, width)}, have {pixels} "
-            f"pixels together, more than {MAX_MASK_PIXELS}"
+            f"pixels together{f', each counted {times} times' * (times > 1)}, more than "
+            f"{MAX_MASK_PIXELS}"
         )
         raise RejectedImageError(Reason.TOO_COSTLY, detail)
 

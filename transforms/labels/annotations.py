@@ -34,6 +34,7 @@ from transforms.labels.table_formats import (
     CSV,
     HEAD_BYTES,
     JSONL,
+    MAX_OBJECTS,
     PARQUET,
     VOC,
     YOLO,
@@ -145,6 +146,8 @@ class _Reader:
         if len(self._path) == 1:
             self.root = name
         elif len(self._path) == 2 and name == "object":
+            if len(self.objects) == MAX_OBJECTS:
+                raise ValueError(f"it has more than {MAX_OBJECTS} objects")
             self.objects.append((self._parser.CurrentLineNumber, [""] * len(VOC_COLUMNS)))
 
     def _end(self, _: str) -> None:
@@ -210,8 +213,12 @@ def yolo_rows(data: bytes, path: str, *, segmentations: bool = False) -> TableRo
     if "\0" in text:
         yield from unreadable_rows("the file holds a NUL character", path)
         return
+    lines = text.splitlines()
+    if len(lines) > MAX_OBJECTS:
+        yield from unreadable_rows(f"the file has more than {MAX_OBJECTS} lines", path)
+        return
     has_objects = False
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         label, *numbers = line.split() or [""]
         if label:
             has_objects = True

@@ -83,6 +83,23 @@ _NOT_OF_FILES = frozenset({"unicode-escape", "raw-unicode-escape", "utf-7", "idn
 MAX_ROW = 4 << 20
 """The longest line, and the longest row of several lines, in characters: it is held in memory."""
 
+_MOST_BLANK = 3_000_000
+"""The most blank lines of a table that has no rows; each row allows for ten more."""
+
+MOST_TIMES = 200
+"""How often a compressed table may hold its size, above `FREE_BYTES`.
+
+One with a column for each of 1,000 classes holds it 155 times; the most is 1,032 times.
+"""
+
+FREE_BYTES = 8 << 20
+"""Bytes that any compressed table may hold."""
+
+ROW_BYTES = 64
+"""Bytes that take the time of a row, or of a value in JSON, besides those in it."""
+
+_ROW_STARTS = (b"\n", b"\r", b"{", b"[")
+
 
 class ReadableBytes(Protocol):
     """The required methods of an open file; Beam and gzip files have them."""
@@ -103,16 +120,19 @@ def read_lines(
         what: its format, for messages.
 
     Raises:
-        LabelsError: an unknown encoding, a workbook, damaged gzip, bytes that do not decode, or a
-            line of more than `MAX_ROW` characters.
+        LabelsError: an unknown encoding, a workbook, damaged gzip or far more than its size, bytes
+            that do not decode, a line of more than `MAX_ROW` characters, or too many blank ones.
     """
     text = open_text(binary_file, encoding, path=path, what=what)
-    count = 0
+    count = blank = 0
     try:
         next_line = functools.partial(text.readline, MAX_ROW)
         for count, line in enumerate(iter(next_line, ""), 1):
             if len(line) == MAX_ROW and line[-1] not in "\r\n":
                 raise too_long_error(count, path, what)
+            blank += line.isspace()
+            if blank > _MOST_BLANK + 10 * (count - blank):
+                raise LabelsError(f"{what} {path} has {blank} blank lines: remove them")
             yield line if count > 1 else line.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise _decode_error(error, count, encoding, path, what) from error
@@ -144,7 +164,8 @@ def open_text(
         what: its format, for messages; a CSV must not be JSON.
 
     Raises:
-        LabelsError: an unknown encoding, a workbook, or JSON.
+        LabelsError: an unknown encoding, a workbook, or JSON; when it is read, if a compressed
+            file holds far more than its size.
     """
     head = read_head(binary_file, 4)
     if head == b"PK\3\4":
@@ -152,9 +173,10 @@ def open_text(
     if what == "CSV" and _JSON.match(head):
         raise LabelsError(f"CSV {path} is JSON: write one object per line, or a CSV")
     binary: io.BufferedReader | gzip.GzipFile
-    binary = io.BufferedReader(Rejoined(head, binary_file), _BUFFER_BYTES)
+    stored = Rejoined(head, binary_file)
+    binary = io.BufferedReader(stored, _BUFFER_BYTES)
     if head.startswith(b"\x1f\x8b"):
-        binary = gzip.GzipFile(fileobj=binary)
+        binary = _BoundedGzip(binary, stored, f"{what} {path}")
     codec = "utf-8-sig" if _is_utf8(encoding) else encoding
     try:
         if codecs.lookup(codec).name in _NOT_OF_FILES:
@@ -181,11 +203,16 @@ def _decode_error(
 
 
 class Rejoined(io.RawIOBase):
-    """A file whose first bytes have already been read."""
+    """A file whose first bytes have already been read.
+
+    Attributes:
+        count: how many bytes were read from it.
+    """
 
     def __init__(self, head: bytes, rest: ReadableBytes) -> None:
         self._head = head
         self._rest = rest
+        self.count = 0
 
     def readable(self) -> bool:
         return True
@@ -196,7 +223,41 @@ class Rejoined(io.RawIOBase):
         self._head = data[len(view) :] if self._head else b""
         count = min(len(data), len(view))
         view[:count] = data[:count]
+        self.count += count
         return count
+
+
+class _BoundedGzip(gzip.GzipFile):
+    """A compressed file of rows, which takes no more time than its size allows."""
+
+    def __init__(self, binary: io.BufferedReader, stored: Rejoined, shown: str) -> None:
+        super().__init__(fileobj=binary)
+        self._stored = stored
+        self._shown = shown
+        self._held = 0
+
+    def read1(self, size: int = -1) -> bytes:
+        data = super().read1(size)
+        rows = sum(map(data.count, _ROW_STARTS))
+        self._held += len(data) + ROW_BYTES * rows
+        check_growth(self._held, self._stored.count, self._shown, "decompress it")
+        return data
+
+
+def check_growth(held: int, stored: int, shown: str, remedy: str) -> None:
+    """Checks that a compressed table does not hold far more than its size.
+
+    Args:
+        held: its bytes and `ROW_BYTES` for each row, as far as it was read.
+        stored: bytes of the file, as far as it was read.
+        shown: the file for the message.
+        remedy: what to do.
+
+    Raises:
+        LabelsError: it does.
+    """
+    if held > FREE_BYTES + MOST_TIMES * stored:
+        raise LabelsError(f"{shown} holds more than {MOST_TIMES} times its size: {remedy}")
 
 
 def read_head(file: ReadableBytes, size: int) -> bytes:

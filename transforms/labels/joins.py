@@ -12,6 +12,7 @@ from transforms.core.records import Count, JoinSide, LabelledImage, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.labels.image_names import MISSING, OUTSIDE
 from transforms.labels.splits import SplitAssigner
+from transforms.labels.table_formats import MAX_OBJECTS
 
 # Serializes an image's rows: the labels and cells that pass through the join.
 #
@@ -324,6 +325,9 @@ def _label_image(
         return image._replace(cells=NO_ROWS)
     if not rows:
         return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
+    if requirements.many and len(rows) > MAX_OBJECTS:
+        detail = f"it has {len(rows)} rows, more than {MAX_OBJECTS}: split the image"
+        return _reject_image(Reason.TOO_COSTLY, detail, image, key)
     labels = {row.label for row in rows} if len(rows) > 1 else set()
     if len(labels) > 1 and not requirements.many_labels:
         said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))

@@ -16,6 +16,9 @@ LIST_SEPARATOR = "\x1f"
 HEAD_BYTES = 4096
 """First bytes of a file from which its format is found."""
 
+MAX_OBJECTS = 50_000
+"""The most objects of an image: its row in the index of a shard names the line of each."""
+
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _YOLO_LINE = re.compile(rf"[0-9]+(?:\.0+)?(?:[ \t]+{_NUMBER}){{4,}}")
 _YOLO_CLASSES = "classes.txt"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from transforms.core.messages import LabelsError, first_line
-from transforms.labels.csv_tables import MAX_ROW, ReadableBytes, read_lines
+from transforms.labels.csv_tables import MAX_ROW, ROW_BYTES, ReadableBytes, check_growth, read_lines
 from transforms.labels.keys import nfc
 from transforms.labels.label_rows import header_names, list_text, text_problem, value_text
 from transforms.labels.table_formats import LIST_SEPARATOR, Table, TableRows
@@ -160,6 +161,8 @@ def _type_of_items(items: Sequence[Any]) -> str:
 # texts of a megabyte as it has rows; fewer rows at once take half a microsecond more for each.
 _BATCH_ROWS = 64
 
+_REMEDY = "write it as CSV"
+
 
 def parquet_table(binary_file: BinaryIO, wanted: Collection[str] | None, *, path: str) -> Table:
     """The columns of a file, and its rows, counted from 1.
@@ -173,16 +176,19 @@ def parquet_table(binary_file: BinaryIO, wanted: Collection[str] | None, *, path
         path: the name of the file for messages.
 
     Raises:
-        LabelsError: it is not Parquet, is damaged, or a needed column has no values for cells.
+        LabelsError: it is not Parquet, is damaged, holds far more than its size, or a needed column
+            has no values for cells.
     """
     import pyarrow.parquet as pq
 
+    size = binary_file.seek(0, io.SEEK_END)
     binary_file.seek(0)
     try:
         with _damage(path):
             file = pq.ParquetFile(binary_file, pre_buffer=False)
         schema = file.schema_arrow
-        names = header_names(schema.names)
+        stored = schema.names
+        names = header_names(stored)
     except UnicodeDecodeError as error:
         raise LabelsError(f"{path}: the name of a column is not UTF-8: rename it") from error
     kept = [at for at, name in enumerate(names) if wanted is None or name in wanted]
@@ -193,21 +199,35 @@ def parquet_table(binary_file: BinaryIO, wanted: Collection[str] | None, *, path
                 f"{path}: the column {names[at]!r} is of type {schema.field(at).type}: cells are "
                 "texts, numbers or lists of these; name other columns"
             )
-    if len(set(schema.names)) < len(schema.names):
+    if len(set(stored)) < len(stored):
         raise LabelsError(f"{path} has several columns with one name: rename all but one")
-    columns = [schema.names[at] for at, type_ in zip(kept, types, strict=True) if type_ is not None]
+    columns = [stored[at] for at, type_ in zip(kept, types, strict=True) if type_ is not None]
     return Table(
         tuple(names[at] for at in kept),
-        _rows_of_file(file, [schema.names[at] for at in kept], columns, path, wanted is None),
+        _rows_of_file(
+            file,
+            [stored[at] for at in kept],
+            columns,
+            path,
+            size,
+            is_start=wanted is None,
+        ),
         tuple(type_ or "" for type_ in types),
     )
 
 
 def _rows_of_file(
-    file: Any, names: list[str], columns: list[str], path: str, is_start: bool
+    file: Any,
+    names: list[str],
+    columns: list[str],
+    path: str,
+    size: int,
+    *,
+    is_start: bool,
 ) -> TableRows:
-    number = 0
+    number = held = 0
     with _damage(path):
+        check_growth(_held(file, columns), size, path, _REMEDY)
         for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
             nothing = [""] * batch.num_rows
             texts = {}
@@ -223,7 +243,26 @@ def _rows_of_file(
                         ) from error
             for cells in zip(*(texts.get(name, nothing) for name in names), strict=True):
                 number += 1
+                held += ROW_BYTES + sum(map(len, cells))
                 yield number, list(cells), text_problem(cells)
+            check_growth(held, size, path, _REMEDY)
+
+
+def _held(file: Any, columns: Collection[str]) -> int:
+    """Bytes of the pages of some columns, or their values if these are more.
+
+    A page is in memory as a whole, and so are the values of a list.
+    """
+    metadata, wanted = file.metadata, set(columns)
+    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    chunks = [
+        metadata.row_group(group).column(at)
+        for at, path in enumerate(paths)
+        # Of a list, it ends with two more names.
+        if not wanted.isdisjoint(path.rsplit(".", further)[0] for further in range(3))
+        for group in range(metadata.num_row_groups)
+    ]
+    return sum(max(chunk.total_uncompressed_size, chunk.num_values) for chunk in chunks)
 
 
 @contextlib.contextmanager

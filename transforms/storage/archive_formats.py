@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import posixpath
+import re
 import stat
 import struct
 import tarfile
@@ -18,7 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from transforms.core.messages import FinalError, MemberError
-from transforms.labels.label_rows import label_text, text_problem
+from transforms.labels.label_rows import MAX_KEY, label_text, text_problem
 from transforms.storage.interface import Stored
 
 # What the directory of an archive says about one file, and the version that identifies it.
@@ -53,6 +54,9 @@ def safe_name(raw: str) -> tuple[str, str]:
     >>> safe_name("./cat//1.jpg"), safe_name("a/../../1.jpg")
     (('cat/1.jpg', ''), ('a/../../1.jpg', "its name 'a/../../1.jpg' leads out of the archive"))
     """
+    if len(raw) > MAX_KEY:
+        # Its end is what globs match.
+        return raw[-MAX_KEY:].lstrip("/"), f"its name has {len(raw)} characters"
     parts = [part for part in raw.split("/") if part not in ("", ".")]
     if raw.startswith("/") or ".." in parts:
         return raw.lstrip("/"), f"its name {raw!r} leads out of the archive"
@@ -101,8 +105,13 @@ _TAIL = 128 << 10
 MAX_READ = 48 << 20
 """Bytes that are read at once: the directory of a zip with a million files, which takes 0.7 GB."""
 
-# Bytes of one header of a tar: a name and what is said about a file.
+# Bytes of the headers of one file in a tar: a name and what is said about it. Those of the archive
+# have as many characters, and tags.
 _MAX_HEADER = 1 << 20
+_MAX_TAGS = 1000
+
+# `tarfile` searches the digits of a header once for each of them. No file name has so many.
+_MANY_DIGITS = re.compile(rb"[0-9]{300}")
 
 # Zeros between archives that were appended to each other, and what is read of them at once.
 _MAX_ZEROS, _ZEROS = 1 << 30, 1 << 20
@@ -147,7 +156,7 @@ class _Ranges(io.RawIOBase):
 
 
 class ArchiveFile(io.BufferedReader):
-    """An archive, read in blocks; no single read takes more than `most` bytes of memory."""
+    """An archive, read in blocks; no single read takes more than `MAX_READ` bytes of memory."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int, *, block: int) -> None:
         """Describes the archive.
@@ -158,7 +167,6 @@ class ArchiveFile(io.BufferedReader):
             block: bytes to read ahead where it is read in order.
         """
         super().__init__(_Ranges(read, size), block)
-        self.most = MAX_READ
 
     def read(self, size: int | None = -1, /) -> bytes:
         """See `io.BufferedReader.read`.
@@ -166,12 +174,34 @@ class ArchiveFile(io.BufferedReader):
         Raises:
             FinalError: it is too much.
         """
-        if size is not None and size > self.most:
-            problem = f"its directory has {size} bytes, more than {self.most}: split the archive"
-            if self.most == _MAX_HEADER:
-                problem = f"a header of it has {size} bytes, more than {_MAX_HEADER}: pack it again"
+        if size is not None and size > MAX_READ:
+            problem = f"its directory has {size} bytes, more than {MAX_READ}: split the archive"
             raise FinalError(errno.EFBIG, problem)
         return super().read(size)
+
+
+class _HeaderReader:
+    """An archive as `tarfile` reads it: nothing but headers.
+
+    Attributes:
+        held: bytes of the headers of one file; the caller begins again with the next one.
+    """
+
+    def __init__(self, file: ArchiveFile) -> None:
+        self._file = file
+        self.tell = file.tell
+        self.seek = file.seek
+        self.held = 0
+
+    def read(self, size: int) -> bytes:
+        self.held += size
+        if self.held > _MAX_HEADER:
+            shown = f"{self.held} bytes, more than {_MAX_HEADER}"
+            raise FinalError(errno.EFBIG, f"a header of it has {shown}: pack it again")
+        data = self._file.read(size)
+        if size > tarfile.BLOCKSIZE and _MANY_DIGITS.search(data):
+            raise tarfile.ReadError("a header has a number of 300 digits")
+        return data
 
 
 # Tar archives: their files, and the labels that WebDataset puts next to its images.
@@ -204,7 +234,6 @@ def tar_members(file: ArchiveFile) -> list[Member]:
     """
     labels: dict[str, dict[str, str]] = {}
     members: list[Member] = []
-    file.most = _MAX_HEADER
     try:
         for info in _headers(file):
             if info.isdir():
@@ -230,20 +259,28 @@ def tar_members(file: ArchiveFile) -> list[Member]:
 def _headers(file: ArchiveFile) -> Iterator[tarfile.TarInfo]:
     """The headers of an archive, and of others that were appended to it, as `cat` does."""
     start: int | None = 0
+    left = _MAX_ZEROS
     while start is not None:
         file.seek(start)
         end = yield from _headers_of_one(file, start)
-        start = _after_zeros(file, end)
+        start = _after_zeros(file, end, left)
         # A header that is damaged ends the archive for `tarfile`, and the rest would be missing.
         if start == end:
             raise tarfile.ReadError(f"no header at byte {end}")
+        left -= (start or end) - end
 
 
 def _headers_of_one(file: ArchiveFile, start: int) -> Generator[tarfile.TarInfo, None, int]:
     """The headers up to the next end of an archive, and where that is."""
-    with tarfile.open(fileobj=file, mode="r:") as archive:
+    headers: Any = _HeaderReader(file)
+    with tarfile.open(fileobj=headers, mode="r:") as archive:
         place = start
         while (info := archive.next()) is not None:
+            headers.held = 0
+            tags = archive.pax_headers
+            # It looks at all of them for each file.
+            if len(tags) > _MAX_TAGS or sum(map(len, tags.values())) > _MAX_HEADER:
+                raise tarfile.ReadError("headers of the archive say more than real ones do")
             # A size below zero leads back to a header that was read, again and again.
             if info.size < 0 or archive.offset <= place:
                 raise tarfile.ReadError(f"the size at byte {info.offset} is below zero")
@@ -254,16 +291,16 @@ def _headers_of_one(file: ArchiveFile, start: int) -> Generator[tarfile.TarInfo,
         return archive.offset
 
 
-def _after_zeros(file: ArchiveFile, place: int) -> int | None:
+def _after_zeros(file: ArchiveFile, place: int, most: int) -> int | None:
     """Where the next block begins that is not all zeros; None at the end of the file."""
     file.seek(place)
     first = place
     while block := file.read(_ZEROS):
-        if rest := block.lstrip(b"\0"):
-            zeros = len(block) - len(rest)
+        if block != bytes(len(block)):
+            zeros = len(block) - len(block.lstrip(b"\0"))
             return place + zeros // tarfile.BLOCKSIZE * tarfile.BLOCKSIZE
         place += len(block)
-        if place - first > _MAX_ZEROS:
+        if place - first > most:
             raise tarfile.ReadError(f"more than {_MAX_ZEROS} zeros from byte {first} on")
     return None
 
@@ -311,7 +348,8 @@ def sample_label(extension: str, text: str) -> str:
     ('', '')
     """
     label = label_text(text if extension == "cls" else _json_label(text))
-    return "" if text_problem([label]) else label
+    # No class has a name of kilobytes: 2,000 of them took 1.7 GB.
+    return "" if len(label) > MAX_KEY or text_problem([label]) else label
 
 
 def _json_label(text: str) -> str:

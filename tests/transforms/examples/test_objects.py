@@ -21,14 +21,18 @@ PLAIN = Original(12, 16, 1)
 
 
 def values(
-    *cells: str, original: Original = PLAIN, tagged: int = 1, **rules: Any
+    *cells: str,
+    original: Original = PLAIN,
+    tagged: int = 1,
+    stored: tuple[int, int] = (24, 32),
+    **rules: Any,
 ) -> dict[str, list[Any]]:
     """The objects of an image of 12 x 16 pixels whose rows have these cells."""
     given = BoxRules(COLUMNS, **{"units": "pixel", **rules})
     at = {name: index for index, name in enumerate(given.all_columns)}
     split = [row.split(",", len(at) - 1) for row in cells]
     rows = [(f"a.csv:{line}", LABEL, parts) for line, parts in enumerate(split, 2)]
-    return ObjectValues(given, at).values(rows, original, tagged=tagged, stored=(24, 32))
+    return ObjectValues(given, at).values(rows, original, tagged=tagged, stored=stored)
 
 
 def box(*cells: str, **flags: Any) -> list[float]:
@@ -141,7 +145,7 @@ def test_masks_that_would_take_long_are_refused_before_one_is_drawn() -> None:
     run = 5000 * 4000
     texts = [f'{{"size": [5000, 4000], "counts": [{run - n}, {n}]}}' for n in range(1500)]
     with pytest.raises(RejectedImageError) as caught:
-        masks(*texts, original=large)
+        masks(*texts, original=large, stored=(5000, 4000))
     assert caught.value.reason.value == "too_costly"
     assert caught.value.detail == (
         "the masks of 1500 objects, each of 5000 x 4000 pixels (height x width), have "

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from transforms.core.records import Count, JoinSide, LabelledImage
 from transforms.core.rejections import Rejection
+from transforms.labels import joins
 from transforms.labels.joins import RowRequirements, join_group
 from transforms.labels.splits import SplitAssigner, Splits
 
@@ -269,3 +270,18 @@ def test_rows_that_disagree_about_the_split_reject_their_image() -> None:
     found, count = join(A, *rows)
     assert isinstance(found, Rejection) and found.reason == "split_conflict"
     assert count == Count("rows_rejected", 2)
+
+
+def test_an_image_has_no_more_rows_than_its_index_can_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joins, "MAX_OBJECTS", 2)
+    rows = [cells("cat", line, "1") for line in range(3)]
+    many = RowRequirements(("a",), needs_rows=True, many=True)
+    rejection, counted = joined(A, *rows, requirements=many)
+    assert isinstance(rejection, Rejection)
+    assert rejection.reason == "too_costly"
+    assert rejection.detail == "it has 3 rows, more than 2: split the image"
+    assert counted == Count("rows_rejected", 3)
+    # Rows that are alike are one.
+    assert len(joined(A, *rows, requirements=many._replace(many=False))) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import time
 import tracemalloc
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
+from transforms.labels import csv_tables
 from transforms.labels.annotations import first_rows, read_rows
 from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
 from transforms.labels.table_formats import JSONL, LIST_SEPARATOR, PARQUET
@@ -176,7 +178,8 @@ def test_files_that_are_refused(data: bytes, path: str, says: str) -> None:
     assert str(caught.value).startswith(says) and "\n" not in str(caught.value)
 
 
-def test_a_long_text_in_every_row_takes_little_memory() -> None:
+def test_a_long_text_in_every_row_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_tables, "FREE_BYTES", 1 << 30)
     table = pa.table({"id": ["x" * 100_000] * 500})
     file = parquet(table)
     assert file.getbuffer().nbytes < 100_000
@@ -232,3 +235,42 @@ class Counting(io.BytesIO):
         data = super().read(size)
         self.read_bytes += len(data)
         return data
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([text]))
+
+
+@pytest.mark.parametrize(
+    ("column", "options"),
+    [
+        (_repeated("a", 1_000_000), {}),
+        (_repeated("x" * 100_000, 1000), {}),
+        (pa.array([["a"] * 10_000_000]), {}),
+        (pa.array(["x" * 1_000_000] * 50), {"use_dictionary": False, "compression": "zstd"}),
+    ],
+    ids=["rows", "texts", "list", "page"],
+)
+def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) -> None:
+    """20 KB held four million rows, and 27 KB a page of 800 MB."""
+    file = parquet(pa.table({"a.b": column}), **options)
+    with pytest.raises(LabelsError) as caught:
+        for _ in parquet_table(file, ["a.b"], ";", path="a.parquet").rows:
+            pass
+    assert str(caught.value) == "a.parquet holds more than 200 times its size: write it as CSV"
+
+
+def test_parquet_of_a_million_numbered_rows_is_within_the_limit() -> None:
+    names = pa.array([f"{number}.jpg" for number in range(200_000)])
+    file = parquet(pa.table({"id": names, "label": _repeated("a", 200_000)}), compression="zstd")
+    rows = parquet_table(file, ["id", "label"], ";", path="a.parquet").rows
+    assert sum(1 for _ in rows) == 200_000
+
+
+def test_many_columns_of_parquet_take_their_time_once() -> None:
+    """20,000 of them took minutes: each asked for the names of all."""
+    file = parquet(pa.table({f"c{number}": ["1"] for number in range(10_000)}))
+    started = time.process_time()
+    first = first_rows(file, 1, path="a.parquet")
+    assert len(first.rows[0]) == 10_000
+    assert time.process_time() - started < 3

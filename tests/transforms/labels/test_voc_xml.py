@@ -130,3 +130,9 @@ def test_deep_nesting_is_refused() -> None:
     [(line, cells, problem)] = voc_rows(deep, "1.xml")
     assert (line, cells) == (1, ["1"])
     assert problem == "it is not XML (more than 100 elements are inside of each other)"
+
+
+def test_too_many_objects_are_refused() -> None:
+    many = b"<annotation>" + b"<object/>" * 50_001 + b"</annotation>"
+    [(_, cells, problem)] = voc_rows(many, "1.xml")
+    assert (cells, problem) == (["1"], "it is not XML (it has more than 50000 objects)")

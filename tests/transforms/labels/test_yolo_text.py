@@ -112,3 +112,9 @@ def test_yaml_files_that_are_refused(text: str, says: str) -> None:
         yaml_class_names(text, "data.yaml")
     assert str(raised.value).startswith(says)
     assert "\n" not in str(raised.value)
+
+
+def test_too_many_objects_reject_their_image() -> None:
+    [(_, cells, problem)] = yolo_rows(b"0 .5 .5 1 1\n" * 50_001, "labels/a.txt")
+    assert problem == ""
+    assert cells[:3] == ["a", "0", "the file has more than 50000 lines"]

@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 
 from tests.images.packed import tarred
 from transforms.core.messages import FinalError, MemberError
-from transforms.storage.archive_formats import ArchiveFile, Member, read_tar_member, tar_members
+from transforms.storage.archive_formats import (
+    ArchiveFile,
+    Member,
+    read_tar_member,
+    sample_label,
+    tar_members,
+)
 
 FILES = {"cat/1.jpg": b"meow" * 3_000, "./dog/2.jpg": b"woof", "한강.jpg": b"x" * 512, "e": b""}
 
@@ -269,3 +275,54 @@ def test_zeros_without_an_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_archive_behind_zeros_is_found_at_its_block() -> None:
     joined = WHOLE + bytes(512 * 5_000) + tarred({"3.jpg": b"z" * 700})
     assert [member.name for member in members_of(joined)][-1] == "3.jpg"
+
+
+def test_zeros_between_archives_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transforms.storage.archive_formats._MAX_ZEROS", 1 << 20)
+    many = b"".join(WHOLE + bytes(1 << 18) for _ in range(8))
+    with pytest.raises(FinalError, match="more than 1048576 zeros from byte"):
+        members_of(many)
+
+
+def tagged(tags: dict[str, str], kind: bytes) -> bytes:
+    """A header of PAX, of a file or of the archive, that says these things."""
+    info = tarfile.TarInfo("1.jpg")
+    return info._create_pax_generic_header(tags, kind, "utf-8")  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        # 60 of them with 60,000 tags took minutes: each was looked at for each file.
+        (tagged({str(at): "" for at in range(2000)}, tarfile.XGLTYPE), "headers of the archive"),
+        (
+            b"".join(
+                tagged({str(at): "x" * 600_000}, tarfile.XGLTYPE)
+                + tarfile.TarInfo(str(at)).tobuf(tarfile.PAX_FORMAT)
+                for at in range(4)
+            ),
+            "headers of the archive say more than real ones do",
+        ),
+        # 900 KB of digits took minutes.
+        (tagged({"size": "9" * 900_000}, tarfile.XHDTYPE), "a header has a number of 300 digits"),
+        (tagged({"comment": "x" * 9000}, tarfile.XHDTYPE) * 200, "a header of it has 10[0-9]* byt"),
+    ],
+    ids=["tags", "text", "digits", "chain"],
+)
+def test_headers_that_take_long_are_refused(headers: bytes, says: str) -> None:
+    with pytest.raises(FinalError, match=says):
+        members_of(headers + WHOLE)
+
+
+def test_a_name_that_no_file_has_rejects_its_member() -> None:
+    """A hundred names of a megabyte took one, and the shard's index was then taken for damaged."""
+    long = tagged({"path": "a/" + "n" * 900_000 + ".jpg"}, tarfile.XHDTYPE)
+    [found, *_] = members_of(long + WHOLE)
+    assert found.problem == "its name has 900006 characters"
+    assert len(found.name) == 4096
+    assert found.name.endswith("nn.jpg")
+
+
+def test_a_text_of_kilobytes_is_no_label() -> None:
+    assert sample_label("cls", "x" * 4096) == "x" * 4096
+    assert sample_label("cls", "x" * 4097) == ""
