@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from pipeline.errors import UsageError, input_error
 from pipeline.options.parser import check_flag_combinations
-from pipeline.resolve.path_flags import check_path
+from pipeline.resolve.path_flags import check_path, check_paths, has_scheme
 from transforms.core.messages import Decision
 from transforms.examples.layouts import ROWS
 from transforms.find_images import LeftOut
@@ -220,23 +220,21 @@ def check_local_inputs(flags: argparse.Namespace) -> None:
     Raises:
         UsageError: flags conflict, or no local file matches a glob of images or labels.
     """
+    check_paths(flags, before_beam=True)
     check_flag_combinations(flags)
     # Rows that are records need no images; that is said elsewhere.
     images = () if flags.layout == ROWS else flags.images or ()
     for pattern in filter(_is_local_glob, images):
-        check_path("--images", pattern)
         if not any(map(_lists, plain_globs([pattern], "--images"))):
             raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
     if flags.labels is not None and _is_local_glob(flags.labels):
-        check_path("--labels", flags.labels)
         globs = plain_globs([flags.labels], "--labels")
         if not any(True for each in globs for _ in list_inputs(each, "--labels")):
             raise _no_labels(flags.labels)
 
 
 def _is_local_glob(pattern: str) -> bool:
-    is_elsewhere = "://" in pattern or "!/" in pattern
-    return not is_elsewhere and not os.path.isdir(pattern)
+    return not (has_scheme(pattern) or "!/" in pattern or os.path.isdir(pattern))
 
 
 def _no_labels(pattern: str) -> UsageError:
