@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import TextIO
 
@@ -115,8 +116,10 @@ def shows_logs() -> bool:
 
 
 def log_traceback(error: BaseException) -> None:
-    """Logs where an error comes from, for `-v`."""
-    logging.getLogger(_OURS).debug("where the error comes from", exc_info=error)
+    """Logs where an error comes from, for `-v`, without secrets whoever handles the logs."""
+    if shows_logs():
+        trace = redacted("".join(traceback.format_exception(error)))
+        logging.getLogger(_OURS).debug("where the error comes from\n%s", trace)
 
 
 # The errors of the commands and their exit codes; no Beam.
