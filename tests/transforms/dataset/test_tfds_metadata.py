@@ -7,6 +7,7 @@ import json
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.metadata import tfds_files
 from transforms.examples.layouts import LAYOUTS
+from transforms.labels.vocabulary import Vocabulary
 
 
 def test_records_of_each_shard_of_each_split() -> None:
@@ -20,8 +21,7 @@ def test_records_of_each_shard_of_each_split() -> None:
         LAYOUTS["slim"],
         shards,
         list(counts),
-        class_names=("cat", "dog"),
-        id_count=2,
+        Vocabulary.build(["cat", "dog"]),
         formats=("jpeg",),
         image_shape=(None, None, 3),
     )

@@ -255,7 +255,7 @@ def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) 
     """20 KB held four million rows, and 27 KB a page of 800 MB."""
     file = parquet(pa.table({"a.b": column}), **options)
     with pytest.raises(LabelsError) as caught:
-        for _ in parquet_table(file, ["a.b"], ";", path="a.parquet").rows:
+        for _ in parquet_table(file, ["a.b"], path="a.parquet").rows:
             pass
     assert str(caught.value) == "a.parquet holds more than 200 times its size: write it as CSV"
 
@@ -263,7 +263,7 @@ def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) 
 def test_parquet_of_a_million_numbered_rows_is_within_the_limit() -> None:
     names = pa.array([f"{number}.jpg" for number in range(200_000)])
     file = parquet(pa.table({"id": names, "label": _repeated("a", 200_000)}), compression="zstd")
-    rows = parquet_table(file, ["id", "label"], ";", path="a.parquet").rows
+    rows = parquet_table(file, ["id", "label"], path="a.parquet").rows
     assert sum(1 for _ in rows) == 200_000
 
 
