@@ -147,7 +147,7 @@ class ImageConverter:
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
-        load = self._load_file
+        load: Callable[..., CheckedImage] = self._load_file
         is_cheap: Callable[[ShardImage], bool] | None = None
         if self._bases or self._sources:
             images = list(images)
@@ -165,7 +165,8 @@ class ImageConverter:
             load = functools.partial(self._load_reused, reused, load)
             if not self._decoding.needs_pixels:
                 is_cheap = reused.is_at_hand
-        loaded = self._read_ahead.map(load, images, size=self._held_bytes, is_cheap=is_cheap)
+        accepted = functools.partial(self._accepted, load)
+        loaded = self._read_ahead.map(accepted, images, size=self._held_bytes, is_cheap=is_cheap)
         return loaded if self._embedder is None else self._embedder.embed(loaded)
 
     def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:
@@ -201,30 +202,34 @@ class ImageConverter:
         needs = self._rows is not None and is_source_record(image.stored)
         return needs and not has_rows(image.cells)
 
-    def _load_record(self, records: SourceImages, image: ShardImage) -> CheckedImage | Rejection:
-        """An image that is a record of a dataset; or from its file if it is none."""
-        if not is_source_record(image.stored):
-            return self._load_one(image)
+    def _accepted(
+        self, load: Callable[[ShardImage], CheckedImage], image: ShardImage
+    ) -> CheckedImage | Rejection:
         try:
-            found = records.read(image)
-            if len(found.data) > self._limits.max_bytes:
-                raise too_large(len(found.data), self._limits)
-            if found.is_final:
-                checked = self._final(image, found)
-            else:
-                checked = self._checked(image, found.data)
-                if self.fingerprints and (original := found.record.stored.source_content):
-                    # Another dataset may have changed the image before.
-                    checked = checked._replace(content=original)
-            if not self._keeps_values(image):
-                return checked
-            turn = 1 if found.is_final else checked.original.orientation
-            stored = checked.info.height, checked.info.width
-            label = image.label_id, image.label
-            kept = found.kept
-            values = self._kept.of(image.cells, kept, label=label, turn=turn, stored=stored)
+            return load(image)
         except RejectedImageError as error:
             return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+
+    def _load_record(self, records: SourceImages, image: ShardImage) -> CheckedImage:
+        """An image that is a record of a dataset; or from its file if it is none."""
+        if not is_source_record(image.stored):
+            return self._load_file(image)
+        found = records.read(image)
+        if len(found.data) > self._limits.max_bytes:
+            raise too_large(len(found.data), self._limits)
+        if found.is_final:
+            checked = self._final(image, found)
+        else:
+            checked = self._checked(image, found.data)
+            if self.fingerprints and (original := found.record.stored.source_content):
+                # Another dataset may have changed the image before.
+                checked = checked._replace(content=original)
+        if not self._keeps_values(image):
+            return checked
+        turn = 1 if found.is_final else checked.original.orientation
+        stored = checked.info.height, checked.info.width
+        label = image.label_id, image.label
+        values = self._kept.of(image.cells, found.kept, label=label, turn=turn, stored=stored)
         return checked._replace(values=values)
 
     def _final(self, image: ShardImage, found: FoundImage) -> CheckedImage:
@@ -246,9 +251,9 @@ class ImageConverter:
     def _load_reused(
         self,
         reused: ReusedImages,
-        load: Callable[[ShardImage], CheckedImage | Rejection],
+        load: Callable[[ShardImage], CheckedImage],
         image: ShardImage,
-    ) -> CheckedImage | Rejection:
+    ) -> CheckedImage:
         """An image from its record in a base; from its file if none has it, or it is damaged."""
         found = reused.read(image)
         # What a fresh run re-encodes has this limit, too.
@@ -258,21 +263,14 @@ class ImageConverter:
         checked = found.stored.checked(found.data, changes_nothing=nothing)
         if self._decoding.needs_pixels:
             note = image_note(full_uri(self._root, image.path), image.version)
-            try:
-                checked = self._guard.call(note, add_pixels, checked, self._decoding)
-            except RejectedImageError as error:
-                detail = error.detail
-                return Rejection("image", error.reason.value, detail, image.path, image.key)
+            checked = self._guard.call(note, add_pixels, checked, self._decoding)
         return self._together(image, self._reused(image, checked), found.partners)
 
-    def _reused(self, image: ShardImage, checked: CheckedImage) -> CheckedImage | Rejection:
+    def _reused(self, image: ShardImage, checked: CheckedImage) -> CheckedImage:
         """An image of a base with its plan and its values."""
         if not self.fingerprints:
             checked = checked._replace(content="", stored_content="", perceptual_hash=None)
-        try:
-            values = self._values(image, checked, checked.orientation) if self._rows else {}
-        except RejectedImageError as error:
-            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+        values = self._values(image, checked, checked.orientation) if self._rows else {}
         has_place = checked.has_place and self._stores_images
         return checked._replace(image=image, values=values, is_reused=True, has_place=has_place)
 
@@ -281,7 +279,7 @@ class ImageConverter:
         checked = stored.checked(b"", changes_nothing=self._decoding.changes_nothing)
         if self._embedder is not None:
             checked = checked._replace(embedding=self._embedder.no_embedding)
-        reused = self._reused(image, checked)
+        reused = self._accepted(lambda image: self._reused(image, checked), image)
         if isinstance(reused, Rejection) or not self._may_reuse(image):
             return None
         if self._partners:
@@ -306,37 +304,25 @@ class ImageConverter:
         is_exact = not storage_of(full_uri(self._root, image.path)).has_generations
         return image.size if is_exact and stored.content == stored.source_content else None
 
-    @property
-    def _load_file(self) -> Callable[[ShardImage], CheckedImage | Rejection]:
-        # Images that are records of datasets have no partners.
-        return self._load_together if self._partners else self._load_one
-
     def _load_originals(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
-        return self._read_ahead.map(self._load_file, images, size=self._held_bytes)
+        accepted = functools.partial(self._accepted, self._load_file)
+        return self._read_ahead.map(accepted, images, size=self._held_bytes)
 
-    def _load_one(self, image: ShardImage) -> CheckedImage | Rejection:
-        try:
-            return self._checked(image, read_accepted(self._root, image, self._limits))
-        except RejectedImageError as error:
-            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
-
-    def _load_together(self, image: ShardImage) -> CheckedImage | Rejection:
+    def _load_file(self, image: ShardImage) -> CheckedImage:
         """An image from its file, with its masks and further images."""
-        return self._together(image, self._load_one(image))
+        checked = self._checked(image, read_accepted(self._root, image, self._limits))
+        return checked if self._partners is None else self._together(image, checked)
 
     def _together(
         self,
         image: ShardImage,
-        checked: CheckedImage | Rejection,
+        checked: CheckedImage,
         reused: Sequence[StoredPartner | None] = (),
-    ) -> CheckedImage | Rejection:
+    ) -> CheckedImage:
         """An image with its masks and further images; see `PartnerReader.add`."""
-        if self._partners is None or isinstance(checked, Rejection):
+        if self._partners is None:
             return checked
-        try:
-            return self._partners.add(image, checked, self._guard, reused)
-        except RejectedImageError as error:
-            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+        return self._partners.add(image, checked, self._guard, reused)
 
     def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""

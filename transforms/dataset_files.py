@@ -39,7 +39,7 @@ from transforms.images.pixel_options import stored_depth, stored_shape
 from transforms.labels.keys import full_uri
 from transforms.labels.label_rules import ANY_LABELS, LabelRules, label_decisions
 from transforms.labels.shards import ShardName, ShardPlan, shard_index
-from transforms.labels.vocabulary import Vocabulary, class_order
+from transforms.labels.vocabulary import class_order
 from transforms.list_rejections import RejectedLines
 from transforms.records.existing_shards import Converter
 from transforms.records.fingerprints import described, md5_hash
@@ -410,32 +410,11 @@ class DatasetFiles:
         Raises:
             OSError: a sidecar is gone.
         """
-        labels = gathered.totals.labels
-        vocabulary = self.rules.vocabulary(labels, gathered.totals.label_kind)
-        files = self._small_files(gathered, vocabulary, duplicates, data)
-        kind = "integer" if vocabulary.is_integer else "text"
-        manifest = build_manifest(
-            described,
-            gathered,
-            data=data,
-            recipe=recipe,
-            label_kind=kind if any(labels) else "none",
-            files=files,
-        )
-        return {**files, MANIFEST: to_bytes(manifest)}
-
-    def _small_files(
-        self,
-        gathered: Gathered,
-        vocabulary: Vocabulary,
-        duplicates: Iterable[BucketDuplicates] | None,
-        data: Sequence[DataFile],
-    ) -> dict[str, FileContent]:
-        """The files next to the shards and the manifest, by name."""
-        features = self.dataset.features
-        card = card_of(self.dataset.options)
-        small_files: dict[str, FileContent] = {
-            LABELS: vocabulary.labels_text().encode(),
+        totals, features = gathered.totals, self.dataset.features
+        vocabulary = self.rules.vocabulary(totals.labels, totals.label_kind)
+        card, labels = card_of(self.dataset.options), vocabulary.labels_text().encode()
+        files: dict[str, FileContent] = {
+            LABELS: labels,
             REJECTED: self.rejected(gathered),
             SCHEMA: schema_text(features, vocabulary).encode(),
             **tfds_files(
@@ -450,11 +429,10 @@ class DatasetFiles:
             ),
         }
         if card is not None:
-            labels = vocabulary.labels_text().encode()
-            small_files |= card_files(card, self.dataset, gathered, data=data, labels=labels)
+            files |= card_files(card, self.dataset, gathered, data=data, labels=labels)
         if self.rules.first_id:
             ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
-            small_files[LABEL_MAP] = label_map(ids).encode()
+            files[LABEL_MAP] = label_map(ids).encode()
         if not self.dataset.of_rows:
             root = originals_root(self.output, self.dataset.root)
             describer = DatasetDescriber(
@@ -464,10 +442,19 @@ class DatasetFiles:
                 data,
                 self.holdouts,
                 is_stratified=bool(self.dataset.options.get("stratify")),
-                shard_starts=gathered.totals.shard_starts,
+                shard_starts=totals.shard_starts,
             )
-            small_files[STATISTICS] = describer.describe(gathered.written.statistics, duplicates)
-        return small_files
+            files[STATISTICS] = describer.describe(gathered.written.statistics, duplicates)
+        kind = "integer" if vocabulary.is_integer else "text"
+        manifest = build_manifest(
+            described,
+            gathered,
+            data=data,
+            recipe=recipe,
+            label_kind=kind if any(totals.labels) else "none",
+            files=files,
+        )
+        return {**files, MANIFEST: to_bytes(manifest)}
 
     @property
     def lines(self) -> RejectedLines:

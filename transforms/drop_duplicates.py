@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -218,6 +219,7 @@ _PARTS = 256
 beam.coders.registry.register_coder(BucketDuplicates, beam.coders.RowCoder)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class FindEqualImages(beam.PTransform):
     """Finds images with equal content by their fingerprints.
 
@@ -225,33 +227,27 @@ class FindEqualImages(beam.PTransform):
     the shuffle is 50 bytes per image, and at most 20 fingerprints of each content in a shard; a
     bucket is in memory twice. On several machines, only a sample of the hashes goes on to the
     worker that publishes.
+
+    Attributes:
+        shards: those with these fingerprints.
+        holdouts: datasets whose images are compared with them.
     """
 
-    def __init__(
-        self, shards: beam.PCollection[ShardSummary], holdouts: tuple[Holdout, ...] = ()
-    ) -> None:
-        """Takes what else is compared.
-
-        Args:
-            shards: those with these fingerprints.
-            holdouts: datasets whose images are compared with them.
-        """
-        super().__init__()
-        self._shards = shards
-        self._holdouts = holdouts
+    shards: beam.PCollection[ShardSummary]
+    holdouts: tuple[Holdout, ...] = ()
 
     def expand(
         self, batches: beam.PCollection[tuple[int, FingerprintBatch]]
     ) -> beam.PCollection[BucketDuplicates]:
         images: tuple[beam.pvalue.AsSingleton, ...] = ()
-        if self._holdouts:
+        if self.holdouts:
             buckets = BUCKETS if runs_in_process(batches.pipeline) else MANY_BUCKETS
-            held = batches.pipeline | "Holdouts" >> HoldoutFingerprints(self._holdouts, buckets)
+            held = batches.pipeline | "Holdouts" >> HoldoutFingerprints(self.holdouts, buckets)
             batches = (batches, held) | "All fingerprints" >> beam.Flatten()
-        held_records = sum(holdout.records for holdout in self._holdouts)
+        held_records = sum(holdout.records for holdout in self.holdouts)
         if not runs_in_process(batches.pipeline):
             counted = (
-                self._shards
+                self.shards
                 | "Records of shards"
                 >> beam.Map(operator.attrgetter("records")).with_output_types(int)
                 | "Count images" >> beam.CombineGlobally(sum)

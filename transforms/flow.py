@@ -20,7 +20,6 @@ from transforms.core.records import BucketDuplicates, Count
 from transforms.core.rejections import Rejection
 from transforms.dataset.dataset_card import card_of
 from transforms.dataset.ledger import PlanTotals
-from transforms.dataset.manifest import Dataset
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
@@ -159,38 +158,38 @@ class PlanImages(beam.PTransform):
         totals = images | "Totals" >> TotalLabels(labels, self.rules)
         if self.plan.by_records:
             # Other conversions do not wait for its import.
-            from transforms.stratify_splits import BalanceImages
+            from transforms.stratify_splits import BalanceShards
 
-            totals = images | "Balance shards" >> BalanceImages(self.plan, totals)
+            totals = images | "Balance shards" >> BalanceShards(self.plan, totals)
         planned = images | "Plan shards" >> PlanShards(self.plan, totals, rules=self.rules)
         every = (rejections, planned.rejections) | "All rejections" >> beam.Flatten()
         return Plan(planned.shards, totals, every, counts, equal)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class PlanTable(beam.PTransform):
     """Plans rows that are records themselves; their cells cross the shuffle.
 
     Input: the pipeline's begin. Output: `Plan`.
     """
 
-    def __init__(self, csv_paths: Sequence[str], reader: TableReader, plan: ShardPlan) -> None:
-        super().__init__()
-        self._csv_paths = csv_paths
-        self._reader = reader
-        self._plan = plan
+    csv_paths: Sequence[str]
+    reader: TableReader
+    plan: ShardPlan
 
     def expand(self, begin: beam.pvalue.PBegin) -> Plan:
-        rows = begin | "Read rows" >> ReadRows(self._csv_paths, self._reader)
+        rows = begin | "Read rows" >> ReadRows(self.csv_paths, self.reader)
         totals = rows.totals
-        if self._plan.by_records:
+        if self.plan.by_records:
             from transforms.stratify_splits import BalanceShards
 
-            balance = BalanceShards(self._plan, totals, row_places)
+            balance = BalanceShards(self.plan, totals, row_places)
             totals = rows.batches | "Balance shards" >> balance
-        shards = rows.batches | "Plan shards" >> PlanRows(self._plan, totals)
+        shards = rows.batches | "Plan shards" >> PlanRows(self.plan, totals)
         return Plan(shards, totals, rows.rejections, rows.counts)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class WritePlan(beam.PTransform):
     """Converts and writes every shard, publishes the dataset, the manifest last, and reports.
 
@@ -200,15 +199,14 @@ class WritePlan(beam.PTransform):
     Raises in the job: see `PublishDataset`.
     """
 
-    def __init__(self, plan: Plan, target: DatasetTarget) -> None:
-        super().__init__()
-        self._plan = plan
-        self._target = target
+    plan: Plan
+    target: DatasetTarget
 
     def expand(
         self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     ) -> beam.PCollection[str]:
-        plan, target = self._plan, self._target
+        plan, target, dataset = self.plan, self.target, self.target.dataset
+        roots = None if dataset.of_rows else Roots(dataset.root, tuple(dataset.partners.values()))
         written = shards | "Write shards" >> WriteShards(
             target.output,
             target.converter,
@@ -217,7 +215,7 @@ class WritePlan(beam.PTransform):
             gzip=target.plan.gzip,
             per_image=target.per_image,
             with_sha256=card_of(target.dataset.options) is not None,
-            roots=_roots(target.dataset),
+            roots=roots,
         )
         counts, duplicates = plan.counts, None
         if target.converter.fingerprints:
@@ -240,7 +238,3 @@ class WritePlan(beam.PTransform):
             duplicates=duplicates,
         )
         return published | "Write report" >> WriteReport(target.output)
-
-
-def _roots(dataset: Dataset) -> Roots | None:
-    return None if dataset.of_rows else Roots(dataset.root, tuple(dataset.partners.values()))

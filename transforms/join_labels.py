@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -110,6 +110,7 @@ _BATCH = 512
 _Side = tuple[str, JoinSide]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class LookUpImages(beam.PTransform):
     """Finds the images that rows list: their sizes and versions, one request each.
 
@@ -120,12 +121,10 @@ class LookUpImages(beam.PTransform):
     their keys, and `labels` in paths.
     """
 
-    def __init__(self, images: RowImages) -> None:
-        super().__init__()
-        self._images = images
+    images: RowImages
 
     def expand(self, rows: beam.PCollection[_Side]) -> beam.pvalue.DoOutputsTuple:
-        look_up = beam.ParDo(_LookUpFn(self._images))
+        look_up = beam.ParDo(_LookUpFn(self.images))
         return (
             rows
             | "Spread rows" >> SpreadElements()
@@ -179,6 +178,7 @@ def _label_file(row: _Side) -> str:
 _COUNTS = "counts"
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class ReadIndexes(beam.PTransform):
     """Reads the indexes of datasets whose records may be reused, each as an element of its own.
 
@@ -186,15 +186,14 @@ class ReadIndexes(beam.PTransform):
     index again.
     """
 
-    def __init__(self, reader: BaseReader) -> None:
-        super().__init__()
-        self._reader = reader
+    reader: BaseReader
 
     def expand(self, parts: beam.PCollection[IndexPart]) -> beam.PCollection[_Side]:
         spread = parts | "Spread indexes" >> SpreadElements()
-        return spread | "Read" >> beam.FlatMap(self._reader.read_part).with_output_types(_Side)
+        return spread | "Read" >> beam.FlatMap(self.reader.read_part).with_output_types(_Side)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class ReadSources(beam.PTransform):
     """Reads the indexes of datasets whose records are images, each as an element of its own.
 
@@ -202,12 +201,10 @@ class ReadSources(beam.PTransform):
     their `labels`. A retry reads one index again.
     """
 
-    def __init__(self, reader: SourceReader) -> None:
-        super().__init__()
-        self._reader = reader
+    reader: SourceReader
 
     def expand(self, parts: beam.PCollection[SourcePart]) -> beam.pvalue.DoOutputsTuple:
-        read = beam.FlatMap(_read_source, self._reader)
+        read = beam.FlatMap(_read_source, self.reader)
         return (
             parts
             | "Spread indexes" >> SpreadElements()
@@ -268,14 +265,16 @@ _COUNTERS = {
 _LABEL_SOURCES = ("csv", "directory", "regex", "webdataset", "records", "given", "none")
 
 
+# A glob of images or of a partner, a label file, a file of keys, a dataset whose records may be
+# reused, and one whose records are images.
+_GLOB, _TABLE, _KEYS, _BASE, _SOURCE = "glob", "table", "keys", "base", "source"
+
+
 class _Input(NamedTuple):
-    """A glob of images or of a partner, a label file, a file of keys, or a dataset."""
+    """One of the inputs, and its kind."""
 
     part: NameRange
-    is_glob: bool
-    is_keys: bool = False
-    is_base: bool = False
-    is_source: bool = False
+    kind: str = _GLOB
 
 
 class Inputs(NamedTuple):
@@ -302,45 +301,31 @@ class _ReadInputFn(beam.DoFn):
     rows without headers and blank lines; `partners_found`, masks and further images.
 
     Attributes:
-        finder: lists globs of images.
-        reader: reads label files.
-        limit: the names of a glob after which the rest is cut into ranges; 0 for all.
-        looks_up: whether to look up the images that rows list.
-        keys: reads the keys of the images to keep.
-        bases: reads the indexes of datasets whose records may be reused.
-        sources: reads the indexes of datasets whose records are images of this run.
-        partners: lists masks and further images.
-        reads_indexes: whether to read both indexes, or to hand them on one by one.
+        readers: read the inputs of each kind.
+        hands_on: whether the rows that list images are looked up by another step.
     """
 
-    finder: ImageFinder
-    reader: RowReader | None
-    limit: int = 0
-    _: dataclasses.KW_ONLY
-    looks_up: bool = True
-    keys: KeyReader | None = None
-    bases: BaseReader | None = None
-    sources: SourceReader | None = None
-    partners: PartnerFinder | None = None
-    reads_indexes: bool = True
+    readers: Mapping[str, Callable[[NameRange], Iterator[Any]]]
+    hands_on: bool = False
 
     def process(
         self, source: _Input | NameRange
     ) -> Iterable[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
         if not isinstance(source, _Input):
             # In other processes than the one that built the graph, its class is one of Beam's.
-            source = _Input(NameRange(*source), True)
-        elif not source.is_keys:
+            source = _Input(NameRange(*source))
+        elif source.kind != _KEYS:
             report_source(source.part.glob)
         labels, counted = LabelCounter(), 0
-        has_labels = source.is_glob and not source.part.partner
-        stage = "listing" if source.is_glob else "reading"
-        is_listing = not (source.is_glob or source.is_keys or self.looks_up)
-        for result in self._read(source):
+        has_labels = source.kind == _GLOB and not source.part.partner
+        stage = "listing" if source.kind == _GLOB else "reading"
+        is_listing = source.kind == _TABLE and self.hands_on
+        is_dataset = source.kind in (_BASE, _SOURCE)
+        for result in self.readers[source.kind](source.part):
             if type(result) is not tuple:
                 yield self._tagged(result)
-            elif source.is_base or source.is_source:
-                if source.is_source:
+            elif is_dataset:
+                if source.kind == _SOURCE:
                     PROGRESS.count("listing")
                 yield result
             elif is_listing:
@@ -371,24 +356,8 @@ class _ReadInputFn(beam.DoFn):
             _COUNTERS[result.name].inc(result.value)
         return beam.pvalue.TaggedOutput(_TAGS[type(result)], result)
 
-    def _read(self, source: _Input) -> Iterator[Any]:
-        if source.is_keys and self.keys:
-            return self.keys.read()
-        if source.is_base and self.bases:
-            read = self.bases.read if self.reads_indexes else self.bases.parts
-            return read(source.part.glob)
-        if source.is_source and self.sources:
-            read_source = self.sources.read if self.reads_indexes else self.sources.parts
-            return read_source(source.part.glob)
-        if source.part.partner and self.partners:
-            return self.partners.find(source.part, self.limit)
-        if source.is_glob or not self.reader:
-            return self.finder.find(source.part, self.limit)
-        if not self.looks_up:
-            return self.reader.read_listing(source.part.glob)
-        return self.reader.read(source.part.glob)
 
-
+@dataclasses.dataclass(eq=False, repr=False)
 class ReadInputs(beam.PTransform):
     """Lists the globs and reads the label files.
 
@@ -404,57 +373,47 @@ class ReadInputs(beam.PTransform):
     file, again. On other storages, one worker lists a glob.
     """
 
-    def __init__(
-        self,
-        globs: Sequence[str | os.PathLike[str]],
-        finder: ImageFinder,
-        csv_paths: Sequence[str | os.PathLike[str]],
-        reader: RowReader | None,
-        keys: KeyReader | None = None,
-        bases: BaseReader | None = None,
-        sources: SourceReader | None = None,
-        partners: PartnerFinder | None = None,
-    ) -> None:
-        super().__init__()
-        self._partners = partners
-        self._bases = bases
-        self._sources = sources
+    globs: Sequence[str | os.PathLike[str]]
+    finder: ImageFinder
+    csv_paths: Sequence[str | os.PathLike[str]]
+    reader: RowReader | None
+    keys: KeyReader | None = None
+    bases: BaseReader | None = None
+    sources: SourceReader | None = None
+    partners: PartnerFinder | None = None
+
+    def __post_init__(self) -> None:
         # One of them may be empty: rows or datasets can list the images, and images need no rows.
-        self._globs = path_texts("globs", globs) if globs else []
-        self._csv_paths = path_texts("csv_paths", csv_paths) if csv_paths else []
-        self._finder = finder
-        self._reader = reader
-        self._keys = keys
+        self._globs = path_texts("globs", self.globs) if self.globs else []
+        self._csv_paths = path_texts("csv_paths", self.csv_paths) if self.csv_paths else []
 
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
-        globs = [
-            *map(NameRange, self._globs),
-            *(self._partners.globs if self._partners else []),
-        ]
-        inputs = [_Input(glob, True) for glob in globs]
-        inputs += [_Input(NameRange(path), False) for path in self._csv_paths]
-        inputs += [_Input(NameRange(keys.path), False, True) for keys in (self._keys,) if keys]
-        bases = self._bases.bases if self._bases else ()
-        inputs += [_Input(NameRange(base.folder), False, is_base=True) for base in bases]
-        sources = self._sources.sources if self._sources else ()
-        inputs += [_Input(NameRange(each.folder), False, is_source=True) for each in sources]
+        globs = [*map(NameRange, self._globs), *(self.partners.globs if self.partners else [])]
+        inputs = [_Input(glob) for glob in globs]
+        inputs += [_Input(NameRange(path), _TABLE) for path in self._csv_paths]
         in_process = runs_in_process(begin.pipeline)
         limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline, globs) else (0,)
-        images = self._reader.images if self._reader and not in_process else None
-        read_input = _ReadInputFn(
-            self._finder,
-            self._reader,
-            limit,
-            looks_up=images is None,
-            keys=self._keys,
-            bases=self._bases,
-            sources=self._sources,
-            partners=self._partners,
-            reads_indexes=in_process,
-        )
+        images = self.reader.images if self.reader and not in_process else None
+        readers: dict[str, Callable[[NameRange], Iterator[Any]]] = {_GLOB: self._lists(limit)}
         held: dict[str, Any] = {_REST: limit, _ROWS: images}
-        if not in_process:
-            held |= {_INDEXES: bases, _SOURCES: sources}
+        if reader := self.reader:
+            read_table = reader.read_listing if images else reader.read
+            readers[_TABLE] = lambda part: read_table(part.glob)
+        if keys := self.keys:
+            inputs.append(_Input(NameRange(keys.path), _KEYS))
+            readers[_KEYS] = lambda _: keys.read()
+        # On several machines, indexes are handed on one by one.
+        if bases := self.bases:
+            inputs += [_Input(NameRange(base.folder), _BASE) for base in bases.bases]
+            read_base = bases.read if in_process else bases.parts
+            readers[_BASE] = lambda part: read_base(part.glob)
+            held[_INDEXES] = bases.bases and not in_process
+        if sources := self.sources:
+            inputs += [_Input(NameRange(each.folder), _SOURCE) for each in sources.sources]
+            read_source = sources.read if in_process else sources.parts
+            readers[_SOURCE] = lambda part: read_source(part.glob)
+            held[_SOURCES] = sources.sources and not in_process
+        read_input = _ReadInputFn(readers, hands_on=images is not None)
         further = [name for name, has_some in held.items() if has_some]
         read = (
             begin
@@ -466,14 +425,14 @@ class ReadInputs(beam.PTransform):
             looked_up = read[_ROWS] | "Look up images" >> LookUpImages(images)
             for name in (_SIDES, _LABELS):
                 found[name].append(looked_up[name])
-        if _INDEXES in further and self._bases:
-            found[_SIDES].append(read[_INDEXES] | "Read indexes" >> ReadIndexes(self._bases))
-        if _SOURCES in further and self._sources:
-            records = read[_SOURCES] | "Read records" >> ReadSources(self._sources)
+        if bases and _INDEXES in further:
+            found[_SIDES].append(read[_INDEXES] | "Read indexes" >> ReadIndexes(bases))
+        if sources and _SOURCES in further:
+            records = read[_SOURCES] | "Read records" >> ReadSources(sources)
             for name in (_SIDES, _COUNTS, _LABELS):
                 found[name].append(records[name])
         for number, limit in enumerate(limits, 1):
-            list_range = _ReadInputFn(self._finder, None, limit, partners=self._partners)
+            list_range = _ReadInputFn({_GLOB: self._lists(limit)})
             read = (
                 read[_REST]
                 | f"Spread ranges {number}" >> SpreadElements()
@@ -487,6 +446,11 @@ class ReadInputs(beam.PTransform):
                 for name, outputs in found.items()
             )
         )
+
+    def _lists(self, limit: int) -> Callable[[NameRange], Iterator[Any]]:
+        """A function that lists a glob, or a range of its names."""
+        finder, partners = self.finder, self.partners
+        return lambda part: (partners if partners and part.partner else finder).find(part, limit)
 
     def _hands_on(self, pipeline: beam.Pipeline, globs: Sequence[NameRange]) -> bool:
         """Whether several workers should list one glob."""

@@ -83,6 +83,7 @@ class _TotalFn(beam.DoFn):
         yield GlobalWindows.windowed_value(part(self._totals))
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class TotalLabels(beam.PTransform):
     """Computes the totals of images, and decides the kind of their labels.
 
@@ -90,25 +91,24 @@ class TotalLabels(beam.PTransform):
 
     Raises in the job:
         LabelsError: see `AddTotals`.
+
+    Attributes:
+        labels: the counts of the labels as they were read, if there are any.
+        rules: how they become classes.
     """
 
-    def __init__(
-        self, labels: beam.PCollection[LabelCells] | None, rules: LabelRules = ANY_LABELS
-    ) -> None:
-        """Takes the counts of the labels as they were read, if there are any."""
-        super().__init__()
-        self._labels = labels
-        self._rules = rules
+    labels: beam.PCollection[LabelCells] | None
+    rules: LabelRules = ANY_LABELS
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[PlanTotals]:
         totals = images | "Total images" >> beam.ParDo(_TotalFn()).with_output_types(Part)
-        if self._labels is None:
+        if self.labels is None:
             return (totals,) | "Add totals" >> AddTotals()
         # In another process, Beam decodes rows to a generated class.
-        cells = self._labels | "Total labels" >> beam.Map(
+        cells = self.labels | "Total labels" >> beam.Map(
             lambda cells: part(PlanTotals(cells=LabelCells(*cells)))
         ).with_output_types(Part)
-        return (totals, cells) | "Add totals" >> AddTotals(self._rules)
+        return (totals, cells) | "Add totals" >> AddTotals(self.rules)
 
 
 class _AssignFn(beam.DoFn):

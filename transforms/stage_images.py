@@ -19,6 +19,7 @@ from transforms.labels.keys import content_version, image_key
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.splits import SplitAssigner, Splits, split_text
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label
+from transforms.packing import with_outputs
 from transforms.records.originals import check_staged_root, staged_root, write_original
 from transforms.storage.metrics import PROGRESS, counter
 from transforms.storage.read_ahead import ReadAhead, reading_threads
@@ -206,17 +207,16 @@ class StageImages(beam.PTransform):
         self._join = JoinGiven(assigner=assigner, is_labelled=is_labelled)
 
     def expand(self, elements: beam.PCollection[tuple[object, ...]]) -> JoinedImages:
+        types = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
         staged = (
             elements
-            | "Check images" >> beam.Map(_checked)
-            | "Batch images" >> beam.BatchElements(max_batch_size=_BATCH, element_size_fn=_size)
-            | "Write images"
-            >> beam.ParDo(self._fn)
-            .with_output_types(
-                tuple[str, JoinSide],
-                **{_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells},
+            | "Check images" >> beam.Map(lambda element: tuple(given_image(element)))
+            | "Batch images"
+            >> beam.BatchElements(
+                max_batch_size=_BATCH, element_size_fn=lambda image: max(1, len(image[1]))
             )
-            .with_outputs(_REJECTIONS, _COUNTS, _LABELS, main="sides")
+            | "Write images"
+            >> with_outputs(beam.ParDo(self._fn), "sides", tuple[str, JoinSide], **types)
         )
         joined: JoinedImages = staged.sides | "Join labels" >> self._join
         return JoinedImages(
@@ -225,15 +225,6 @@ class StageImages(beam.PTransform):
             (staged[_COUNTS], joined.counts) | "All counts" >> beam.Flatten(),
             staged[_LABELS],
         )
-
-
-def _checked(element: object) -> tuple[str, bytes, tuple[str, ...], str]:
-    key, data, labels, split = given_image(element)
-    return key, data, labels, split
-
-
-def _size(element: tuple[str, bytes, tuple[str, ...], str]) -> int:
-    return max(1, len(element[1]))
 
 
 class _StageFn(beam.DoFn):

@@ -295,10 +295,7 @@ class StratifySplits(beam.PTransform):
         classes = totals | "Name classes" >> name.with_output_types(Classes)
         if how.by_group:
             return self._by_group(images, _Lines(lines, _group_items), classes)
-        names: beam.PCollection[Any] = images
-        read: _ReadImages = _one_image
-        if runs_in_process(images.pipeline):
-            names, read = images | "Pack images" >> PackImages(), _packed_images
+        names, read = _readable(images)
         of_images = _Lines(lines, functools.partial(_image_items, read))
         known = _known(names, of_images, classes)
         place = beam.FlatMap(_place_images, of_images, read, *known)
@@ -392,6 +389,13 @@ class _Lines:
 _ReadImages = Callable[[Any], Iterable[LabelledImage]]
 
 
+def _readable(images: beam.PCollection[LabelledImage]) -> tuple[Any, _ReadImages]:
+    """Images, in batches where that pays off, and what reads them."""
+    if runs_in_process(images.pipeline):
+        return images | "Pack images" >> PackImages(), _packed_images
+    return images, _one_image
+
+
 def _packed_images(batch: NameBatch) -> Iterator[LabelledImage]:
     return unpack(batch, LabelledImage)
 
@@ -464,41 +468,32 @@ Places = Callable[[Any], Iterable[tuple[str, int]]]
 class BalanceShards(beam.PTransform):
     """Adds to the totals where the shards of each split begin, see `PlanTotals.shard_starts`.
 
-    Input: what `places` reads, such as batches of rows. Output: one `PlanTotals`.
+    Input: `LabelledImage`, or what `places` reads, such as batches of rows. Output: one
+    `PlanTotals`.
     """
 
     def __init__(
-        self, plan: ShardPlan, totals: beam.PCollection[PlanTotals], places: Places
+        self,
+        plan: ShardPlan,
+        totals: beam.PCollection[PlanTotals],
+        places: Places | None = None,
     ) -> None:
         super().__init__()
+        self._plan = plan
         self._totals = totals
-        self._lines = _Orders(ShardLines(plan), places)
+        self._places = places
 
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[PlanTotals]:
-        cuts = elements | "Find cuts" >> FindCuts(self._lines, self._totals)
+        places = self._places
+        if places is None:
+            elements, read = _readable(elements)
+            places = functools.partial(_image_places, read)
+        lines = _Orders(ShardLines(self._plan), places)
+        cuts = elements | "Find cuts" >> FindCuts(lines, self._totals)
         return self._totals | "Add starts" >> beam.Map(
             lambda totals, cuts: dataclasses.replace(totals, shard_starts=shard_starts(cuts)),
             AsSingleton(cuts),
         ).with_output_types(PlanTotals)
-
-
-class BalanceImages(beam.PTransform):
-    """The same for images.
-
-    Input: `LabelledImage`. Output: one `PlanTotals`.
-    """
-
-    def __init__(self, plan: ShardPlan, totals: beam.PCollection[PlanTotals]) -> None:
-        super().__init__()
-        self._plan = plan
-        self._totals = totals
-
-    def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[PlanTotals]:
-        elements: beam.PCollection[Any] = images
-        places: Places = _image_place
-        if runs_in_process(images.pipeline):
-            elements, places = images | "Pack images" >> PackImages(), _batch_places
-        return elements | "Balance" >> BalanceShards(self._plan, self._totals, places)
 
 
 class _Orders:
@@ -518,9 +513,5 @@ class _Orders:
         return (self._lines.draw(split, order) for split, order in self._places(element))
 
 
-def _image_place(image: LabelledImage) -> Iterable[tuple[str, int]]:
-    return [(image.split, image.order)]
-
-
-def _batch_places(batch: NameBatch) -> Iterator[tuple[str, int]]:
-    return (image[:2] for image in unpack(batch, LabelledImage))
+def _image_places(read: _ReadImages, element: Any) -> Iterator[tuple[str, int]]:
+    return (image[:2] for image in read(element))

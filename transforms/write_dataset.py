@@ -73,6 +73,7 @@ from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.splits import SplitAssigner, Splits
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label, missing_labels
 from transforms.list_rejections import overlap
+from transforms.packing import with_outputs
 from transforms.read_labels import RowReader
 from transforms.records.originals import originals_root
 from transforms.stage_images import StageImages
@@ -144,23 +145,20 @@ class LabelImages(beam.PTransform):
             labelled
             | "Batch images" >> beam.BatchElements(max_batch_size=_LOOKED_UP)
             | "Look up images"
-            >> beam.ParDo(self._fn)
-            .with_output_types(tuple[str, JoinSide], **{_LABELS: LabelCells})
-            .with_outputs(_LABELS, main="sides")
+            >> with_outputs(
+                beam.ParDo(self._fn), "sides", tuple[str, JoinSide], **{_LABELS: LabelCells}
+            )
         )
         sides = looked_up.sides
+        name = beam.Map(lambda count: Count("images_found", count))
         found = (
             sides
             | "Count images" >> beam.combiners.Count.Globally()
-            | "Name the count" >> beam.Map(_found).with_output_types(Count)
+            | "Name the count" >> name.with_output_types(Count)
         )
         joined: JoinedImages = sides | "Join labels" >> self._join
         counts = (joined.counts, found) | "All counts" >> beam.Flatten()
         return JoinedImages(joined.images, joined.rejections, counts, looked_up[_LABELS])
-
-
-def _found(count: int) -> Count:
-    return Count("images_found", count)
 
 
 class _LookUpFn(beam.DoFn):

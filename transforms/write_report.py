@@ -145,7 +145,12 @@ def _occurrences(
 ) -> Counter[_Wanted]:
     """How often each record is shown; a file that is not a shard gets a note."""
     listed = {shard["file"] for shard in manifest_shards(manifest)}
-    shown = [i for i in _shown_images(statistics) if _is_readable(i)]
+    # Small enough; images that were left out have no record.
+    shown = [
+        i
+        for i in _shown_images(statistics)
+        if not i["file"] or (0 <= i["offset"] and 0 <= i["length"] <= _MAX_RECORD)
+    ]
     named = [image["file"] for image in shown if image["file"]]
     if foreign := [file for file in named if file not in listed]:
         notes.append(
@@ -156,11 +161,6 @@ def _occurrences(
         for image in shown
         if image["file"] in listed
     )
-
-
-def _is_readable(image: Mapping[str, Any]) -> bool:
-    """Whether a record is small enough; images that were left out have no record."""
-    return not image["file"] or (0 <= image["offset"] and 0 <= image["length"] <= _MAX_RECORD)
 
 
 def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -305,33 +305,26 @@ class WriteReport(beam.PTransform):
 
     def __init__(self, output: str) -> None:
         super().__init__()
-        self._fn = _WriteReportFn(output)
-
-    def expand(self, published: beam.PCollection[str]) -> beam.PCollection[str]:
-        return published | "Write the page" >> beam.ParDo(self._fn).with_output_types(str)
-
-
-class _WriteReportFn(beam.DoFn):
-    def __init__(self, output: str) -> None:
         self._output = output
 
-    def process(self, published: str) -> Iterator[str]:
-        if published != "published" and storage_of(self._output).exists(join(self._output, REPORT)):
-            yield "there"
-            return
-        try:
-            # Read before the manifest: another run may replace the dataset and its report.
-            found = storage_of(self._output).find(join(self._output, REPORT))
-            former = found.version if found else 0
-            manifest = read_manifest(join(self._output, MANIFEST))
-            write_report(self._output, manifest or {}, former)
-        except Exception as error:  # any error; the dataset is published
-            _LOGGER.warning(
-                "%s could not be written (%s): %s", REPORT, self._output, first_line(error)
-            )
-            yield "failed"
-        else:
-            yield "written"
+    def expand(self, published: beam.PCollection[str]) -> beam.PCollection[str]:
+        write = beam.Map(_written, self._output)
+        return published | "Write the page" >> write.with_output_types(str)
+
+
+def _written(published: str, output: str) -> str:
+    if published != "published" and storage_of(output).exists(join(output, REPORT)):
+        return "there"
+    try:
+        # Read before the manifest: another run may replace the dataset and its report.
+        found = storage_of(output).find(join(output, REPORT))
+        former = found.version if found else 0
+        manifest = read_manifest(join(output, MANIFEST))
+        write_report(output, manifest or {}, former)
+    except Exception as error:  # any error; the dataset is published
+        _LOGGER.warning("%s could not be written (%s): %s", REPORT, output, first_line(error))
+        return "failed"
+    return "written"
 
 
 def write_report(output: str, manifest: Mapping[str, Any], former: int | None = None) -> int:
@@ -426,18 +419,6 @@ def _read_statistics(
         return {}
 
 
-def _rejection(fields: Any) -> Rejection:
-    """A line of `rejected.jsonl`.
-
-    Raises:
-        TypeError, ValueError: the line is not valid.
-    """
-    rejection = Rejection(**fields)
-    if not all(isinstance(field, str) for field in rejection):
-        raise ValueError("a line is not a rejection")
-    return rejection
-
-
 def read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) -> list[Rejection]:
     """The first lines of each reason; the file may have one for every image.
 
@@ -467,7 +448,9 @@ def read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) 
             # Millions of lines may have a reason of which enough are found.
             if not any(map(line.__contains__, words.values())):
                 continue
-            rejection = _rejection(parse_json(line))
+            rejection = Rejection(**parse_json(line))
+            if not all(isinstance(field, str) for field in rejection):
+                raise ValueError("a line is not a rejection")
             if wanted.get(rejection.reason, 0):
                 wanted[rejection.reason] -= 1
                 left -= 1

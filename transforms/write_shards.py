@@ -14,7 +14,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
@@ -31,7 +31,7 @@ from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.labels.joins import class_texts
 from transforms.labels.shards import Libraries, RecipeMaker, Recipes, ShardName
-from transforms.packing import runs_in_process
+from transforms.packing import runs_in_process, with_outputs
 from transforms.records.existing_shards import (
     Converter,
     FinishedShard,
@@ -47,7 +47,6 @@ from transforms.records.record_index import IndexRows, index_bytes
 from transforms.records.written_index import stored_sha256
 from transforms.storage.files import (
     ChecksummedFile,
-    Sha256File,
     Writable,
     join,
     sidecar_path,
@@ -76,7 +75,7 @@ class RecordStream:
             with_sha256: whether to compute the SHA-256 of the file.
         """
         self._sink = sink
-        self._file = (Sha256File if with_sha256 else ChecksummedFile)(file)
+        self._file = ChecksummedFile(file, with_sha256=with_sha256)
         self._stream: Any = self._file
         if sink.compression_type == CompressionTypes.GZIP:
             self._stream = CompressedFile(self._file, CompressionTypes.GZIP)
@@ -341,13 +340,6 @@ _READABLE = "readable"
 beam.coders.registry.register_coder(FingerprintBatch, beam.coders.RowCoder)
 
 
-class WrittenShards(NamedTuple):
-    """The outputs of `WriteShards`; fingerprints are by bucket, if they are computed."""
-
-    shards: beam.PCollection[ShardSummary]
-    fingerprints: beam.PCollection[tuple[int, FingerprintBatch]]
-
-
 class WriteShards(beam.io.WriteToTFRecord):
     """Writes planned shards as TFRecord files under staging names.
 
@@ -355,7 +347,8 @@ class WriteShards(beam.io.WriteToTFRecord):
     encoded and written in one call, so memory does not grow with the data and no pixel
     crosses a shuffle. Record framing and compression are those of `beam.io.WriteToTFRecord`.
 
-    Input: `(file name, images)`, or rows instead of images. Output: `WrittenShards`. A retry
+    Input: `(file name, images)`, or rows instead of images. Output: `shards`, a `ShardSummary` for
+    each, and `fingerprints` by bucket, if they are computed. A retry
     writes the same bytes to the same name; a shard that a former run finished with the same recipe
     is not written again, and its fingerprints are those in its sidecar.
     Metrics: see `transforms.storage.metrics`.
@@ -387,12 +380,13 @@ class WriteShards(beam.io.WriteToTFRecord):
             roots=roots,
         )
 
-    def expand(self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]) -> WrittenShards:
+    def expand(
+        self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
+    ) -> beam.pvalue.DoOutputsTuple:
         self._fn.buckets = BUCKETS if runs_in_process(shards.pipeline) else MANY_BUCKETS
-        written = shards | "Convert and write each shard" >> beam.ParDo(self._fn).with_output_types(
-            ShardSummary, **{_FINGERPRINTS: tuple[int, FingerprintBatch]}
-        ).with_outputs(_FINGERPRINTS, main="shards")
-        return WrittenShards(written.shards, written.fingerprints)
+        types = {_FINGERPRINTS: tuple[int, FingerprintBatch]}
+        step = with_outputs(beam.ParDo(self._fn), "shards", ShardSummary, **types)
+        return shards | "Convert and write each shard" >> step
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -561,7 +555,18 @@ class _WriteShardFn(beam.DoFn):
         shard_counter: ShardCounter,
     ) -> FinishedShard:
         """Makes a written shard one that a rerun finds, in another thread."""
-        index = self._index(summary, shard_counter)
+        name = ShardName.parse(summary.file)
+        index = shard_counter.index.table(
+            summary.file,
+            name.split,
+            many_labels=self.converter.many_labels,
+            partners=self.converter.partner_names,
+            has_offsets=not name.gzip,
+            is_per_image=self._per_image,
+            libraries=self._recipes.versions(
+                is_changed=shard_counter.is_changed, has_heic=shard_counter.has_heic
+            ),
+        )
         data = index_bytes(index)
         summary = with_index(summary, data, with_sha256=self.with_sha256)
         files.close()
@@ -574,20 +579,6 @@ class _WriteShardFn(beam.DoFn):
         path = sidecar_path(self.output, summary.file, summary.recipe)
         storage.write_whole(path, summary.to_sidecar().encode())
         return FinishedShard(summary, index)
-
-    def _index(self, summary: ShardSummary, shard_counter: ShardCounter) -> pa.Table:
-        name = ShardName.parse(summary.file)
-        return shard_counter.index.table(
-            summary.file,
-            name.split,
-            many_labels=self.converter.many_labels,
-            partners=self.converter.partner_names,
-            has_offsets=not name.gzip,
-            is_per_image=self._per_image,
-            libraries=self._recipes.versions(
-                is_changed=shard_counter.is_changed, has_heic=shard_counter.has_heic
-            ),
-        )
 
     def _stage(
         self,

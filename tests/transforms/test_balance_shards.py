@@ -14,7 +14,7 @@ from transforms.core.records import LabelledImage
 from transforms.labels.keys import key_hashes
 from transforms.labels.shards import ShardPlan, shard_index
 from transforms.plan_shards import TotalLabels
-from transforms.stratify_splits import BalanceImages
+from transforms.stratify_splits import BalanceShards
 
 PLAN = ShardPlan((), shard_size=1, num_shards=4, gzip=False, by_records=True)
 IMAGES = [
@@ -31,7 +31,7 @@ def starts(images: list[LabelledImage]) -> Any:
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         created = pipeline | beam.Create(images).with_output_types(LabelledImage)
         totals = created | TotalLabels(None)
-        return {"totals": created | BalanceImages(PLAN, totals)}
+        return {"totals": created | BalanceShards(PLAN, totals)}
 
     [totals] = collect(construct)["totals"]
     assert totals.images.total() == len(images)

@@ -360,7 +360,15 @@ class DecoderGuard:
             RejectedImageError: raised by the function, or see `DecodingChild.call`.
         """
         if note in self._suspects:
-            return self._call_in_child(note, function, *args, **kwargs)
+            try:
+                result = decoding_child().call(self._budget, function, *args, **kwargs)
+            except DecoderFailure:
+                raise
+            except RejectedImageError:
+                self._suspects.clear(note)
+                raise
+            self._suspects.clear(note)
+            return result
         # No note while a thread waits for its turn, since it decodes nothing.
         _DECODING.get()
         try:
@@ -371,20 +379,3 @@ class DecoderGuard:
                 self._in_flight.end(at)
         finally:
             _DECODING.put(None)
-
-    def _call_in_child(
-        self,
-        note: bytes,
-        function: Callable[Parameters, Result],
-        *args: Parameters.args,
-        **kwargs: Parameters.kwargs,
-    ) -> Result:
-        try:
-            result = decoding_child().call(self._budget, function, *args, **kwargs)
-        except DecoderFailure:
-            raise
-        except RejectedImageError:
-            self._suspects.clear(note)
-            raise
-        self._suspects.clear(note)
-        return result

@@ -115,14 +115,62 @@ def read_up_to(file: BinaryIO, max_bytes: int | None, path: str) -> bytes:
     return b"".join(chunks)
 
 
-# What a storage checks in an output folder: its staging folder, and files of others.
+def check_staged(staging: str, names: Iterable[str]) -> None:
+    """Checks the names of the files below a staging folder, relative to it.
+
+    Raises:
+        ForeignNameError: a file is not one that this tool writes there.
+    """
+    if foreign := [name for name in names if not is_staged(name)]:
+        raise foreign_name(f"{staging}/{foreign[0]}")
 
 
-class OutputFolders(abc.ABC):
-    """The part of a storage for output folders, whose names are not trusted.
+def foreign_name(path: str) -> ForeignNameError:
+    """The error for a file in a staging folder that this tool does not write there."""
+    return ForeignNameError(
+        f"{path!r:.300} is in the staging folder, but this tool did not write it: move it away"
+    )
+
+
+# The interface of all storages; `transforms.storage.files.storage_of` selects one from a path.
+#
+# Code outside this package uses a storage by its behaviour, and never checks the scheme of a path.
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+READERS = 32
+"""Requests of one process that wait for a remote answer at the same time."""
+
+
+class Storage(abc.ABC):
+    """One kind of storage. It has no state: a worker may create its own.
 
     The methods implemented here are right for storages without folders and links.
     """
+
+    is_remote = True
+    """Whether answers take long, so that many requests should run in parallel."""
+
+    has_folders = False
+    """Whether folders exist on their own: one can be missing, empty, locked or forbidden."""
+
+    has_generations = False
+    """Whether a change can name the generation that it replaces, and fails if it is outdated."""
+
+    keeps_checksums = False
+    """Whether `find` returns the CRC32C of a file without reading it."""
+
+    lists_checksums = False
+    """Whether `list_range` gives the checksum of every file that is not stored compressed."""
+
+    lists_ranges = False
+    """Whether `list_range` cuts a long glob into ranges."""
+
+    reads_ranges = True
+    """Whether reading a part of a file costs no more than that part."""
+
+    # Output folders: their names are not trusted.
 
     @abc.abstractmethod
     def names_below(self, folder: str) -> list[str]:
@@ -176,61 +224,7 @@ class OutputFolders(abc.ABC):
         """
         return
 
-
-def check_staged(staging: str, names: Iterable[str]) -> None:
-    """Checks the names of the files below a staging folder, relative to it.
-
-    Raises:
-        ForeignNameError: a file is not one that this tool writes there.
-    """
-    if foreign := [name for name in names if not is_staged(name)]:
-        raise foreign_name(f"{staging}/{foreign[0]}")
-
-
-def foreign_name(path: str) -> ForeignNameError:
-    """The error for a file in a staging folder that this tool does not write there."""
-    return ForeignNameError(
-        f"{path!r:.300} is in the staging folder, but this tool did not write it: move it away"
-    )
-
-
-# The interface of all storages; `transforms.storage.files.storage_of` selects one from a path.
-#
-# Code outside this package uses a storage by its behaviour, and never checks the scheme of a path.
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-READERS = 32
-"""Requests of one process that wait for a remote answer at the same time."""
-
-
-class Storage(OutputFolders):
-    """One kind of storage. It has no state: a worker may create its own.
-
-    The methods implemented here are right for storages without folders and links.
-    """
-
-    is_remote = True
-    """Whether answers take long, so that many requests should run in parallel."""
-
-    has_folders = False
-    """Whether folders exist on their own: one can be missing, empty, locked or forbidden."""
-
-    has_generations = False
-    """Whether a change can name the generation that it replaces, and fails if it is outdated."""
-
-    keeps_checksums = False
-    """Whether `find` returns the CRC32C of a file without reading it."""
-
-    lists_checksums = False
-    """Whether `list_range` gives the checksum of every file that is not stored compressed."""
-
-    lists_ranges = False
-    """Whether `list_range` cuts a long glob into ranges."""
-
-    reads_ranges = True
-    """Whether reading a part of a file costs no more than that part."""
+    # Files.
 
     def list_files(self, pattern: str) -> Iterator[FoundFile]:
         """The ordinary files that a glob matches; `**` crosses folders, hidden files need a dot.

@@ -32,7 +32,6 @@ from transforms.dataset.output_names import (
 from transforms.storage.interface import (
     FoundFile,
     Item,
-    OutputFolders,
     Result,
     Storage,
     Stored,
@@ -130,53 +129,6 @@ def _made_up_device(line: str) -> int:
 NOTHING_THERE = (FileNotFoundError, NotADirectoryError)
 
 
-class LocalFolders(OutputFolders):
-    """The part of `LocalStorage` for output folders."""
-
-    def staged_names(self, staging: str) -> list[str]:
-        """All files in a staging folder; a link is refused, too."""
-        _check_folder(staging)
-        try:
-            entries = sorted(os.scandir(staging), key=lambda entry: entry.name)
-        except NOTHING_THERE:
-            return []
-        names = []
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False) and is_staged_folder(entry.name):
-                found = sorted(os.scandir(entry.path), key=lambda each: each.name)
-                names += [_staged_name(each, f"{entry.name}/") for each in found]
-            else:
-                names.append(_staged_name(entry))
-        return names
-
-    def remove_staging(self, staging: str) -> None:
-        super().remove_staging(staging)
-        if os.path.lexists(staging):
-            for entry in [*os.scandir(staging)]:
-                if entry.is_dir(follow_symlinks=False):
-                    os.rmdir(entry.path)
-            os.rmdir(staging)
-
-    def find_foreign(self, output: str) -> str | None:
-        if not os.path.lexists(output):
-            return None
-        if not os.path.isdir(output):
-            raise NotADirectoryError(errno.ENOTDIR, "it is a file", output)
-        names = sorted(os.listdir(output))
-        is_ours = MANIFEST in names or STAGING in names
-        return names[0] if names and not is_ours else None
-
-    def check_folders(self, output: str, names: Iterable[str]) -> None:
-        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
-            _check_folder(os.path.join(output, folder))
-
-    def check_replaced(self, output: str, names: Iterable[str]) -> None:
-        names = list(names)
-        self.check_folders(output, names)
-        for name in names:
-            _check_file(os.path.join(output, name))
-
-
 def _check_folder(path: str) -> None:
     """Checks that a folder of the output, if it exists, is a folder and not a link.
 
@@ -237,12 +189,55 @@ _CHUNK = 1 << 20
 _PAUSES = (0.1, 0.5, 2.0)
 
 
-class LocalStorage(LocalFolders, Storage):
+class LocalStorage(Storage):
     """Paths without a scheme."""
 
     is_remote = False
     lists_ranges = True
     has_folders = True
+
+    def staged_names(self, staging: str) -> list[str]:
+        """All files in a staging folder; a link is refused, too."""
+        _check_folder(staging)
+        try:
+            entries = sorted(os.scandir(staging), key=lambda entry: entry.name)
+        except NOTHING_THERE:
+            return []
+        names = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and is_staged_folder(entry.name):
+                found = sorted(os.scandir(entry.path), key=lambda each: each.name)
+                names += [_staged_name(each, f"{entry.name}/") for each in found]
+            else:
+                names.append(_staged_name(entry))
+        return names
+
+    def remove_staging(self, staging: str) -> None:
+        super().remove_staging(staging)
+        if os.path.lexists(staging):
+            for entry in [*os.scandir(staging)]:
+                if entry.is_dir(follow_symlinks=False):
+                    os.rmdir(entry.path)
+            os.rmdir(staging)
+
+    def find_foreign(self, output: str) -> str | None:
+        if not os.path.lexists(output):
+            return None
+        if not os.path.isdir(output):
+            raise NotADirectoryError(errno.ENOTDIR, "it is a file", output)
+        names = sorted(os.listdir(output))
+        is_ours = MANIFEST in names or STAGING in names
+        return names[0] if names and not is_ours else None
+
+    def check_folders(self, output: str, names: Iterable[str]) -> None:
+        for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
+            _check_folder(os.path.join(output, folder))
+
+    def check_replaced(self, output: str, names: Iterable[str]) -> None:
+        names = list(names)
+        self.check_folders(output, names)
+        for name in names:
+            _check_file(os.path.join(output, name))
 
     def list_range(
         self, part: NameRange, limit: int, *, with_checksums: bool = False

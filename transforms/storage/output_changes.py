@@ -195,11 +195,12 @@ class OutputChanges:
 
     def remove_leftovers(self, leftovers: Iterable[Leftover]) -> None:
         """Removes files of the given generations."""
-        for _ in self._storage.for_each(self._remove_leftover, leftovers):
-            pass
 
-    def _remove_leftover(self, leftover: Leftover) -> None:
-        self._storage.remove(join(self.output, leftover.name), generation=leftover.version)
+        def remove(leftover: Leftover) -> None:
+            self._storage.remove(join(self.output, leftover.name), generation=leftover.version)
+
+        for _ in self._storage.for_each(remove, leftovers):
+            pass
 
     def remove_staging(self) -> None:
         """Removes the staging folder."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import os
 import threading
@@ -80,26 +79,9 @@ def _shared_pool(threads: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_shared_pool.cache_clear)
 
 
-class _Consumers:
-    """The number of active readers in this process; they share the bytes in flight."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.count = 0
-
-    @contextlib.contextmanager
-    def one_more(self) -> Iterator[None]:
-        """Counts one until the block ends."""
-        with self._lock:
-            self.count += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self.count -= 1
-
-
-_CONSUMERS = _Consumers()
+# An item for each active reader in this process; they share the bytes in flight. To add one, or to
+# take one out, is one step of Python.
+_CONSUMERS: list[None] = []
 
 
 class ReadAhead:
@@ -161,37 +143,38 @@ class ReadAhead:
         held_items = held_bytes = 0
         stopped = threading.Event()
         shut = GATE.shut_seconds
-        with _CONSUMERS.one_more():
-            try:
-                for group, group_bytes in self._groups(items, size, is_cheap):
-                    if group_bytes is None:
-                        of_cheap = functools.partial(_apply, function, group, stopped)
-                        waiting.append((of_cheap, 0, 0))
-                        continue
-                    while held_items and (
-                        held_items + len(group) > self._max_items
-                        or held_bytes + group_bytes > self._max_bytes // _CONSUMERS.count
-                    ):
-                        if not has_begun:
-                            has_begun = True
-                            yield None
-                        done, done_items, done_bytes = waiting.popleft()
-                        yield from _each(*done())
-                        held_items -= done_items
-                        held_bytes -= done_bytes
-                    future = pool.submit(_apply, function, group, stopped)
-                    waiting.append((future.result, len(group), group_bytes))
-                    held_items += len(group)
-                    held_bytes += group_bytes
-                if not has_begun:
-                    yield None
-                while waiting:
-                    yield from _each(*waiting.popleft()[0]())
-            finally:
-                # Threads return at once from what has not begun.
-                stopped.set()
-                # Beam's counters belong to the thread that runs the step, not to the pool's.
-                count_since(shut)
+        _CONSUMERS.append(None)
+        try:
+            for group, group_bytes in self._groups(items, size, is_cheap):
+                if group_bytes is None:
+                    of_cheap = functools.partial(_apply, function, group, stopped)
+                    waiting.append((of_cheap, 0, 0))
+                    continue
+                while held_items and (
+                    held_items + len(group) > self._max_items
+                    or held_bytes + group_bytes > self._max_bytes // len(_CONSUMERS)
+                ):
+                    if not has_begun:
+                        has_begun = True
+                        yield None
+                    done, done_items, done_bytes = waiting.popleft()
+                    yield from _each(*done())
+                    held_items -= done_items
+                    held_bytes -= done_bytes
+                future = pool.submit(_apply, function, group, stopped)
+                waiting.append((future.result, len(group), group_bytes))
+                held_items += len(group)
+                held_bytes += group_bytes
+            if not has_begun:
+                yield None
+            while waiting:
+                yield from _each(*waiting.popleft()[0]())
+        finally:
+            _CONSUMERS.pop()
+            # Threads return at once from what has not begun.
+            stopped.set()
+            # Beam's counters belong to the thread that runs the step, not to the pool's.
+            count_since(shut)
 
     def _groups(
         self,
