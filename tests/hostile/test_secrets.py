@@ -108,6 +108,8 @@ def test_credentials_stay_where_they_are(
     caplog.set_level("DEBUG")
     # It logs the addresses of uploads, for those who ask for it.
     caplog.set_level("INFO", "urllib3")
+    # As without -v, after which Beam logs what fails; what -v prints is hidden by its handler.
+    caplog.set_level("INFO", "pipeline")
     buckets.set_faults([fault] if fault else [])
     ran = convert(**FLAGS, max_rejected="10%")
     buckets.set_faults([])
