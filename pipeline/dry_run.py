@@ -51,7 +51,7 @@ from transforms.storage.files import storage_of
 # The graph of `plan`: the planning half of a conversion, and one small summary file.
 
 # Reasons for rejecting an image or a row because of its cells.
-_OF_CELLS = (Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value)
+_OF_CELLS = (Reason.BAD_CELL.code, Reason.ROW_CONFLICT.code)
 
 
 class _MeasureShardFn(beam.DoFn):
@@ -164,7 +164,7 @@ class _MeasureShardFn(beam.DoFn):
         try:
             self._values.check_cells(image)
         except RejectedImageError as error:
-            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+            return Rejection("image", error.reason.code, error.detail, image.path, image.key)
         return None
 
 
@@ -194,7 +194,7 @@ class _CopiedShards:
 
 def _rejected_again(images: Iterable[ShardImage]) -> Iterator[Rejection]:
     for image in images:
-        yield Rejection("image", Reason.UNREADABLE.value, "", image.path, image.key)
+        yield Rejection("image", Reason.UNREADABLE.code, "", image.path, image.key)
 
 
 class _SumUpFn(beam.DoFn):

@@ -208,7 +208,7 @@ class ImageConverter:
         try:
             return load(image)
         except RejectedImageError as error:
-            return Rejection("image", error.reason.value, error.detail, image.path, image.key)
+            return Rejection("image", error.reason.code, error.detail, image.path, image.key)
 
     def _load_record(self, records: SourceImages, image: ShardImage) -> CheckedImage:
         """An image that is a record of a dataset; or from its file if it is none."""

@@ -206,7 +206,7 @@ class Embedder:
         if not np.isfinite(values).all():
             image = checked.image
             detail = "the model returns values that are not finite for it"
-            reason = Reason.UNSUPPORTED_IMAGE.value
+            reason = Reason.UNSUPPORTED_IMAGE.code
             return Rejection("image", reason, detail, image.path, image.key)
         stored = stored_embedding(values, self._dtype)
         return checked._replace(model_pixels=None, embedding=stored)

@@ -133,10 +133,10 @@ class ImageFinder(FileFinder):
         except UnicodeEncodeError:
             shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name holds bytes that are not UTF-8: {shown}"
-            return Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
+            return Rejection("image", Reason.NAME_NOT_UTF8.code, detail, shown, "")
         key = image_key(file.uri, kind=self._key, root=self._root)
         if file.problem:
-            return Rejection("image", Reason.BAD_MEMBER.value, file.problem, path, key)
+            return Rejection("image", Reason.BAD_MEMBER.code, file.problem, path, key)
         label = split = ""
         if self._reads_paths:
             label, split = self._rules.label(path, folder=folder), self._rules.split(path)
@@ -221,10 +221,10 @@ class PartnerFinder(FileFinder):
         except UnicodeEncodeError:
             shown = file.uri.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name of a file of {partner.title} holds bytes that are not UTF-8"
-            return Rejection("partner", Reason.NAME_NOT_UTF8.value, detail, shown, "")
+            return Rejection("partner", Reason.NAME_NOT_UTF8.code, detail, shown, "")
         key = key_of(file.uri)
         if file.problem:
-            return Rejection("partner", Reason.BAD_MEMBER.value, file.problem, file.uri, key)
+            return Rejection("partner", Reason.BAD_MEMBER.code, file.problem, file.uri, key)
         return key, partner_side(partner.name, path, file.size, file.version)
 
 

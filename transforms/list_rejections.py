@@ -256,7 +256,7 @@ def overlap(folder: str, output: str) -> bool:
 
 def _copied(rejection: Rejection, root: str, folder: str) -> Iterator[Count]:
     # A row must not make us copy a file that it may not make us read.
-    if rejection.subject == "image" and rejection.reason != Reason.OUTSIDE_ROOT:
+    if rejection.subject == "image" and rejection.reason != Reason.OUTSIDE_ROOT.code:
         if _copy(full_uri(root, rejection.path), folder, rejection):
             counter("images_quarantined").inc()
             yield Count("images_quarantined", 1)

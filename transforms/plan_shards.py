@@ -143,7 +143,7 @@ class _AssignFn(beam.DoFn):
     ) -> beam.pvalue.TaggedOutput:
         # Planned but rejected: count it as done, so that the stage reaches its total.
         PROGRESS.advance(1, 1)
-        reason = error.reason.value
+        reason = error.reason.code
         rejection = Rejection("image", reason, error.detail, image.path, image.key)
         return beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
 
@@ -313,13 +313,13 @@ class TableReader:
     ) -> tuple[Any, ...] | Rejection:
         if isinstance(row, MalformedRow):
             reason, detail = Reason.MALFORMED_ROW, row.detail
-            return Rejection("row", reason.value, detail, f"{uri}:{row.line}", row.key)
+            return Rejection("row", reason.code, detail, f"{uri}:{row.line}", row.key)
         key = nfc(row.key.strip())
         named = key or f"{path}:{row.line}"
         try:
             split, order = self.assigner.assign(named, split=row.split, group=row.group)
         except RejectedImageError as error:
-            return Rejection("row", error.reason.value, error.detail, f"{uri}:{row.line}", named)
+            return Rejection("row", error.reason.code, error.detail, f"{uri}:{row.line}", named)
         # A key that is only the row's position need not be sent along.
         return split, order, key, row.line, "\0".join(row.cells)
 

@@ -128,7 +128,7 @@ class RowReader:
                     found += 1
                     yield row.key, self._side(row, path, labels)
                 else:
-                    reason, where = Reason.MALFORMED_ROW.value, f"{path}:{row.line}"
+                    reason, where = Reason.MALFORMED_ROW.code, f"{path}:{row.line}"
                     yield Rejection("row", reason, problem, where, row.key)
         yield Count("images_found", found)
         yield Count("rows_read", read)
@@ -161,7 +161,7 @@ class RowReader:
             return key, self._side(row, path, labels)
         detail = row.detail if isinstance(row, MalformedRow) else f"{row.key!r} names no file"
         where = f"{path}:{row.line}"
-        return Rejection("row", Reason.MALFORMED_ROW.value, detail, where, row.key)
+        return Rejection("row", Reason.MALFORMED_ROW.code, detail, where, row.key)
 
     def _side(self, row: LabelRow, path: str, labels: LabelCounter) -> JoinSide:
         cells = cells_text(row.cells) if self.keeps_rows else ""

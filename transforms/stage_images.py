@@ -143,7 +143,7 @@ def _rejected(
     """One rejection for each path and content of the images, and the count of the others."""
     files = {(image.path, image.version): image for image in images}
     for image in files.values():
-        yield Rejection("image", reason.value, detail, image.path, key)
+        yield Rejection("image", reason.code, detail, image.path, key)
     if len(files) < len(images):
         yield Count("images_found_again", len(images) - len(files))
 
@@ -263,7 +263,7 @@ class _StageFn(beam.DoFn):
         except UnicodeEncodeError:
             shown = key.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"its key holds bytes that are not UTF-8: {shown}"
-            return image, Rejection("image", Reason.NAME_NOT_UTF8.value, detail, shown, "")
+            return image, Rejection("image", Reason.NAME_NOT_UTF8.code, detail, shown, "")
         label, cells = self._labels(key, labels)
         write_original(self._root, key, data)
         version = content_version(data)

@@ -60,14 +60,17 @@ _MAX_FAILURES = 3
 
 # Reasons without a thumbnail: nothing to show, or too costly to decode.
 _UNSEEN = {
-    Reason.UNREADABLE,
-    Reason.OUTSIDE_ROOT,
-    Reason.EMPTY_FILE,
-    Reason.TOO_MANY_BYTES,
-    Reason.TOO_MANY_PIXELS,
-    Reason.TOO_COSTLY,
-    Reason.DECODER_CRASH,
-    Reason.NAME_NOT_UTF8,
+    reason.code
+    for reason in (
+        Reason.UNREADABLE,
+        Reason.OUTSIDE_ROOT,
+        Reason.EMPTY_FILE,
+        Reason.TOO_MANY_BYTES,
+        Reason.TOO_MANY_PIXELS,
+        Reason.TOO_COSTLY,
+        Reason.DECODER_CRASH,
+        Reason.NAME_NOT_UTF8,
+    )
 }
 
 

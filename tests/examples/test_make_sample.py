@@ -86,7 +86,7 @@ def test_expected_counts_add_up(sample: Path) -> None:
 
 
 def test_reasons_are_codes_of_the_converter() -> None:
-    codes = {reason.value for reason in Reason}
+    codes = {reason.code for reason in Reason}
     assert codes >= {*EXPECTED.image_rejections, *EXPECTED.row_rejections}
 
 

@@ -186,7 +186,7 @@ def _check(data: bytes, limits: Limits) -> dict[str, Any]:
         try:
             answer["detail"] = str(check_image(data, limits=limits, mode=mode)[1:])
         except RejectedImageError as error:
-            answer.update(reason=error.reason.value, detail=error.detail)
+            answer.update(reason=error.reason.code, detail=error.detail)
         except BaseException as error:
             answer["error"] = repr(error)
     return {**answer, "seconds": time.process_time() - started}
@@ -199,7 +199,7 @@ def _change(data: bytes, limits: Limits) -> dict[str, Any]:
         try:
             answer["detail"] = str(change_pixels(data, options, limits=limits).info[1:])
         except RejectedImageError as error:
-            answer.update(reason=error.reason.value, detail=error.detail)
+            answer.update(reason=error.reason.code, detail=error.detail)
         except BaseException as error:
             answer["error"] = repr(error)
     try:

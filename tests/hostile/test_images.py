@@ -34,11 +34,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ceilings on mem
 # What may become of a file: it is accepted, or rejected for one of these reasons.
 OUTCOMES = {
     "",
-    Reason.EMPTY_FILE.value,
-    Reason.NOT_AN_IMAGE.value,
-    Reason.TOO_MANY_PIXELS.value,
-    Reason.TOO_COSTLY.value,
-    Reason.CORRUPT_IMAGE.value,
+    Reason.EMPTY_FILE.code,
+    Reason.NOT_AN_IMAGE.code,
+    Reason.TOO_MANY_PIXELS.code,
+    Reason.TOO_COSTLY.code,
+    Reason.CORRUPT_IMAGE.code,
 }
 
 # What a decoder may take for each pixel: a JPEG's coefficients, the picture, and TensorFlow's

@@ -213,8 +213,8 @@ def test_a_copy_that_cannot_be_written_is_an_error(images: Path, tmp_path: Path)
 def test_files_far_from_their_rows_are_not_copied(tmp_path: Path) -> None:
     """Who wrote the rows may not read them; who starts the run may."""
     (tmp_path / "secret.txt").write_text("secret")
-    away = Rejection("image", Reason.OUTSIDE_ROOT.value, "far", str(tmp_path / "secret.txt"), "k")
-    near = away._replace(reason=Reason.NOT_AN_IMAGE.value)
+    away = Rejection("image", Reason.OUTSIDE_ROOT.code, "far", str(tmp_path / "secret.txt"), "k")
+    near = away._replace(reason=Reason.NOT_AN_IMAGE.code)
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         rejections = pipeline | beam.Create([away, near]).with_output_types(Rejection)

@@ -204,7 +204,7 @@ def test_images_that_were_left_out_have_no_record_to_show(
 
 
 def reject(path: Path | str, reason: Reason = Reason.CORRUPT_IMAGE) -> Rejection:
-    return Rejection("image", reason.value, "", str(path), "")
+    return Rejection("image", reason.code, "", str(path), "")
 
 
 def test_rejected_files_that_cannot_be_shown(tmp_path: Path) -> None:

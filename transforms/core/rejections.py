@@ -22,96 +22,68 @@ from transforms.core.messages import redacted
 _ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 
 
-class Reason(enum.StrEnum):
-    """A stable code for one reason; `HELP` says what to do about each."""
+@enum.unique
+class Reason(enum.Enum):
+    """One reason: its name gives the stable code, its value says what to do about it."""
 
     # images: reading and decoding
-    UNREADABLE = "unreadable"
-    OUTSIDE_ROOT = "outside_root"
-    BAD_MEMBER = "bad_member"
-    EMPTY_FILE = "empty_file"
-    TOO_MANY_BYTES = "too_many_bytes"
-    TOO_MANY_PIXELS = "too_many_pixels"
-    TOO_COSTLY = "too_costly"
-    NOT_AN_IMAGE = "not_an_image"
-    CORRUPT_IMAGE = "corrupt_image"
-    DECODER_CRASH = "decoder_crash"
-    UNSUPPORTED_IMAGE = "unsupported_image"
-    NO_DECODER = "no_decoder"
-    BAD_SHAPE = "bad_shape"
-    NAME_NOT_UTF8 = "name_not_utf8"
-    # images: joining
-    NO_LABEL = "no_label"
-    UNKNOWN_LABEL = "unknown_label"
-    LABEL_CONFLICT = "label_conflict"
-    AMBIGUOUS_LABEL = "ambiguous_label"
-    DUPLICATE_KEY = "duplicate_key"
-    # images: their masks and further images
-    NO_PARTNER = "no_partner"
-    SEVERAL_PARTNERS = "several_partners"
-    MASK_SIZE = "mask_size"
-    # images: equal ones
-    DUPLICATE_IMAGE = "duplicate_image"
-    CONFLICTING_LABELS = "conflicting_labels"
-    HOLDOUT_IMAGE = "holdout_image"
-    # images: the cells of their rows
-    BAD_CELL = "bad_cell"
-    BAD_BOX = "bad_box"
-    ROW_CONFLICT = "row_conflict"
-    NO_GROUP = "no_group"
-    BAD_SPLIT = "bad_split"
-    SPLIT_CONFLICT = "split_conflict"
-    # rows
-    ROW_WITHOUT_IMAGE = "row_without_image"
-    MALFORMED_ROW = "malformed_row"
-    # masks and further images
-    PARTNER_WITHOUT_IMAGE = "partner_without_image"
-    # keys of --keys
-    KEY_NOT_FOUND = "key_not_found"
-
-
-HELP: dict[Reason, str] = {
-    Reason.UNREADABLE: "the file cannot be read; check that it exists, and its permissions",
-    Reason.OUTSIDE_ROOT: "a row names a file far from its CSV; --allow_outside permits it",
-    Reason.BAD_MEMBER: "a file in an archive is damaged, encrypted or a link; pack it again",
-    Reason.EMPTY_FILE: "the file has no bytes; fetch it again",
-    Reason.TOO_MANY_BYTES: "larger than --max_bytes; raise the limit to accept the file",
-    Reason.TOO_MANY_PIXELS: "more pixels than --max_pixels; raise the limit to accept the image",
-    Reason.TOO_COSTLY: "decoding it takes too much time or memory, see detail; re-encode it",
-    Reason.NOT_AN_IMAGE: (
+    UNREADABLE = "the file cannot be read; check that it exists, and its permissions"
+    OUTSIDE_ROOT = "a row names a file far from its CSV; --allow_outside permits it"
+    BAD_MEMBER = "a file in an archive is damaged, encrypted or a link; pack it again"
+    EMPTY_FILE = "the file has no bytes; fetch it again"
+    TOO_MANY_BYTES = "larger than --max_bytes; raise the limit to accept the file"
+    TOO_MANY_PIXELS = "more pixels than --max_pixels; raise the limit to accept the image"
+    TOO_COSTLY = "decoding it takes too much time or memory, see detail; re-encode it"
+    NOT_AN_IMAGE = (
         "not a JPEG, PNG, GIF, BMP, WebP or JPEG XL; "
         "--transcode auto reads TIFF, AVIF, HEIC, JPEG 2000"
-    ),
-    Reason.CORRUPT_IMAGE: "TensorFlow cannot decode it; fetch it again or re-encode it",
-    Reason.DECODER_CRASH: "it crashes an image decoder; re-encode it, and report the bug",
-    Reason.UNSUPPORTED_IMAGE: "it cannot be converted as requested, see detail; convert it first",
-    Reason.NO_DECODER: "no installed package decodes it; pip install pillow-heif, and run again",
-    Reason.BAD_SHAPE: "its shape is not that of the layout; set it with --resize WxH and --color",
-    Reason.NAME_NOT_UTF8: "the file's name is not valid UTF-8; rename it",
-    Reason.NO_LABEL: "no row, folder or path gives it a label; see detail",
-    Reason.UNKNOWN_LABEL: "its label is not a class, see detail; correct the row or --class_names",
-    Reason.LABEL_CONFLICT: "several rows give this key different labels; keep one of them",
-    Reason.AMBIGUOUS_LABEL: "found several times with different labels, see detail; list it once",
-    Reason.DUPLICATE_KEY: "several images have this key; rename them, or use another --key",
-    Reason.NO_PARTNER: "no mask, or no further image, has its key; add the file, or see --key",
-    Reason.SEVERAL_PARTNERS: "several masks, or further images, have its key; keep one of them",
-    Reason.MASK_SIZE: "its mask has another size than the upright image, see detail; draw it again",
-    Reason.DUPLICATE_IMAGE: "an exact duplicate of the image in detail; dropped by --dedupe drop",
-    Reason.CONFLICTING_LABELS: "exact duplicates have different labels; correct the wrong ones",
-    Reason.HOLDOUT_IMAGE: "an exact duplicate of an image of --holdout; dropped by --dedupe drop",
-    Reason.BAD_CELL: "a cell is empty or does not fit its type; correct it, or give a default",
-    Reason.BAD_BOX: "a box is outside its image or has no area; correct it, or set --box_units",
-    Reason.ROW_CONFLICT: "its rows disagree on a single value; correct them, or make it a list",
-    Reason.NO_GROUP: "its row has no value in the column of --group_by; fill it in",
-    Reason.BAD_SPLIT: "its row or folder names no valid split, see detail; correct it",
-    Reason.SPLIT_CONFLICT: "its rows name different splits or groups; make them agree",
-    Reason.ROW_WITHOUT_IMAGE: "no image has this key; add the image, or try another --key",
-    Reason.MALFORMED_ROW: "the row has no usable key or label, see detail; correct it",
-    Reason.PARTNER_WITHOUT_IMAGE: "no image has the key of this mask or further image; see --key",
-    Reason.KEY_NOT_FOUND: "no image has this key of --keys; correct it, or try another --key",
-}
+    )
+    CORRUPT_IMAGE = "TensorFlow cannot decode it; fetch it again or re-encode it"
+    DECODER_CRASH = "it crashes an image decoder; re-encode it, and report the bug"
+    UNSUPPORTED_IMAGE = "it cannot be converted as requested, see detail; convert it first"
+    NO_DECODER = "no installed package decodes it; pip install pillow-heif, and run again"
+    BAD_SHAPE = "its shape is not that of the layout; set it with --resize WxH and --color"
+    NAME_NOT_UTF8 = "the file's name is not valid UTF-8; rename it"
+    # images: joining
+    NO_LABEL = "no row, folder or path gives it a label; see detail"
+    UNKNOWN_LABEL = "its label is not a class, see detail; correct the row or --class_names"
+    LABEL_CONFLICT = "several rows give this key different labels; keep one of them"
+    AMBIGUOUS_LABEL = "found several times with different labels, see detail; list it once"
+    DUPLICATE_KEY = "several images have this key; rename them, or use another --key"
+    # images: their masks and further images
+    NO_PARTNER = "no mask, or no further image, has its key; add the file, or see --key"
+    SEVERAL_PARTNERS = "several masks, or further images, have its key; keep one of them"
+    MASK_SIZE = "its mask has another size than the upright image, see detail; draw it again"
+    # images: equal ones
+    DUPLICATE_IMAGE = "an exact duplicate of the image in detail; dropped by --dedupe drop"
+    CONFLICTING_LABELS = "exact duplicates have different labels; correct the wrong ones"
+    HOLDOUT_IMAGE = "an exact duplicate of an image of --holdout; dropped by --dedupe drop"
+    # images: the cells of their rows
+    BAD_CELL = "a cell is empty or does not fit its type; correct it, or give a default"
+    BAD_BOX = "a box is outside its image or has no area; correct it, or set --box_units"
+    ROW_CONFLICT = "its rows disagree on a single value; correct them, or make it a list"
+    NO_GROUP = "its row has no value in the column of --group_by; fill it in"
+    BAD_SPLIT = "its row or folder names no valid split, see detail; correct it"
+    SPLIT_CONFLICT = "its rows name different splits or groups; make them agree"
+    # rows
+    ROW_WITHOUT_IMAGE = "no image has this key; add the image, or try another --key"
+    MALFORMED_ROW = "the row has no usable key or label, see detail; correct it"
+    # masks and further images
+    PARTNER_WITHOUT_IMAGE = "no image has the key of this mask or further image; see --key"
+    # keys of --keys
+    KEY_NOT_FOUND = "no image has this key of --keys; correct it, or try another --key"
 
-RETRIED = frozenset({Reason.UNREADABLE.value, Reason.NO_DECODER.value})
+    @property
+    def code(self) -> str:
+        """The name in `rejected.jsonl`.
+
+        >>> Reason.EMPTY_FILE.code
+        'empty_file'
+        """
+        return self.name.lower()
+
+
+RETRIED = frozenset({Reason.UNREADABLE.code, Reason.NO_DECODER.code})
 """Reasons that may be gone in the next run, although the file is the same."""
 
 # Advice for the reasons where it depends on the options.
@@ -129,13 +101,13 @@ def help_for(reason: str, options: Mapping[str, Any]) -> str:
     >>> help_for("empty_file", {})
     'the file has no bytes; fetch it again'
     """
-    if reason == Reason.NOT_AN_IMAGE.value and options.get("transcode", "keep") != "keep":
+    if reason == Reason.NOT_AN_IMAGE.code and options.get("transcode", "keep") != "keep":
         return _CONVERTED
-    if reason == Reason.DUPLICATE_KEY.value and options.get("key") in ("path", "uri"):
+    if reason == Reason.DUPLICATE_KEY.code and options.get("key") in ("path", "uri"):
         return _SAME_PATH
-    if reason == Reason.DUPLICATE_KEY.value and options.get("key"):
+    if reason == Reason.DUPLICATE_KEY.code and options.get("key"):
         return _SAME_STEM if options.get("label_key") else _SAME_STEM_NO_ROWS
-    return HELP[Reason(reason)]
+    return Reason[reason.upper()].value
 
 
 class Rejection(NamedTuple):
@@ -144,7 +116,7 @@ class Rejection(NamedTuple):
     Attributes:
         subject: `image`, `row`, `key` for a line of `--keys`, or `partner` for the file of a mask
             or of a further image.
-        reason: the code, a value of `Reason`.
+        reason: the code of a `Reason`.
         detail: what exactly is wrong, in one line.
         path: the image's path as listed, that of a partner, or `FILE:LINE` of the row or the key.
         key: the join key, empty when there is none.
@@ -182,7 +154,7 @@ MAX_SHOWN = 3
 """Rejections of a reason that messages show."""
 
 # Reasons of which messages show the first rejections.
-_SHOWN = frozenset({Reason.KEY_NOT_FOUND.value, Reason.BAD_CELL.value, Reason.ROW_CONFLICT.value})
+_SHOWN = frozenset({Reason.KEY_NOT_FOUND.code, Reason.BAD_CELL.code, Reason.ROW_CONFLICT.code})
 
 _HASH_BYTES = 32
 

@@ -441,8 +441,8 @@ class Gathered(NamedTuple):
         ledger = self.ledger
         if self.of_rows:
             return ledger.rows_rejected, ledger.rows_read
-        dropped = self.reasons["image", Reason.DUPLICATE_IMAGE.value]
-        dropped += self.reasons["image", Reason.HOLDOUT_IMAGE.value]
+        dropped = self.reasons["image", Reason.DUPLICATE_IMAGE.code]
+        dropped += self.reasons["image", Reason.HOLDOUT_IMAGE.code]
         return ledger.images_rejected - dropped, ledger.images_selected
 
     @property
@@ -510,7 +510,7 @@ class Gathered(NamedTuple):
         if not sum(records.values()):
             text = f"the dataset has no record: {REJECTED} says why each {what} was left out"
             found.append(DatasetWarning("no_records", text))
-        reason = Reason.KEY_NOT_FOUND.value
+        reason = Reason.KEY_NOT_FOUND.code
         if count := self.reasons["key", reason]:
             shown = ", ".join(repr(each.key[:80]) for each in self.rejected.first_of(reason))
             keys = f"{count} key{'' if count == 1 else 's'}"
@@ -526,9 +526,9 @@ class Gathered(NamedTuple):
     def ledger(self) -> Ledger:
         """All inputs and what became of them."""
         rows = Counter({why: n for (what, why), n in self.reasons.items() if what == "row"})
-        unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.value, 0)
+        unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.code, 0)
         partners = Counter({why: n for (what, why), n in self.reasons.items() if what == "partner"})
-        alone = partners.pop(Reason.PARTNER_WITHOUT_IMAGE.value, 0)
+        alone = partners.pop(Reason.PARTNER_WITHOUT_IMAGE.code, 0)
         records = sum(shard.records for shard in self.shards)
         return Ledger(
             images_matched=self.counts["images_found"] - self.counts["images_found_again"],

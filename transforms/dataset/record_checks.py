@@ -278,7 +278,7 @@ class RecordVerifier:
             try:
                 info = decode(data[0], limits=self.limits)
             except RejectedImageError as error:
-                yield f"the image is {error.reason.value}: {error.detail}"
+                yield f"the image is {error.reason.code}: {error.detail}"
                 return
             for source, (stored, *_) in _with_role(held, Role.HEADER):
                 name = source.name.rpartition(".")[2]

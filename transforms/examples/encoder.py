@@ -393,5 +393,5 @@ class RowChecker:
         except RejectedImageError as error:
             where = f"{full_uri(self._root, row.path)}:{row.line}"
             key = row.key or f"{row.path}:{row.line}"
-            return Rejection("row", error.reason.value, error.detail, where, key)
+            return Rejection("row", error.reason.code, error.detail, where, key)
         return CheckedImage(*_NO_IMAGE, values=values, row=row)

@@ -108,7 +108,7 @@ def join_partners(
             yield result
         elif (problem := _problem(key, found, partners)) is not None:
             reason, detail = problem
-            yield Rejection("image", reason.value, detail, result.path, key)
+            yield Rejection("image", reason.code, detail, result.path, key)
             if result.rows:
                 yield Count("rows_rejected", result.rows)
         else:
@@ -124,7 +124,7 @@ def _without_image(
     for partner in partners:
         for path in sorted(found.get(partner.name, ())):
             detail = f"no image has the key {key!r} of this file of {partner.title}"
-            reason = Reason.PARTNER_WITHOUT_IMAGE.value
+            reason = Reason.PARTNER_WITHOUT_IMAGE.code
             yield Rejection("partner", reason, detail, full_uri(partner.root, path), key)
 
 
@@ -328,7 +328,7 @@ def partner_problems(
             try:
                 info = decode(data)
             except RejectedImageError as error:
-                yield f"{what} is {error.reason.value}: {error.detail}"
+                yield f"{what} is {error.reason.code}: {error.detail}"
                 continue
             partner, _ = partner_of(source) or ("", "")
             stored = held.get(f"{partner}.format", ())

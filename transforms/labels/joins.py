@@ -254,12 +254,12 @@ def join_group(
         else:
             yield from _place(key, result, len(rows), assigner)
             for row in unlabelled:
-                reason = Reason.MALFORMED_ROW.value
+                reason = Reason.MALFORMED_ROW.code
                 yield Rejection("row", reason, "its label is missing", row.where, key)
     else:
         for row in (*rows, *unlabelled):
             detail = f"no image has the key {key!r}"
-            yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.value, detail, row.where, key)
+            yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.code, detail, row.where, key)
     if (rows or unlabelled) and len(images) > 1:
         yield Count("rows_rejected", len(rows) + len(unlabelled))
 
@@ -359,7 +359,7 @@ def _places(rows: list[JoinSide]) -> str:
 
 
 def _reject_image(reason: Reason, detail: str, image: JoinSide, key: str) -> Rejection:
-    return Rejection("image", reason.value, detail, image.path, key)
+    return Rejection("image", reason.code, detail, image.path, key)
 
 
 def _names(names: Iterable[str]) -> str:

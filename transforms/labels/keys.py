@@ -457,7 +457,7 @@ def join_selected(
     if not any(side.is_image for side in sides):
         # The first line of a key that is listed several times.
         where = min(lines, key=lambda line: (len(line), line))
-        yield Rejection("key", Reason.KEY_NOT_FOUND.value, "no image has this key", where, key)
+        yield Rejection("key", Reason.KEY_NOT_FOUND.code, "no image has this key", where, key)
     yield from join(key, sides)
 
 

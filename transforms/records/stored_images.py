@@ -466,7 +466,7 @@ def join_records(
         # The same record may be listed twice.
         kept = list({(side.path, side.where): side for side in (*records, *files)}.values())
         for side in kept:
-            yield Rejection("image", reason.value, detail, side.path, key)
+            yield Rejection("image", reason.code, detail, side.path, key)
         if len(kept) < len(records) + len(files):
             yield Count("images_found_again", len(records) + len(files) - len(kept))
         if rows:
@@ -528,6 +528,6 @@ def _own(
             raise RejectedImageError(Reason.NO_LABEL, "its record has no label")
         split, order = assigner.assign(key, split=image.split, group="")
     except RejectedImageError as error:
-        return Rejection("image", error.reason.value, error.detail, image.path, key)
+        return Rejection("image", error.reason.code, error.detail, image.path, key)
     file = image.path, image.size, image.version
     return LabelledImage(split, order, key, *file, label, 0, cells, image.checksum, stored)

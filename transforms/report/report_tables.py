@@ -267,7 +267,7 @@ def advice(reason: str, options: Mapping[str, Any]) -> tuple[str, str]:
     >>> advice("empty_file", {})
     ('The file has no bytes.', 'Fetch it again.')
     """
-    if reason not in set(Reason):
+    if reason.upper() not in Reason.__members__:
         return "", ""
     meaning, _, fix = help_for(reason, options).partition("; ")
     return _sentence(meaning), _sentence(fix)

@@ -79,7 +79,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         kept: the key of the image that is kept; empty if none is.
-        reason: the value of the `Reason` for rejecting the others.
+        reason: the code of the `Reason` for rejecting the others.
         detail: of their rejections.
     """
 
@@ -145,7 +145,7 @@ def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
     if group.held is not None:
         folder, split, _ = held_place(group.held)
         detail = f"an exact duplicate of {group.held.path!r} in --holdout {folder}, split {split}"
-        verdict = Verdict("", Reason.HOLDOUT_IMAGE.value, detail)
+        verdict = Verdict("", Reason.HOLDOUT_IMAGE.code, detail)
     elif is_conflict:
         said = [" and ".join(labels) or "nothing" for labels in sorted(group.classes)]
         more = f" and {len(said) - _MAX_NAMED} more" if len(said) > _MAX_NAMED else ""
@@ -153,10 +153,10 @@ def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
             f"{group.images} exact duplicates, such as {first.path!r} and {second.path!r}, are "
             f"labelled {', '.join(map(repr, said[:_MAX_NAMED]))}{more}"
         )
-        verdict = Verdict("", Reason.CONFLICTING_LABELS.value, detail)
+        verdict = Verdict("", Reason.CONFLICTING_LABELS.code, detail)
     else:
         detail = f"an exact duplicate of {first.path!r}, which is kept"
-        verdict = Verdict(first.key, Reason.DUPLICATE_IMAGE.value, detail)
+        verdict = Verdict(first.key, Reason.DUPLICATE_IMAGE.code, detail)
     named = [_named(image, md5, is_kept=image.key == verdict.kept) for image in group.first]
     return verdict, equal_group(
         named if group.held is None else [*named, _named_held(group.held)],

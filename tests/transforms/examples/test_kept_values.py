@@ -96,7 +96,7 @@ def test_a_damaged_mask_rejects_its_image() -> None:
     record = Kept({"object.mask": "mask"}, example, (), (10, 20))
     with pytest.raises(RejectedImageError) as caught:
         KeptValues([feature]).of("", record)
-    assert caught.value.reason.value == "corrupt_image"
+    assert caught.value.reason.code == "corrupt_image"
     assert caught.value.detail.startswith("the mask of object 1 in its record: ")
     of_headers = KeptValues([feature], check="header")
     assert of_headers.of("", record) == {"mask": [data, data[:-20]]}

@@ -126,7 +126,7 @@ def test_masks_of_objects() -> None:
 def test_a_wrong_segmentation_names_its_row() -> None:
     with pytest.raises(RejectedImageError) as caught:
         masks("", '{"size": [1, 1], "counts": [1]}')
-    assert caught.value.reason.value == "mask_size"
+    assert caught.value.reason.code == "mask_size"
     assert caught.value.detail.startswith("a.csv:3, column 'segmentation': its size is [1, 1], ")
 
 
@@ -135,7 +135,7 @@ def test_masks_of_an_image_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(masks("")) == 1
     with pytest.raises(RejectedImageError) as caught:
         masks("", "")
-    assert caught.value.reason.value == "too_costly"
+    assert caught.value.reason.code == "too_costly"
     assert caught.value.detail == "the masks of its objects have more than 100 bytes"
 
 
@@ -146,7 +146,7 @@ def test_masks_that_would_take_long_are_refused_before_one_is_drawn() -> None:
     texts = [f'{{"size": [5000, 4000], "counts": [{run - n}, {n}]}}' for n in range(1500)]
     with pytest.raises(RejectedImageError) as caught:
         masks(*texts, original=large, stored=(5000, 4000))
-    assert caught.value.reason.value == "too_costly"
+    assert caught.value.reason.code == "too_costly"
     assert caught.value.detail == (
         "the masks of 1500 objects, each of 5000 x 4000 pixels (height x width), have "
         "30000000000 pixels together, more than 1073741824"
@@ -165,7 +165,7 @@ def test_masks_that_would_take_long_are_refused_before_one_is_drawn() -> None:
 def test_further_cells_that_do_not_fit(cells: str, detail: str) -> None:
     with pytest.raises(RejectedImageError) as caught:
         values(cells, further=FURTHER)
-    assert (caught.value.reason.value, caught.value.detail) == ("bad_cell", detail)
+    assert (caught.value.reason.code, caught.value.detail) == ("bad_cell", detail)
 
 
 def test_a_row_without_a_label_and_a_box_is_no_object() -> None:

@@ -44,7 +44,7 @@ def value(feature: Feature, *cells: str) -> Any:
 def rejected(feature: Feature, *cells: str) -> tuple[str, str]:
     with pytest.raises(RejectedImageError) as caught:
         value(feature, *cells)
-    return caught.value.reason.value, caught.value.detail
+    return caught.value.reason.code, caught.value.detail
 
 
 def test_the_rows_of_an_image_are_decoded_once_for_its_counts_and_its_values() -> None:
@@ -179,7 +179,7 @@ def test_boxes_follow_the_pixels() -> None:
 def test_boxes_that_reject_their_image(cells: list[str], detail: str) -> None:
     with pytest.raises(RejectedImageError) as caught:
         boxes(cells)
-    assert (caught.value.reason.value, caught.value.detail) == ("bad_box", detail)
+    assert (caught.value.reason.code, caught.value.detail) == ("bad_box", detail)
 
 
 def test_rows_from_the_join_to_the_shard() -> None:

@@ -166,7 +166,7 @@ def test_nothing_is_written_about_odd_files_once_it_is_quiet() -> None:
             try:
                 decode(open_image(damaged, ("TIFF",), Limits(1 << 30, 1 << 30)))
             except RejectedImageError as error:
-                print(error.reason.value)
+                print(error.reason.code)
     """
     ran = {
         how: subprocess.run([sys.executable, "-c", code, how], capture_output=True, text=True)

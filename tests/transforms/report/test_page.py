@@ -30,7 +30,7 @@ def rejections_of(reasons: list[str], path: str) -> list[Rejection]:
 @pytest.mark.parametrize("name", rest_slow(["class", "n" * 5000, "한강 " * 60, "<&>" * 60]))
 def test_a_million_images_of_ten_thousand_classes(name: str) -> None:
     manifest = make_manifest(classes=10_000, images=1_000_000, shards=700, name=name, splits=3)
-    manifest["rejected"] = {reason.value: 100_000 for reason in Reason}
+    manifest["rejected"] = {reason.code: 100_000 for reason in Reason}
     rejections = rejections_of([*manifest["rejected"]], "p" * 900)
     # As many pictures as there can be, each as large as `transforms.write_report` lets it be.
     statistics = make_statistics(samples=600, groups=100, name=name)
@@ -154,5 +154,5 @@ def test_statistics_are_plain_json() -> None:
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_says_what_it_means_and_what_to_do(reason: Reason) -> None:
-    for sentence in advice(reason.value, {}):
+    for sentence in advice(reason.code, {}):
         assert sentence[-1] == "." and len(sentence.split()) >= 2
