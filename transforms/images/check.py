@@ -366,20 +366,17 @@ def _png_pixel_data(data: bytes) -> bytes:
     parts: list[memoryview] = []
     palette: int | None = None
     transparency: int | None = None
-    position, previous = 8, b""
-    while previous != b"IEND":
-        if position + 12 > len(data):
-            raise _NeedsTensorFlow
-        length, kind = struct.unpack_from(">I4s", data, position)
-        end = position + 12 + length
+    previous = b""
+    for kind, start, body, end in headers.chunks(data, "png"):
+        length = body.stop - body.start
         if end > len(data) or not _LETTERS.issuperset(kind):
             raise _NeedsTensorFlow
-        if zlib.crc32(view[position + 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
+        if zlib.crc32(view[start + 4 : body.stop]) != int.from_bytes(view[body.stop : end], "big"):
             raise _NeedsTensorFlow
         if kind == b"IDAT":
             if parts and previous != b"IDAT":
                 raise _NeedsTensorFlow
-            parts.append(view[position + 8 : end - 4])
+            parts.append(view[body])
         elif length > _PNG_CHUNK_LIMIT:
             raise _NeedsTensorFlow
         elif kind == b"PLTE":
@@ -396,8 +393,9 @@ def _png_pixel_data(data: bytes) -> bytes:
             and (kind, length) != (b"IEND", 0)
         ):
             raise _NeedsTensorFlow
-        position, previous = end, kind
-    if not _is_plain_palette(data[24], data[25], palette, transparency):
+        previous = kind
+    is_plain = _is_plain_palette(data[24], data[25], palette, transparency)
+    if previous != b"IEND" or not is_plain:
         raise _NeedsTensorFlow
     return b"".join(parts)
 

@@ -8,9 +8,7 @@ other byte order, the low one. It decodes AVIF to 8 bits.
 from __future__ import annotations
 
 import re
-import struct
 import sys
-import zlib
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +20,7 @@ from transforms.images.check import check_image, import_tensorflow
 from transforms.images.headers import read_size
 from transforms.images.pillow_images import bits_of, decode, load_deep_heic, load_values, open_image
 from transforms.images.pixel_options import Limits
+from transforms.images.stripping import exif_chunk
 
 Pixels: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.uint16]]
 """uint16 `[height, width, channels]`."""
@@ -263,6 +262,5 @@ def encode_color(pixels: Pixels, level: int, exif: bytes) -> bytes:
     data: bytes = tensorflow.io.encode_png(pixels, compression=level).numpy()
     if not exif:
         return data
-    body = b"eXIf" + exif.removeprefix(b"Exif\0\0")
-    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    chunk = exif_chunk(exif.removeprefix(b"Exif\0\0"))
     return data[:_AFTER_IHDR] + chunk + data[_AFTER_IHDR:]

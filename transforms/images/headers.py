@@ -64,9 +64,6 @@ def describe_start(data: bytes) -> str:
 _RATIOS = ((1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
 _HEADER_BYTES = 1 << 16
 
-# Limit for boxes of a container that are searched for the codestream.
-_MAX_BOXES = 1 << 20
-
 
 class _Bits:
     """Reads a JPEG XL codestream bit by bit, lowest bit first."""
@@ -144,23 +141,14 @@ def read_size(data: bytes) -> JxlSize:
 
 def _codestream(data: bytes) -> bytes:
     """The beginning of the codestream inside a container of boxes."""
-    stream, position = b"", 0
-    for _ in range(_MAX_BOXES):
-        if position + 8 > len(data) or len(stream) >= _HEADER_BYTES:
-            return stream
-        size, kind = struct.unpack_from(">I4s", data, position)
-        start = position + 8
-        if size == 1:
-            (size,) = struct.unpack_from(">Q", data, start)
-            start += 8
-        end = position + size if size else len(data)
-        if end < start:
-            raise ValueError("a box has an impossible size")
-        if kind in (b"jxlc", b"jxlp"):
-            start += 4 if kind == b"jxlp" else 0
-            stream += data[start : min(end, start + _HEADER_BYTES)]
-        position = end
-    raise ValueError(f"its codestream is spread over more than {_MAX_BOXES} boxes")
+    stream = b""
+    for box in jxl_boxes(data):
+        if box.kind in (b"jxlc", b"jxlp"):
+            start = box.body.start + (4 if box.kind == b"jxlp" else 0)
+            stream += data[start : min(box.end, start + _HEADER_BYTES)]
+        if len(stream) >= _HEADER_BYTES:
+            break
+    return stream
 
 
 def _size(stream: _Bits) -> tuple[int, int]:
@@ -356,6 +344,104 @@ def read_header(data: bytes, format_: str) -> Header:
     return header
 
 
+class Part(NamedTuple):
+    """A chunk, a box or a block of a file, which may end before it.
+
+    Attributes:
+        kind: its name; of an extension of a GIF, its first two bytes.
+        start: its first byte.
+        body: what it holds.
+        end: the byte after it, where the next one begins.
+    """
+
+    kind: bytes
+    start: int
+    body: slice
+    end: int
+
+
+def chunks(data: bytes, format_: str) -> Iterator[Part]:
+    """The chunks of a PNG, up to its end, or of a WebP.
+
+    Raises:
+        CostlyImageError: there are more than `MAX_PARTS`.
+    """
+    is_png = format_ == "png"
+    position = 8 if is_png else 12
+    for _ in range(MAX_PARTS):
+        if position + 8 > len(data):
+            return
+        if is_png:
+            length, kind = struct.unpack_from(">I4s", data, position)
+        else:
+            kind, length = struct.unpack_from("<4sI", data, position)
+        body = slice(position + 8, position + 8 + length)
+        # A checksum of 4 bytes, or one byte that makes the length even.
+        end = body.stop + (4 if is_png else length & 1)
+        yield Part(kind, position, body, end)
+        if kind == b"IEND":
+            return
+        position = end
+    raise CostlyImageError(f"more than {MAX_PARTS} chunks")
+
+
+def gif_blocks(data: bytes) -> Iterator[Part]:
+    """The extensions (`!`), the pictures (`,`) and the end (`;`, whatever it is) of a GIF.
+
+    Raises:
+        CostlyImageError: there are more than `MAX_PARTS` blocks in all of them.
+    """
+    blocks = iter(range(MAX_PARTS))
+    position = 13 + color_table(data[10])
+    while position < len(data):
+        start, kind = position, data[position : position + 1]
+        if kind == b"!":
+            kind, body = data[start : start + 2], start + 2
+        elif kind == b"," and start + 10 <= len(data):
+            body = start + 11 + color_table(data[start + 9])
+        else:
+            yield Part(b";", start, slice(start, start), start + 1)
+            return
+        position = body
+        for _ in blocks:
+            position += 1
+            if position > len(data) or not data[position - 1]:
+                break
+            position += data[position - 1]
+        else:
+            raise CostlyImageError(f"more than {MAX_PARTS} blocks")
+        yield Part(kind, start, slice(body, position), position)
+
+
+def color_table(flags: int) -> int:
+    """The bytes of a GIF's color table."""
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def jxl_boxes(data: bytes) -> Iterator[Part]:
+    """The boxes of a JPEG XL in a container.
+
+    Raises:
+        ValueError: a box has an impossible size, or there are more than `MAX_PARTS`.
+        struct.error: a box is cut inside its size.
+    """
+    position = 0
+    for _ in range(MAX_PARTS):
+        if position + 8 > len(data):
+            return
+        length, kind = struct.unpack_from(">I4s", data, position)
+        body = position + 8
+        if length == 1:
+            (length,) = struct.unpack_from(">Q", data, body)
+            body += 8
+        end = position + length if length else len(data)
+        if end < body:
+            raise ValueError("a box has an impossible size")
+        yield Part(kind, position, slice(body, end), end)
+        position = end
+    raise ValueError(f"its codestream is spread over more than {MAX_PARTS} boxes")
+
+
 def _read_jpeg(data: bytes) -> Header:
     """Walks the markers up to the first frame header, as libjpeg does: it takes no later one."""
     markers = jpeg_markers(data, _NEEDED, most=MAX_PARTS)
@@ -445,7 +531,12 @@ def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
 
 def _read_png(data: bytes) -> Header:
     """Reads IHDR; a palette has a fourth channel when a tRNS chunk comes before the pixels."""
-    start = _ihdr_of(data)
+    # libpng skips ancillary chunks before it.
+    critical = (chunk for chunk in chunks(data, "png") if not chunk.kind[0] & 0x20)
+    first = next(critical, None)
+    if first is not None and first.kind != b"IHDR":
+        raise BrokenHeaderError("it does not begin with an IHDR chunk")
+    start = len(data) if first is None else first.start
     length, _, width, height, depth, color, compression, filter_, interlace = struct.unpack_from(
         ">I4sIIBBBBB", data, start
     )
@@ -453,85 +544,29 @@ def _read_png(data: bytes) -> Header:
         raise BrokenHeaderError("its IHDR chunk is not 13 bytes long")
     if depth not in _PNG_DEPTHS.get(color, ()) or compression or filter_ or interlace > 1:
         raise BrokenHeaderError("its IHDR chunk has an invalid value")
-    channels = _PNG_CHANNELS[color]
-    if _walk_png(data) and color == 3:
-        channels = 4
+    transparent: bool | None = None
+    texts = 0
+    for chunk in chunks(data, "png"):
+        if transparent is None and chunk.kind in (b"tRNS", b"IDAT", b"IEND"):
+            transparent = chunk.kind == b"tRNS" and chunk.body.start < chunk.body.stop
+        texts += chunk.kind in (b"zTXt", b"iTXt")
+        if texts > MAX_PACKED_TEXTS:
+            raise CostlyImageError(f"more than {MAX_PACKED_TEXTS} compressed texts")
+    channels = 4 if transparent and color == 3 else _PNG_CHANNELS[color]
     plain = start == 8 and max(width, height) <= _PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
     return Header("png", height, width, channels, plain=plain)
 
 
-def _ihdr_of(data: bytes) -> int:
-    """Where the IHDR chunk begins. libpng skips ancillary chunks before it.
-
-    Raises:
-        BrokenHeaderError: there is none, or another critical chunk comes first.
-        CostlyImageError: there are too many chunks before it.
-    """
-    position = 8
-    for _ in range(MAX_PARTS):
-        length, kind = struct.unpack_from(">I4s", data, position)
-        if kind == b"IHDR":
-            return position
-        if not kind[0] & 0x20:
-            break
-        position += 12 + length
-    else:
-        raise CostlyImageError(f"more than {MAX_PARTS} chunks")
-    raise BrokenHeaderError("it does not begin with an IHDR chunk")
-
-
-def _walk_png(data: bytes) -> bool:
-    """Whether a tRNS chunk that is not empty comes before the pixels.
-
-    Raises:
-        CostlyImageError: there are too many chunks, or too many compressed texts.
-    """
-    transparent: bool | None = None
-    position, texts = 8, 0
-    for _ in range(MAX_PARTS):
-        if position + 8 > len(data):
-            return bool(transparent)
-        length, kind = struct.unpack_from(">I4s", data, position)
-        if transparent is None and kind in (b"tRNS", b"IDAT", b"IEND"):
-            transparent = kind == b"tRNS" and length > 0
-        texts += kind in (b"zTXt", b"iTXt")
-        if texts > MAX_PACKED_TEXTS:
-            raise CostlyImageError(f"more than {MAX_PACKED_TEXTS} compressed texts")
-        if kind == b"IEND":
-            return bool(transparent)
-        position += 12 + length
-    raise CostlyImageError(f"more than {MAX_PARTS} chunks")
-
-
 def _read_gif(data: bytes) -> Header:
     """Walks all blocks: TensorFlow gives every frame the size of the largest."""
-    flags = data[10]
-    position = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     frames = height = width = 0
-    blocks = iter(range(MAX_PARTS))
-    while position < len(data):
-        introducer = data[position]
-        if introducer == 0x21:
-            position = _skip_gif_blocks(data, position + 2, blocks)
-        elif introducer == 0x2C and position + 10 <= len(data):
-            wide, high, flags = struct.unpack_from("<HHB", data, position + 5)
+    for block in gif_blocks(data):
+        if block.kind == b",":
+            wide, high = struct.unpack_from("<HH", data, block.start + 5)
             frames, height, width = frames + 1, max(height, high), max(width, wide)
-            position += 10 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
-            position = _skip_gif_blocks(data, position + 1, blocks)
-        else:
-            break
     if not frames:
         raise BrokenHeaderError("it has no frame")
     return Header("gif", height, width, 3, frames)
-
-
-def _skip_gif_blocks(data: bytes, position: int, blocks: Iterator[int]) -> int:
-    """The position after a chain of blocks; `blocks` has an item for each allowed block."""
-    for _ in blocks:
-        if position >= len(data) or not data[position]:
-            return position + 1
-        position += 1 + data[position]
-    raise CostlyImageError(f"more than {MAX_PARTS} blocks")
 
 
 def _read_bmp(data: bytes) -> Header:
@@ -556,17 +591,12 @@ def _read_webp(data: bytes) -> Header:
 def _read_webp_canvas(data: bytes) -> Header:
     flags, width, height = data[20], _uint24(data, 24) + 1, _uint24(data, 27) + 1
     frames, alpha, still = 0, bool(flags & 0x10), None
-    position = 12
-    chunks = iter(range(MAX_PARTS))
-    while position + 8 <= len(data) and still is None:
-        if next(chunks, None) is None:
-            raise CostlyImageError(f"more than {MAX_PARTS} chunks")
-        kind, size = struct.unpack_from("<4sI", data, position)
+    for kind, _, body, _ in chunks(data, "webp"):
         frames += kind == b"ANMF"
         alpha |= kind == b"ALPH"
         if kind in (b"VP8 ", b"VP8L") and not flags & 0x02:
-            still = _webp_frame(kind, data[position + 8 : position + 18])
-        position += 8 + size + (size & 1)
+            still = _webp_frame(kind, data[body.start : body.start + 10])
+            break
     if flags & 0x02:
         if not flags & 0x10:
             # TensorFlow 2.21 reserves 3 bytes a pixel and writes 4: it must never see this file.

@@ -9,12 +9,21 @@ GIF89a, ISO/IEC 18181-2 (JPEG XL).
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
 from collections.abc import Callable, Iterator
 
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images.headers import MAX_PARTS, CostlyImageError, jpeg_markers
+from transforms.images.headers import (
+    MAX_PARTS,
+    CostlyImageError,
+    chunks,
+    color_table,
+    gif_blocks,
+    jpeg_markers,
+    jxl_boxes,
+)
 
 _EXIF = b"Exif\0\0"
 
@@ -39,7 +48,7 @@ _WEBP_EXIF, _WEBP_XMP = 0x08, 0x04
 _KEPT_BOXES = frozenset({b"JXL ", b"ftyp", b"jxll", b"jxlc", b"jxlp", b"jxli"})
 
 # Extensions of a GIF: a text that no decoder here draws, transparency and time, applications.
-_GIF_TEXT, _GIF_CONTROL, _GIF_APPLICATION = b"\x01", b"\xf9", b"\xff"
+_GIF_TEXT, _GIF_CONTROL, _GIF_APPLICATION = b"!\x01", b"!\xf9", b"!\xff"
 
 # Application extensions of a GIF that say how often it is repeated.
 _GIF_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
@@ -122,36 +131,33 @@ def _segment(segment: bytes, marker: int) -> bytes:
 
 
 def _strip_png(data: bytes, orientation: int) -> Iterator[bytes]:
-    position = 8
-    yield data[:position]
-    while position + 8 <= len(data):
-        length, kind = struct.unpack_from(">I4s", data, position)
-        end = position + 12 + length
-        is_critical = not kind[0] & 0x20
-        if is_critical or kind in _KEPT_CHUNKS:
-            yield data[position:end]
-        if kind == b"IHDR" and orientation:
-            block = exif_block(orientation)
-            crc = zlib.crc32(block, zlib.crc32(b"eXIf"))
-            yield struct.pack(">I4s", len(block), b"eXIf") + block + struct.pack(">I", crc)
-        if kind == b"IEND":
-            return
-        position = end
+    yield data[:8]
+    for chunk in chunks(data, "png"):
+        is_critical = not chunk.kind[0] & 0x20
+        if is_critical or chunk.kind in _KEPT_CHUNKS:
+            yield data[chunk.start : chunk.end]
+        if chunk.kind == b"IHDR" and orientation:
+            yield exif_chunk(exif_block(orientation))
+
+
+def exif_chunk(block: bytes) -> bytes:
+    """The chunk of a PNG with a TIFF structure."""
+    crc = zlib.crc32(block, zlib.crc32(b"eXIf"))
+    return struct.pack(">I4s", len(block), b"eXIf") + block + struct.pack(">I", crc)
 
 
 def _strip_webp(data: bytes, orientation: int) -> Iterator[bytes]:
     parts: list[bytes] = []
-    position, end = 12, min(len(data), 8 + int.from_bytes(data[4:8], "little"))
-    while position + 8 <= end:
-        kind, length = struct.unpack_from("<4sI", data, position)
-        after = position + 8 + length + (length & 1)
-        if kind in _KEPT_WEBP:
-            part = data[position:after]
-            if kind == b"VP8X" and len(part) > 8:
+    end = 8 + int.from_bytes(data[4:8], "little")
+    for chunk in chunks(data, "webp"):
+        if chunk.start + 8 > end:
+            break
+        if chunk.kind in _KEPT_WEBP:
+            part = data[chunk.start : chunk.end]
+            if chunk.kind == b"VP8X" and len(part) > 8:
                 flags = part[8] & ~(_WEBP_EXIF | _WEBP_XMP) | (_WEBP_EXIF if orientation else 0)
                 part = part[:8] + bytes([flags]) + part[9:]
             parts.append(part)
-        position = after
     if orientation:
         block = exif_block(orientation)
         parts.append(struct.pack("<4sI", b"EXIF", len(block)) + block)
@@ -161,40 +167,22 @@ def _strip_webp(data: bytes, orientation: int) -> Iterator[bytes]:
 
 
 def _strip_gif(data: bytes, orientation: int) -> Iterator[bytes]:
-    position = 13 + _color_table(data[10])
-    yield data[:position]
+    yield data[: 13 + color_table(data[10])]
     # It belongs to the next picture, or to a text.
     control = b""
-    while position < len(data):
-        start, introducer = position, data[position]
-        if introducer == 0x21:
-            label, position = data[start + 1 : start + 2], _after_blocks(data, start + 2)
-            if label == _GIF_CONTROL:
-                control = data[start : start + 7] + b"\0"
-            elif label == _GIF_TEXT:
-                control = b""
-            elif label == _GIF_APPLICATION and data.startswith(_GIF_LOOPS, start + 3):
-                # The number of repetitions: any text may stand in further blocks.
-                yield data[start : start + 18] + b"\0"
-        elif introducer == 0x2C and start + 10 <= len(data):
-            position = _after_blocks(data, start + 11 + _color_table(data[start + 9]))
-            yield control + data[start:position]
+    for kind, start, _, end in gif_blocks(data):
+        if kind == _GIF_CONTROL:
+            control = data[start : start + 7] + b"\0"
+        elif kind == _GIF_TEXT:
             control = b""
-        else:
-            yield data[start : start + 1]
-            return
-
-
-def _color_table(flags: int) -> int:
-    """The bytes of a GIF's color table."""
-    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
-
-
-def _after_blocks(data: bytes, position: int) -> int:
-    """The position after a chain of blocks of a GIF."""
-    while position < len(data) and data[position]:
-        position += 1 + data[position]
-    return position + 1
+        elif kind == _GIF_APPLICATION and data.startswith(_GIF_LOOPS, start + 3):
+            # The number of repetitions: any text may stand in further blocks.
+            yield data[start : start + 18] + b"\0"
+        elif kind == b",":
+            yield control + data[start:end]
+            control = b""
+        elif kind == b";":
+            yield data[start:end]
 
 
 def _strip_jxl(data: bytes, orientation: int) -> Iterator[bytes]:
@@ -202,15 +190,11 @@ def _strip_jxl(data: bytes, orientation: int) -> Iterator[bytes]:
     if data.startswith(b"\xff\x0a"):
         yield data
         return
-    position = 0
-    while position + 8 <= len(data):
-        length, kind = struct.unpack_from(">I4s", data, position)
-        if length == 1 and position + 16 <= len(data):
-            (length,) = struct.unpack_from(">Q", data, position + 8)
-        end = position + max(length, 8) if length else len(data)
-        if kind in _KEPT_BOXES:
-            yield data[position:end]
-        position = end
+    # What follows a damaged box is left out.
+    with contextlib.suppress(ValueError, struct.error):
+        for box in jxl_boxes(data):
+            if box.kind in _KEPT_BOXES:
+                yield data[box.start : box.end]
 
 
 _STRIPPERS: dict[str, Callable[[bytes, int], Iterator[bytes]]] = {

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from transforms.images.headers import BrokenHeaderError, CostlyImageError, jpeg_markers
+from transforms.images.headers import (
+    BrokenHeaderError,
+    CostlyImageError,
+    chunks,
+    jpeg_markers,
+)
 
 # Reads TIFF structures of files and EXIF blocks before a decoder copies their tags.
 #
@@ -204,6 +210,7 @@ _APP1_OR_SCAN = frozenset({_APP1, _SOS})
 _EXIF = b"Exif\0\0"
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _PNG_XMP = b"XML:com.adobe.xmp"
+_WEBP_METADATA = (b"EXIF", b"XMP ")
 # Text chunks of ImageMagick, of which those called APP1 hold either.
 _PNG_RAW_PROFILES = tuple(b"Raw profile type %b\0" % name for name in (b"exif", b"APP1", b"xmp"))
 # A block without these bytes names no place: only others are searched for its tags.
@@ -274,26 +281,19 @@ def _read_jpeg(data: bytes) -> _Metadata:
 
 def _read_png(data: bytes) -> _Metadata:
     exif = raw = xmp = b""
-    position = 8
-    for _ in range(_MAX_PARTS):
-        if position + 8 > len(data):
-            break
-        length, kind = struct.unpack_from(">I4s", data, position)
-        if kind == b"IEND":
-            break
-        if kind == b"eXIf":
-            exif = data[position + 8 : position + 8 + length]
-        elif kind in (b"tEXt", b"zTXt", b"iTXt"):
-            body = data[position + 8 : position + 8 + length]
+    for chunk in itertools.islice(chunks(data, "png"), _MAX_PARTS):
+        if chunk.kind == b"eXIf":
+            exif = data[chunk.body]
+        elif chunk.kind in (b"tEXt", b"zTXt", b"iTXt"):
+            body = data[chunk.body]
             if body.startswith(_PNG_XMP + b"\0"):
-                xmp = _png_text(kind, body)
+                xmp = _png_text(chunk.kind, body)
             elif body.startswith(_PNG_RAW_PROFILES):
-                profile = _raw_profile(_png_text(kind, body))
+                profile = _raw_profile(_png_text(chunk.kind, body))
                 if profile.startswith((b"<", _JPEG_XMP)):
                     xmp = xmp or profile
                 else:
                     raw = profile
-        position += 12 + length
     return exif or raw, xmp
 
 
@@ -324,17 +324,12 @@ def _inflated(packed: bytes) -> bytes:
 
 
 def _read_webp(data: bytes) -> _Metadata:
-    exif = xmp = b""
-    position = 12
-    for _ in range(_MAX_PARTS):
-        if position + 8 > len(data):
-            break
-        kind, length = struct.unpack_from("<4sI", data, position)
-        if kind == b"EXIF":
-            exif = data[position + 8 : position + 8 + length]
-        elif kind == b"XMP ":
-            xmp = data[position + 8 : position + 8 + length]
-        position += 8 + length + (length & 1)
+    found = {
+        chunk.kind: data[chunk.body]
+        for chunk in itertools.islice(chunks(data, "webp"), _MAX_PARTS)
+        if chunk.kind in _WEBP_METADATA
+    }
+    exif, xmp = (found.get(kind, b"") for kind in _WEBP_METADATA)
     return exif, xmp
 
 
