@@ -7,10 +7,10 @@ import apache_beam as beam
 
 from pipeline.errors import UsageError
 from pipeline.graph import build
-from pipeline.options.option_table import OPTIONS
+from pipeline.options.option_table import GROUPS, OPTIONS
 from pipeline.resolve.preflight import check_flags
 from transforms.core.arguments import own_words
-from transforms.core.option import read_arguments
+from transforms.core.option import declared_in, read_arguments
 from transforms.core.option_types import ConvertDatasetOptions
 
 
@@ -38,7 +38,7 @@ class ConvertDataset(beam.PTransform):
                 or with the inputs.
         """
         super().__init__()
-        known = {name: OPTIONS[name] for name in ConvertDatasetOptions.__annotations__}
+        known = declared_in(GROUPS, ConvertDatasetOptions.__annotations__)
         # The options of a run have their defaults.
         of_run = {name: each.default_value for name, each in OPTIONS.items()}
         flags = argparse.Namespace(**{**of_run, **read_arguments("ConvertDataset", known, options)})

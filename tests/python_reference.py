@@ -72,7 +72,10 @@ def _described(package: str, name: str, value: Any) -> Iterator[str]:
         _, own = _sections(made.__doc__) if is_class else ("", sections)
         yield from _arguments(made, own.get("Args", {}))
         if typed is not None:
-            yield from _options(_typed(typed.__name__))
+            order = list(OPTIONS)
+            yield from _options(
+                iter(sorted(_typed(typed.__name__), key=lambda each: order.index(each[0])))
+            )
         sections = {**sections, **own}
     if "Attributes" in sections and (made is None or "Args" not in sections):
         rows = (f"| `{each}` | {meaning} |" for each, meaning in sections["Attributes"].items())
@@ -129,6 +132,8 @@ def _typed(name: str) -> Iterator[tuple[str, str]]:
     tree = ast.parse(Path(option_types.__file__).read_text("utf-8"))
     for made in tree.body:
         if isinstance(made, ast.ClassDef) and made.name == name:
+            for base in made.bases:
+                yield from _typed(ast.unparse(base))
             for node in made.body:
                 if isinstance(node, ast.AnnAssign):
                     yield ast.unparse(node.target), ast.unparse(node.annotation)

@@ -46,23 +46,25 @@ _OF_BEAM = (
     },
 )
 
-_OF_IMAGES_IN_MEMORY = ("splits", "seed")
 _WRITTEN = (ShardOptions, FileOptions, PixelOptions, EmbeddingOptions, CheckOptions)
 
 STEPS: Mapping[str, Sequence[str]] = {
-    "ConvertDataset": [name for name in OPTIONS if name not in declared(RunOptions)],
+    "LabelImages": ("key", "root", "splits", "seed"),
     "FindImages": (
         *("labels", "label_from", "label_regex", "label_key", "label_column", "label_kind", "key"),
         *("root", "csv_delimiter", "csv_encoding"),
         *("splits", "group_by", "split_from", "split_column", "seed"),
     ),
-    "LabelImages": ("key", "root", "splits", "seed"),
     "WriteDataset": (
-        *("label_kind", "dense_labels", "root", "overwrite", *_OF_IMAGES_IN_MEMORY, "layout"),
+        *("label_kind", "dense_labels", "root", "overwrite", "splits", "seed", "layout"),
         *(name for name in declared_in(_WRITTEN) if name != "holdout"),
     ),
+    "ConvertDataset": [name for name in OPTIONS if name not in declared(RunOptions)],
 }
 """The options that each step takes in Python, in addition to the arguments of its own."""
+
+# The step whose options another one takes, too.
+_BASES = {"FindImages": "LabelImages", "ConvertDataset": "WriteDataset"}
 
 _TYPES = '''"""The options of the steps in Python, by the names of the flags.
 
@@ -157,9 +159,15 @@ def option_types() -> str:
     """The options that each step takes in Python, with types for editors and type checkers."""
     lines = [_TYPES]
     for step, names in STEPS.items():
-        lines += ["", "", f"class {step}Options(TypedDict, total=False):"]
+        base = _BASES.get(step, "")
+        own = [name for name in names if name not in STEPS.get(base, ())]
+        lines += [
+            "",
+            "",
+            f"class {step}Options({f'{base}Options' if base else 'TypedDict'}, total=False):",
+        ]
         lines += [f'    """The options of `{step}`; None omits one."""', ""]
-        lines += [f"    {name}: {_python_type(OPTIONS[name])}" for name in names]
+        lines += [f"    {name}: {_python_type(OPTIONS[name])}" for name in own]
     return "\n".join(lines) + "\n"
 
 
@@ -167,9 +175,10 @@ def _python_type(option: Option) -> str:
     if option.is_switch:
         return "bool"
     values = ", ".join(f'"{value}"' for value in option.choices)
-    found = option.python or ("PathText" if option.is_path else f"Literal[{values}]")
-    if not (option.python or option.is_path or values):
-        found = "str"
+    returned = getattr(option.parse, "__annotations__", {}).get("return")
+    found = option.python or ("Size" if option.unit else "int" if returned == "int" else "str")
+    if not option.python and (option.is_path or values):
+        found = "PathText" if option.is_path else f"Literal[{values}]"
     if option.is_repeatable:
         found = f"Sequence[{found}] | {found}"
     return f"Required[{found}]" if option.is_required else f"{found} | None"

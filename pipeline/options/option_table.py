@@ -16,7 +16,6 @@ from transforms.core.option import (
     Option,
     at_least_one,
     declared_in,
-    not_empty,
     option,
 )
 from transforms.dataset.dataset_options import CardOptions, DatasetOptions, FileOptions
@@ -34,7 +33,6 @@ class RunOptions(Group, title="run"):
 
     config: str | None = option(
         metavar="FILE",
-        parse=not_empty,
         help="YAML file of options, or the manifest.json of a dataset to repeat; flags win",
         is_path=True,
     )

@@ -244,7 +244,7 @@ def _add(group: argparse._ActionsContainer, option: Option) -> None:
     group.add_argument(
         *option.flags,
         action="append" if option.is_repeatable else "store",
-        type=typed(option.read) if option.parse or option.choices else str,
+        type=typed(option.read),
         choices=option.choices or None,
         default=option.default,
         required=option.is_required,

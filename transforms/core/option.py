@@ -71,7 +71,8 @@ class Option:
         name: the flag is `--name`; that of the field.
         help: what it does, in one line.
         metavar: the value in the help; None for a choice or a switch.
-        parse: turns text into a value, or raises ValueError; None for the text itself.
+        parse: turns text into a value, or raises ValueError; None for the text itself, which is not
+            empty if it is a path.
         default: the value without the flag, either parsed or as text for `parse`.
         choices: all values, if they are a closed set.
         aliases: further names of the flag.
@@ -86,7 +87,8 @@ class Option:
         recorded: makes of its value the one that a dataset's manifest and the recipes of its shards
             hold, or `NOT_RECORDED`. None if the option affects no byte.
         parameter: of the template; None if the template has no use for it.
-        python: the type in the Python interface; empty if the other attributes give it.
+        python: the type in the Python interface; empty if the other attributes or the type that
+            `parse` returns give it.
         unit: of a number in the Python interface, which a text has to name.
     """
 
@@ -133,7 +135,9 @@ class Option:
     @property
     def read(self) -> Callable[[str], Any]:
         """Turns the text of a value into the value, or raises ValueError."""
-        return self.parse or (one_of(self.choices) if self.choices else str)
+        if self.choices and self.parse is None:
+            return one_of(self.choices)
+        return self.parse or (not_empty if self.is_path else str)
 
 
 def option(default: Any = None, **declaration: Any) -> Any:
@@ -141,10 +145,10 @@ def option(default: Any = None, **declaration: Any) -> Any:
 
     Args:
         default: the value without the flag, either parsed or as text for `parse`.
-        declaration: further attributes of `Option`.
+        declaration: further attributes of `Option`, and those that differ from its group's.
     """
-    declared = Option(default=default, **declaration)
-    return dataclasses.field(default=declared.default_value, metadata={"option": declared})
+    value = Option(default=default, **declaration).default_value
+    return dataclasses.field(default=value, metadata={"default": default, **declaration})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,11 +156,17 @@ class Group:
     """Options of one subject, which travel together; each field is declared by `option`."""
 
     title: ClassVar[str] = ""
+    shared: ClassVar[Mapping[str, Any]] = {}
 
-    def __init_subclass__(cls, title: str, **further: Any) -> None:
-        """Names the part of the help and of the reference in which the options are."""
-        super().__init_subclass__(**further)
-        cls.title = title
+    def __init_subclass__(cls, title: str, **shared: Any) -> None:
+        """Declares what all options of the group have in common.
+
+        Args:
+            title: the part of the help and of the reference in which the options are.
+            shared: attributes of `Option`, unless a field has its own.
+        """
+        super().__init_subclass__()
+        cls.title, cls.shared = title, shared
 
     def __post_init__(self) -> None:
         """Refuses values that no text of a command line gives.
@@ -182,7 +192,7 @@ class Group:
 def declared(group: type[Group]) -> Mapping[str, Option]:
     """The options of a group by their names, in the order of its fields."""
     return {
-        field.name: dataclasses.replace(field.metadata["option"], name=field.name)
+        field.name: Option(**{"name": field.name, **group.shared, **field.metadata})
         for field in dataclasses.fields(group)
     }
 

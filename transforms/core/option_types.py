@@ -19,75 +19,16 @@ Size = int | str
 """Bytes, or text such as `64MB`."""
 
 
-class ConvertDatasetOptions(TypedDict, total=False):
-    """The options of `ConvertDataset`; None omits one."""
+class LabelImagesOptions(TypedDict, total=False):
+    """The options of `LabelImages`; None omits one."""
 
-    images: Sequence[PathText] | PathText | None
-    masks: Sequence[PathText] | PathText | None
-    labels: PathText | None
-    label_from: Literal["csv", "directory", "regex", "webdataset", "records", "none"] | None
-    label_regex: str | None
-    label_key: str | int | None
-    label_column: str | int | None
-    label_separator: str | None
-    label_kind: Literal["auto", "integer", "text"] | None
-    dense_labels: bool
     key: Literal["stem", "name", "path", "uri"] | None
     root: PathText | None
-    keys: PathText | None
-    reuse: Sequence[PathText] | PathText | None
-    key_cells: Literal["auto", "as_is"] | None
-    csv_delimiter: str | None
-    csv_encoding: str | None
-    allow_outside: bool
-    class_names: PathText | Sequence[str] | None
-    new_classes: Literal["append", "refuse"] | None
-    output: Required[PathText]
-    overwrite: bool
     splits: Several | None
-    group_by: str | int | None
-    split_from: Literal["hash", "csv", "directory", "records"] | None
-    split_column: str | int | None
-    stratify: Literal["label"] | None
     seed: int | None
-    num_shards: int | None
-    shard_size: Size | None
-    shard_by: Literal["hash", "records"] | None
-    layout: PathText | None
-    box_columns: Several | None
-    box_form: Literal["corners", "xywh", "center"] | None
-    box_units: Literal["pixel", "normalized"] | None
-    box_orientation: Literal["stored", "upright"] | None
-    files: Literal["sharded", "per_image"] | None
-    compression: Literal["none", "gzip"] | None
-    name: str | None
-    dataset_version: str | None
-    description: str | None
-    citation: str | None
-    license: str | None
-    homepage: str | None
-    croissant: str | None
-    transcode: Literal["keep", "auto", "jpeg", "png"] | None
-    resize: str | None
-    color: Literal["keep", "rgb", "gray"] | None
-    quality: int | None
-    exif_orientation: Literal["keep", "apply"] | None
-    depth: int | None
-    strip_metadata: bool
-    model: PathText | None
-    model_weights: PathText | None
-    embed_dtype: Literal["float32", "bfloat16"] | None
-    check: Literal["full", "header"] | None
-    max_pixels: int | None
-    max_bytes: Size | None
-    max_rejected: str | int | float | None
-    strict: bool
-    dedupe: Literal["off", "report", "drop"] | None
-    holdout: Sequence[PathText] | PathText | None
-    quarantine: PathText | None
 
 
-class FindImagesOptions(TypedDict, total=False):
+class FindImagesOptions(LabelImagesOptions, total=False):
     """The options of `FindImages`; None omits one."""
 
     labels: PathText | None
@@ -96,24 +37,11 @@ class FindImagesOptions(TypedDict, total=False):
     label_key: str | int | None
     label_column: str | int | None
     label_kind: Literal["auto", "integer", "text"] | None
-    key: Literal["stem", "name", "path", "uri"] | None
-    root: PathText | None
     csv_delimiter: str | None
     csv_encoding: str | None
-    splits: Several | None
     group_by: str | int | None
     split_from: Literal["hash", "csv", "directory", "records"] | None
     split_column: str | int | None
-    seed: int | None
-
-
-class LabelImagesOptions(TypedDict, total=False):
-    """The options of `LabelImages`; None omits one."""
-
-    key: Literal["stem", "name", "path", "uri"] | None
-    root: PathText | None
-    splits: Several | None
-    seed: int | None
 
 
 class WriteDatasetOptions(TypedDict, total=False):
@@ -148,3 +76,42 @@ class WriteDatasetOptions(TypedDict, total=False):
     strict: bool
     dedupe: Literal["off", "report", "drop"] | None
     quarantine: PathText | None
+
+
+class ConvertDatasetOptions(WriteDatasetOptions, total=False):
+    """The options of `ConvertDataset`; None omits one."""
+
+    images: Sequence[PathText] | PathText | None
+    masks: Sequence[PathText] | PathText | None
+    labels: PathText | None
+    label_from: Literal["csv", "directory", "regex", "webdataset", "records", "none"] | None
+    label_regex: str | None
+    label_key: str | int | None
+    label_column: str | int | None
+    label_separator: str | None
+    key: Literal["stem", "name", "path", "uri"] | None
+    keys: PathText | None
+    reuse: Sequence[PathText] | PathText | None
+    key_cells: Literal["auto", "as_is"] | None
+    csv_delimiter: str | None
+    csv_encoding: str | None
+    allow_outside: bool
+    class_names: PathText | Sequence[str] | None
+    new_classes: Literal["append", "refuse"] | None
+    output: Required[PathText]
+    group_by: str | int | None
+    split_from: Literal["hash", "csv", "directory", "records"] | None
+    split_column: str | int | None
+    stratify: Literal["label"] | None
+    box_columns: Several | None
+    box_form: Literal["corners", "xywh", "center"] | None
+    box_units: Literal["pixel", "normalized"] | None
+    box_orientation: Literal["stored", "upright"] | None
+    name: str | None
+    dataset_version: str | None
+    description: str | None
+    citation: str | None
+    license: str | None
+    homepage: str | None
+    croissant: str | None
+    holdout: Sequence[PathText] | PathText | None

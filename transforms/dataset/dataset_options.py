@@ -32,7 +32,6 @@ class DatasetOptions(Group, title="output"):
 
     output: str = option(
         metavar="DIR",
-        parse=not_empty,
         help="folder of the dataset",
         is_required=True,
         is_path=True,
@@ -44,7 +43,7 @@ class DatasetOptions(Group, title="output"):
 
 
 @dataclasses.dataclass(frozen=True)
-class FileOptions(Group, title="output"):
+class FileOptions(Group, title="output", recorded=as_it_is):
     """The files that hold the records."""
 
     files: str = option(
@@ -53,14 +52,12 @@ class FileOptions(Group, title="output"):
         help="shards, or one file per image, named after its key",
         of_images=True,
         parameter=Parameter("Files"),
-        recorded=as_it_is,
     )
     compression: str = option(
         "none",
         choices=("none", "gzip"),
         help="compression of the shards",
         parameter=Parameter("Compression"),
-        recorded=as_it_is,
     )
 
     @property
@@ -103,66 +100,54 @@ _TEXT = "^[^ ]([^ ]| )*$"
 
 
 @dataclasses.dataclass(frozen=True)
-class CardOptions(Group, title="description"):
+class CardOptions(Group, title="description", needs=(_NAME,), recorded=if_any):
     """What is said about the dataset."""
 
     name: str | None = option(
         metavar="NAME",
         parse=check_name,
+        needs=(),
         help="name of the dataset: adds README.md, croissant.json and the name that tfds.load uses",
         parameter=Parameter("Name", "^[a-z][a-z0-9_]*$"),
-        recorded=if_any,
     )
     dataset_version: str | None = option(
         metavar="X.Y.Z",
         parse=check_version,
         help=f"version of the dataset, also as --version X.Y.Z; if omitted: {DEFAULT_VERSION}",
-        needs=(_NAME,),
         parameter=Parameter(
             "Version",
             f"^{_NUMBER}[.]{_NUMBER}[.]{_NUMBER}$",
             help=f"version of the dataset; if omitted: {DEFAULT_VERSION}",
         ),
-        recorded=if_any,
     )
     description: str | None = option(
         metavar="TEXT",
         parse=check_text,
         help="what the dataset is, as text or Markdown",
-        needs=(_NAME,),
         parameter=Parameter("Description", _TEXT),
-        recorded=if_any,
     )
     citation: str | None = option(
         metavar="TEXT",
         parse=check_text,
         help="how to cite the dataset, such as BibTeX",
-        needs=(_NAME,),
         parameter=Parameter("Citation", _TEXT),
-        recorded=if_any,
     )
     license: str | None = option(
         metavar="LICENSE",
         parse=check_text,
         help="license of the dataset: an SPDX identifier (CC-BY-4.0), a web address or a text",
-        needs=(_NAME,),
         parameter=Parameter("License", _TEXT),
-        recorded=if_any,
     )
     homepage: str | None = option(
         metavar="URL",
         parse=check_homepage,
         help="web page of the dataset",
-        needs=(_NAME,),
         parameter=Parameter("Homepage", "^https?://[^ /]+[^ ]*$"),
-        recorded=if_any,
     )
     croissant: str | None = option(
         metavar="FILE|JSON",
         parse=not_empty,
         help="further properties of croissant.json, as YAML or JSON: creator, datePublished, "
         "keywords, rai:dataBiases and others of responsible AI",
-        needs=(_NAME,),
         parameter=Parameter("Properties of croissant.json", "^(gs://[a-z0-9._-]+/.+|[{].*[}])$"),
-        recorded=if_any,
     )

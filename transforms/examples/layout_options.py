@@ -13,7 +13,6 @@ from transforms.core.option import (
     Parameter,
     as_it_is,
     declared,
-    not_empty,
     option,
 )
 from transforms.examples.box_columns import parse_box_columns
@@ -46,7 +45,7 @@ def layout_name(text: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class LayoutOptions(Group, title="output"):
+class LayoutOptions(Group, title="output", of_images=True, recorded=as_it_is):
     """The features of the Examples, and the columns of boxes."""
 
     layout: str = option(
@@ -56,75 +55,52 @@ class LayoutOptions(Group, title="output"):
         help=f"features of the Examples: {', '.join(LAYOUT_NAMES)}, or your own .yaml file",
         is_path=True,
         parameter=Parameter("Features", _LAYOUT),
-        recorded=as_it_is,
+        of_images=False,
     )
     box_columns: tuple[str, ...] | None = option(
-        None,
         metavar="COL,COL,COL,COL",
         parse=parse_box_columns,
         help="columns of boxes, names or numbers; if omitted, found by their headers",
-        of_images=True,
         parameter=Parameter("Columns of boxes", "^[^,]+,[^,]+,[^,]+,[^,]+$"),
-        recorded=as_it_is,
         python="Several",
     )
     box_form: str | None = option(
-        None,
         choices=tuple(FORMS),
         help="what the columns hold: two corners, x,y,w,h (COCO), or center and size (YOLO)",
-        of_images=True,
         parameter=Parameter("Form of boxes"),
-        recorded=as_it_is,
     )
     box_units: str | None = option(
-        None,
         choices=UNITS,
         help="box coordinate units; inferred from the first rows if omitted",
-        of_images=True,
         parameter=Parameter("Units of boxes"),
-        recorded=as_it_is,
     )
     box_orientation: str | None = option(
-        None,
         choices=ORIENTATIONS,
         help="whether boxes refer to the stored pixels, or to the image after EXIF rotation",
-        of_images=True,
         parameter=Parameter("Orientation of boxes"),
-        recorded=as_it_is,
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingOptions(Group, title="embeddings"):
+class EmbeddingOptions(Group, title="embeddings", of_images=True, recorded=as_it_is):
     """The model of a layout with embeddings."""
 
     model: str | None = option(
-        None,
         metavar="MODEL",
-        parse=not_empty,
         help="Keras file, SavedModel folder or keras.applications name, for --layout embedding",
         is_path=True,
-        of_images=True,
         parameter=Parameter("Model", "^(gs://[a-z0-9._-]+/.+|[A-Za-z][A-Za-z0-9_]*)$"),
-        recorded=as_it_is,
     )
     model_weights: str | None = option(
-        None,
         metavar="FILE",
-        parse=not_empty,
         help="weights for a keras.applications name",
         is_path=True,
-        of_images=True,
         parameter=Parameter("Weights of the model", GCS_PATH),
-        recorded=as_it_is,
     )
     embed_dtype: str | None = option(
-        None,
         choices=EMBED_DTYPES,
         help="type of the embeddings; bfloat16 takes half the size; if omitted: float32",
-        of_images=True,
         parameter=Parameter("Type of embeddings"),
-        recorded=as_it_is,
     )
 
 

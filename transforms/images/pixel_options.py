@@ -15,7 +15,6 @@ from transforms.core.option import (
     as_it_is,
     at_least_one,
     if_any,
-    not_empty,
     only,
     option,
     parse_size,
@@ -251,7 +250,7 @@ def _image_depth(text: str) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class PixelOptions(Group, title="pixels"):
+class PixelOptions(Group, title="pixels", of_images=True, recorded=as_it_is):
     """The changes to make to every image. Images that need none are stored byte for byte.
 
     `transcode` keeps the format; `auto` converts what TensorFlow cannot read or misreads. With a
@@ -266,62 +265,48 @@ class PixelOptions(Group, title="pixels"):
         "keep",
         choices=TRANSCODINGS,
         help="keep formats, convert what TensorFlow cannot read (auto), or convert every image",
-        of_images=True,
         parameter=Parameter("Image formats"),
-        recorded=as_it_is,
     )
     resize: Resize | None = option(
         metavar="SIZE",
         parse=Resize.parse,
         help="shorter=N, longer=N or WIDTHxHEIGHT; with ,never_enlarge small images stay as they "
         "are",
-        of_images=True,
         parameter=Parameter(
             "Image sizes", f"^((shorter|longer)={_SIDE}|{_SIDE}x{_SIDE})(,never_enlarge)?$"
         ),
         recorded=text_or_none,
-        python="str",
     )
     color: str = option(
         "keep",
         choices=COLORS,
         help="keep the channels, or convert to three (rgb) or one (gray)",
-        of_images=True,
         parameter=Parameter("Channels"),
-        recorded=as_it_is,
     )
     quality: int | None = option(
         metavar="N",
         parse=_jpeg_quality,
         help=f"quality of re-encoded JPEGs, 1 to 100; if omitted: {DEFAULT_QUALITY}",
-        of_images=True,
         parameter=Parameter("Quality of JPEGs", "^([1-9][0-9]?|100)$"),
-        recorded=as_it_is,
-        python="int",
     )
     exif_orientation: str = option(
         "keep",
         choices=ORIENTATIONS,
         help="keep the EXIF tag, or apply it by rotating the pixels",
-        of_images=True,
         parameter=Parameter("EXIF orientation"),
-        recorded=as_it_is,
     )
     depth: int = option(
         DEPTHS[0],
         metavar="8|16",
         parse=_image_depth,
         help="bits of changed PNGs, TIFFs and HEICs with more than 8: 8 for color, or 16",
-        of_images=True,
         parameter=Parameter("Bits of images", "^(8|16)$"),
         recorded=only(16),
-        python="int",
     )
     strip_metadata: bool = option(
         is_switch=True,
         help="remove GPS, EXIF, XMP, IPTC and texts from image files, without touching pixels; "
         "orientation and color profile stay",
-        of_images=True,
         parameter=Parameter("Strip metadata"),
         recorded=only(True),
     )
@@ -371,14 +356,13 @@ AS_THEY_ARE = PixelOptions()
 
 
 @dataclasses.dataclass(frozen=True)
-class CheckOptions(Group, title="checks"):
+class CheckOptions(Group, title="checks", of_images=True):
     """Which images are rejected or reported, and what keeps a dataset from being published."""
 
     check: str = option(
         "full",
         choices=CHECK_MODES,
         help="decode every pixel, or read only the headers",
-        of_images=True,
         parameter=Parameter("Check"),
         recorded=as_it_is,
     )
@@ -387,22 +371,18 @@ class CheckOptions(Group, title="checks"):
         metavar="N",
         parse=at_least_one,
         help="reject images with more pixels before they are decoded",
-        of_images=True,
         parameter=Parameter("Maximum pixels", "^[1-9][0-9]*$"),
         recorded=as_it_is,
-        python="int",
     )
     max_bytes: int = option(
         f"{DEFAULT_LIMITS.max_bytes // 10**6}MB",
         metavar="SIZE",
         parse=parse_size,
         help="reject larger files before they are read",
-        of_images=True,
         parameter=Parameter(
             "Maximum bytes", "^([1-9][0-9]*([.][0-9]+)?(B|[KMG]i?B)|[1-9][0-9]{3,})$"
         ),
         recorded=as_it_is,
-        python="Size",
         unit="B",
     )
     max_rejected: RejectionLimit = option(
@@ -415,38 +395,35 @@ class CheckOptions(Group, title="checks"):
             "^([0-9]+|(0?[.][0-9]+|1[.]0+|[0-9]{1,2}([.][0-9]+)?%|100%)( or [0-9]+)?)$",
         ),
         python="str | int | float",
+        of_images=False,
     )
     strict: bool = option(
         is_switch=True,
         help="publish nothing if there are warnings",
         parameter=Parameter("Strict"),
+        of_images=False,
     )
     dedupe: str = option(
         "report",
         choices=DEDUPE_MODES,
         help="off; report exact and near-duplicates; drop exact duplicates, keeping one",
-        of_images=True,
         parameter=Parameter("Duplicates"),
         recorded=only("drop"),
     )
     holdout: Sequence[str] | None = option(
         metavar="DIR[:SPLIT]",
-        parse=not_empty,
         help="report images equal or similar to those of this dataset, or of one of its splits, "
         "like duplicates; repeatable",
         is_repeatable=True,
         is_path=True,
-        of_images=True,
         conflicts=(Conflict("dedupe", ("off",), "it searches for duplicates"),),
         parameter=Parameter("Datasets to hold out", GCS_PATH),
         recorded=if_any,
     )
     quarantine: str | None = option(
         metavar="DIR",
-        parse=not_empty,
         help="copy rejected images to DIR/REASON/PATH",
         is_path=True,
-        of_images=True,
         parameter=Parameter("Folder for rejected images", GCS_PATH),
     )
 

@@ -15,7 +15,6 @@ from transforms.core.option import (
     at_least_one,
     if_any,
     not_blank,
-    not_empty,
     only,
     option,
     read_size,
@@ -38,7 +37,6 @@ LABELS = Need("--labels CSV")
 
 # Patterns of values in parameters of a template.
 GCS_PATH = "^gs://[a-z0-9._-]+/.+$"
-_COLUMN = "^.+$"
 _SHARE = "[A-Za-z][A-Za-z0-9_]*=[0-9.]+%?"
 
 Shares = tuple[tuple[str, float], ...]
@@ -63,6 +61,21 @@ class DatasetClasses(NamedTuple):
     numbers: tuple[int, ...] | None = None
 
 
+_NO_LABELS = Conflict("label_from", ("none",), "there are no labels")
+
+
+def _column(label: str, **declaration: Any) -> Any:
+    """An option that names a column of the label files."""
+    return option(
+        metavar="COL",
+        needs=(LABELS,),
+        parameter=Parameter(label, "^.+$"),
+        recorded=as_it_is,
+        python="str | int",
+        **declaration,
+    )
+
+
 def _label_regex(text: str) -> str:
     """A regular expression that finds labels.
 
@@ -78,7 +91,6 @@ class InputOptions(Group, title="images and labels"):
 
     images: Sequence[str] | None = option(
         metavar="GLOB|DATASET",
-        parse=not_empty,
         help="image glob, also of files in archives ('photos.zip!/**/*.jpg'), or the folder of a "
         "dataset, whose records are images; repeatable; if omitted, the CSV lists the images",
         is_repeatable=True,
@@ -92,7 +104,6 @@ class InputOptions(Group, title="images and labels"):
     )
     masks: Sequence[str] | None = option(
         metavar="GLOB",
-        parse=not_empty,
         help="glob of masks, one for each image, joined by --key: 'masks/*_mask.png' finds "
         "1_mask.png for 1.jpg; repeatable",
         is_repeatable=True,
@@ -103,7 +114,6 @@ class InputOptions(Group, title="images and labels"):
     labels: str | None = option(
         aliases=("label_file",),
         metavar="CSV",
-        parse=not_empty,
         help="labels, a path or a glob: CSV, Parquet, JSON Lines, or boxes of COCO, Pascal VOC or "
         "YOLO; text may be compressed (.gz)",
         is_path=True,
@@ -127,25 +137,16 @@ class InputOptions(Group, title="images and labels"):
         parameter=Parameter("Expression that finds labels", "^.*[(].*[)].*$"),
         recorded=as_it_is,
     )
-    label_key: str | None = option(
-        metavar="COL",
-        help="column that identifies the image: its name, or 1, 2, ...",
-        needs=(LABELS,),
-        parameter=Parameter("Key column", _COLUMN),
-        recorded=as_it_is,
-        python="str | int",
+    label_key: str | None = _column(
+        "Key column", help="column that identifies the image: its name, or 1, 2, ..."
     )
-    label_column: str | None = option(
-        metavar="COL",
+    label_column: str | None = _column(
+        "Label column",
         help="column that holds the label: its name, or 1, 2, ...",
         of_images=True,
-        needs=(LABELS,),
         conflicts=(
             Conflict("label_from", ("directory", "regex", "webdataset", "records", "none")),
         ),
-        parameter=Parameter("Label column", _COLUMN),
-        recorded=as_it_is,
-        python="str | int",
     )
     label_separator: str | None = option(
         metavar="TEXT",
@@ -160,7 +161,7 @@ class InputOptions(Group, title="images and labels"):
         choices=LABEL_KINDS,
         help="type of the labels; auto: integers if all of them are",
         of_images=True,
-        conflicts=(Conflict("label_from", ("none",), "there are no labels"),),
+        conflicts=(_NO_LABELS,),
         parameter=Parameter("Kind of labels"),
         recorded=as_it_is,
     )
@@ -168,10 +169,7 @@ class InputOptions(Group, title="images and labels"):
         is_switch=True,
         help="number integer labels from 0 without gaps",
         of_images=True,
-        conflicts=(
-            Conflict("label_from", ("none",), "there are no labels"),
-            Conflict("label_kind", ("text",), "its class ids have no gaps"),
-        ),
+        conflicts=(_NO_LABELS, Conflict("label_kind", ("text",), "its class ids have no gaps")),
         parameter=Parameter("Dense class ids"),
         recorded=as_it_is,
     )
@@ -184,7 +182,6 @@ class InputOptions(Group, title="images and labels"):
     )
     root: str | None = option(
         metavar="DIR",
-        parse=not_empty,
         help="folder that record paths and keys are relative to; if omitted, the common folder "
         "of --images",
         is_path=True,
@@ -192,7 +189,6 @@ class InputOptions(Group, title="images and labels"):
     )
     keys: str | None = option(
         metavar="FILE",
-        parse=not_empty,
         help="keep only images with these keys, one per line; - for standard input",
         is_path=True,
         of_images=True,
@@ -202,7 +198,6 @@ class InputOptions(Group, title="images and labels"):
     )
     reuse: Sequence[str] | None = option(
         metavar="DIR",
-        parse=not_empty,
         help="take unchanged images from the records of this dataset; repeatable",
         is_repeatable=True,
         is_path=True,
@@ -243,12 +238,11 @@ class InputOptions(Group, title="images and labels"):
     )
     class_names: Any = option(
         metavar="FILE|DATASET",
-        parse=not_empty,
         help="class names in the order of their ids, one per line; or the folder of a dataset, "
         "whose ids are kept",
         is_path=True,
         of_images=True,
-        conflicts=(Conflict("label_from", ("none",), "there are no labels"),),
+        conflicts=(_NO_LABELS,),
         parameter=Parameter("Class names", GCS_PATH),
         recorded=as_it_is,
         python="PathText | Sequence[str]",
@@ -280,7 +274,7 @@ def _seed(text: str) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitOptions(Group, title="output"):
+class SplitOptions(Group, title="output", recorded=as_it_is):
     """How images are divided into splits, and their order."""
 
     splits: Shares = option(
@@ -292,14 +286,10 @@ class SplitOptions(Group, title="output"):
         recorded=dict,
         python="Several",
     )
-    group_by: str | None = option(
-        metavar="COL",
+    group_by: str | None = _column(
+        "Group column",
         help="column whose equal cells stay together in one split",
-        needs=(LABELS,),
         conflicts=(Conflict("split_from", ("directory",)),),
-        parameter=Parameter("Group column", _COLUMN),
-        recorded=as_it_is,
-        python="str | int",
     )
     split_from: str | None = option(
         choices=(*SPLIT_SOURCES, "records"),
@@ -307,16 +297,11 @@ class SplitOptions(Group, title="output"):
         "without --splits, else hash",
         needs=(LABELS._replace(values=("csv",)),),
         parameter=Parameter("Source of the split"),
-        recorded=as_it_is,
     )
-    split_column: str | None = option(
-        metavar="COL",
+    split_column: str | None = _column(
+        "Split column",
         help="column that holds the split: its name, or 1, 2, ...",
-        needs=(LABELS,),
         conflicts=(Conflict("split_from", ("hash", "directory", "records")),),
-        parameter=Parameter("Split column", _COLUMN),
-        recorded=as_it_is,
-        python="str | int",
     )
     stratify: str | None = option(
         choices=("label",),
@@ -324,7 +309,7 @@ class SplitOptions(Group, title="output"):
         of_images=True,
         needs=(Need("--splits NAME=SHARE,..."),),
         conflicts=(
-            Conflict("label_from", ("none",), "there are no labels"),
+            _NO_LABELS,
             Conflict("split_from", ("csv", "directory", "records"), "the inputs name the splits"),
             Conflict("split_column", why="the column names the splits"),
         ),
@@ -337,8 +322,6 @@ class SplitOptions(Group, title="output"):
         parse=_seed,
         help="seed for record order and split assignment",
         parameter=Parameter("Seed", "^-?[0-9]{1,38}$"),
-        recorded=as_it_is,
-        python="int",
     )
 
     @property
@@ -381,7 +364,7 @@ _PER_IMAGE = Conflict("files", ("per_image",), "every image is a file of its own
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardOptions(Group, title="output"):
+class ShardOptions(Group, title="output", recorded=as_it_is, conflicts=(_PER_IMAGE,)):
     """How a split is divided into shards."""
 
     num_shards: int | None = option(
@@ -390,26 +373,20 @@ class ShardOptions(Group, title="output"):
         help="number of shards of each split",
         conflicts=(Conflict("shard_size", why="give one of them"), _PER_IMAGE),
         parameter=Parameter("Shards of each split", "^[1-9][0-9]{0,4}$"),
-        recorded=as_it_is,
-        python="int",
     )
     shard_size: int | None = option(
         metavar="SIZE",
         parse=parse_shard_size,
         help="approximate size of a shard, at least 1MB; if omitted: 150MB",
-        conflicts=(_PER_IMAGE,),
         parameter=Parameter(
             "Size of a shard", "^([1-9][0-9]*([.][0-9]+)?[MG]i?B|[1-9][0-9]{3,}Ki?B)$"
         ),
-        recorded=as_it_is,
-        python="Size",
         unit="B",
     )
     shard_by: str = option(
         "hash",
         choices=SHARD_BY,
         help="shards are equal ranges of the hash of the key, or have equal numbers of records",
-        conflicts=(_PER_IMAGE,),
         parameter=Parameter("Division into shards"),
         recorded=only("records"),
     )
