@@ -244,7 +244,10 @@ class _SumUpFn(beam.DoFn):
             "files": self._config.files.files,
             "decided": decisions_to_json((*self._config.decisions, *decided)),
             "warnings": warnings_to_json(
-                (*self._config.warnings, *gathered.warnings(self._config.options, shards))
+                (
+                    *self._config.warnings,
+                    *gathered.warnings(self._config.options, shards, vocabulary),
+                )
             ),
             "options": self._config.options,
             "splits": splits,

@@ -386,7 +386,7 @@ class DatasetFiles:
             self.dataset,
             splits=gathered.splits,
             decisions=(*self.dataset.decisions, *decided),
-            warnings=(*self.dataset.warnings, *gathered.warnings(options, shards)),
+            warnings=(*self.dataset.warnings, *gathered.warnings(options, shards, vocabulary)),
         )
 
     def make(

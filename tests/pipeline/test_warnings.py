@@ -66,6 +66,21 @@ def test_strict_publishes_nothing_and_goes_on_without(grouped: dict[str, Any]) -
     assert ran.code == 2 and "is empty" in ran.error()
 
 
+def test_a_class_all_of_whose_images_are_rejected(tmp_path: Path) -> None:
+    for at, name in enumerate(["cat/1", "cat/2", "dog/3"]):
+        draw(tmp_path / "in" / f"{name}.jpg", seed=at)
+    (tmp_path / "in" / "dog" / "3.jpg").write_bytes(b"cut")
+    (tmp_path / "names.txt").write_text("cat\ndog\nfox\n")
+    flags = {"images": f"{tmp_path}/in/*/*.jpg", "output": tmp_path / "out", "max_rejected": 1}
+    lost = "keeps no image ('dog'): rejected.jsonl says why each one was left out"
+    ran = convert(**flags)
+    assert (ran.code, warnings(ran)) == (0, [f"1 of 2 classes {lost}"])
+    assert convert(**flags, strict=True).code == 2
+    # A name that no image has is no loss.
+    flags["output"] = tmp_path / "named"
+    assert warnings(convert(**flags, class_names=tmp_path / "names.txt")) == warnings(ran)
+
+
 @pytest.mark.slow
 def test_strict_accepts_a_dataset_without_warnings(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out", "strict": True}

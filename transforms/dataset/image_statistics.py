@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from transforms.dataset.output_names import REJECTED
 from transforms.labels.vocabulary import class_order
 
 # Statistics of images: accumulators that merge exactly, in any order.
@@ -299,6 +300,7 @@ def split_warnings(
     planned: Mapping[str, int],
     options: Mapping[str, Any],
     what: str = "image",
+    labelled: Iterable[str] = (),
 ) -> list[DatasetWarning]:
     """Warnings about the sizes and the classes of the splits.
 
@@ -308,12 +310,15 @@ def split_warnings(
         planned: images assigned to each split, before images were checked.
         options: those of the dataset: `splits`, `split_from` and `group_by` are read.
         what: a record's source, for messages: image or row.
+        labelled: the classes of the planned images.
     """
-    total = sum(records.values())
-    if len(records) < 2 or not total:
+    if not any(records.values()):
         return []
+    warnings = [*_lost(classes, labelled)]
+    if len(records) < 2:
+        return warnings
     group = options.get("group_by")
-    warnings = list(_sizes(records, group, what))
+    warnings += _sizes(records, group, what)
     if options.get("split_from", "hash") == "hash":
         warnings += _shares(planned, options.get("splits") or {}, group, what)
     return [*warnings, *_classes(records, classes, what)]
@@ -375,6 +380,21 @@ def tail_bound(count: int, total: int, share: float) -> float:
     return min(1.0, 2 * math.exp(-total * max(0.0, divergence)))
 
 
+def _lost(
+    classes: Mapping[str, Mapping[str, int]], labelled: Iterable[str]
+) -> Iterable[DatasetWarning]:
+    """Classes that had images and keep none; given names that no image has are not among them."""
+    names = {*labelled}
+    lost = sorted(names.difference(*classes.values()), key=class_order)
+    if lost:
+        keep = "keeps" if len(lost) == 1 else "keep"
+        yield DatasetWarning(
+            "class_lost",
+            f"{len(lost)} of {len(names)} classes {keep} no image ({_named(lost)}): {REJECTED} "
+            "says why each one was left out",
+        )
+
+
 def _classes(
     records: Mapping[str, int], classes: Mapping[str, Mapping[str, int]], what: str
 ) -> Iterable[DatasetWarning]:
@@ -383,10 +403,13 @@ def _classes(
     for split, count in records.items():
         lacking = [name for name in names if not classes.get(split, {}).get(name)]
         if count and lacking:
-            shown = ", ".join(repr(name[:40]) for name in lacking[:_MAX_NAMED])
-            more = ", ..." if len(lacking) > _MAX_NAMED else ""
             yield DatasetWarning(
                 "class_missing",
                 f"the split {split!r} has no {what} of {len(lacking)} of {len(names)} classes "
-                f"({shown}{more})",
+                f"({_named(lacking)})",
             )
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name[:40]) for name in names[:_MAX_NAMED])
+    return shown + (", ..." if len(names) > _MAX_NAMED else "")

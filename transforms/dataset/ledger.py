@@ -20,7 +20,7 @@ from transforms.dataset.output_names import REJECTED, ImageFile, is_attempt, sta
 from transforms.labels.joins import row_labels
 from transforms.labels.shards import ShardName, empty_shards_warning
 from transforms.labels.splits import splits_in_order
-from transforms.labels.vocabulary import LabelCells, class_order, merge_cells
+from transforms.labels.vocabulary import LabelCells, Vocabulary, class_order, merge_cells
 
 # Counts: totals of the plan, summaries of shards, and the ledger of the whole run.
 
@@ -93,6 +93,14 @@ class PlanTotals:
         self.cells = merge_cells((self.cells, other.cells))
         if len(self.labels) > MAX_CLASSES:
             raise self._too_many()
+
+    def classes(self, vocabulary: Vocabulary) -> Counter[str]:
+        """The images of each class; those with other labels are rejected."""
+        found: Counter[str] = Counter()
+        for label, images in self.labels.items():
+            if vocabulary.id_of(label) is not None:
+                found[vocabulary.text_of(label)] += images
+        return found
 
     def _too_many(self) -> LabelsError:
         some = ", ".join(f"{label[:40]!r}" for label in sorted(self.labels)[:3])
@@ -494,13 +502,14 @@ class Gathered(NamedTuple):
         return f"{why}; nothing published. Left out: {reasons}; see {lines}{listed}, then {action}"
 
     def warnings(
-        self, options: Mapping[str, Any], shards: Mapping[str, int]
+        self, options: Mapping[str, Any], shards: Mapping[str, int], vocabulary: Vocabulary
     ) -> list[DatasetWarning]:
-        """Warnings about the splits and their shards.
+        """Warnings about the splits, their shards and classes.
 
         Args:
             options: those of the dataset, by flag name.
             shards: of each split, including empty ones; none if every record has its own file.
+            vocabulary: the classes.
         """
         records = dict.fromkeys(self.splits, 0)
         for shard in self.shards:
@@ -519,8 +528,14 @@ class Gathered(NamedTuple):
         texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
         found += [DatasetWarning("empty_shards", text) for text in texts if text]
         classes = self.written.split_classes(self.splits)
-        planned = self.totals.images
-        return found + split_warnings(records, classes, planned=planned, options=options, what=what)
+        return found + split_warnings(
+            records,
+            classes,
+            planned=self.totals.images,
+            options=options,
+            what=what,
+            labelled=self.totals.classes(vocabulary),
+        )
 
     @property
     def ledger(self) -> Ledger:

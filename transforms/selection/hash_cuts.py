@@ -496,11 +496,7 @@ def stratified_decisions(
     """
     if not options.get("stratify"):
         return []
-    sizes: Counter[str] = Counter()
-    for label, images in totals.labels.items():
-        # Images of unknown classes are rejected.
-        if vocabulary.id_of(label) is not None:
-            sizes[vocabulary.text_of(label)] += images
+    sizes = totals.classes(vocabulary)
     splits = len(options["splits"])
     value = f"{len(sizes)} class{'' if len(sizes) == 1 else 'es'}"
     # Images with several labels count as images with an empty label, too, like those without any.

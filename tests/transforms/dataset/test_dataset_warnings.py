@@ -76,6 +76,25 @@ def test_a_class_that_a_split_lacks() -> None:
     assert codes(records, {"train": {"": 12}, "test": {"": 12}}) == []
 
 
+@pytest.mark.parametrize("splits", [["train"], ["train", "test"]])
+def test_a_class_that_keeps_no_image(splits: list[str]) -> None:
+    records = dict.fromkeys(splits, 12)
+    classes = {split: {"cat": 10, "": 2} for split in splits}
+
+    def found(*labelled: str, records: dict[str, int] = records) -> list[tuple[str, str]]:
+        kept = classes if any(records.values()) else {}
+        return list(
+            map(tuple, split_warnings(records, kept, planned={}, options={}, labelled=labelled))
+        )
+
+    why = "rejected.jsonl says why each one was left out"
+    assert found("cat") == [] == found("dog", records=dict.fromkeys(splits, 0))
+    assert found("dog", "cat") == [("class_lost", f"1 of 2 classes keeps no image ('dog'): {why}")]
+    assert found("10", "9", "cat", "x", "y") == [
+        ("class_lost", f"4 of 5 classes keep no image ('9', '10', 'x', ...): {why}")
+    ]
+
+
 def test_missing_classes_that_are_integers_are_named_as_numbers() -> None:
     classes = {"train": {"100": 4, "9": 4, "10": 4, "1": 4}, "test": {"1": 12}}
     records = {"train": 16, "test": 12}

@@ -19,6 +19,7 @@ from transforms.dataset.ledger import (
     ShardTotals,
     in_order,
 )
+from transforms.labels.vocabulary import Vocabulary
 
 ROWS = [
     Rejection("row", "row_without_image", "no image", f"a.csv:{number}", f"{number}")
@@ -32,6 +33,7 @@ PLANNED = [*ROWS, MALFORMED, DROPPED]
 COUNTS = [Count("images_found", 7), Count("rows_read", 36)]
 TOTALS = PlanTotals(Counter(train=6), Counter(), Counter(), 5)
 ALL = [*PLANNED, DAMAGED]
+NO_CLASS = Vocabulary.build([])
 
 
 def everything(**others: list[Any]) -> dict[str, list[Any]]:
@@ -118,9 +120,9 @@ def test_a_dataset_without_records_is_a_warning() -> None:
     for of_rows, what in ((False, "image"), (True, "row")):
         shards = [dataclasses.replace(SHARD, records=0)]
         whole = in_order(["train"], everything(shards=shards))._replace(of_rows=of_rows)
-        [warning] = whole.warnings({}, {"train": 1})
+        [warning] = whole.warnings({}, {"train": 1}, NO_CLASS)
         assert warning.code == "no_records"
         assert warning.text == (
             f"the dataset has no record: rejected.jsonl says why each {what} was left out"
         )
-    assert in_order(["train"], everything()).warnings({}, {"train": 1}) == []
+    assert in_order(["train"], everything()).warnings({}, {"train": 1}, NO_CLASS) == []
