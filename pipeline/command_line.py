@@ -61,7 +61,7 @@ def all_commands() -> argparse.ArgumentParser:
     return parser
 
 
-def start(command: str, main: Callable[[], None]) -> int:
+def start(command: str, main: Callable[[], int | None]) -> int:
     """Runs a command as its process does.
 
     Args:
@@ -120,10 +120,7 @@ def main() -> int:
     if command not in COMMANDS:
         return run_command(lambda: _without_command(command), PROGRAM)
 
-    def run() -> None:
-        importlib.import_module(f"pipeline.{command}").main(words)
-
-    return start(command, run)
+    return start(command, lambda: importlib.import_module(f"pipeline.{command}").main(words))
 
 
 def _without_command(word: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import begin, start
-from pipeline.errors import DatasetError, UsageError, input_error
+from pipeline.errors import DONE, FAILED, DatasetError, UsageError, input_error
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from transforms.core.messages import printable
 from transforms.core.option import not_empty
@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from transforms.records.comparison import Differences, Records
 
 
-class DifferentError(DatasetError):
-    """The datasets differ; the exit code 1 says so."""
-
-
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str] | None = None) -> int:
     """Compares two datasets and prints the differences.
 
+    Returns:
+        the exit code, 1 if they differ.
+
     Raises:
-        DifferentError: they differ.
         UsageError: one of them cannot be read. Never a failure with the exit code 1.
     """
     flags = begin(make_parser(), argv)
@@ -32,17 +30,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         found = compare_datasets(flags.former, flags.other)
     except (DatasetError, OSError) as error:
         raise UsageError(str(error)) from error
-    both = f"{flags.former} and {flags.other}"
+    both, differing = f"{flags.former} and {flags.other}", found.total()
     if flags.json:
         for line in found.json_lines():
             print(line)
-    elif not flags.quiet:
-        for line in found.summary_lines():
-            print(printable(line))
-    if differing := found.total():
-        raise DifferentError(f"{both} differ: {differing}")
-    if not flags.json:
-        print(f"equal: {both} hold the same {found.records.new.table.num_rows} records")
+        return FAILED if differing else DONE
+    for line in () if flags.quiet else found.summary_lines():
+        print(printable(line))
+    if differing:
+        print(printable(f"different: {both}: {differing}"))
+        return FAILED
+    print(f"equal: {both} hold the same {found.records.new.table.num_rows} records")
+    return DONE
 
 
 def make_parser() -> OneLineParser:
@@ -108,16 +107,20 @@ def dataset_records(folder: str) -> tuple[dict[str, Any], Records]:
 
 
 def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
-    """The records of a dataset, from its indexes.
+    """The records of a dataset, from its indexes, and its classes.
 
     Raises:
+        OSError: the classes cannot be read.
         DatasetError: an index is missing, damaged or cannot be read.
     """
+    from transforms.dataset.output_names import LABELS
     from transforms.records.comparison import Records
     from transforms.records.record_index import RecordIndexError
+    from transforms.storage.files import join, storage_of
 
+    labels = storage_of(folder).read_text(join(folder, LABELS), follow_links=False)
     try:
-        return Records.joined(_read_indexes(folder, manifest))
+        return Records.joined(_read_indexes(folder, manifest), labels or "")
     except RecordIndexError as error:
         raise UsageError(str(error)) from error
 

@@ -240,6 +240,7 @@ class _SumUpFn(beam.DoFn):
         features = self._config.features
         return {
             "of_rows": self._config.of_rows,
+            "labels": vocabulary.labels_text(),
             "features": [[f.name, f.type or f.dtype] for f in features],
             "files": self._config.files.files,
             "decided": decisions_to_json((*self._config.decisions, *decided)),
@@ -318,18 +319,21 @@ def plan_dataset(
 # What `plan --reuse` prints: images that are reused, originals that are read, and differences.
 
 
-def reuse_lines(config: ConvertConfig, folders: Sequence[str], path: str) -> Iterator[str]:
+def reuse_lines(
+    config: ConvertConfig, folders: Sequence[str], path: str, labels: str
+) -> Iterator[str]:
     """The lines of `plan` about `--reuse`.
 
     Args:
         config: of the run.
         folders: the values of `--reuse`.
         path: of the plan, next to which its parts are; they are removed.
+        labels: the planned `labels.txt`.
 
     Raises:
         UsageError: a dataset of `--images` was removed meanwhile.
     """
-    reads, records = _read_parts(path)
+    reads, records = _read_parts(path, labels)
     options = json.loads(json.dumps(config.options))
     features = json.loads(json.dumps([feature.to_manifest() for feature in config.features]))
     now = {"options": options, "features": features}
@@ -359,7 +363,7 @@ def reuse_lines(config: ConvertConfig, folders: Sequence[str], path: str) -> Ite
     yield from lines
 
 
-def _read_parts(path: str) -> tuple[PlannedReads, Records]:
+def _read_parts(path: str, labels: str) -> tuple[PlannedReads, Records]:
     """The sums of all planned shards, and their records."""
     storage = storage_of(path)
     total = PlannedReads()
@@ -374,5 +378,5 @@ def _read_parts(path: str) -> tuple[PlannedReads, Records]:
         for _ in storage.for_each(storage.remove, parts):
             pass
 
-    records = Records.joined(tables())
+    records = Records.joined(tables(), labels)
     return total, records

@@ -155,15 +155,15 @@ class RejectedError(DatasetError):
     exit_code = TOO_MANY_REJECTED
 
 
-def run_command(main: Callable[[], None], command: str) -> int:
+def run_command(main: Callable[[], int | None], command: str) -> int:
     """Runs a command; a failure that the user can fix is reported in one line.
 
     Returns:
-        the exit code.
+        the exit code; without a failure, the one that `main` returns.
     """
     open_standard_streams()
     try:
-        main()
+        code = main()
         # Python would write the rest at exit, where nothing catches the error.
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
@@ -180,7 +180,7 @@ def run_command(main: Callable[[], None], command: str) -> int:
         name = error_name(command, sys.stderr)
         print(f"{name}: {printable(redacted(str(error)))}", file=sys.stderr)
         return error.exit_code if isinstance(error, DatasetError) else FAILED
-    return DONE
+    return code or DONE
 
 
 def input_error(message: str, error: Exception) -> DatasetError:

@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if compares:
             from pipeline.dry_run import reuse_lines
 
-            notes = list(reuse_lines(config, flags.reuse, path))
+            notes = list(reuse_lines(config, flags.reuse, path, plan["labels"]))
         elif flags.reuse and action == "compare":
             notes = ["reused   nothing: --reuse applies only with --overwrite or another --output"]
         staged = len(read_staging(config.output).complete)

@@ -14,7 +14,7 @@ import pytest
 
 import pipeline.diff
 from tests.conftest import draw
-from tests.pipeline.commands import ROOT, Dataset, Ran, make_dataset, run_here
+from tests.pipeline.commands import ROOT, Dataset, Ran, make_dataset, plan, run_here
 from tests.pipeline.many_records import RECORDS, write_many
 from tests.servers.gcs import GcsServer
 
@@ -76,19 +76,29 @@ def test_all_kinds_of_differences(old: Dataset, tmp_path: Path) -> None:
         "class ids   4: 'ant' from none to 0, 'cat' from 0 to 1, 'dog' from 1 to 2, ...",
         "options     2: --seed from 0 to 3, --splits from train=1 to test=1",
         "files       0 with other features, such as boxes and cells, or with images without hashes",
+        f"different: {old.folder} and {new.folder}/: 1 added, 1 removed, 1 relabelled, 3 moved, "
+        "1 pixels, 1 originals, 4 class ids, 2 options",
     ]
-    assert ran.error() == (
-        f"diff: {old.folder} and {new.folder}/ differ: 1 added, 1 removed, 1 relabelled, 3 moved, "
-        "1 pixels, 1 originals, 4 class ids, 2 options"
-    )
+    assert ran.err == ""
     as_json = diff(old.folder, new.folder, "--json")
     lines = [json.loads(line) for line in as_json.out.splitlines()]
-    assert as_json.code == 1
+    assert (as_json.code, as_json.err) == (1, "")
     assert lines[0] == {"change": "added", "key": "e", "split": "test", "label": "ant"}
     assert lines[-1]["records"] == [4, 4] and not lines[-1]["equal"]
-    quiet = diff(old.folder, new.folder, "--quiet")
-    assert (quiet.code, quiet.out) == (1, "")
-    assert quiet.error() == ran.error().replace("/ differ", " differ")
+    quiet = diff(old.folder, f"{new.folder}/", "--quiet")
+    assert (quiet.code, quiet.out, quiet.err) == (1, ran.out.splitlines(True)[-1], "")
+
+
+def test_a_class_without_images_keeps_its_id(old: Dataset, tmp_path: Path) -> None:
+    labels = dict.fromkeys("abcd", "dog")
+    new = make(tmp_path, labels, class_names=old.folder)
+    assert "class ids   0" in diff(old.folder, new.folder).out.splitlines()
+    flags = {"images": f"{tmp_path}/in/*.jpg", "labels": tmp_path / "labels.csv"}
+    more = {"class_names": old.folder, "reuse": old.folder, "output": tmp_path / "planned"}
+    assert "  class ids   0" in plan(**flags, **more).out.splitlines()
+    fewer = make(tmp_path, labels, name="fewer")
+    lost = "class ids   2: 'cat' from 0 to none, 'dog' from 1 to 0"
+    assert lost in diff(old.folder, fewer.folder).out.splitlines()
 
 
 def test_equal_datasets(old: Dataset, tmp_path: Path) -> None:
@@ -116,8 +126,8 @@ def test_boxes_are_compared_as_checksums(old: Dataset, tmp_path: Path) -> None:
             )
         )
     ran = diff(made[0].folder, made[1].folder)
-    assert ran.code == 1 and ran.error().endswith(" differ: 1 files")
-    assert ran.out.splitlines()[-1].startswith("files       1 with other features")
+    assert ran.code == 1 and ran.out.endswith(": 1 files\n")
+    assert ran.out.splitlines()[-2].startswith("files       1 with other features")
 
 
 def test_datasets_in_a_bucket(old: Dataset, gcs: GcsServer) -> None:

@@ -142,7 +142,7 @@ def test_plan_and_diff_count_masks(inputs: Path, tmp_path: Path) -> None:
     found = run_here(pipeline.diff.main, "diff", [str(base), str(made.folder)])
     # The mask of the second one is the same.
     assert "partners    1 with another mask or further image: '1'" in found.out.splitlines()
-    assert found.error().endswith("differ: 1 added, 1 pixels, 1 originals, 1 partners")
+    assert found.out.endswith(": 1 added, 1 pixels, 1 originals, 1 partners\n")
     found = run_here(pipeline.diff.main, "diff", ["--json", str(base), str(made.folder)])
     assert '{"change": "partners", "key": "1"}' in found.out.splitlines()
     same = plan(output=tmp_path / "again", reuse=made.folder, **flags).out.splitlines()

@@ -72,7 +72,7 @@ def test_what_would_be_read_and_the_differences(images: Path, tmp_path: Path) ->
     words = [str(base), str(tmp_path / "out")]
     differences = run_here(pipeline.diff.main, "diff", words).out.splitlines()
     # Only what is in the images is not known before.
-    later = ("pixels", "originals", "files")
+    later = ("pixels", "originals", "files", "different")
     known = [line for line in differences if not line.startswith(later)]
     assert len(known) == 7
     assert "added       1: '8'" in known and "removed     1: '7'" in known

@@ -13,6 +13,7 @@ import numpy as np
 from transforms.core.messages import as_written
 from transforms.core.records import ShardImage
 from transforms.dataset.manifest import manifest_shards
+from transforms.labels.vocabulary import parse_labels
 from transforms.records.record_index import (
     CONTENT_BYTES,
     PARTNERS,
@@ -99,7 +100,7 @@ class Records:
     Attributes:
         table: the columns `key`, `split`, `label`, `content` and `source_content`, and `partners`
             with the hashes of masks and further images, one after the other.
-        classes: the class ids by the names of the classes that records have.
+        classes: the class ids by their names, also of classes without records.
         many_labels: whether a record may have several labels.
     """
 
@@ -131,11 +132,16 @@ class Records:
         return cls(table, _classes(names, ids), many_labels)
 
     @classmethod
-    def joined(cls, shards: Iterable[Records]) -> Records:
-        """The records of all shards of a dataset, each as `of_index` gives it."""
+    def joined(cls, shards: Iterable[Records], labels: str = "") -> Records:
+        """The records of all shards of a dataset, each as `of_index` gives it.
+
+        Args:
+            shards: of the dataset.
+            labels: the content of its `labels.txt`, which is empty if it cannot list all classes.
+        """
         import pyarrow as pa
 
-        classes: dict[str, int] = {}
+        classes = {name: number for number, name in parse_labels(labels).items()}
         many_labels = False
         tables = [_schema().empty_table()]
         for shard in shards:
@@ -451,7 +457,7 @@ class Differences(NamedTuple):
             ("added", found.new, found.added),
             ("removed", found.old, found.removed),
         ):
-            for _, row in _sorted(side.table, rows, ("key", "split", "label")):
+            for row in _sorted(side.table, rows, ("key", "split", "label")):
                 label = _label(row["label"], side)
                 yield _json(change=name, key=row["key"], split=row["split"], label=label)
         for key, was, now in _pairs(found, found.relabelled, "label"):
@@ -459,14 +465,10 @@ class Differences(NamedTuple):
             yield _json(change="relabelled", key=key, **labels)
         for key, was, now in _pairs(found, found.moved, "split"):
             yield _json(change="moved", key=key, **{"from": was, "to": now})
-        is_other = np.isin(found.pixels, found.originals)
-        for place, row in _sorted(found.new.table, found.kept[1][found.pixels]):
-            yield _json(change="pixels", key=row["key"], other_original=bool(is_other[place]))
-        same_pixels = np.setdiff1d(found.originals, found.pixels)
-        for _, row in _sorted(found.new.table, found.kept[1][same_pixels]):
-            yield _json(change="originals", key=row["key"])
-        for _, row in _sorted(found.new.table, found.kept[1][found.partners]):
-            yield _json(change="partners", key=row["key"])
+        for change in ("pixels", "originals", "partners"):
+            rows = found.kept[1][getattr(found, change)]
+            for row in _sorted(found.new.table, rows):
+                yield _json(change=change, key=row["key"])
         for name, (was_id, now_id) in found.classes().items():
             yield _json(change="class_id", name=name, **{"from": was_id, "to": now_id})
         for option in self.options:
@@ -477,8 +479,8 @@ class Differences(NamedTuple):
 
 def _sorted(
     table: pa.Table, rows: Rows, columns: Sequence[str] = ("key",), limit: int | None = None
-) -> Iterator[tuple[int, Any]]:
-    """Rows of a table by their keys: the place of each in `rows`, and its values.
+) -> Iterator[Any]:
+    """The values of rows of a table, by their keys.
 
     Args:
         table: has the column `key`.
@@ -487,8 +489,7 @@ def _sorted(
         limit: how many rows to return; None for all.
     """
     for places in _in_order(table, rows, limit):
-        found = table.select(columns).take(rows[places])
-        yield from zip(places.tolist(), found.to_pylist(), strict=True)
+        yield from table.select(columns).take(rows[places]).to_pylist()
 
 
 def _in_order(table: pa.Table, rows: Rows, limit: int | None) -> Iterator[Rows]:
@@ -512,7 +513,7 @@ def _in_order(table: pa.Table, rows: Rows, limit: int | None) -> Iterator[Rows]:
 
 def _keys(table: pa.Table, rows: Rows) -> Iterator[str]:
     """The first keys of some rows of a table, as they are shown."""
-    for _, row in _sorted(table, rows, limit=_MAX_NAMED):
+    for row in _sorted(table, rows, limit=_MAX_NAMED):
         yield repr(row["key"][:_MAX_TEXT])
 
 

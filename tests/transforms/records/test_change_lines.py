@@ -72,8 +72,9 @@ def test_lines_of_json() -> None:
         {"change": "removed", "key": "gone", "split": "test", "label": "dog"},
         {"change": "relabelled", "key": "named", "from": "dog", "to": "fox"},
         {"change": "moved", "key": "moved", "from": "train", "to": "test"},
-        {"change": "pixels", "key": "encoded", "other_original": False},
-        {"change": "pixels", "key": "other", "other_original": True},
+        {"change": "pixels", "key": "encoded"},
+        {"change": "pixels", "key": "other"},
+        {"change": "originals", "key": "other"},
         {"change": "class_id", "name": "fox", "from": None, "to": 2},
         {"change": "option", "name": "seed", "from": 1, "to": 2},
         {"change": "option", "name": "splits", "from": {"train": 0.9, "test": 0.1}, "to": None},
@@ -111,8 +112,9 @@ def test_another_original_of_the_same_stored_image() -> None:
     old = records_of([Row("a", source=2), Row("b", source=3), Row("c", source=4, content=5)])
     new = records_of([Row("b", source=6), Row("a", source=2), Row("c", source=7, content=8)])
     assert lines_of(old, new) == [
-        {"change": "pixels", "key": "c", "other_original": True},
+        {"change": "pixels", "key": "c"},
         {"change": "originals", "key": "b"},
+        {"change": "originals", "key": "c"},
     ]
 
 
