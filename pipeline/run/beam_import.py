@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import importlib
-import inspect
 import logging
 import sys
-import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 # Beam works without each of these: they come with its extras (gcp, dataframe) or are optional.
@@ -45,12 +44,10 @@ def import_beam_without(packages: Sequence[str]) -> None:
     """
     if "apache_beam" in sys.modules:
         return
-    with _hidden(packages), _late_subhint(), _garbage_kept(), _warnings_muted():
-        import apache_beam
+    with _hidden(packages), _garbage_kept(), _warnings_muted():
+        import apache_beam  # noqa: F401
 
-        keep_signatures(apache_beam.DoFn)
         end_stages_soon()
-        code_texts_in_c()
     _left_out.extend(packages)
 
 
@@ -93,26 +90,28 @@ def logging_untouched() -> Iterator[None]:
 
 @contextmanager
 def _hidden(packages: Sequence[str]) -> Iterator[None]:
-    """Makes imports of packages fail as if they were not installed, unless already imported."""
-    hidden = [package for package in packages if package not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    """Makes imports of packages fail as if they were not installed, unless already imported.
+
+    `beartype`, which Beam cannot do without, gets a stand-in that imports it when Beam calls it. It
+    does not for the types of this package, and it takes a twentieth of the start-up.
+    """
+    modules: dict[str, Any] = dict.fromkeys(packages)
+    modules["beartype.door"] = SimpleNamespace(is_subhint=_is_subhint)
+    # For Beam, any error means that one type is no subtype of the other.
+    modules["beartype.roar"] = SimpleNamespace(BeartypeDoorException=Exception)
+    hidden = {name: module for name, module in modules.items() if name not in sys.modules}
+    sys.modules.update(hidden)
     try:
         yield
     finally:
-        for package in hidden:
-            del sys.modules[package]
+        for name in hidden:
+            del sys.modules[name]
 
 
-def keep_signatures(step: type) -> None:
-    """Computes the signatures of the methods of a class once.
-
-    Beam inspects each method of each step seven times before a job begins: a tenth of the start-up
-    of a small job. `inspect.signature` returns what a function has as `__signature__`.
-    """
-    for ancestor in step.__mro__:
-        for method in vars(ancestor).values():
-            if isinstance(method, types.FunctionType):
-                method.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+def _is_subhint(hint: object, other: object) -> bool:
+    """`beartype.door.is_subhint`."""
+    # A dependency of Beam, not of this package.
+    return bool(importlib.import_module("beartype.door").is_subhint(hint, other))
 
 
 def end_stages_soon() -> None:
@@ -125,67 +124,6 @@ def end_stages_soon() -> None:
     init = statesampler.StateSampler.__init__
     if init.__defaults__ == (getattr(statesampler, "DEFAULT_SAMPLING_PERIOD_MS", None),):
         init.__defaults__ = (_SAMPLING_MS,)
-
-
-def code_texts_in_c() -> None:
-    """Makes Beam encode and decode texts without a call of a Python function for each.
-
-    Every name crosses several steps, with ten texts; these calls took a twelfth of planning. The
-    bytes are the same: UTF-8 is what `str.encode` and `bytes.decode` take by default.
-    """
-    from apache_beam.coders import StrUtf8Coder
-
-    StrUtf8Coder.encode = staticmethod(str.encode)
-    StrUtf8Coder.decode = staticmethod(bytes.decode)
-
-
-class _LateModule(types.ModuleType):
-    """A module that is imported when an attribute other than those given is needed."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            # The import system needs these.
-            raise AttributeError(name)
-        sys.modules.pop(self.__name__, None)
-        return getattr(importlib.import_module(self.__name__), name)
-
-
-@contextmanager
-def _late_subhint() -> Iterator[None]:
-    """Imports beartype when Beam calls it, which it does not for the types of this package.
-
-    It takes a twentieth of the start-up. Afterwards, everybody else imports it normally.
-    """
-    if "beartype" in sys.modules:
-        yield
-        return
-    door = _LateModule("beartype.door")
-    door.is_subhint = _is_subhint  # type: ignore[attr-defined]
-    roar = _LateModule("beartype.roar")
-    # `_is_subhint` raises nothing that Beam has to catch.
-    roar.BeartypeDoorException = _NeverRaisedError  # type: ignore[attr-defined]
-    late = {module.__name__: module for module in (door, roar)}
-    sys.modules.update(late)
-    try:
-        yield
-    finally:
-        for name, module in late.items():
-            if sys.modules.get(name) is module:
-                del sys.modules[name]
-
-
-class _NeverRaisedError(Exception):
-    """Takes the place of an error in an `except`."""
-
-
-def _is_subhint(hint: object, other: object) -> bool:
-    """`beartype.door.is_subhint`; False where it has no answer, as in Beam."""
-    # A dependency of Beam, not of this package.
-    door, roar = (importlib.import_module(f"beartype.{name}") for name in ("door", "roar"))
-    try:
-        return bool(door.is_subhint(hint, other))
-    except roar.BeartypeDoorException:
-        return False
 
 
 @contextmanager

@@ -399,11 +399,9 @@ def convert(
         # Another run may have ended before the folder was locked.
         is_finished = check_former(config)
         check_writable(config)
-        workers = decide_workers(config, beam_flags, is_finished=is_finished)
-        before(() if is_finished else (*config.decisions, *workers.decisions))
-        manifest, counters = _convert(
-            config, beam_flags, progress=progress, workers=workers.processes
-        )
+        workers, decided = decide_workers(config, beam_flags, is_finished=is_finished)
+        before(() if is_finished else (*config.decisions, *decided))
+        manifest, counters = _convert(config, beam_flags, progress=progress, workers=workers)
     # Without a lock, only the job itself knows. Not every runner has counters.
     verdict = counters.pop(UP_TO_DATE, 0) > 0 if counters else is_finished
     is_local = has_local_workers(beam_flags)

@@ -230,12 +230,8 @@ def _show_bars(done: threading.Event) -> None:
         finished = False
         while not finished:
             finished = done.wait(_BAR_SECONDS)
-            stages = PROGRESS.stages()
-            seconds = clock.seconds(stages)
             width = screen.width
-            screen.draw(
-                [_bar(stage, seconds[stage.name], clock.rate(stage), width) for stage in stages]
-            )
+            screen.draw([_bar(*timed, width) for timed in clock.look(PROGRESS.stages())])
     finally:
         screen.close()
 
@@ -269,38 +265,30 @@ _WITHOUT_RATE = {
 
 
 class _Clock:
-    """How long each stage has taken: until now, or until its last change if a later one runs."""
+    """How long each stage has taken, and how fast it is."""
 
     def __init__(self) -> None:
         self._now = time.monotonic()
         self._began: dict[str, float] = {}
         self._moved: dict[str, tuple[Stage, float]] = {}
 
-    def seconds(self, stages: Sequence[Stage]) -> dict[str, float]:
-        """Seconds by name of the stage; a stage began after the previous call."""
+    def look(self, stages: Sequence[Stage]) -> Iterator[tuple[Stage, float, float | None]]:
+        """Stages with their seconds and items per second; one began after the previous call.
+
+        The seconds end now, or at the last change if a later stage runs. Those of the rate end at
+        the last change, unless more items are known to come: names wait for the shuffle long after
+        all of them are counted. A stage that has not counted for long enough has no rate.
+        """
         before, self._now = self._now, time.monotonic()
         for stage in stages:
-            self._began.setdefault(stage.name, before)
-            if self._moved.get(stage.name, (None, 0.0))[0] != stage:
-                self._moved[stage.name] = stage, self._now
-        return {
-            stage.name: (self._now if stage is stages[-1] else self._moved[stage.name][1])
-            - self._began[stage.name]
-            for stage in stages
-        }
-
-    def rate(self, stage: Stage) -> float | None:
-        """Items per second; None if the stage has not counted for long enough to have one.
-
-        The time ends with the last count, unless more are known to come: names wait for the shuffle
-        long after all of them are counted.
-        """
-        if stage.name not in self._moved:
-            return None
-        is_going = 0 < stage.done < stage.total
-        end = self._now if is_going else self._moved[stage.name][1]
-        seconds = end - self._began[stage.name]
-        return stage.done / seconds if stage.done and seconds >= _RATE_SECONDS else None
+            began = self._began.setdefault(stage.name, before)
+            former, moved = self._moved.get(stage.name, (None, before))
+            if former != stage:
+                moved = self._now
+                self._moved[stage.name] = stage, moved
+            counted = (self._now if 0 < stage.done < stage.total else moved) - began
+            rate = stage.done / counted if stage.done and counted >= _RATE_SECONDS else None
+            yield stage, (self._now if stage is stages[-1] else moved) - began, rate
 
 
 def _print_lines(done: threading.Event) -> None:
@@ -348,18 +336,18 @@ def _print_every(done: threading.Event, line: Callable[[Stage, float, float | No
     """
     clock = _Clock()
     printed: dict[str, Stage] = {}
+    period = min(_BAR_SECONDS, _LINE_SECONDS)
     waited = 0.0
     finished = False
     while not finished:
-        finished = done.wait(min(_BAR_SECONDS, _LINE_SECONDS))
-        stages = PROGRESS.stages()
-        seconds = clock.seconds(stages)
-        waited += min(_BAR_SECONDS, _LINE_SECONDS)
+        finished = done.wait(period)
+        timed = list(clock.look(PROGRESS.stages()))
+        waited += period
         if waited < _LINE_SECONDS and not (finished and printed):
             continue
         waited = 0.0
-        for stage in stages:
-            if stage != printed.get(stage.name) or (stage is stages[-1] and not finished):
-                text = line(stage, seconds[stage.name], clock.rate(stage))
-                print(text, file=sys.stderr, flush=True)
+        for number, (stage, seconds, rate) in enumerate(timed, 1):
+            is_current = number == len(timed) and not finished
+            if stage != printed.get(stage.name) or is_current:
+                print(line(stage, seconds, rate), file=sys.stderr, flush=True)
             printed[stage.name] = stage

@@ -62,26 +62,14 @@ class Machine(NamedTuple):
     memory: int | None
 
 
-class Workers(NamedTuple):
-    """The worker processes of a run.
-
-    Attributes:
-        processes: their number; 1 if the run is one process.
-        decisions: reported if no flag requested them.
-    """
-
-    processes: int
-    decisions: tuple[Decision, ...] = ()
-
-
 def decide_workers(
     config: ConvertConfig,
     beam_flags: Sequence[str],
     *,
     is_finished: bool,
     machine: Machine | None = None,
-) -> Workers:
-    """The worker processes for a conversion.
+) -> tuple[int, tuple[Decision, ...]]:
+    """The worker processes for a conversion: their number, and a decision to report.
 
     Args:
         config: what to convert.
@@ -90,19 +78,19 @@ def decide_workers(
         machine: what the run may use; None for this machine.
     """
     if config.workers is not None:
-        return Workers(config.workers)
+        return config.workers, ()
     machine = machine or Machine(usable_cores(), usable_memory())
     # A model already uses all cores from one process, and rows are converted from one shuffle.
     fits_one = is_finished or config.embedding is not None or config.of_rows
     if machine.cores < _FROM_CORES or fits_one or not DECIDE_WORKERS.isdisjoint(_names(beam_flags)):
-        return Workers(1)
+        return 1, ()
     size = _job_size(config)
     count = choose_workers(size, machine, shards=_shards(config, size))
     if count == 1:
-        return Workers(1)
+        return 1, ()
     share = share_of_cores(machine.cores, count)
     because = f"{size}; {share} of {machine.cores} cores for each"
-    return Workers(count, (Decision("workers", f"{count} processes", because, "--workers"),))
+    return count, (Decision("workers", f"{count} processes", because, "--workers"),)
 
 
 def choose_workers(size: JobSize, machine: Machine, *, shards: int | None) -> int:
@@ -118,7 +106,7 @@ def choose_workers(size: JobSize, machine: Machine, *, shards: int | None) -> in
         shards: of the dataset; None if that is not known yet.
     """
     seconds = max(size.images * _SECONDS_OF_IMAGE, size.bytes / _BYTES_PER_SECOND)
-    if machine.cores < _FROM_CORES or seconds < _WORTH_SECONDS:
+    if seconds < _WORTH_SECONDS:
         return 1
     count = machine.cores // _CORES_OF_PROCESS
     if machine.memory is not None:

@@ -7,7 +7,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from transforms.dataset.output_names import REJECTED
 from transforms.labels.vocabulary import class_order
@@ -20,6 +20,21 @@ MAX_SAMPLES = 600
 
 # Aspect ratios are added up in millionths: a sum of floats would depend on its order.
 _MILLION = 1_000_000
+
+
+class Totals:
+    """Counts that are added up, in any order: numbers, those by name, and other totals."""
+
+    def merge(self, other: Self) -> None:
+        """Adds the counts of `other`."""
+        for name, counts in vars(other).items():
+            ours = getattr(self, name)
+            if isinstance(counts, Totals):
+                ours.merge(counts)
+            elif isinstance(counts, Counter):
+                ours.update(counts)
+            elif isinstance(counts, int):
+                setattr(self, name, ours + counts)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -38,7 +53,7 @@ def quarter_octave(numerator: int, denominator: int = 1) -> int:
 
 
 @dataclasses.dataclass
-class Histogram:
+class Histogram(Totals):
     """Counts of positive values in bins that grow by a quarter of an octave.
 
     Attributes:
@@ -93,7 +108,7 @@ class Sample(NamedTuple):
 
 
 @dataclasses.dataclass
-class Samples:
+class Samples(Totals):
     """The first few records of each class; bounded, whatever the number of classes.
 
     Classes share `MAX_SAMPLES` evenly. A merge only adds classes, which leaves fewer
@@ -128,7 +143,7 @@ _HISTOGRAMS = ("width", "height", "bytes", "aspect")
 
 
 @dataclasses.dataclass
-class Statistics:
+class Statistics(Totals):
     """Statistics of images, collected while they are written; sizes are of the stored images.
 
     Attributes:
@@ -169,15 +184,6 @@ class Statistics:
         self.bytes.add(size, quarter_octave(size))
         aspect = (width * _MILLION + height // 2) // height
         self.aspect.add(aspect, quarter_octave(width, height))
-
-    def merge(self, other: Statistics) -> None:
-        """Adds the counts of `other`."""
-        self.formats.update(other.formats)
-        self.orientations.update(other.orientations)
-        self.gps += other.gps
-        for name in _HISTOGRAMS:
-            getattr(self, name).merge(getattr(other, name))
-        self.samples.merge(other.samples)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON, for the sidecar of a shard."""

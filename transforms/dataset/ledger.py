@@ -15,7 +15,7 @@ from transforms.core import rejections
 from transforms.core.messages import LabelsError, parse_json
 from transforms.core.records import LabelledImage, RejectedPart, partner_files
 from transforms.core.rejections import Reason, Rejection, RejectionLimit, RejectionTotals
-from transforms.dataset.image_statistics import DatasetWarning, Statistics, split_warnings
+from transforms.dataset.image_statistics import DatasetWarning, Statistics, Totals, split_warnings
 from transforms.dataset.output_names import REJECTED, ImageFile, is_attempt, staged_shard
 from transforms.labels.joins import row_labels
 from transforms.labels.shards import ShardName, empty_shards_warning
@@ -32,7 +32,7 @@ The totals are one element, of 20 to 40 bytes for each: Beam's limit for an elem
 
 
 @dataclasses.dataclass
-class PlanTotals:
+class PlanTotals(Totals):
     """Totals over all labelled images; a mergeable accumulator.
 
     Both ways of counting raise `LabelsError` for more than `MAX_CLASSES` labels.
@@ -84,12 +84,7 @@ class PlanTotals:
 
     def merge(self, other: PlanTotals) -> None:
         """Adds the counts of `other`."""
-        self.images.update(other.images)
-        self.bytes.update(other.bytes)
-        self.labels.update(other.labels)
-        self.rows_used += other.rows_used
-        self.rows_repeated += other.rows_repeated
-        self.partners_used += other.partners_used
+        super().merge(other)
         self.cells = merge_cells((self.cells, other.cells))
         if len(self.labels) > MAX_CLASSES:
             raise self._too_many()
@@ -352,7 +347,7 @@ def count_reasons(reasons: Mapping[tuple[str, str], int]) -> dict[str, int]:
 
 
 @dataclasses.dataclass
-class ShardTotals:
+class ShardTotals(Totals):
     """Totals over shards; a mergeable accumulator: any order of merges gives the same.
 
     Attributes:
@@ -382,10 +377,9 @@ class ShardTotals:
 
     def merge(self, other: ShardTotals) -> None:
         """Adds the totals of other shards."""
+        super().merge(other)
         for split, labels in other.labels.items():
             self.labels.setdefault(split, Counter()).update(labels)
-        self.pixels.update(other.pixels)
-        self.statistics.merge(other.statistics)
 
     def split_classes(self, splits: Iterable[str]) -> dict[str, dict[str, int]]:
         """Records of each label in each split, labels in the order of `class_order`.

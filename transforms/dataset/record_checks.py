@@ -15,6 +15,7 @@ import numpy as np
 
 from transforms.core.messages import parse_json
 from transforms.core.rejections import RejectedImageError
+from transforms.dataset.image_statistics import Totals
 from transforms.dataset.ledger import Ledger, LedgerError
 from transforms.examples.decoder import decode_example
 from transforms.examples.layouts import (
@@ -69,7 +70,7 @@ class Problem(NamedTuple):
 
 
 @dataclasses.dataclass
-class Verified:
+class Verified(Totals):
     """The result of reading some shards; mergeable.
 
     Attributes:
@@ -94,12 +95,7 @@ class Verified:
 
     def merge(self, other: Verified) -> None:
         """Adds the results of other shards."""
-        self.shards += other.shards
-        self.damaged += other.damaged
-        self.records += other.records
-        self.bytes += other.bytes
-        self.labels.update(other.labels)
-        self.more += other.more
+        super().merge(other)
         self.add_problems(other.problems)
 
     def add_problems(self, problems: Iterable[Problem]) -> None:

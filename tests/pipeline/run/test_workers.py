@@ -90,15 +90,15 @@ def test_workers_of_a_run(
     changes: dict[str, Any], words: list[str], is_finished: bool, workers: int
 ) -> None:
     config = make_config(Path("in"), Path("out"), **{"num_shards": None, **changes})
-    decided = decide_workers(config, words, is_finished=is_finished, machine=ROOMY)
-    assert decided.processes == workers
+    processes, decisions = decide_workers(config, words, is_finished=is_finished, machine=ROOMY)
+    assert processes == workers
     # Defaults are reported.
-    assert bool(decided.decisions) == (workers > 1 and config.workers is None)
+    assert bool(decisions) == (workers > 1 and config.workers is None)
 
 
 def test_the_decision_names_its_evidence() -> None:
     config = make_config(Path("in"), Path("out"), num_shards=None, sampled=LARGE)
-    [decision] = decide_workers(config, [], is_finished=False, machine=ROOMY).decisions
+    _, [decision] = decide_workers(config, [], is_finished=False, machine=ROOMY)
     assert decision == (
         *("workers", "8 processes"),
         *("at least 20,000 images; 4 of 32 cores for each", "--workers"),
@@ -130,8 +130,8 @@ def test_a_csv_that_lists_images_counts_by_its_size(tmp_path: Path) -> None:
     config = make_config(tmp_path, tmp_path / "out", num_shards=None, **rows)
     for size, workers in ((1_000_000, 1), (1_300_000, 8)):
         lists.write_bytes(b"x" * size)
-        decided = decide_workers(config, [], is_finished=False, machine=ROOMY)
-        assert decided.processes == workers
+        processes, _ = decide_workers(config, [], is_finished=False, machine=ROOMY)
+        assert processes == workers
 
 
 def test_a_sample_has_the_size_of_its_files(tmp_path: Path) -> None:
