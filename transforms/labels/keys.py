@@ -289,7 +289,7 @@ def image_key(uri: str, *, kind: str, root: str) -> str:
         return _canonical(relative_path(uri, root))
     if kind == "uri":
         return _canonical(uri)
-    raise _unknown_kind(kind)
+    raise ValueError(f"--key {kind!r} is not one of {', '.join(KEY_KINDS)}")
 
 
 def row_key(cell: str, *, kind: str) -> str:
@@ -307,18 +307,12 @@ def row_key(cell: str, *, kind: str) -> str:
     'cats/1.jpg'
     """
     cell = cell.strip()
-    if kind == "stem":
-        name = cell[cell.rfind("/") + 1 :]
-        dot = name.rfind(".")
-        known = dot > 0 and name[dot + 1 :].lower() in IMAGE_EXTENSIONS
-        return _canonical(name[:dot] if known else name)
-    if kind == "name":
-        return _canonical(cell[cell.rfind("/") + 1 :])
-    if kind == "path":
-        return _canonical(_tidy(cell))
-    if kind == "uri":
-        return _canonical(cell)
-    raise _unknown_kind(kind)
+    if kind != "stem":
+        return image_key(cell, kind=kind, root="")
+    name = cell[cell.rfind("/") + 1 :]
+    dot = name.rfind(".")
+    known = dot > 0 and name[dot + 1 :].lower() in IMAGE_EXTENSIONS
+    return _canonical(name[:dot] if known else name)
 
 
 def key_hashes(key: str, *, seed: int) -> tuple[int, int]:
@@ -360,10 +354,8 @@ def _tidy(path: str) -> str:
     >>> _tidy("./a//b.jpg"), _tidy("gs://b//c.jpg")
     ('a/b.jpg', 'gs://b//c.jpg')
     """
-    if "://" in path or ("//" not in path and "./" not in path):
-        return path
-    top = "/" if path.startswith("/") else ""
-    return top + "/".join(part for part in path.split("/") if part not in ("", "."))
+    is_tidy = "://" in path or ("//" not in path and "./" not in path)
+    return path if is_tidy else tidy_root(path)
 
 
 def _fixed_directories(glob: str) -> list[str]:
@@ -372,18 +364,13 @@ def _fixed_directories(glob: str) -> list[str]:
     >>> _fixed_directories("gs://b/x/*.jpg"), _fixed_directories("/a/1.jpg")
     (['gs://b', 'x'], ['', 'a'])
     """
-    fixed = WILDCARD.split(glob, maxsplit=1)[0]
-    scheme, separator, rest = fixed.rpartition("://")
+    scheme, separator, rest = literal_prefix(glob).rpartition("://")
     parts = rest.split("/")[:-1]
     if not separator:
         return [
             part for at, part in enumerate(parts) if part not in ("", ".") or (at == 0 and not part)
         ]
     return [scheme + separator + parts[0], *parts[1:]] if parts else []
-
-
-def _unknown_kind(kind: str) -> ValueError:
-    return ValueError(f"--key {kind!r} is not one of {', '.join(KEY_KINDS)}")
 
 
 # Keeps only images whose key `--keys` lists; the lines of its file are sides of the join.

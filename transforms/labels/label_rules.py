@@ -175,18 +175,11 @@ class LabelRules(NamedTuple):
             labels: the labels of a dataset.
             kind: the result of `decide_kind` for them.
         """
-        labels, names, ids = {*labels}, self.class_names, self.class_ids
-        if names is not None:
-            names = (*names, *self.added(labels))
-        if names is not None and ids is not None:
-            after = max(ids, default=self.first_id - 1) + 1
-            new_ids = range(after, after + len(names) - len(ids))
-            return Vocabulary.of_ids(names, (*ids, *new_ids), self.first_id)
-        is_open = names is not None or kind not in ("integer", "text")
-        decided = self.kind if is_open else kind
-        return Vocabulary.build(
-            labels, names, kind=decided, dense=self.dense, first_id=self.first_id
-        )
+        labels = {*labels}
+        if self.class_names is not None:
+            return self._known(labels, self.added(labels))
+        decided = kind if kind in ("integer", "text") else self.kind
+        return Vocabulary.build(labels, kind=decided, dense=self.dense, first_id=self.first_id)
 
     def added(self, labels: Iterable[str]) -> tuple[str, ...]:
         """The new classes of `--new_classes append` in the order of their ids: sorted.
@@ -240,13 +233,19 @@ class LabelRules(NamedTuple):
     def _unlisted(self, labels: Iterable[str]) -> list[str]:
         """The labels that the class names lack, sorted."""
         labels = {*labels} - {""}
-        if self.class_ids is not None:
-            known = Vocabulary.of_ids(self.class_names or (), self.class_ids, self.first_id)
-        else:
-            known = Vocabulary.build(
-                labels, self.class_names, kind=self.kind, dense=self.dense, first_id=self.first_id
-            )
+        known = self._known(labels)
         return sorted((each for each in labels if known.id_of(each) is None), key=class_order)
+
+    def _known(self, labels: set[str], added: tuple[str, ...] = ()) -> Vocabulary:
+        """The vocabulary of the class names, and of those that are added."""
+        names, ids = (*(self.class_names or ()), *added), self.class_ids
+        if ids is not None:
+            after = max(ids, default=self.first_id - 1) + 1
+            new_ids = range(after, after + len(added))
+            return Vocabulary.of_ids(names, (*ids, *new_ids), self.first_id)
+        return Vocabulary.build(
+            labels, names, kind=self.kind, dense=self.dense, first_id=self.first_id
+        )
 
 
 ANY_LABELS = LabelRules()

@@ -298,15 +298,16 @@ class Vocabulary:
         is_named: ids count the lines of `lines()`, or are given for them; otherwise labels are
             their own ids.
         is_integer: whether labels are integers.
+        ids: the class ids in order.
         first_id: where ids that count begin.
     """
 
     is_named: bool
     is_integer: bool
-    _ids: dict[str, int] = dataclasses.field(repr=False)
+    ids: Sequence[int]
     _lines: tuple[str, ...] = dataclasses.field(repr=False)
+    _known: dict[str, int] = dataclasses.field(repr=False)
     first_id: int = 0
-    _numbers: tuple[int, ...] | None = dataclasses.field(default=None, repr=False)
 
     @classmethod
     def of_ids(cls, names: Sequence[str], ids: Sequence[int], first_id: int = 0) -> "Vocabulary":
@@ -316,9 +317,8 @@ class Vocabulary:
         >>> named.id_of("stop sign"), named.text_of("stop sign"), named.id_names
         (13, 'stop sign', None)
         """
-        numbers = None if tuple(ids) == tuple(range(first_id, first_id + len(ids))) else tuple(ids)
         known = dict(zip(names, ids, strict=True))
-        return cls(True, False, known, tuple(names), first_id, numbers)
+        return cls(True, False, tuple(ids), tuple(names), known, first_id)
 
     @classmethod
     def build(
@@ -358,54 +358,35 @@ class Vocabulary:
         integers = {label: integer_of(label, lenient=kind == "integer") for label in distinct}
         if class_names is not None:
             names = tuple(map(label_text, class_names))
-            return cls._of_names(names, integers, kind, dense, first_id)
-        if kind == "auto":
-            kind = "integer" if None not in integers.values() and distinct else "text"
-        if kind == "text":
-            return cls(True, False, {}, (), first_id)._with(tuple(sorted(distinct)), {})
-        values = sorted({value for value in integers.values() if value is not None})
-        return cls(dense, True, {}, (), first_id)._with(tuple(map(str, values)), integers)
-
-    @classmethod
-    def _of_names(
-        cls,
-        names: tuple[str, ...],
-        integers: Mapping[str, int | None],
-        kind: str,
-        dense: bool,
-        first_id: int,
-    ) -> "Vocabulary":
-        """The vocabulary of given names."""
-        if kind != "text" and all(map(is_canonical_integer, names)):
-            if dense:
-                return cls(True, True, {}, (), first_id)._with(names, integers)
-            lines = tuple(sorted(names, key=int))
-            return cls(False, True, {}, (), first_id)._with(lines, integers)
+            is_integer = kind != "text" and all(map(is_canonical_integer, names))
+            if is_integer and not dense:
+                names = tuple(sorted(names, key=int))
+        else:
+            are_integers = bool(distinct) and None not in integers.values()
+            is_integer = kind == "integer" or (kind == "auto" and are_integers)
+            values = sorted({value for value in integers.values() if value is not None})
+            names = tuple(map(str, values)) if is_integer else tuple(sorted(distinct))
         # If the file also names the background, indexes include it.
-        first_index = 1 if first_id and names[0] == BACKGROUND else 0
+        is_background = class_names is not None and not is_integer and names[0] == BACKGROUND
+        first_index = 1 if first_id and is_background else 0
         names = names[first_index:]
-        named = cls(True, False, {}, (), first_id)._with(names, {})
-        if kind == "text":
-            return named
-        indices = {str(at + first_index): at + first_id for at in range(len(names))}
-        spelt = {label: indices.get(str(value)) for label, value in integers.items()}
-        ids = indices | {label: at for label, at in spelt.items() if at is not None}
-        return dataclasses.replace(named, _ids=ids if kind == "integer" else ids | named._ids)
-
-    def _with(self, lines: tuple[str, ...], integers: Mapping[str, int | None]) -> "Vocabulary":
-        """The vocabulary of these lines, which also accepts every spelling of an integer."""
-        counted = enumerate(lines, self.first_id)
-        ids = {line: at if self.is_named else int(line) for at, line in counted}
-        odd = [number for number in ids.values() if self.first_id and not 0 < number < 2**31]
-        if odd:
+        is_named = dense or not is_integer
+        counted = range(first_id, first_id + len(names))
+        ids = counted if is_named else tuple(map(int, names))
+        if odd := [number for number in ids if first_id and not 0 < number < 2**31]:
             raise LabelsError(
                 f"the label {min(odd)} cannot be a class id of --layout detection, whose readers "
                 "reserve 0 for the background: number the labels from 1 with --dense_labels, or "
                 "name label 0 in the first line of --class_names FILE, which gets the id 1"
             )
-        spelt = {label: ids.get(str(value)) for label, value in integers.items()}
-        ids |= {label: id_ for label, id_ in spelt.items() if id_ is not None}
-        return dataclasses.replace(self, _ids=ids, _lines=lines)
+        known = dict(zip(names, ids, strict=True))
+        if is_integer:
+            known = _with_spellings(known, integers)
+        elif class_names is not None and kind != "text":
+            indices = {str(at): id_ for at, id_ in enumerate(ids, first_index)}
+            spelt = _with_spellings(indices, integers)
+            known = spelt if kind == "integer" else spelt | known
+        return cls(is_named, is_integer, ids, names, known, first_id)
 
     def id_of(self, label: str) -> int | None:
         """The label's class id, an int64; None when the label is unknown.
@@ -413,8 +394,8 @@ class Vocabulary:
         >>> Vocabulary.build(["3"], ["cat", "dog"]).id_of("1")
         1
         """
-        known = self._ids.get(label)
-        return self._ids.get(label_text(label)) if known is None else known
+        known = self._known.get(label)
+        return self._known.get(label_text(label)) if known is None else known
 
     def text_of(self, label: str) -> str:
         """The class name: the name at an index, or the digits of an integer.
@@ -425,24 +406,11 @@ class Vocabulary:
         class_id = self.id_of(label)
         if class_id is None:
             return label_text(label)
-        if not self.is_named:
-            return str(class_id)
-        if self._numbers is not None:
-            return self._lines[bisect.bisect_left(self._numbers, class_id)]
-        return self._lines[class_id - self.first_id]
+        return self._lines[bisect.bisect_left(self.ids, class_id)]
 
     def lines(self) -> tuple[str, ...]:
         """The names of the classes in the order of their ids; digits for integers."""
         return self._lines
-
-    @property
-    def ids(self) -> Sequence[int]:
-        """The class ids in order."""
-        if self._numbers is not None:
-            return self._numbers
-        if self.is_named:
-            return range(self.first_id, self.first_id + len(self._lines))
-        return [int(line) for line in self._lines]
 
     @property
     def id_names(self) -> tuple[str, ...] | None:
@@ -454,14 +422,11 @@ class Vocabulary:
         (('0', '1'), None)
         """
         names = self._lines
-        if self._numbers is not None:
+        if not names or [*self.ids] != [*range(self.first_id, self.first_id + len(names))]:
             return None
-        counts = names == tuple(map(str, range(len(names))))
-        if self.first_id and self.is_named and BACKGROUND not in names:
-            names = (*[BACKGROUND] * self.first_id, *names)
-        elif self.first_id:
+        if self.first_id and (not self.is_named or BACKGROUND in names):
             return None
-        return names if self._lines and (self.is_named or counts) else None
+        return (*[BACKGROUND] * self.first_id, *names)
 
     @property
     def id_count(self) -> int | None:
@@ -487,6 +452,12 @@ class Vocabulary:
             parts += ["\n" * (class_id - line), name, "\n"]
             line = class_id + 1
         return "".join(parts)
+
+
+def _with_spellings(known: Mapping[str, int], integers: Mapping[str, int | None]) -> dict[str, int]:
+    """The ids of integers, and of all labels that spell them."""
+    spelt = {label: known.get(str(value)) for label, value in integers.items()}
+    return {**known, **{label: id_ for label, id_ in spelt.items() if id_ is not None}}
 
 
 def parse_labels(text: str) -> dict[int, str]:
