@@ -20,7 +20,7 @@ from pipeline.run.launch import run_pipeline
 from transforms.add_totals import SummarizeShards
 from transforms.convert_images import ImageConverter
 from transforms.core.messages import decisions_to_json, format_bytes
-from transforms.core.records import ShardImage, ShardRow, planned
+from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.image_statistics import warnings_to_json
 from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order
@@ -84,7 +84,7 @@ class _MeasureShardFn(beam.DoFn):
         rejections: list[Rejection] = []
         images: list[ShardImage] = []
         every: list[ShardImage] = []
-        for element in planned(group):
+        for element in group:
             if self._path is not None:
                 every.append(cast(ShardImage, element))
             if (rejection := self._rejection(element)) is not None:

@@ -24,6 +24,7 @@ from transforms.labels.keys import join_selected
 from transforms.labels.splits import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.packing import (
+    NameBatch,
     NameInputs,
     PackSides,
     SpreadElements,
@@ -40,7 +41,7 @@ from transforms.storage.image_lookup import RowImages
 from transforms.storage.lineage import report_source
 from transforms.storage.metrics import PROGRESS, counter
 
-# Joins the sides of each key: one key at a time, or all keys of a part together.
+# Joins the sides of each key, all keys of a part together.
 
 Joined = LabelledImage | Rejection | Count
 
@@ -51,46 +52,32 @@ _MATCHED_TYPES: dict[str, type] = {"rejections": Rejection, "counts": Count}
 _MATCHED_TAGS = {kind: tag for tag, kind in _MATCHED_TYPES.items()}
 
 
-def match_sides(join: JoinGroup, *, reuses: bool, are_packed: bool) -> beam.PTransform:
-    """A step with the outputs `images`, `rejections` and `counts`.
+@dataclasses.dataclass(eq=False, repr=False)
+class _JoinFn(beam.DoFn):
+    """Joins the sides of all keys of a part.
 
-    Args:
+    Attributes:
         join: joins one group.
         reuses: whether some sides are records of bases, see `stored_images`.
-        are_packed: whether the input is `(part, batches)` of `PackSides`, not `(key, sides)`.
     """
-    step = beam.ParDo(_JoinFn(join, reuses=reuses, are_packed=are_packed))
-    return with_outputs(step, "images", LabelledImage, **_MATCHED_TYPES)
 
-
-class _JoinFn(beam.DoFn):
-    """Joins the sides of a key, or of all keys of a part."""
-
-    def __init__(self, join: JoinGroup, *, reuses: bool, are_packed: bool) -> None:
-        self._join = join
-        self._reuses = reuses
-        self._are_packed = are_packed
+    join: JoinGroup
+    reuses: bool
 
     def process(
-        self, element: tuple[Any, Iterable[Any]]
+        self, part: tuple[int, Iterable[NameBatch]]
     ) -> Iterable[LabelledImage | beam.pvalue.TaggedOutput]:
-        groups: dict[str, Any] = (
-            grouped_sides(element[1]) if self._are_packed else {element[0]: element[1]}
-        )
-        if self._reuses:
+        groups = grouped_sides(part[1])
+        if self.reuses:
             # If only a base has a key, there is nothing to plan.
-            groups = {
-                key: sides
-                for key, each in groups.items()
-                if not all(map(is_record, sides := list(each)))
-            }
+            groups = {key: sides for key, sides in groups.items() if not all(map(is_record, sides))}
         PROGRESS.count("planning", len(groups))
         return itertools.chain.from_iterable(itertools.starmap(self._joined, groups.items()))
 
     def _joined(
         self, key: str, sides: Iterable[JoinSide]
     ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-        for result in self._join(key, sides):
+        for result in self.join(key, sides):
             if isinstance(result, LabelledImage):
                 yield result
                 continue
@@ -520,13 +507,12 @@ class JoinLabels(beam.PTransform):
             self._join = functools.partial(join_reused, join=self._join)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:
-        are_packed = runs_in_process(sides.pipeline)
-        if are_packed:
-            sides = sides | "Pack sides" >> PackSides()
+        match = beam.ParDo(_JoinFn(self._join, self._reuses))
         joined = (
             sides
+            | "Pack sides" >> PackSides()
             | "Group by key" >> beam.GroupByKey()
             | "Match images and rows"
-            >> match_sides(self._join, reuses=self._reuses, are_packed=are_packed)
+            >> with_outputs(match, "images", LabelledImage, **_MATCHED_TYPES)
         )
         return JoinedImages(joined.images, joined.rejections, joined.counts)

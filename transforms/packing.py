@@ -30,27 +30,31 @@ def runs_in_process(pipeline: beam.Pipeline) -> bool:
     return type(pipeline.runner).__name__ == "FnApiRunner"
 
 
-# PackSides and PackImages: names in batches, for a runner whose workers are on one machine.
+# PackSides and PackImages: names cross every shuffle in batches.
 #
-# There, every element that crosses a shuffle has its price: Beam encodes it, decodes it to group
-# it, and encodes and decodes it again. A batch pays it once for all its records, and a column
-# whose values are all equal is packed once. Elsewhere, elements are what a runner distributes, and
-# nobody knows before how many parts would be right. What is packed never leaves this version of
-# Python: `marshal` reads and writes these columns in a third of the time of `pickle`.
+# Every element that crosses one has its price: Beam encodes it, decodes it to group it, and encodes
+# and decodes it again. A batch pays it once for all its records, and a column whose values are all
+# equal is packed once. `marshal` reads and writes these columns in a third of the time of `pickle`.
+# Its format is that of one version of Python: Beam demands the launcher's on all workers, and no
+# batch outlives a job.
 
 BATCH_NAMES = 4096
 """Records of a batch; one counts once more for each KiB of its cells, such as segmentations."""
 
-PARTS = 64
-"""Parts into which keys are divided: of a million images, a part is 16 MB while it is joined."""
+PARTS = 1024
+"""Parts into which keys are divided, on every runner.
+
+Of 100 million images, a part is 25 MB of batches, and 100 MB while a worker joins it. In one
+process, 1024 parts of 4,000 or of a million names take no longer than 64.
+"""
 
 # Mean bytes of a record from which a batch is compressed: the runner copies all batches several
 # times, and rows may have long cells.
 _LONG = 1024
 
-# Sides that are held before they are packed: 200 for each part. One with long cells counts once
-# more for each `_LONG` characters.
-_HELD_SIDES = 200 * PARTS
+# Sides that are held before they are packed, about 12 for each part. One with long cells counts
+# once more for each `_LONG` characters.
+_HELD_SIDES = 12_800
 
 
 class NameBatch(bytes):

@@ -14,7 +14,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.add_totals import AddTotals, Part, part
 from transforms.core.arguments import whole_number
-from transforms.core.records import NO_IMAGE, Count, LabelledImage, ShardImage, ShardRow
+from transforms.core.records import Count, LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import PlanTotals
 from transforms.examples.encoder import (
@@ -63,7 +63,7 @@ _CLASSES = 4096
 class PlannedShards(NamedTuple):
     """The outputs of `PlanShards`: a shard is its file name and its images, unordered.
 
-    They include shards without images, see `planned`.
+    They include shards without images.
     """
 
     shards: beam.PCollection[tuple[str, Iterable[ShardImage | ShardRow]]]
@@ -112,27 +112,26 @@ class TotalLabels(beam.PTransform):
 
 
 class _AssignFn(beam.DoFn):
-    """Assigns an image to its shard; or the images of a batch, which it packs by shard."""
+    """Assigns the images of a batch to their shards, and packs them by shard."""
 
-    def __init__(self, plan: ShardPlan, rules: LabelRules, *, are_packed: bool) -> None:
+    def __init__(self, plan: ShardPlan, rules: LabelRules) -> None:
         self._plan = plan
         self._rules = rules
-        self._are_packed = are_packed
         self._totals: PlanTotals | None = None
 
     def process(
-        self, element: Any, totals: PlanTotals
-    ) -> Iterator[tuple[str, ShardImage | NameBatch] | beam.pvalue.TaggedOutput]:
+        self, batch: NameBatch, totals: PlanTotals
+    ) -> Iterator[tuple[str, NameBatch] | beam.pvalue.TaggedOutput]:
         self._prepare(totals)
         shards: defaultdict[str, list[ShardImage]] = defaultdict(list)
-        for image in unpack(element, LabelledImage) if self._are_packed else (element,):
+        for image in unpack(batch, LabelledImage):
             try:
                 planned = self._planned(image)
                 shards[self._shard(image)].append(planned)
             except RejectedImageError as error:
                 yield self._rejected(image, error)
         for name, images in shards.items():
-            yield name, pack(images) if self._are_packed else images[0]
+            yield name, pack(images)
 
     def _shard(self, image: LabelledImage) -> str:
         files = self._files[image.split]
@@ -231,25 +230,26 @@ class PlanShards(beam.PTransform):
         self._rules = rules
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> PlannedShards:
-        are_packed = runs_in_process(images.pipeline)
-        named: Any = tuple[str, NameBatch] if are_packed else tuple[str, ShardImage]
-        names = images | "Pack images" >> PackImages() if are_packed else images
-        assign = _AssignFn(self._plan, self._rules, are_packed=are_packed)
-        step = beam.ParDo(assign, beam.pvalue.AsSingleton(self._totals))
-        assigned = names | "Assign shards" >> with_outputs(
-            step, "images", named, **{_REJECTIONS: Rejection}
+        assign = beam.ParDo(
+            _AssignFn(self._plan, self._rules), beam.pvalue.AsSingleton(self._totals)
         )
+        assigned = (
+            images
+            | "Pack images" >> PackImages()
+            | "Assign shards"
+            >> with_outputs(assign, "images", tuple[str, NameBatch], **{_REJECTIONS: Rejection})
+        )
+        is_bounded = not runs_in_process(images.pipeline)
         every = self._totals | "Name every shard" >> beam.FlatMap(
-            every_shard, self._plan, pack(()) if are_packed else NO_IMAGE, is_bounded=not are_packed
-        ).with_output_types(named)
+            every_shard, self._plan, pack(()), is_bounded=is_bounded
+        ).with_output_types(tuple[str, NameBatch])
         shards = (
             (assigned.images, every)
             | "Images and shards" >> beam.Flatten()
             | "Group names by shard" >> beam.GroupByKey()
+            | "Unpack images"
+            >> beam.Map(_unpacked).with_output_types(tuple[str, Iterable[ShardImage]])
         )
-        if are_packed:
-            unpacked = beam.Map(_unpacked).with_output_types(tuple[str, Iterable[ShardImage]])
-            shards = shards | "Unpack images" >> unpacked
         return PlannedShards(shards, assigned.rejections)
 
 

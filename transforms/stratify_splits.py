@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import marshal
 from collections import Counter, defaultdict
@@ -20,7 +19,7 @@ from transforms.dataset.ledger import PlanTotals
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.vocabulary import LabelCells
-from transforms.packing import AddUp, NameBatch, PackImages, runs_in_process, unpack
+from transforms.packing import AddUp, NameBatch, PackImages, unpack
 from transforms.plan_shards import TotalLabels
 from transforms.selection.hash_cuts import (
     ROUNDS,
@@ -295,10 +294,9 @@ class StratifySplits(beam.PTransform):
         classes = totals | "Name classes" >> name.with_output_types(Classes)
         if how.by_group:
             return self._by_group(images, _Lines(lines, _group_items), classes)
-        names, read = _readable(images)
-        of_images = _Lines(lines, functools.partial(_image_items, read))
-        known = _known(names, of_images, classes)
-        place = beam.FlatMap(_place_images, of_images, read, *known)
+        names = images | "Pack images" >> PackImages()
+        of_images = _Lines(lines, _image_items)
+        place = beam.FlatMap(_place_images, of_images, *_known(names, of_images, classes))
         return names | "Place images" >> place.with_output_types(LabelledImage)
 
     def _by_group(
@@ -385,28 +383,8 @@ class _Lines:
         return self._lines.draw(item.labels, item.key, item.images)
 
 
-# Reads the images of an element: of a batch, or the one that it is.
-_ReadImages = Callable[[Any], Iterable[LabelledImage]]
-
-
-def _readable(images: beam.PCollection[LabelledImage]) -> tuple[Any, _ReadImages]:
-    """Images, in batches where that pays off, and what reads them."""
-    if runs_in_process(images.pipeline):
-        return images | "Pack images" >> PackImages(), _packed_images
-    return images, _one_image
-
-
-def _packed_images(batch: NameBatch) -> Iterator[LabelledImage]:
-    return unpack(batch, LabelledImage)
-
-
-def _one_image(image: LabelledImage) -> list[LabelledImage]:
-    # In another process, Beam decodes rows to a generated class.
-    return [LabelledImage(*image)]
-
-
-def _image_items(read: _ReadImages, element: Any) -> Iterator[_Item]:
-    return map(_item, read(element))
+def _image_items(batch: NameBatch) -> Iterator[_Item]:
+    return map(_item, unpack(batch, LabelledImage))
 
 
 def _item(image: LabelledImage) -> _Item:
@@ -414,10 +392,10 @@ def _item(image: LabelledImage) -> _Item:
 
 
 def _place_images(
-    element: Any, lines: _Lines, read: _ReadImages, classes: Classes, *cuts: Cuts
+    batch: NameBatch, lines: _Lines, classes: Classes, *cuts: Cuts
 ) -> Iterator[LabelledImage]:
     lines.prepare(classes)
-    for image in read(element):
+    for image in unpack(batch, LabelledImage):
         yield image._replace(split=lines.split(_item(image), cuts))
 
 
@@ -486,8 +464,7 @@ class BalanceShards(beam.PTransform):
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[PlanTotals]:
         places = self._places
         if places is None:
-            elements, read = _readable(elements)
-            places = functools.partial(_image_places, read)
+            elements, places = elements | "Pack images" >> PackImages(), _image_places
         lines = _Orders(ShardLines(self._plan), places)
         cuts = elements | "Find cuts" >> FindCuts(lines, self._totals)
         return self._totals | "Add starts" >> beam.Map(
@@ -513,5 +490,5 @@ class _Orders:
         return (self._lines.draw(split, order) for split, order in self._places(element))
 
 
-def _image_places(read: _ReadImages, element: Any) -> Iterator[tuple[str, int]]:
-    return (image[:2] for image in read(element))
+def _image_places(batch: NameBatch) -> Iterator[tuple[str, int]]:
+    return (image[:2] for image in unpack(batch, LabelledImage))

@@ -22,7 +22,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.arguments import path_text
-from transforms.core.records import FingerprintBatch, planned
+from transforms.core.records import FingerprintBatch
 from transforms.core.rejections import Rejection
 from transforms.dataset.image_statistics import Sample, Statistics
 from transforms.dataset.ledger import ShardSummary, with_index
@@ -426,7 +426,7 @@ class _WriteShardFn(beam.DoFn):
         self, shard: tuple[str, Iterable[Planned]]
     ) -> Iterable[ShardSummary | beam.pvalue.TaggedOutput]:
         name, unordered = shard
-        images = sorted(planned(unordered))
+        images = sorted(unordered)
         recipes = self._recipes.recipes(name, images)
         if self._compare_only:
             known = [each for each in reversed(recipes) if each in self._published.recipes]

@@ -213,15 +213,14 @@ def test_join_labels() -> None:
     assert joined["counts"] == [Count("images_found_again", 1)]
 
 
-@pytest.mark.parametrize("held", [1, 7, 12_800])
-def test_names_travel_in_batches_in_one_process(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_any_size_are_joined_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     images = [(f"{n}", JoinSide(f"{n}.jpg", n, 1, "", "", is_image=True)) for n in range(20)]
     rows = [(f"{n}", JoinSide("", 0, 0, "x", f"a.csv:{n}")) for n in range(3, 24)]
-    monkeypatch.setattr(pack_names, "_HELD_SIDES", held)
-    in_batches = join("csv", images, rows)
-    monkeypatch.setattr(join_labels, "runs_in_process", lambda _: False)
-    assert join("csv", images, rows) == in_batches
-    assert [len(in_batches[name]) for name in ("images", "rejections")] == [17, 7]
+    joined = join("csv", images, rows)
+    assert [len(joined[name]) for name in ("images", "rejections")] == [17, 7]
+    for held in (1, 7):
+        monkeypatch.setattr(pack_names, "_HELD_SIDES", held)
+        assert join("csv", images, rows) == joined
 
 
 def test_keys_that_only_a_base_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:

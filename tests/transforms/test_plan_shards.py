@@ -16,7 +16,6 @@ from transforms import packing as pack_names
 from transforms import plan_shards
 from transforms.core.messages import LabelsError
 from transforms.core.records import LabelledImage, ShardImage
-from transforms.core.records import planned as planned_images
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels import shards as planned_shards
@@ -50,7 +49,7 @@ def plan(
 
     planned = collect(construct)
     [totals] = planned["totals"]
-    shards = {name: sorted(planned_images(group)) for name, group in planned["shards"]}
+    shards = {name: sorted(group) for name, group in planned["shards"]}
     assert len(shards) == len(planned["shards"])
     shards = {name: images for name, images in shards.items() if images}
     return shards, planned["rejections"], totals
@@ -80,17 +79,14 @@ def test_every_image_gets_its_shard_and_its_id() -> None:
     assert totals.bytes == {"train": 310, "test": 20}
 
 
-@pytest.mark.parametrize("batch", [1, 7, 4096])
-def test_names_travel_in_batches_in_one_process(
-    batch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_of_any_size_make_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     images = [labelled(number, label="cat" if number % 3 else "cow") for number in range(40)]
     rules = LabelRules(class_names=("cat",))
-    monkeypatch.setattr(pack_names, "BATCH_NAMES", batch)
-    in_batches = plan(images, rules)
-    monkeypatch.setattr(plan_shards, "runs_in_process", lambda _: False)
-    assert plan(images, rules) == in_batches
-    assert len(in_batches[1]) == 14
+    planned = plan(images, rules)
+    assert len(planned[1]) == 14
+    for batch in (1, 7):
+        monkeypatch.setattr(pack_names, "BATCH_NAMES", batch)
+        assert plan(images, rules) == planned
 
 
 def test_class_names_decide_ids_and_refuse_others() -> None:
@@ -123,7 +119,7 @@ def test_every_planned_shard_is_there_also_without_images(count: int) -> None:
         images = pipeline | "Images" >> beam.Create([labelled(n) for n in range(count)])
         return {"shards": (images | PlanShards(plan_of_three, images | TotalLabels(None))).shards}
 
-    sizes = {name: len([*planned_images(group)]) for name, group in collect(construct)["shards"]}
+    sizes = {name: len([*group]) for name, group in collect(construct)["shards"]}
     numbers = [f"{number:05}-of-00003.tfrecord" for number in range(3)]
     assert sorted(sizes) == [*(f"test-{n}" for n in numbers), *(f"train-{n}" for n in numbers)]
     assert sum(sizes.values()) == count
@@ -151,7 +147,7 @@ def test_the_kind_is_that_of_all_cells_not_of_the_images_that_are_there() -> Non
     found = collect(construct)
     [totals] = found["totals"]
     assert (totals.label_kind, totals.cells) == ("text", LabelCells(1, 1))
-    [image] = [image for _, group in found["shards"] for image in planned_images(group)]
+    [image] = [image for _, group in found["shards"] for image in group]
     assert (image.label, image.label_id) == ("7", 0)
 
 

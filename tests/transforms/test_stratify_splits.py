@@ -60,7 +60,8 @@ def stratified(
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stratify_splits, "runs_in_process", lambda _: False)
+    """Other batches, as the workers of another runner make them."""
+    monkeypatch.setattr(pack_names, "BATCH_NAMES", 3)
     monkeypatch.setattr(find_cuts, "_HELD", 4)
 
 

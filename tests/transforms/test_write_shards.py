@@ -18,7 +18,7 @@ from tests.pipeline.commands import snapshot
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms import write_shards
 from transforms.convert_images import ImageConverter
-from transforms.core.records import NO_IMAGE, ShardImage
+from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import Ledger, ShardSummary
 from transforms.dataset.manifest import FORMAT_VERSION, to_bytes
@@ -395,7 +395,7 @@ def test_a_planned_shard_without_images_is_an_empty_file(tmp_path: Path, gzip: b
     name = NAME + (".gz" if gzip else "")
     output = tmp_path / "out"
     [image] = plan(tmp_path, ["1.jpg"])
-    empty, full = (name.replace("train", "test"), [NO_IMAGE]), (name, [NO_IMAGE, image])
+    empty, full = (name.replace("train", "test"), []), (name, [image])
     written = write(tmp_path, output, [empty, full], gzip=gzip)
     assert [(each.file, each.records) for each in written] == [(empty[0], 0), (name, 1)]
     path = staged(output)[f"{written[0].file}.{written[0].recipe}"]

@@ -1,8 +1,7 @@
 """The typed records that flow through the graph. None of them ever holds image bytes."""
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 
 class JoinSide(NamedTuple):
@@ -145,15 +144,8 @@ class ShardRow(NamedTuple):
     cells: str
 
 
-_Planned = TypeVar("_Planned", ShardImage, ShardRow, ShardImage | ShardRow)
-
-# Stands for a planned shard that may get no image, since every shard needs a file.
+# Stands for an image whose plan is not known.
 NO_IMAGE = ShardImage(0, "", "", 0, 0, "", 0)
-
-
-def planned(group: Iterable[_Planned]) -> Iterator[_Planned]:
-    """The images of a group, or its rows: all but `NO_IMAGE`."""
-    return (each for each in group if each.path)
 
 
 class Count(NamedTuple):
