@@ -15,9 +15,7 @@ from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.images.check import CheckedImage, checked_header, examine_image
 from transforms.images.guard import DecoderGuard, image_note
-from transforms.images.headers import image_format
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions
-from transforms.images.tags import read_tags
 from transforms.labels.joins import has_rows
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import (
@@ -244,7 +242,7 @@ class ImageConverter:
             hash_ = self._guard.call(note, _hash_of_stored, found.data, self._decoding)
             checked = checked._replace(perceptual_hash=hash_)
         has_values = self._rows is not None and not self._keeps_values(image)
-        values = self._values(image, checked, checked.orientation) if has_values else {}
+        values = self._values(image, checked) if has_values else {}
         has_place = checked.has_place and self._stores_images
         return checked._replace(image=image, values=values, has_place=has_place)
 
@@ -270,7 +268,7 @@ class ImageConverter:
         """An image of a base with its plan and its values."""
         if not self.fingerprints:
             checked = checked._replace(content="", stored_content="", perceptual_hash=None)
-        values = self._values(image, checked, checked.orientation) if self._rows else {}
+        values = self._values(image, checked) if self._rows else {}
         has_place = checked.has_place and self._stores_images
         return checked._replace(image=image, values=values, is_reused=True, has_place=has_place)
 
@@ -328,12 +326,6 @@ class ImageConverter:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""
         note = image_note(full_uri(self._root, image.path), image.version)
         decoded = self._guard.call(note, decode_image, data, self._decoding)
-        orientation, has_place = decoded.orientation, decoded.has_place
-        if not self._decoding.changes_nothing:
-            # Pillow gives the orientation of formats that only it reads; 1 also means no tag.
-            foreign = orientation if orientation != 1 else 0
-            tag, has_place = read_tags(data, image_format(data))
-            orientation, has_place = tag or foreign, has_place and decoded.data is data
         content = content_hash(data) if self.fingerprints else ""
         is_same = decoded.data is data or not content
         # Not `_replace`, which takes three times as long.
@@ -343,25 +335,25 @@ class ImageConverter:
             decoded.original,
             decoded.changes,
             decoded.perceptual_hash,
-            orientation,
+            decoded.orientation,
             decoded.raw,
             decoded.model_pixels,
             image,
-            self._values(image, decoded, orientation)
+            self._values(image, decoded)
             if self._rows is not None and not (self._sources and self._keeps_values(image))
             else {},
             content,
             content if is_same else content_hash(decoded.data),
-            has_place=has_place and self._stores_images,
+            has_place=decoded.has_place and self._stores_images,
         )
 
-    def _values(self, image: ShardImage, decoded: CheckedImage, orientation: int) -> dict[str, Any]:
+    def _values(self, image: ShardImage, decoded: CheckedImage) -> dict[str, Any]:
         assert self._rows is not None
         applied = decoded.original.orientation
         return self._rows.of(
             image,
             decoded.original,
-            tagged=applied if applied != 1 else decoded.orientation or orientation or 1,
+            tagged=applied if applied != 1 else decoded.orientation or 1,
             stored=(decoded.info.height, decoded.info.width),
         )
 

@@ -28,7 +28,7 @@ from transforms.examples.row_features import RowValues
 from transforms.images.check import CheckedImage, ImageInfo, checked_header, examine_image
 from transforms.images.pixel_options import AS_THEY_ARE, Limits, Original, PixelOptions
 from transforms.images.stripping import strip_metadata
-from transforms.images.tags import orientation_tag, read_tags
+from transforms.images.tags import orientation_tag, tags_of
 from transforms.labels.keys import full_uri
 from transforms.labels.label_rows import find_column
 
@@ -147,9 +147,7 @@ def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
         info, perceptual_hash = examine_image(
             data, header, mode=decoding.check, with_hash=decoding.with_hash
         )
-        # Most JPEGs have no block for a tag, which the walk over their markers for the size shows.
-        has_tag = header.has_app1 or header.format != "jpeg"
-        orientation, has_place = read_tags(data, header.format) if has_tag else (0, False)
+        orientation, has_place = tags_of(data, header)
         original = Original(info.height, info.width, 1)
         return CheckedImage(
             data, info, original, (), perceptual_hash, orientation, has_place=has_place

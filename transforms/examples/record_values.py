@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
-import simplejpeg
 
 from transforms.core.rejections import RejectedImageError
 from transforms.examples.decoder import SingleValues, decode_example
@@ -26,6 +25,7 @@ from transforms.images.check import checked_header, decode_pixels
 from transforms.images.headers import image_format
 from transforms.images.pillow_images import decode, open_image
 from transforms.images.pixel_options import Limits
+from transforms.images.pixels import decode_jpeg
 
 # Decodes the image of a record for training, with simplejpeg and Pillow.
 
@@ -56,7 +56,7 @@ def stored_pixels(data: bytes, channels: int, limits: Limits, *, depth: int = 8)
     if depth == 16:
         return _of_channels(_deep_pixels(data, format_, channels, limits), channels)
     if format_ == "jpeg" and header.plain:
-        pixels = _jpeg_pixels(data, channels)
+        pixels = decode_jpeg(data, header, is_grey=channels == 1)
     elif format_ in _OF_PILLOW:
         pixels = _pillow_pixels(data, _OF_PILLOW[format_], limits)
     if pixels is None:
@@ -79,15 +79,6 @@ def _of_channels(pixels: Any, channels: int) -> Any:
     if pixels.shape[2] < 3:
         return np.repeat(pixels[:, :, :1], channels, axis=2)
     return pixels if pixels.shape[2] == channels else np.ascontiguousarray(pixels[:, :, :channels])
-
-
-def _jpeg_pixels(data: bytes, channels: int) -> Any:
-    """A JPEG as TensorFlow decodes it; None in doubt."""
-    wanted = "RGB" if channels == 3 else "GRAY"
-    try:
-        return simplejpeg.decode_jpeg(data, wanted, fastdct=True, fastupsample=False, strict=True)
-    except ValueError:
-        return None
 
 
 def _pillow_pixels(data: bytes, format_: str, limits: Limits) -> Any:

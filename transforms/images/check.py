@@ -580,8 +580,7 @@ class CheckedImage(NamedTuple):
         original: the image in the file.
         changes: the changes to its pixels, names from `pixel_options.CHANGES`.
         perceptual_hash: of the stored pixels; None when it is unknown.
-        orientation: of the file's EXIF tag, 1 to 8; 0 when it has none. From `change_pixels` and
-            `raw_pixels`, 1 may also mean that it has none, and 0 that the tag was not read.
+        orientation: of the file's EXIF tag, 1 to 8; 0 when it has none.
         raw: the decoded pixels, for a layout with them: see `pixels.raw_pixels`; else empty.
         model_pixels: float32 `[height, width, channels]` for a model, before it runs; else None.
         image: its plan; `NO_IMAGE` before the plan is known, and for a row.

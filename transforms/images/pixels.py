@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import simplejpeg
@@ -33,27 +33,32 @@ from transforms.images.pixel_options import (
     Original,
     PixelOptions,
 )
-from transforms.images.tags import read_tags
+from transforms.images.tags import tags_of
 
 # Pixels to the bytes of a JPEG or PNG file.
 
 # Level of zlib: photos take 6% more space than at Pillow's 6, and a third of the time.
 _PNG_LEVEL = 3
 
-ALPHA = ("LA", "RGBA")
-"""Pillow's modes with an alpha channel."""
+# Pillow's modes with an alpha channel.
+_ALPHA = ("LA", "RGBA")
 
 # An encoded image below this is within every limit of TensorFlow's decoders.
 _TRUSTED_PIXELS = 1 << 27
 
 
 def encode_image(
-    image: Image.Image, format_: str, quality: int, orientation: int, limits: Limits
+    image: Image.Image | deep_pixels.Pixels,
+    format_: str,
+    quality: int,
+    orientation: int,
+    limits: Limits,
 ) -> tuple[bytes, ImageInfo]:
     """The file that holds an image, with its EXIF orientation if that is not 1.
 
     Args:
-        image: of mode `L`, `RGB`, `LA`, `RGBA` or `I;16`; a JPEG takes the first two.
+        image: of mode `L`, `RGB`, `LA`, `RGBA` or `I;16`, a JPEG takes the first two; or color of
+            16 bits, of two to four channels.
         format_: `jpeg` or `png`.
         quality: of a JPEG, 1 to 100.
         orientation: 1 to 8.
@@ -63,40 +68,18 @@ def encode_image(
         RejectedImageError: the file would be over a limit, or is more than a JPEG can hold.
     """
     exif = pillow_images.exif_of(orientation) if orientation != 1 else b""
-    if format_ == "jpeg":
+    if isinstance(image, np.ndarray):
+        data = deep_pixels.encode_color(image, _PNG_LEVEL, exif)
+    elif format_ == "jpeg":
         data = _encode_jpeg(image, quality, exif)
     else:
         file = io.BytesIO()
         image.save(file, "PNG", exif=exif, compress_level=_PNG_LEVEL)
         data = file.getvalue()
-    return _checked(data, format_, image.width * image.height, limits)
-
-
-def encode_deep(
-    pixels: deep_pixels.Pixels, orientation: int, limits: Limits
-) -> tuple[bytes, ImageInfo]:
-    """The PNG that holds pixels of 16 bits, with its EXIF orientation if that is not 1.
-
-    Args:
-        pixels: of one to four channels.
-        orientation: 1 to 8.
-        limits: of the file.
-
-    Raises:
-        RejectedImageError: the file would be over a limit.
-    """
-    height, width, channels = pixels.shape
-    if channels == 1:
-        return encode_image(Image.fromarray(pixels[:, :, 0]), "png", 0, orientation, limits)
-    exif = pillow_images.exif_of(orientation) if orientation != 1 else b""
-    data = deep_pixels.encode_color(pixels, _PNG_LEVEL, exif)
-    return _checked(data, "png", height * width, limits)
-
-
-def _checked(data: bytes, format_: str, pixels: int, limits: Limits) -> tuple[bytes, ImageInfo]:
-    mode = "header" if pixels < _TRUSTED_PIXELS else "full"
     try:
-        return data, check_image(data, limits=limits, mode=mode)
+        info = check_image(data, limits=limits, mode="header")
+        is_trusted = info.height * info.width < _TRUSTED_PIXELS
+        return data, info if is_trusted else check_image(data, limits=limits)
     except RejectedImageError as error:
         detail = f"re-encoded as {format_}: {error.detail}"
         raise RejectedImageError(error.reason, detail) from None
@@ -129,16 +112,11 @@ def fitting_jpeg(image: Image.Image) -> Image.Image:
     """The image in 8 bits and without alpha, on a white background."""
     if image.mode == "I;16":
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if not has_alpha(image):
+    if image.mode not in _ALPHA:
         return image
     white = Image.new("RGBA", image.size, "white")
     flat = Image.alpha_composite(white, image.convert("RGBA"))
     return flat.convert("L" if image.mode == "LA" else "RGB")
-
-
-def has_alpha(image: Image.Image) -> bool:
-    """Whether an image has an alpha channel."""
-    return image.mode in ALPHA
 
 
 # Changes an image's format, size, colour and orientation, and reports the changes.
@@ -168,17 +146,146 @@ _REENCODED = ("reencoded",)
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
-# The header before any rotation, the EXIF orientation, and the file as Pillow opened it, or None.
-# Pillow opens a file that TensorFlow cannot read; the channels in its header are 0.
-_Examined = tuple[Header, int, ImageFile.ImageFile | None]
+class _ImageFile:
+    """An image file, and what is to become of its pixels.
 
+    Attributes:
+        header: before any rotation; the channels are 0 if only Pillow reads the file.
+        opened: the file as Pillow opened it, if TensorFlow cannot read it or misreads it.
+        tag: EXIF orientation of the file, 1 to 8; 0 if it has none.
+        has_place: whether it holds GPS coordinates.
+        turn: the orientation to apply, 1 to 8.
+        size: height and width for the pixels, before that.
+    """
 
-class _Target(NamedTuple):
-    """The size for the pixels before rotation, and the orientation to apply (1 to 8)."""
+    def __init__(self, data: bytes, options: PixelOptions, limits: Limits) -> None:
+        """Reads the header: with Pillow if TensorFlow cannot read or would misread the file.
 
-    height: int
-    width: int
-    turn: int
+        Raises:
+            RejectedImageError: neither reads it, or it is too large, now or after it is resized.
+        """
+        self.data, self.options, self.limits = data, options, limits
+        self.header, self.opened = _examine(data, options, limits)
+        self.tag, self.has_place = tags_of(data, self.header)
+        # Before it is decoded, when Pillow drops the tag of a TIFF.
+        if self.opened is not None and (seen := pillow_images.orientation_of(self.opened)) != 1:
+            self.tag = self.tag or seen
+        self.turn = (self.tag or 1) if options.exif_orientation == "apply" else 1
+        height, width = self.header.height, self.header.width
+        if options.resize is not None:
+            if self.turn > 4:
+                width, height = options.resize.size(width, height)
+            else:
+                height, width = options.resize.size(height, width)
+        self.size = height, width
+        if self.is_resized and height * width > limits.max_pixels:
+            detail = f"{shown_size(height, width)} when it is resized, more than"
+            raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{detail} {limits.max_pixels}")
+
+    @property
+    def is_resized(self) -> bool:
+        """Whether the pixels get another size."""
+        return self.size != (self.header.height, self.header.width)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the file can be stored as it is."""
+        header, options = self.header, self.options
+        return (
+            self.opened is None
+            and not options.reencode
+            and options.transcode in ("keep", "auto", header.format)
+            and (self.is_resized, self.turn) == (False, 1)
+            and options.color in ("keep", {1: "gray", 3: "rgb"}.get(header.channels))
+        )
+
+    @property
+    def original(self) -> Original:
+        """Its size, and the rotation of its pixels."""
+        return Original(self.header.height, self.header.width, self.turn)
+
+    def decoded(self) -> tuple[Image.Image, int]:
+        """The pixels, and the scale: a large JPEG is decoded at 1/2, 1/4 or 1/8 of its size."""
+        image, scale = self._decoded()
+        self.check_size(image.height, image.width, scale)
+        return image, scale
+
+    def _decoded(self) -> tuple[Image.Image, int]:
+        data, header = self.data, self.header
+        if self.opened is not None:
+            reduced = deep_pixels.reduced_numbers(self.opened)
+            return reduced or pillow_images.decode(self.opened), 1
+        if header.format == "jpeg" and header.plain:
+            times = min(header.height // self.size[0], header.width // self.size[1])
+            scale = next((each for each in (8, 4, 2) if each * _OVERSAMPLING <= times), 1)
+            is_grey = self.options.color == "gray" or header.channels == 1
+            pixels = decode_jpeg(data, header, is_grey=is_grey, scale=scale)
+            if pixels is not None:
+                return _image_of(pixels), scale
+        elif header.format in ("png", "bmp"):
+            check_image(data, limits=self.limits)
+            try:
+                opened = open_image(data, (header.format.upper(),), self.limits)
+                return pillow_images.decode(opened), 1
+            except RejectedImageError:
+                pass  # TensorFlow has just decoded it
+        shown = decode_pixels(data, header.format).numpy()
+        return _image_of(shown[0] if shown.ndim == 4 else shown), 1
+
+    def check_size(self, height: int, width: int, scale: int = 1) -> None:
+        """Refuses pixels of another size than the header says."""
+        if (height, width) != (-(-self.header.height // scale), -(-self.header.width // scale)):
+            detail = f"{shown_size(height, width)}, but its header says otherwise"
+            raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
+
+    def recolored(self, image: Image.Image) -> Image.Image:
+        """The image with the wanted channels."""
+        color = self.options.color
+        if color == "keep" or (color == "gray" and image.mode == "I;16"):
+            return image
+        return fitting_jpeg(image).convert("RGB" if color == "rgb" else "L")
+
+    def resized_and_turned(self, image: Image.Image, scale: int) -> Image.Image:
+        """The image, decoded at a scale, with the wanted size and orientation."""
+        if self.is_resized:
+            # Rows and columns added by rounding up a smaller scale are outside the image.
+            box = (0, 0, self.header.width / scale, self.header.height / scale)
+            image = image.resize(self.size[::-1], _FILTER, box)
+        return image if self.turn == 1 else image.transpose(TURNS[self.turn])
+
+    def changed_deep(self, pixels: deep_pixels.Pixels) -> deep_pixels.Pixels:
+        """Decoded pixels of 16 bits with the wanted channels, size and orientation."""
+        self.check_size(*pixels.shape[:2])
+        pixels = deep_pixels.recolored(pixels, self.options.color)
+        if self.is_resized:
+            pixels = deep_pixels.resized(pixels, *self.size)
+        return deep_pixels.turned(pixels, self.turn)
+
+    def stored_format(self, image: Image.Image) -> str:
+        """`jpeg` or `png`: as requested, or JPEG for lossy formats and PNG for all others."""
+        if self.options.transcode in ("jpeg", "png"):
+            return self.options.transcode
+        is_lossless_webp = self.header.format == "webp" and b"VP8L" in self.data
+        is_photo = self.header.format in _PHOTO_FORMATS and not is_lossless_webp
+        return "jpeg" if is_photo and image.mode in ("L", "RGB") else "png"
+
+    def changes(
+        self, mode: str, final: str, *, transcoded: bool = False, to_8_bits: bool = False
+    ) -> tuple[str, ...]:
+        """The changes from an image of Pillow's `mode`, as it was decoded, to one of `final`."""
+        channels = self.header.channels or Image.getmodebands(mode)
+        is_recolored = self.options.color != "keep" and Image.getmodebands(final) != channels
+        was_done = {
+            "transcoded": transcoded,
+            "resized": self.is_resized,
+            "turned": self.turn != 1,
+            "recolored": is_recolored,
+            "flattened": mode in _ALPHA and final not in _ALPHA,
+            "first_frame": self.header.frames > 1,
+            FROM_HEIC: self.header.format == "heif",
+            TO_8_BITS: to_8_bits,
+        }
+        return tuple(name for name, is_so in was_done.items() if is_so)
 
 
 def change_pixels(
@@ -207,70 +314,46 @@ def change_pixels(
         RejectedImageError: as `check_image`, and `UNSUPPORTED_IMAGE` for an image that cannot be
             converted.
     """
-    header, orientation, opened = _examine(data, options, limits)
-    target = _target(header, orientation, options)
-    if opened is None and _is_right(header, target, options):
+    file = _ImageFile(data, options, limits)
+    header = file.header
+    if file.is_right:
         info, perceptual_hash = examine_image(data, header, mode=check, with_hash=with_hash)
+        original = Original(info.height, info.width, 1)
         return CheckedImage(
-            data, info, Original(info.height, info.width, 1), UNTOUCHED, perceptual_hash
+            *(data, info, original, UNTOUCHED, perceptual_hash, file.tag), has_place=file.has_place
         )
-    if opened is None and options.exif_orientation == "keep":
-        orientation = read_tags(data, header.format)[0] or 1
     # A JPEG, of which there are most, is not asked.
     is_deep = header.format in deep_pixels.DEEP_FORMATS and deep_pixels.is_deep(
-        data, header.format, opened
+        data, header.format, file.opened
     )
+    deep = None
     if options.depth == 16:
-        deep = deep_pixels.deep_pixels(data, header.format, opened, limits)
-        if deep is not None:
-            examined = (header, orientation, opened)
-            return _change_deep(deep, examined, target, options, limits, with_hash=with_hash)
-    image, scale = _decode_whole(data, header, opened, target, options, limits)
-    recolored = _recolored(image, options)
-    stored_format = _stored_format(data, header, recolored, options)
-    fitting = fitting_jpeg(recolored) if stored_format == "jpeg" else recolored
-    final = _resized_and_turned(fitting, header, target, scale)
-    kept = orientation if options.exif_orientation == "keep" else 1
-    stored, info = encode_image(final, stored_format, options.jpeg_quality, kept, limits)
-    changes = _changes(
-        header,
-        target,
-        options,
-        *(image.mode, final.mode),
-        transcoded=stored_format != header.format,
-        to_8_bits=is_deep and final.mode != "I;16",
+        deep = deep_pixels.deep_pixels(data, header.format, file.opened, limits)
+    kept = (file.tag or 1 if options.exif_orientation == "keep" else 1, limits)
+    if deep is not None:
+        samples = file.changed_deep(deep)
+        format_, mode, final_mode = "png", _MODES[deep.shape[2]], _MODES[samples.shape[2]]
+        picture = _image_of(samples) if samples.shape[2] == 1 else samples
+        stored, info = encode_image(picture, format_, 0, *kept)
+        perceptual_hash = hash_of_pixels((samples >> 8).astype(np.uint8)) if with_hash else None
+    else:
+        image, scale = file.decoded()
+        recolored = file.recolored(image)
+        format_ = file.stored_format(recolored)
+        fitting = fitting_jpeg(recolored) if format_ == "jpeg" else recolored
+        final = file.resized_and_turned(fitting, scale)
+        mode, final_mode = image.mode, final.mode
+        stored, info = encode_image(final, format_, options.jpeg_quality, *kept)
+        perceptual_hash = hash_of_image(fitting_jpeg(final)) if with_hash else None
+    changes = file.changes(
+        mode,
+        final_mode,
+        transcoded=format_ != header.format,
+        to_8_bits=is_deep and deep is None and final_mode != "I;16",
     )
-    original = Original(header.height, header.width, target.turn)
-    perceptual_hash = hash_of_image(fitting_jpeg(final)) if with_hash else None
-    return CheckedImage(stored, info, original, changes or _REENCODED, perceptual_hash, orientation)
-
-
-def _change_deep(
-    deep: deep_pixels.Pixels,
-    examined: _Examined,
-    target: _Target,
-    options: PixelOptions,
-    limits: Limits,
-    *,
-    with_hash: bool,
-) -> CheckedImage:
-    """The image to store, of pixels of 16 bits: a PNG that keeps them."""
-    header, orientation, _ = examined
-    if deep.shape[:2] != (header.height, header.width):
-        raise _other_size(*deep.shape[:2])
-    final = deep_pixels.recolored(deep, options.color)
-    if _is_resized(header, target):
-        _check_target(target, limits)
-        final = deep_pixels.resized(final, target.height, target.width)
-    final = deep_pixels.turned(final, target.turn)
-    kept = orientation if options.exif_orientation == "keep" else 1
-    stored, info = encode_deep(final, kept, limits)
-    modes = (_MODES[pixels.shape[2]] for pixels in (deep, final))
-    is_png = header.format == "png"
-    changes = _changes(header, target, options, *modes, transcoded=not is_png)
-    original = Original(header.height, header.width, target.turn)
-    perceptual_hash = hash_of_pixels((final >> 8).astype(np.uint8)) if with_hash else None
-    return CheckedImage(stored, info, original, changes or _REENCODED, perceptual_hash, orientation)
+    return CheckedImage(
+        stored, info, file.original, changes or _REENCODED, perceptual_hash, file.tag
+    )
 
 
 def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> CheckedImage:
@@ -289,177 +372,53 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
     Raises:
         RejectedImageError: as `change_pixels`.
     """
-    header, orientation, opened = _examine(data, options, limits)
-    target = _target(header, orientation, options)
-    image, scale = _decode_whole(data, header, opened, target, options, limits)
-    is_plain = not has_alpha(image) and len(image.getbands()) == header.channels
-    if options.color == "keep" and opened is None and not is_plain:
+    file = _ImageFile(data, options, limits)
+    header = file.header
+    image, scale = file.decoded()
+    is_plain = image.mode not in _ALPHA and len(image.getbands()) == header.channels
+    if options.color == "keep" and file.opened is None and not is_plain:
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
         shown = decode_pixels(data, header.format, expand_animations=False)
         image = _image_of(shown.numpy())
-    recolored = _recolored(image, options)
+    recolored = file.recolored(image)
     fitting = fitting_jpeg(recolored) if recolored.mode == "I;16" else recolored
-    final = _resized_and_turned(fitting, header, target, scale)
+    final = file.resized_and_turned(fitting, scale)
     info = ImageInfo(header.format, final.height, final.width, len(final.getbands()))
-    changes = _changes(header, target, options, image.mode, final.mode) or UNTOUCHED
-    original = Original(header.height, header.width, target.turn)
-    tagged = 0 if opened is None else orientation
-    return CheckedImage(final.tobytes(), info, original, changes, orientation=tagged)
+    changes = file.changes(image.mode, final.mode) or UNTOUCHED
+    return CheckedImage(final.tobytes(), info, file.original, changes, orientation=file.tag)
 
 
-def _examine(data: bytes, options: PixelOptions, limits: Limits) -> _Examined:
-    """Reads the header: with Pillow if TensorFlow cannot read or would misread the file."""
+def _examine(
+    data: bytes, options: PixelOptions, limits: Limits
+) -> tuple[Header, ImageFile.ImageFile | None]:
+    """The header, and the file as Pillow opened it if TensorFlow cannot read or misreads it."""
     try:
         header = checked_header(data, limits)
     except RejectedImageError as refused:
-        if options.transcode == "keep" or refused.reason not in _MAY_BE_FOREIGN:
+        formats = _SECOND_CHANCE.get(image_format(data))
+        if options.transcode == "keep" or refused.reason not in _MAY_BE_FOREIGN or formats is None:
             raise
-        if (formats := _SECOND_CHANCE.get(image_format(data))) is None:
-            raise
-        return _foreign(open_image(data, formats, limits))
-    if options.transcode != "keep" and header.format == "bmp":
+        opened = open_image(data, formats, limits)
+    else:
+        if options.transcode == "keep" or header.format != "bmp":
+            return header, None
         opened = open_image(data, ("BMP",), limits)
-        if not pillow_images.is_plain_bmp(opened, len(data)):
-            return _foreign(opened)
-    orientation = 1
-    if options.exif_orientation == "apply":
-        orientation = read_tags(data, header.format)[0] or 1
-    return header, orientation, None
-
-
-def _foreign(opened: ImageFile.ImageFile) -> _Examined:
+        if pillow_images.is_plain_bmp(opened, len(data)):
+            return header, None
     height, width = pillow_images.size_in_file(opened)
-    orientation = pillow_images.orientation_of(opened)
     frames = pillow_images.frame_count(opened)
-    header = Header(str(opened.format).lower(), height, width, channels=0, frames=frames)
-    return header, orientation, opened
+    return Header(str(opened.format).lower(), height, width, channels=0, frames=frames), opened
 
 
-def _target(header: Header, orientation: int, options: PixelOptions) -> _Target:
-    turn = orientation if options.exif_orientation == "apply" else 1
-    height, width = header.height, header.width
-    if options.resize is not None:
-        if turn > 4:
-            width, height = options.resize.size(width, height)
-        else:
-            height, width = options.resize.size(height, width)
-    return _Target(height, width, turn)
-
-
-def _is_right(header: Header, target: _Target, options: PixelOptions) -> bool:
-    """Whether the file can be stored as it is."""
-    return (
-        not options.reencode
-        and options.transcode in ("keep", "auto", header.format)
-        and target == (header.height, header.width, 1)
-        and options.color in ("keep", {1: "gray", 3: "rgb"}.get(header.channels))
-    )
-
-
-def _check_target(target: _Target, limits: Limits) -> None:
-    """Refuses an image that would become too large, before resizing it."""
-    if target.height * target.width > limits.max_pixels:
-        size = shown_size(target.height, target.width)
-        detail = f"{size} when it is resized, more than {limits.max_pixels}"
-        raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
-
-
-def _changes(
-    header: Header,
-    target: _Target,
-    options: PixelOptions,
-    mode: str,
-    final: str,
-    *,
-    transcoded: bool = False,
-    to_8_bits: bool = False,
-) -> tuple[str, ...]:
-    """The changes from an image of Pillow's `mode`, as it was decoded, to one of mode `final`."""
-    channels = header.channels or Image.getmodebands(mode)
-    was_done = {
-        "transcoded": transcoded,
-        "resized": _is_resized(header, target),
-        "turned": target.turn != 1,
-        "recolored": options.color != "keep" and Image.getmodebands(final) != channels,
-        "flattened": mode in ALPHA and final not in ALPHA,
-        "first_frame": header.frames > 1,
-        FROM_HEIC: header.format == "heif",
-        TO_8_BITS: to_8_bits,
-    }
-    return tuple(name for name, is_so in was_done.items() if is_so)
-
-
-def _is_resized(header: Header, target: _Target) -> bool:
-    return (target.height, target.width) != (header.height, header.width)
-
-
-def _resized_and_turned(
-    image: Image.Image, header: Header, target: _Target, scale: int
-) -> Image.Image:
-    if _is_resized(header, target):
-        # Rows and columns added by rounding up a smaller scale are outside the image.
-        box = (0, 0, header.width / scale, header.height / scale)
-        image = image.resize((target.width, target.height), _FILTER, box)
-    return image if target.turn == 1 else image.transpose(TURNS[target.turn])
-
-
-def _decode_whole(
-    data: bytes,
-    header: Header,
-    opened: ImageFile.ImageFile | None,
-    target: _Target,
-    options: PixelOptions,
-    limits: Limits,
-) -> tuple[Image.Image, int]:
-    """Like `_decode`, if the new size is within the limits and the header has the true size."""
-    if _is_resized(header, target):
-        _check_target(target, limits)
-    image, scale = _decode(data, header, opened, target, options, limits)
-    if image.size != (-(-header.width // scale), -(-header.height // scale)):
-        raise _other_size(image.height, image.width)
-    return image, scale
-
-
-def _other_size(height: int, width: int) -> RejectedImageError:
-    detail = f"{shown_size(height, width)}, but its header says otherwise"
-    return RejectedImageError(Reason.CORRUPT_IMAGE, detail)
-
-
-def _decode(
-    data: bytes,
-    header: Header,
-    opened: ImageFile.ImageFile | None,
-    target: _Target,
-    options: PixelOptions,
-    limits: Limits,
-) -> tuple[Image.Image, int]:
-    """The pixels, and the scale: a large JPEG is decoded at 1/2, 1/4 or 1/8 of its size."""
-    if opened is not None:
-        return deep_pixels.reduced_numbers(opened) or pillow_images.decode(opened), 1
-    if header.format == "jpeg" and header.plain:
-        times = min(header.height // target.height, header.width // target.width)
-        scale = next((each for each in (8, 4, 2) if each * _OVERSAMPLING <= times), 1)
-        pixels = _decode_jpeg(data, header, scale, is_grey=options.color == "gray")
-        if pixels is not None:
-            return pixels, scale
-    elif header.format in ("png", "bmp"):
-        check_image(data, limits=limits)
-        try:
-            opened = open_image(data, (header.format.upper(),), limits)
-            return pillow_images.decode(opened), 1
-        except RejectedImageError:
-            pass  # TensorFlow has just decoded it
-    shown = decode_pixels(data, header.format).numpy()
-    return _image_of(shown[0] if shown.ndim == 4 else shown), 1
-
-
-def _decode_jpeg(data: bytes, header: Header, scale: int, *, is_grey: bool) -> Image.Image | None:
-    """A JPEG as TensorFlow decodes it, reduced by a scale; None when in doubt."""
+def decode_jpeg(
+    data: bytes, header: Header, *, is_grey: bool, scale: int = 1
+) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
+    """The pixels of a JPEG as TensorFlow decodes it, reduced by a scale; None when in doubt."""
     height, width = -(-header.height // scale), -(-header.width // scale)
     try:
-        pixels = simplejpeg.decode_jpeg(
+        pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = simplejpeg.decode_jpeg(
             data,
-            "GRAY" if is_grey or header.channels == 1 else "RGB",
+            "GRAY" if is_grey else "RGB",
             fastdct=True,
             fastupsample=False,
             min_height=height,
@@ -469,25 +428,9 @@ def _decode_jpeg(data: bytes, header: Header, scale: int, *, is_grey: bool) -> I
         )
     except ValueError:
         return None
-    return _image_of(pixels) if pixels.shape[:2] == (height, width) else None
+    return pixels if pixels.shape[:2] == (height, width) else None
 
 
-def _image_of(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Image.Image:
+def _image_of(pixels: np.ndarray[tuple[int, ...], np.dtype[Any]]) -> Image.Image:
     """The image with the pixels `[height, width, channels]`."""
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-
-
-def _recolored(image: Image.Image, options: PixelOptions) -> Image.Image:
-    if options.color == "keep" or (options.color == "gray" and image.mode == "I;16"):
-        return image
-    flat = fitting_jpeg(image)
-    return flat.convert("RGB" if options.color == "rgb" else "L")
-
-
-def _stored_format(data: bytes, header: Header, image: Image.Image, options: PixelOptions) -> str:
-    """`jpeg` or `png`: as requested, or JPEG for lossy formats and PNG for all others."""
-    if options.transcode in ("jpeg", "png"):
-        return options.transcode
-    is_lossless_webp = header.format == "webp" and b"VP8L" in data
-    is_photo = header.format in _PHOTO_FORMATS and not is_lossless_webp
-    return "jpeg" if is_photo and image.mode in ("L", "RGB") else "png"

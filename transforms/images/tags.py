@@ -13,6 +13,7 @@ from typing import NamedTuple
 from transforms.images.headers import (
     BrokenHeaderError,
     CostlyImageError,
+    Header,
     chunks,
     jpeg_markers,
 )
@@ -250,6 +251,12 @@ def read_tags(data: bytes, format_: str) -> tuple[int, bool]:
         return tag, _XMP_GPS in xmp or (may_have and has_place(exif.removeprefix(_EXIF)))
     except (struct.error, IndexError, ValueError, zlib.error):
         return _NO_TAG, False
+
+
+def tags_of(data: bytes, header: Header) -> tuple[int, bool]:
+    """See `read_tags`; faster for a JPEG whose header shows that it has no block for tags."""
+    has_block = header.has_app1 or header.format != "jpeg"
+    return read_tags(data, header.format) if has_block else (_NO_TAG, False)
 
 
 def orientation_of(exif: bytes, xmp: bytes) -> int:

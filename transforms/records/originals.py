@@ -18,7 +18,6 @@ from transforms.examples.partners import Partner
 from transforms.images.check import CheckedImage, CheckedPartner
 from transforms.images.guard import DecoderGuard, image_note
 from transforms.images.pixel_options import Limits
-from transforms.images.tags import read_tags
 from transforms.labels.keys import (
     IN_STAGING,
     MEMORY,
@@ -271,11 +270,11 @@ class PartnerReader:
         note = image_note(full_uri(partner.root, file.path), file.version)
         if not is_mask(partner.name):
             decoded = guard.call(note, decode_image, data, decoding)
-            format_ = decoded.info.format
-            # As in the index of records, of the stored bytes.
-            has_place = read_tags(decoded.data, format_)[1]
             found = CheckedPartner(
-                len(decoded.data), format_, "", has_place=has_place, changes=decoded.changes
+                len(decoded.data),
+                decoded.info.format,
+                has_place=decoded.has_place,
+                changes=decoded.changes,
             )
             return StoredPartner(decoded.data, found)
         # Other runs do not need Pillow.

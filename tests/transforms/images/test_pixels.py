@@ -28,6 +28,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import CheckedImage, check_image
 from transforms.images.pixel_options import CHANGES, Limits, Original, PixelOptions, Resize
 from transforms.images.pixels import change_pixels
+from transforms.images.tags import orientation_tag
 
 MANY_OPTIONS = {
     "auto": AUTO,
@@ -119,7 +120,8 @@ class TestUntouched:
         stored = changed(WHOLE[name], options)
         info = check_image(WHOLE[name], limits=LIMITS)
         original = Original(info.height, info.width, 1)
-        assert stored == CheckedImage(WHOLE[name], info, original, ("untouched",))
+        tag = orientation_tag(WHOLE[name], info.format)
+        assert stored == CheckedImage(WHOLE[name], info, original, ("untouched",), orientation=tag)
 
     def test_it_is_checked_as_without_options(self) -> None:
         cut = WHOLE["png_2_8"][:-30]

@@ -90,7 +90,7 @@ def test_gray_images_keep_one_channel() -> None:
 def test_no_image_above_the_limits_is_decoded(
     name: str, limits: Limits, reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for decoder in ("_jpeg_pixels", "_pillow_pixels", "decode_pixels"):
+    for decoder in ("decode_jpeg", "_pillow_pixels", "decode_pixels"):
         monkeypatch.setattr(f"transforms.examples.record_values.{decoder}", None)
     with pytest.raises(RejectedImageError) as caught:
         stored_pixels(COMMON[name], 3, limits)
