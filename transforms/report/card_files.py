@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from transforms.core.messages import format_bytes, printable
@@ -19,8 +20,6 @@ from transforms.report.croissant import croissant_json
 
 # `README.md` of a dataset: the card that the Hugging Face Hub shows, and people read.
 
-# Classes that the card lists; the manifest has all of them.
-_MAX_CLASSES = 100
 # More would be as long as the text of the dataset.
 _MAX_CLASS_NAME = 80
 
@@ -94,14 +93,30 @@ class DatasetContent(NamedTuple):
 
 def card_text(card: Card, content: DatasetContent) -> bytes:
     """The file; the same for the same dataset, with no date and no path of a machine."""
-    # Few datasets need it.
+    # Few datasets need them.
+    import jinja2
     import yaml
 
-    header = yaml.safe_dump(
-        _header(card, content), sort_keys=False, allow_unicode=True, width=1 << 16
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "report_page"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    body = "\n\n".join(_sections(card, content))
-    return f"---\n{header}---\n\n{body}\n".encode()
+    environment.filters |= {"bytes": format_bytes, "type": _type}
+    environment.filters |= {"cell": _cell, "escaped": _escaped, "fenced": _fenced}
+    environment.tests["address"] = is_address
+    text = environment.get_template("card.md.jinja").render(
+        card=card,
+        content=content,
+        header=yaml.safe_dump(
+            _header(card, content), sort_keys=False, allow_unicode=True, width=1 << 16
+        ),
+        title=_title(card),
+        classes=content.classes,
+        first=next((split.name for split in content.splits if split.records), "train"),
+    )
+    return f"{text.rstrip()}\n".encode()
 
 
 def _header(card: Card, content: DatasetContent) -> dict[str, Any]:
@@ -161,58 +176,6 @@ def _size_category(records: int) -> str:
     return f"{names[at - 1]}<n<{names[at]}" if at < len(names) else "n>1T"
 
 
-def _sections(card: Card, content: DatasetContent) -> Iterator[str]:
-    """The text, in parts with an empty line between them."""
-    yield f"# {_title(card)}"
-    if card.description:
-        yield card.description
-    yield content.summary()
-    facts = [f"- Version: {card.dataset_version}"]
-    if card.homepage:
-        facts.append(f"- Homepage: <{card.homepage}>")
-    if card.license:
-        # A text of several lines would end the list, and begin other parts.
-        text = _escaped(" ".join(card.license.split()))
-        facts.append(f"- License: {f'<{card.license}>' if is_address(card.license) else text}")
-    yield "\n".join(facts)
-    yield "## Splits"
-    yield _table(
-        ("split", "records", "files", "bytes"),
-        (
-            (split.name, str(split.records), str(split.files), format_bytes(split.bytes))
-            for split in content.splits
-        ),
-    )
-    yield from _class_sections(content)
-    yield "## Features"
-    yield _table(
-        ("feature", "type"), ((_cell(each.name), _type(each)) for each in content.features)
-    )
-    yield "## How to read it"
-    yield from _readers(card, content)
-    yield "## How it was made"
-    yield _making(content)
-    if card.citation:
-        yield "## Citation"
-        yield _fenced(card.citation, "bibtex" if card.citation.startswith("@") else "")
-
-
-def _class_sections(content: DatasetContent) -> Iterator[str]:
-    names = content.classes
-    if not names:
-        return
-    yield f"## Classes ({len(names)})"
-    yield _table(
-        ("class", *(split.name for split in content.splits)),
-        (
-            (_cell(name), *(str(split.classes.get(name, 0)) for split in content.splits))
-            for name in names[:_MAX_CLASSES]
-        ),
-    )
-    if len(names) > _MAX_CLASSES:
-        yield f"… and {len(names) - _MAX_CLASSES} more; `manifest.json` counts all of them."
-
-
 def _type(feature: Feature) -> str:
     if feature.encoding:
         shape = " × ".join(map(str, feature.shape or ())) or "height × width × channels"
@@ -221,63 +184,6 @@ def _type(feature: Feature) -> str:
         return f"list of `{feature.dtype}`"
     shape = " × ".join(map(str, feature.shape or ()))
     return f"`{feature.dtype}`{f', {shape}' if shape else ''}"
-
-
-def _readers(card: Card, content: DatasetContent) -> Iterator[str]:
-    first = next((split.name for split in content.splits if split.records), "train")
-    if content.has_tfds:
-        yield (
-            "[TensorFlow Datasets](https://www.tensorflow.org/datasets), if the files are in "
-            f"`DATA_DIR/{card.name}/{card.dataset_version}`:"
-        )
-        yield _fenced(
-            "import tensorflow_datasets as tfds\n\n"
-            f'dataset = tfds.load("{card.name}:{card.dataset_version}", data_dir="DATA_DIR", '
-            f'split="{first}")',
-            "python",
-        )
-        yield "From any other folder: `tfds.builder_from_directory(FOLDER).as_dataset()`."
-    pattern = f"FOLDER/{first}-*" if content.in_shards else f"FOLDER/{first}/*"
-    known, packed = "", ""
-    if not content.has_offsets:
-        known = ", which has to know that the files are compressed"
-        packed = ', compression_type="GZIP"'
-    yield f"TensorFlow{known}:"
-    yield _fenced(
-        "import tensorflow as tf\n\n"
-        f'files = sorted(tf.io.gfile.glob("{pattern}"))\n'
-        f"records = tf.data.TFRecordDataset(files{packed})",
-        "python",
-    )
-    known = "Keys, labels, sizes and places" if content.in_shards else "Keys, labels and sizes"
-    yield f"{known} of all records, without the images:"
-    yield _fenced(
-        'import mlcroissant as mlc\n\nrecords = mlc.Dataset("FOLDER/croissant.json")'
-        '.records("records")',
-        "python",
-    )
-
-
-def _making(content: DatasetContent) -> str:
-    unit = "rows" if content.of_rows else "images"
-    lines = [
-        f"`image-tfrecords` converted the {unit}. `manifest.json` holds its options, the checksum "
-        "of every file and the number of inputs; `index/` has a row for each record."
-    ]
-    if content.changed:
-        counts = (
-            f"{count} {name.replace('_', ' ')}" for name, count in sorted(content.changed.items())
-        )
-        lines.append(f"Changes to the images: {', '.join(counts)}.")
-    if content.rejected:
-        reasons = (f"{count} `{name}`" for name, count in content.rejected.items())
-        lines.append(f"Left out: {', '.join(reasons)}; `rejected.jsonl` lists them.")
-    return "\n\n".join(lines)
-
-
-def _table(names: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
-    lines = [names, ["---"] * len(names), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _cell(text: str) -> str:
@@ -293,12 +199,12 @@ def _escaped(text: str) -> str:
     return "".join(f"\\{each}" if each in "\\`*_[]<>|#~$&" else each for each in text)
 
 
-def _fenced(text: str, language: str) -> str:
-    """A block of code; its fence is longer than any in the text."""
+def _fenced(text: str) -> str:
+    """A block of code, maybe of BibTeX; its fence is longer than any in the text."""
     fence = "```"
     while fence in text:
         fence += "`"
-    return f"{fence}{language}\n{text}\n{fence}"
+    return f"{fence}{'bibtex' if text.startswith('@') else ''}\n{text}\n{fence}"
 
 
 def _count(number: int, noun: str, several: str = "") -> str:
