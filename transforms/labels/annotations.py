@@ -18,16 +18,23 @@ from transforms.labels.coco import (
     read_coco,
     segmentation_text,
 )
-from transforms.labels.csv_tables import MAX_ROW, ReadableBytes, Rejoined, read_head
+from transforms.labels.csv_tables import (
+    MAX_ROW,
+    ReadableBytes,
+    Rejoined,
+    parse_rows,
+    read_head,
+    read_lines,
+    read_start,
+)
 from transforms.labels.label_rows import (
     CsvColumns,
     FirstRows,
     LabelRow,
     MalformedRow,
     columns_by_name,
-    first_csv_rows,
+    header_names,
     label_rows,
-    read_csv_rows,
 )
 from transforms.labels.table_formats import (
     COCO,
@@ -42,7 +49,7 @@ from transforms.labels.table_formats import (
     TableRows,
     find_format,
 )
-from transforms.labels.typed_tables import json_lines_start, json_lines_table, parquet_table
+from transforms.labels.typed_tables import json_lines_table, parquet_table
 
 # The annotation files of Pascal VOC: one XML file for each image.
 
@@ -351,18 +358,21 @@ def first_rows(
     format_ = find_format(path, head)
     if path.lower().endswith(".json") and head.startswith(_UTF_16):
         raise LabelsError(f"{path} is UTF-16: save it as UTF-8, as all JSON is")
-    if format_ == CSV:
-        return first_csv_rows(again, n, encoding=encoding, delimiter=delimiter, path=path)
-    if format_ == JSONL:
-        return _first_of(json_lines_start(again, path=path), n, JSONL)
-    file = cast(BinaryIO, binary_file)
-    if format_ == PARQUET:
-        return _first_of(parquet_table(file, None, path=path), n, PARQUET)
     if format_ == VOC:
         raise LabelsError(
             f"{path} is XML: convert and plan read annotations of Pascal VOC, from files named .xml"
         )
+    if format_ == CSV:
+        start = read_start(read_lines(again, encoding=encoding, path=path), delimiter or "")
+        table = Table((), parse_rows(start.lines, start.delimiter, path))
+        first = _first_of(table, n, CSV, path)
+        return first._replace(delimiter=start.delimiter, because=start.because)
+    if format_ == JSONL:
+        return _first_of(json_lines_table(again, None, path=path), n, JSONL)
+    file = cast(BinaryIO, binary_file)
     file.seek(0)
+    if format_ == PARQUET:
+        return _first_of(parquet_table(file, None, path=path), n, PARQUET)
     categories, left_out = read_coco(file, path=path)
     file.seek(0)
     first = _first_of(Table(COCO_COLUMNS, coco_rows(file, categories, path=path)), n, COCO)
@@ -373,7 +383,10 @@ def first_rows(
 def read_rows(
     binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
 ) -> Iterator[LabelRow | MalformedRow]:
-    """Every row of a table, in order, as a stream.
+    """Every row of a table, in order, as a stream; of a CSV, except the header and blank lines.
+
+    Columns with names are matched by them: another file of the same glob may order its columns
+    differently.
 
     Args:
         binary_file: open for reading bytes at its start. Not closed.
@@ -384,10 +397,19 @@ def read_rows(
     Raises:
         LabelsError: the file cannot be read as a table of its format, or lacks a column.
     """
-    if columns.format == CSV:
-        return read_csv_rows(binary_file, columns, encoding=encoding, path=path)
     names = columns.names
-    if columns.format == JSONL:
+    if columns.format == CSV:
+        given = columns.delimiter if columns.because_delimiter == "given" else ""
+        start = read_start(read_lines(binary_file, encoding=encoding, path=path), given)
+        delimiter = start.delimiter if columns.has_header else columns.delimiter
+        rows = parse_rows(start.lines, delimiter, path)
+        if not columns.has_header:
+            return label_rows(rows, columns)
+        header = next(rows, None)
+        if header is None:
+            return iter(())
+        table = Table(tuple(header_names(header[1])), rows)
+    elif columns.format == JSONL:
         table = json_lines_table(binary_file, names, path=path)
     elif columns.format == PARQUET:
         table = parquet_table(cast(BinaryIO, binary_file), names, path=path)
@@ -439,14 +461,16 @@ def _rows_of(data: bytes, path: str, format_: str, *, segmentations: bool) -> Ta
     return yolo_rows(data, path, segmentations=segmentations)
 
 
-def _first_of(table: Table, n: int, format_: str) -> FirstRows:
-    """The names of the columns and the first rows; fewer if they are long."""
-    rows = [table.names]
-    held = 0
-    for _, cells, problem in table.rows:
+def _first_of(table: Table, n: int, format_: str, path: str = "") -> FirstRows:
+    """The names of the columns, if a table has any, and the first rows; fewer if they are long."""
+    rows = [table.names] if table.names else []
+    most, held = n + len(rows), 0
+    for line, cells, problem in table.rows:
+        if problem and not rows:
+            raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
         if not problem:
             rows.append(tuple(cells))
-            held += sum(map(len, cells))
-        if len(rows) > n or held > MAX_ROW:
+            held += len(cells) + sum(map(len, cells))
+        if len(rows) >= most or held > MAX_ROW:
             break
     return FirstRows(",", tuple(rows), "", format_, table.types)

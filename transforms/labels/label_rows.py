@@ -7,14 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.messages import LabelsError
-from transforms.labels.csv_tables import (
-    MAX_CELL,
-    MAX_ROW,
-    ReadableBytes,
-    parse_rows,
-    read_lines,
-    read_start,
-)
+from transforms.labels.csv_tables import MAX_CELL
 from transforms.labels.keys import nfc
 from transforms.labels.splits import split_text
 from transforms.labels.table_formats import CSV, Category, TableRows
@@ -260,69 +253,6 @@ class MalformedRow(NamedTuple):
     line: int
     detail: str
     key: str
-
-
-def first_csv_rows(
-    binary_file: ReadableBytes,
-    n: int,
-    *,
-    encoding: str = "utf-8",
-    delimiter: str | None = None,
-    path: str,
-) -> FirstRows:
-    """The delimiter and the first `n` rows, to resolve the columns from; fewer if they are long.
-
-    Args:
-        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
-        n: how many rows.
-        encoding: a Python codec name; a byte order mark is always dropped.
-        delimiter: between cells; None to find it.
-        path: the name of the file for messages.
-
-    Raises:
-        LabelsError: the file cannot be read as CSV, as far as these rows go.
-    """
-    start = read_start(read_lines(binary_file, encoding=encoding, path=path), delimiter or "")
-    rows: list[tuple[str, ...]] = []
-    held = 0
-    for line, cells, problem in parse_rows(start.lines, start.delimiter, path):
-        if problem and not rows:
-            raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
-        if not problem:
-            rows.append(tuple(cells))
-            held += len(cells) + sum(map(len, cells))
-        if len(rows) >= n or held > MAX_ROW:
-            break
-    return FirstRows(start.delimiter, tuple(rows), start.because)
-
-
-def read_csv_rows(
-    binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
-) -> Iterator[LabelRow | MalformedRow]:
-    """Every row except the header and blank lines, in order, as a stream.
-
-    With a header, `columns` is matched by name: another file of the same glob may order its columns
-    differently.
-
-    Args:
-        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
-        columns: the result of `label_columns.resolve_columns`.
-        encoding: a Python codec name; a byte order mark is always dropped.
-        path: the name of the file for messages.
-
-    Raises:
-        LabelsError: the file cannot be read as CSV, or lacks a column.
-    """
-    given = columns.delimiter if columns.because_delimiter == "given" else ""
-    start = read_start(read_lines(binary_file, encoding=encoding, path=path), given)
-    delimiter = start.delimiter if columns.has_header else columns.delimiter
-    rows = parse_rows(start.lines, delimiter, path)
-    if columns.has_header:
-        header = next(rows, None)
-        if header is None:
-            return iter(())
-        columns = columns_by_name(header_names(header[1]), columns, path)
-    return label_rows(rows, columns)
 
 
 def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow | MalformedRow]:

@@ -73,10 +73,10 @@ TableRows = Iterator[tuple[int, list[str], str]]
 
 
 class Table(NamedTuple):
-    """A label file that is not a CSV.
+    """The rows of a label file.
 
     Attributes:
-        names: of its columns.
+        names: of its columns; empty for a CSV whose first row may name them.
         rows: its rows, as a stream.
         types: of its columns, if the file has them: `int64`, `float`, `bytes`, followed by ` list`
             for lists; empty where it has none.

@@ -25,21 +25,25 @@ if TYPE_CHECKING:
 _FIRST_LINES = 1000
 
 
-def json_lines_start(binary_file: ReadableBytes, *, path: str) -> Table:
-    """The columns of a file, and its first rows.
-
-    The columns are the members of the first 1,000 objects, or of fewer long ones; one with a text
-    among their values has texts, however they read, and one with a list has lists.
+def json_lines_table(
+    binary_file: ReadableBytes, wanted: Sequence[str] | None, *, path: str
+) -> Table:
+    """The columns of a file, and its rows; an object without a member has an empty cell.
 
     Args:
         binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
+        wanted: the names of the columns whose cells are needed. None for all members of the first
+            1,000 objects, or of fewer long ones, and only these rows: a column with a text among
+            its values has texts, however they read, and one with a list has lists.
         path: the name of the file for messages.
 
     Raises:
         LabelsError: no line is an object, or the text cannot be decoded.
     """
-    lines = _first_lines(read_lines(binary_file, path=path, what="JSONL"))
-    first = list(itertools.islice(_objects(lines), _FIRST_LINES))
+    lines = read_lines(binary_file, path=path, what="JSONL")
+    if wanted is not None:
+        return Table(tuple(wanted), _rows_of_objects(_objects(lines), wanted))
+    first = list(itertools.islice(_objects(_first_lines(lines)), _FIRST_LINES))
     values: dict[str, list[Any]] = {}
     for _, row, _ in first:
         for name, value in (row or {}).items():
@@ -51,23 +55,8 @@ def json_lines_start(binary_file: ReadableBytes, *, path: str) -> Table:
     for name in names:
         if text_problem([name]):
             raise LabelsError(f"{path}: the column name {name[:60]!r} is no text: rename it")
-    types = tuple(_type_of_values(values[name]) for name in names)
+    types = tuple(map(_type_of_values, values.values()))
     return Table(names, _rows_of_objects(iter(first), names, is_start=True), types)
-
-
-def json_lines_table(binary_file: ReadableBytes, names: Sequence[str], *, path: str) -> Table:
-    """All rows, with the cells of some columns; an object without a member has an empty cell.
-
-    Args:
-        binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
-        names: of the columns.
-        path: the name of the file for messages.
-
-    Raises:
-        LabelsError: the text cannot be decoded.
-    """
-    lines = read_lines(binary_file, path=path, what="JSONL")
-    return Table(tuple(names), _rows_of_objects(_objects(lines), names))
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tests.marks import rest_slow
 from transforms.core.messages import LabelsError
 from transforms.labels import csv_tables as csv_lines
 from transforms.labels import csv_tables as csv_parser
+from transforms.labels.annotations import first_rows, read_rows
 from transforms.labels.csv_tables import MAX_CELL, MAX_ROW, delimiter_of
 from transforms.labels.label_rows import (
     MAX_KEY,
@@ -23,12 +24,6 @@ from transforms.labels.label_rows import (
     MalformedRow,
     find_column,
     label_text,
-)
-from transforms.labels.label_rows import (
-    first_csv_rows as first_rows,
-)
-from transforms.labels.label_rows import (
-    read_csv_rows as read_rows,
 )
 
 COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 2)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.labels.annotations import first_rows, read_rows
 from transforms.labels.csv_tables import (
     DELIMITERS,
     delimiter_of,
@@ -16,8 +17,6 @@ from transforms.labels.csv_tables import (
     read_start,
 )
 from transforms.labels.label_columns import resolve_columns
-from transforms.labels.label_rows import first_csv_rows as first_rows
-from transforms.labels.label_rows import read_csv_rows as read_rows
 
 
 @pytest.mark.parametrize(
