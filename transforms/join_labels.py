@@ -384,7 +384,7 @@ class ReadInputs(beam.PTransform):
         readers: dict[str, Callable[[NameRange], Iterator[Any]]] = {_GLOB: self._lists(limit)}
         held: dict[str, Any] = {_REST: limit, _ROWS: images}
         if reader := self.reader:
-            read_table = reader.read_listing if images else reader.read
+            read_table = reader.read_rows if images else reader.read
             readers[_TABLE] = lambda part: read_table(part.glob)
         if keys := self.keys:
             inputs.append(_Input(NameRange(keys.path), _KEYS))

@@ -92,76 +92,63 @@ class RowReader:
     def read(self, path: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
         """Reads one label file, or a glob of annotations: yields every row with its key.
 
-        Their number follows at the end.
+        Their number follows at the end. The images that rows list are looked up.
 
         Raises:
             LabelsError: the file cannot be read as a table.
         """
-        if self.images is not None:
-            yield from self._read_listing(path, self.images)
+        if self.images is None:
+            yield from self.read_rows(path)
             return
-        read = 0
-        labels = LabelCounter()
-        for file, rows in open_labels(path, self.columns, self.encoding):
-            for row in rows:
-                read += 1
-                yield self._describe(row, file, labels)
-        yield Count("rows_read", read)
-        yield labels.counted()
-
-    def read_listing(
-        self, path: str
-    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
-        """Like `read`, but yields every row with the cell that names its image.
-
-        Raises:
-            LabelsError: the file cannot be read as a table.
-        """
-        read = found = 0
-        labels = LabelCounter()
-        for _, rows in open_labels(path, self.columns, self.encoding):
-            for row in rows:
-                read += 1
-                problem = row.detail if isinstance(row, MalformedRow) else ""
-                problem = problem or listed_problem(row.key, path)
-                if isinstance(row, LabelRow) and not problem:
-                    found += 1
-                    yield row.key, self._side(row, path, labels)
-                else:
-                    reason, where = Reason.MALFORMED_ROW.code, f"{path}:{row.line}"
-                    yield Rejection("row", reason, problem, where, row.key)
-        yield Count("images_found", found)
-        yield Count("rows_read", read)
-        yield labels.counted()
-
-    def _read_listing(
-        self, path: str, images: RowImages
-    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
         others: list[Rejection | Count | LabelCells] = []
 
-        def rows() -> Iterator[tuple[str, JoinSide]]:
-            for each in self.read_listing(path):
+        def listed() -> Iterator[tuple[str, JoinSide]]:
+            for each in self.read_rows(path):
                 if isinstance(each, Rejection | Count | LabelCells):
                     others.append(each)
                 else:
                     yield each
 
-        for side in images.find(rows(), path):
+        for side in self.images.find(listed(), path):
             yield side
             # Not collected: a file may hold little else.
             yield from others
             others.clear()
         yield from others
 
-    def _describe(
-        self, row: LabelRow | MalformedRow, path: str, labels: LabelCounter
-    ) -> tuple[str, JoinSide] | Rejection:
+    def read_rows(
+        self, path: str
+    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
+        """Like `read`, but yields a row that lists its image with the cell that names it.
+
+        Raises:
+            LabelsError: the file cannot be read as a table.
+        """
+        read = found = 0
+        labels = LabelCounter()
+        for file, rows in open_labels(path, self.columns, self.encoding):
+            for row in rows:
+                read += 1
+                key, problem = self._key(row, file)
+                if isinstance(row, LabelRow) and not problem:
+                    found += 1
+                    yield key, self._side(row, file, labels)
+                else:
+                    reason, where = Reason.MALFORMED_ROW.code, f"{file}:{row.line}"
+                    yield Rejection("row", reason, problem, where, row.key)
+        if self.images is not None:
+            yield Count("images_found", found)
+        yield Count("rows_read", read)
+        yield labels.counted()
+
+    def _key(self, row: LabelRow | MalformedRow, path: str) -> tuple[str, str]:
+        """What identifies the image of a row, or the problem with it."""
+        if isinstance(row, MalformedRow):
+            return "", row.detail
+        if self.images is not None:
+            return row.key, listed_problem(row.key, path)
         key = row_key(row.key, kind=self.key)
-        if isinstance(row, LabelRow) and key:
-            return key, self._side(row, path, labels)
-        detail = row.detail if isinstance(row, MalformedRow) else f"{row.key!r} names no file"
-        where = f"{path}:{row.line}"
-        return Rejection("row", Reason.MALFORMED_ROW.code, detail, where, row.key)
+        return key, "" if key else f"{row.key!r} names no file"
 
     def _side(self, row: LabelRow, path: str, labels: LabelCounter) -> JoinSide:
         cells = cells_text(row.cells) if self.keeps_rows else ""

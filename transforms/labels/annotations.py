@@ -83,10 +83,6 @@ _EAST_ASIAN = {
 _MAX_DEPTH = 100
 
 
-class _DoctypeError(Exception):
-    """A document type, which can define entities that grow without bounds."""
-
-
 def voc_rows(data: bytes, path: str) -> TableRows:
     """A row for each object, or one without class and box for an image without objects.
 
@@ -104,8 +100,8 @@ def voc_rows(data: bytes, path: str) -> TableRows:
     reader = _Reader()
     try:
         reader.read(_decoded(data))
-    except _DoctypeError:
-        yield 1, [stem], "it has a document type (DOCTYPE), which annotations do not need"
+    except LabelsError as error:
+        yield 1, [stem], str(error)
         return
     except (expat.ExpatError, ValueError, LookupError) as error:
         yield 1, [stem], f"it is not XML ({error})"
@@ -183,7 +179,8 @@ def _decoded(data: bytes) -> bytes | str:
 
 
 def _refuse(*_: Any) -> None:
-    raise _DoctypeError
+    # It can define entities that grow without bounds.
+    raise LabelsError("it has a document type (DOCTYPE), which annotations do not need")
 
 
 # The text files of YOLO: one for each image, with a class and a box or an outline in each line.

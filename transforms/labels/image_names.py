@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import posixpath
 import re
@@ -365,14 +366,8 @@ def _shared_length(first_at: FirstAt, branch: _Branch) -> int:
     while low + step <= len(name) and is_shared(low + step):
         low += step
         step *= 2
-    high = min(low + step - 1, len(name))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if is_shared(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    longer = range(low + 1, min(low + step - 1, len(name)) + 1)
+    return low + bisect.bisect_left(longer, True, key=lambda length: not is_shared(length))
 
 
 def _past(prefix: str) -> str:

@@ -22,6 +22,9 @@ WILDCARD = re.compile(r"[*?\[]")
 
 _TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
+# What `**` matches.
+_FOLDERS = r"(?:(?!\.)[^/]+/)*"
+
 
 def literal_prefix(pattern: str) -> str:
     """The common beginning of all names that a glob matches.
@@ -61,13 +64,9 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     True
     """
     *folders, name = pattern.split("/")
-    parts = [_folders_regex() if part == "**" else _part_regex(part) + "/" for part in folders]
-    parts.append(_folders_regex() + _part_regex("*") if name == "**" else _part_regex(name))
+    parts = [_FOLDERS if part == "**" else _part_regex(part) + "/" for part in folders]
+    parts.append(_FOLDERS + _part_regex("*") if name == "**" else _part_regex(name))
     return re.compile("".join(parts), re.DOTALL)
-
-
-def _folders_regex() -> str:
-    return r"(?:(?!\.)[^/]+/)*"
 
 
 def _part_regex(part: str) -> str:
