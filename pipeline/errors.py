@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from transforms.core.messages import first_line, is_final, printable, redacted
+from transforms.core.messages import LabelsError, first_line, is_final, printable, redacted
 
 # Standard streams: those that were closed (`command >&-`), and colors on a terminal.
 
@@ -198,6 +199,36 @@ def input_error(message: str, error: Exception) -> DatasetError:
     if not isinstance(error, OSError) or error.errno is None or is_final(error):
         return UsageError(text)
     return DatasetError(f"{text}; run the same command again")
+
+
+@contextlib.contextmanager
+def trying(to: str) -> Iterator[None]:
+    """Raises what `input_error` says if an input or an output cannot be used within the block.
+
+    Args:
+        to: the action, such as `read --labels labels.csv`.
+    """
+    try:
+        yield
+    except LabelsError:
+        # It says more.
+        raise
+    except (OSError, ValueError) as error:
+        raise input_error(f"cannot {to}", error) from error
+
+
+@contextlib.contextmanager
+def refusing(*errors: type[Exception], because: str = "") -> Iterator[None]:
+    """Raises a `UsageError` for errors within the block whose messages are for users.
+
+    Args:
+        errors: their classes.
+        because: what comes before the message.
+    """
+    try:
+        yield
+    except errors as error:
+        raise UsageError(f"{because}{error}") from error
 
 
 def one_line(error: Exception) -> str:

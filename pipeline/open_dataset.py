@@ -6,7 +6,7 @@ import glob
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.errors import UsageError, input_error
+from pipeline.errors import UsageError, refusing, trying
 from pipeline.resolve.path_flags import check_path
 from transforms.dataset.manifest import ManifestError, manifest_shards
 from transforms.dataset.metadata import ShardRange, shard_ranges
@@ -22,20 +22,14 @@ def open_dataset(output: str) -> dict[str, Any]:
     """
     check_path("the folder", output)
     path = join(output, MANIFEST)
-    try:
+    with trying(f"read {path}"), refusing(ManifestError, ForeignNameError):
         manifest = read_manifest(path)
         if manifest is not None:
             shards = (shard["file"] for shard in manifest_shards(manifest))
             storage_of(output).check_folders(output, shards)
-    except (ManifestError, ForeignNameError) as error:
-        raise UsageError(str(error)) from error
-    except (OSError, ValueError) as error:
-        raise input_error(f"cannot read {path}", error) from error
     if manifest is None:
-        try:
+        with trying(f"read {output}"):
             why = _missing(output, path)
-        except OSError as error:
-            raise input_error(f"cannot read {output}", error) from error
         raise UsageError(f"{output} holds no dataset: {why}")
     return manifest
 
@@ -60,10 +54,8 @@ def split_ranges(output: str, split: str, manifest: Mapping[str, Any]) -> list[S
         name: [(shard["file"], shard["records"]) for shard in listed["shards"]]
         for name, listed in manifest["splits"].items()
     }
-    try:
+    with refusing(ValueError, because=f"{output}: "):
         return shard_ranges(split, splits)
-    except ValueError as error:
-        raise UsageError(f"{output}: {error}") from error
 
 
 def _missing(output: str, path: str) -> str:

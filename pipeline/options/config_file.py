@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from pipeline.errors import UsageError
+from pipeline.errors import UsageError, refusing
 from pipeline.options.beam_flags import find_unknown, flag_name, flags_of, suggestion
 from pipeline.options.option_table import OPTIONS
 from transforms.core.messages import parse_json
@@ -114,11 +114,9 @@ def _is_replaced(name: str, typed: set[str]) -> bool:
 
 
 def _check(entry: _Entry, parser: argparse.ArgumentParser) -> None:
-    try:
+    with refusing(UsageError, because=f"{entry.where}: "):
         rest = parser.parse_known_args(list(entry.words))[1]
         unknown, beams = find_unknown(rest, parser) if rest else ([], [])
-    except UsageError as error:
-        raise UsageError(f"{entry.where}: {error}") from error
     if unknown:
         hint = suggestion(f"--{entry.name}", flags_of(parser), beams)
         raise UsageError(f"{entry.where}: unknown option {entry.name!r}; {hint}")
@@ -221,10 +219,8 @@ def _text(node: yaml.Node, name: str, where: str) -> str:
 
 def _of_manifest(text: str, path: str) -> Iterator[_Entry]:
     """The options that a dataset was made with, as they were resolved."""
-    try:
+    with refusing(ManifestError, because="--config "):
         manifest = parse_manifest(text, path)
-    except ManifestError as error:
-        raise UsageError(f"--config {error}") from error
     for name, value in _recorded(manifest).items():
         option = OPTIONS[name]
         if name == "class_names":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline import __version__
-from pipeline.errors import UsageError
+from pipeline.errors import UsageError, refusing
 from pipeline.options.beam_flags import (
     as_typed,
     check_workers,
@@ -275,10 +275,8 @@ def check_flag_combinations(flags: argparse.Namespace) -> None:
     Raises:
         UsageError: an option conflicts with another, or needs one that is missing.
     """
-    try:
+    with refusing(ValueError):
         check_combinations(OPTIONS, vars(flags))
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.errors import UsageError, input_error
+from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import has_manifest, open_dataset
 from pipeline.options.parser import is_given
 from pipeline.resolve.config import ConvertConfig
@@ -74,10 +74,8 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         # A run that was killed while it replaced this dataset has all shards staged already.
         if _is_output(folder, config) and not has_manifest(folder):
             continue
-        try:
+        with refusing(UsageError, because="--reuse: "):
             manifest = open_dataset(folder)
-        except UsageError as error:
-            raise UsageError(f"--reuse: {error}") from error
         if reason := _difference(manifest, config):
             _LOGGER.warning("--reuse %s has no effect: %s", folder, reason)
             continue
@@ -203,10 +201,8 @@ def _holdout(value: str, flags: argparse.Namespace) -> Holdout:
     name = f"--holdout {value}"
     if is_same_path(folder, flags.output):
         raise UsageError(f"{name} is also --output: its images would equal themselves")
-    try:
+    with refusing(UsageError, because="--holdout: "):
         manifest = open_dataset(folder)
-    except UsageError as error:
-        raise UsageError(f"--holdout: {error}") from error
     if split and split not in manifest["splits"]:
         has = ", ".join(manifest["splits"])
         raise UsageError(f"{name}: {folder} has no split {split!r}, but {has}")
@@ -217,15 +213,20 @@ def _holdout(value: str, flags: argparse.Namespace) -> Holdout:
         raise UsageError(f"{name}: it has no index of its records: convert its images again")
     if not _has_images(manifest["options"], manifest["features"]):
         raise UsageError(f"{name}: its records are rows, not images")
-    try:
+    with _reading_index(name):
         for entry in [entry for entry in entries if entry["records"]][:1]:
             checked_index(folder, entry)
-    except RecordIndexError as error:
-        raise UsageError(f"{name}: {first_line(error)}") from error
-    except OSError as error:
-        raise input_error(f"cannot read the index of {name}", error) from error
     has_sizes = not has_records(manifest)
     return Holdout(folder, split, manifest.get("digest", ""), records, has_sizes)
+
+
+@contextlib.contextmanager
+def _reading_index(name: str, hint: str = "") -> Iterator[None]:
+    with trying(f"read the index of {name}"):
+        try:
+            yield
+        except RecordIndexError as error:
+            raise UsageError(f"{name}: {first_line(error)}{hint}") from error
 
 
 def _has_images(options: dict[str, object], features: list[dict[str, object]]) -> bool:
@@ -379,10 +380,8 @@ def _check_no_part(pattern: str) -> None:
 
 
 def _opened(folder: str, flags: argparse.Namespace) -> SourceDataset:
-    try:
+    with refusing(UsageError, because="--images: "):
         manifest = open_dataset(folder)
-    except UsageError as error:
-        raise UsageError(f"--images: {error}") from error
     name = f"--images {folder}"
     if is_same_path(folder, flags.output):
         raise UsageError(
@@ -515,14 +514,9 @@ def sample_records(
 
 
 def _first_rows(source: SourceDataset, count: int) -> Iterator[dict[str, Any]]:
-    try:
+    with _reading_index(f"--images {source.folder}", "; see `verify`"):
         for row, _ in itertools.islice(record_rows(source.folder, source.manifest), count):
             yield row
-    except RecordIndexError as error:
-        message = f"--images {source.folder}: {first_line(error)}; see `verify`"
-        raise UsageError(message) from error
-    except OSError as error:
-        raise input_error(f"cannot read the index of --images {source.folder}", error) from error
 
 
 def source_reader(sources: Sequence[SourceDataset], config: ConvertConfig) -> SourceReader | None:

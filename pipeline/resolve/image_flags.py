@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.errors import UsageError
+from pipeline.errors import UsageError, refusing
 from pipeline.options.option_table import OPTIONS
 from pipeline.options.parser import is_given
 from pipeline.resolve.box_flags import Locate
@@ -517,10 +517,8 @@ def _locate(images: _Images, key: str, path: str) -> Locate:
 
 
 def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
-    try:
+    with refusing(ValueError):
         return checked_pixels(PixelOptions.of(vars(flags)), CheckOptions.of(vars(flags)))
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.errors import UsageError, input_error
+from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
 from pipeline.options.parser import is_given
 from pipeline.resolve.datasets import SourceDataset
@@ -182,11 +182,9 @@ def known_classes(
             f"{_FLAG} {source} is also --output, whose manifest is removed while it is replaced: "
             f"copy its {LABELS} to a file, or write to another folder"
         )
-    try:
+    with trying(f"read {_FLAG} {source}"):
         storage = storage_of(source)
         is_dataset = storage.find(source) is None and storage.is_folder(source)
-    except (OSError, ValueError) as error:
-        raise input_error(f"cannot read {_FLAG} {source}", error) from error
     if is_dataset:
         return _of_dataset(source.rstrip("/") or "/")
     text = read_flag_file(_FLAG, source)
@@ -241,10 +239,8 @@ def _has_categories(manifest: Mapping[str, Any]) -> bool:
 
 
 def _of_dataset(folder: str) -> KnownClasses:
-    try:
+    with refusing(UsageError, because=f"{_FLAG}: "):
         manifest = open_dataset(folder)
-    except UsageError as error:
-        raise UsageError(f"{_FLAG}: {error}") from error
     if manifest["labels"] == "none":
         raise UsageError(f"{_FLAG} {folder}: this dataset has no labels")
     classes = _listed(_FLAG, folder, manifest)
@@ -264,10 +260,8 @@ def _listed(flag: str, folder: str, manifest: Mapping[str, Any]) -> dict[int, st
     if listed is None:
         edited = join(folder, MANIFEST)
         raise UsageError(f"{flag}: {edited} was edited: it lists no {LABELS}")
-    try:
+    with trying(f"read {flag} {path}"):
         data = read_dataset_file(path, listed)
-    except OSError as error:
-        raise input_error(f"cannot read {flag} {path}", error) from error
     if data is None:
         raise UsageError(
             f"{flag}: {path} was changed, its checksum is not that in {MANIFEST}: restore it, or "
@@ -336,17 +330,17 @@ def read_keys(flags: argparse.Namespace, sample: ImageSample, key: str) -> KeyRe
         if flags.keys == STANDARD_INPUT:
             raise UsageError("--keys - is only possible on the command line: give a file")
         reader = KeyReader(flags.keys)
-    try:
-        _check(reader, sample, key)
-    except LabelsError:
-        raise
-    except (PermissionError, ValueError) as error:
-        # Whether the file exists may not be asked either.
-        raise input_error(f"cannot read --keys {reader.name}", error) from error
-    except OSError as error:
-        if not storage_of(reader.path).exists(reader.path):
+    with trying(f"read --keys {reader.name}"):
+        try:
+            _check(reader, sample, key)
+        except OSError as error:
+            # With no permission, whether the file exists may not be asked either.
+            is_there = isinstance(error, PermissionError) or storage_of(reader.path).exists(
+                reader.path
+            )
+            if is_there:
+                raise
             raise UsageError(f"no such file: --keys {reader.name}") from error
-        raise input_error(f"cannot read --keys {reader.name}", error) from error
     return reader
 
 
@@ -603,11 +597,9 @@ def check_label_kind(
 
 
 def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:
-    try:
+    with trying(f"read --labels {path}"):
         for _, rows in open_labels(path, columns, encoding):
             yield from (row for row in rows if isinstance(row, LabelRow))
-    except OSError as error:
-        raise input_error(f"cannot read --labels {path}", error) from error
 
 
 def _check_any_match(

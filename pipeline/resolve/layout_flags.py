@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from pipeline.errors import UsageError, one_line
+from pipeline.errors import UsageError, one_line, refusing
 from pipeline.resolve.box_flags import (
     BoxFlags,
     ChosenBoxes,
@@ -289,10 +289,8 @@ def read_layout(
         features = layout_features(flags.layout, labelled=is_labelled)
         features += MASK_FEATURES if flags.masks else ()
     _check_masks(flags, features)
-    try:
+    with refusing(ValueError, because=f"--layout {flags.layout}: "):
         features = with_pixels(features, pixels.fixed_shape)
-    except ValueError as error:
-        raise UsageError(f"--layout {flags.layout}: {error}") from error
     layout = Layout(
         flags.layout,
         features,
@@ -349,10 +347,8 @@ def read_layout_file(path: str) -> LayoutFile:
         UsageError: the file cannot be read, or is not a layout.
     """
     text = read_flag_file("--layout", path)
-    try:
+    with refusing(LayoutError):
         return parse_layout(text, path)
-    except LayoutError as error:
-        raise UsageError(str(error)) from error
 
 
 def _check_separator(layout: Layout) -> None:

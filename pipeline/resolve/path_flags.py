@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 
-from pipeline.errors import UsageError, input_error
+from pipeline.errors import UsageError, refusing, trying
 from pipeline.options.option_table import OPTIONS
 from transforms.core.messages import holds_secret
 from transforms.dataset.dataset_card import DEFAULT_VERSION, Card
@@ -97,10 +97,8 @@ def read_flag_file(flag: str, path: str) -> str:
     Raises:
         UsageError: there is none, or it cannot be read.
     """
-    try:
+    with trying(f"read {flag} {path}"):
         text = storage_of(path).read_text(path)
-    except (OSError, ValueError) as error:
-        raise input_error(f"cannot read {flag} {path}", error) from error
     if text is None:
         raise UsageError(f"no such file: {flag} {path}")
     return text
@@ -136,7 +134,5 @@ def _properties(given: str) -> str:
     else:
         check_path("--croissant", given)
         text, where = read_flag_file("--croissant", given), f"--croissant {given}"
-    try:
+    with refusing(PropertiesError, because=f"{where}: "):
         return parse_properties(text)
-    except PropertiesError as error:
-        raise UsageError(f"{where}: {error}") from error

@@ -7,7 +7,7 @@ import hashlib
 import uuid
 from typing import Any
 
-from pipeline.errors import UsageError, input_error
+from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import has_manifest
 from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.config import ConvertConfig
@@ -45,24 +45,14 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     """
     check_paths(flags)
     check_flag_combinations(flags)
-    _check_listing(flags)
-    try:
-        config = table_config(flags) if is_table(flags) else image_config(flags)
-    except LabelsError as error:
-        raise UsageError(str(error)) from error
-    _check_strict(config)
-    _check_output(flags, config)
-    return config
-
-
-def _check_strict(config: ConvertConfig) -> None:
-    if config.checks.strict and config.warnings:
-        raise UsageError(strict_message(config.warnings))
-
-
-def _check_listing(flags: argparse.Namespace) -> None:
     if flags.allow_outside and (flags.images or is_table(flags)):
         raise UsageError("--allow_outside applies only when rows list the images, without --images")
+    with refusing(LabelsError):
+        config = table_config(flags) if is_table(flags) else image_config(flags)
+    if config.checks.strict and config.warnings:
+        raise UsageError(strict_message(config.warnings))
+    _check_output(flags, config)
+    return config
 
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
@@ -102,24 +92,22 @@ def check_former(config: ConvertConfig) -> bool:
 
 
 def _read_former(output: str) -> dict[str, Any] | None:
-    try:
-        former = read_manifest(join(output, MANIFEST))
-        check_output(output, former, ())
-    except (ManifestError, ForeignNameError) as error:
-        raise UsageError(f"{error}; or choose another --output") from error
-    except (OSError, ValueError) as error:
-        raise input_error(f"cannot read --output {output}", error) from error
+    with trying(f"read --output {output}"):
+        try:
+            former = read_manifest(join(output, MANIFEST))
+            check_output(output, former, ())
+        except (ManifestError, ForeignNameError) as error:
+            raise UsageError(f"{error}; or choose another --output") from error
     return former
 
 
 def _check_foreign(output: str) -> None:
     """Refuses a folder without a dataset that holds something else."""
-    try:
-        other = storage_of(output).find_foreign(output)
-    except NotADirectoryError as error:
-        raise UsageError(f"--output {output} is a file: give a folder") from error
-    except (OSError, ValueError) as error:
-        raise input_error(f"cannot read --output {output}", error) from error
+    with trying(f"read --output {output}"):
+        try:
+            other = storage_of(output).find_foreign(output)
+        except NotADirectoryError as error:
+            raise UsageError(f"--output {output} is a file: give a folder") from error
     if other is not None:
         raise UsageError(
             f"--output {output} holds something else ({other!r}): give an empty or new folder"
@@ -193,12 +181,10 @@ def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:
         hashlib.blake2b(owner.encode(), digest_size=16).hexdigest() if owner else uuid.uuid4().hex
     )
     probe = join(inner, f"{PROBE}.{name}")
-    try:
+    with trying(f"write to {flag} {folder}"):
         storage = storage_of(folder)
         storage.make_directory(inner)
         if owner and storage.could_write(inner):
             return
         storage.write_whole(probe, b"", is_synced=False)
         storage.remove(probe)
-    except (OSError, ValueError) as error:
-        raise input_error(f"cannot write to {flag} {folder}", error) from error

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from pipeline.errors import UsageError, input_error
+from pipeline.errors import UsageError, refusing, trying
 from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.path_flags import check_path, check_paths, has_scheme
 from transforms.core.messages import Decision
@@ -248,10 +248,8 @@ def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
     Raises:
         UsageError: there are too many.
     """
-    try:
+    with refusing(ValueError, because=f"{flag} "):
         return [glob for pattern in patterns for glob in expand_braces(pattern)]
-    except ValueError as error:
-        raise UsageError(f"{flag} {error}") from error
 
 
 def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterator[Any]:
@@ -267,15 +265,16 @@ def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterat
         DatasetError: it could not be listed this time.
     """
     storage = storage_of(pattern)
-    try:
-        yield from storage.list_files(listed or pattern)
-    except (OSError, ValueError) as error:
-        if isinstance(error, PermissionError) and storage.has_folders:
+    with trying(f"list {flag} {pattern!r}"):
+        try:
+            yield from storage.list_files(listed or pattern)
+        except PermissionError as error:
+            if not storage.has_folders:
+                raise
             raise UsageError(
                 f"no permission to read the folder {error.filename!r}, "
                 f"which {flag} {pattern!r} needs"
             ) from error
-        raise input_error(f"cannot list {flag} {pattern!r}", error) from error
 
 
 def why_empty(pattern: str, *, of_labels: bool = False) -> str:
@@ -452,7 +451,7 @@ def read_label_inputs(
         format_ = ""
     if format_:
         globs = tuple(plain_globs([flags.labels], "--labels"))
-        with _readable(files[0]):
+        with trying(f"read --labels {files[0]}"):
             first = first_annotations(_contents(globs), count, format_)
         found = LabelInputs(globs, first, {})
     else:
@@ -507,16 +506,8 @@ def open_table(path: str) -> Iterator[BinaryIO]:
     Raises:
         UsageError: it cannot be read.
     """
-    with _readable(path), storage_of(path).open_reader(path) as file:
+    with trying(f"read --labels {path}"), storage_of(path).open_reader(path) as file:
         yield file
-
-
-@contextlib.contextmanager
-def _readable(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise input_error(f"cannot read --labels {path}", error) from error
 
 
 def _format_of_each(files: Sequence[str], has_boxes: bool) -> str:
@@ -527,7 +518,7 @@ def _format_of_each(files: Sequence[str], has_boxes: bool) -> str:
         return ""
     has_text = False
     for path in known[:_FIRST_FILES]:
-        with _readable(path):
+        with trying(f"read --labels {path}"):
             head = storage_of(path).read_range(path, 0, HEAD_BYTES)
         if find_format(path, head) == VOC:
             return VOC
