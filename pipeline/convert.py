@@ -58,6 +58,7 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
     from transforms.storage.files import join, storage_of
 
     config = check_flags(flags)
+    output = config.folder.output
 
     def print_decisions(decisions: Sequence[Decision]) -> None:
         # The reader may be gone (`| head`): the run continues, and its summary says so.
@@ -72,21 +73,21 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
     warnings = warnings_from_json(manifest)
     if config.checks.strict and warnings:
         # The dataset was published without --strict.
-        raise UsageError(f"--output {config.output}: {strict_message(warnings)}")
+        raise UsageError(f"--output {output}: {strict_message(warnings)}")
     lines = convert_lines(
         manifest,
-        config.output,
+        output,
         seconds=seconds,
         up_to_date=done.up_to_date,
         resumed=done.resumed,
         written=done.written,
-        statistics=_statistics(config.output, manifest),
+        statistics=_statistics(output, manifest),
         decided=[
             *(config.decisions if done.up_to_date else ()),
             *later(from_manifest(manifest), config.decisions),
         ],
     )
-    report = join(config.output, REPORT)
+    report = join(output, REPORT)
     if storage_of(report).exists(report):
         lines.append(f"report   {report}")
     if done.reused:
@@ -94,8 +95,8 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
     if counters:
         counted = ", ".join(f"{name} {count}" for name, count in counters.items())
         lines.append(f"metrics  {counted}")
-    lines += card_lines(manifest, config.output)
-    lines.append(f"next     {runnable('show', config.output)}")
+    lines += card_lines(manifest, output)
+    lines.append(f"next     {runnable('show', output)}")
     final = [line for line in lines if line.startswith(FINAL)]
     for line in final if flags.quiet else lines:
         print(emphasized(line, sys.stdout))

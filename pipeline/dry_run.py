@@ -175,7 +175,7 @@ class _CopiedShards:
         self._converter = converter_of(config)
         self._digest = config.dataset.digest
         self._libraries = self._converter.libraries._replace(gzip=config.files.gzip)
-        self._output = config.output
+        self._output = config.folder.output
 
     def setup(self) -> None:
         """Looks up the versions of libraries, once for each DoFn instance."""
@@ -347,7 +347,7 @@ def reuse_lines(
             continue
         indexes += 1 + len(manifest["index"]) if folder in used else 0
         found = Differences(compare_records(former, records), option_changes(manifest, now))
-        lines.append(f"diff     {folder} -> {config.output}")
+        lines.append(f"diff     {folder} -> {config.folder.output}")
         lines += [f"  {line}" for line in found.planned_lines()]
     for source in config.sources.sources if config.sources else ():
         indexes += 1 + len(manifest_indexes(open_dataset(source.folder)))

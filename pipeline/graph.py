@@ -90,7 +90,7 @@ def _source(config: ConvertConfig) -> ImageSource:
             encoding=config.inputs.csv_encoding,
             keeps_rows=config.row_requirements.needs_rows,
             images=None if config.images else images,
-            missing=missing_labels(config.inputs.label_kind, config.class_names),
+            missing=missing_labels(config.inputs.label_kind, config.label_rules.class_names),
             separator=config.label_separator,
         )
         if config.columns
@@ -156,14 +156,14 @@ def _table_reader(config: ConvertConfig) -> TableReader:
 
 def _target(config: ConvertConfig) -> DatasetTarget:
     return DatasetTarget(
-        output=config.output,
+        output=config.folder.output,
         dataset=config.dataset,
         converter=converter_of(config),
         plan=config.shard_plan,
         max_rejected=config.checks.max_rejected,
         overwrite=config.folder.overwrite,
         rules=config.label_rules,
-        quarantine=config.quarantine,
+        quarantine=config.checks.quarantine,
         per_image=config.files.per_image,
         run=config.run,
         holdouts=config.holdouts,

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         folder = results_folder("plan", scratch, beam_flags)
         path = join(folder, f"plan-{uuid.uuid4().hex}.json")
         action = "write"
-        if has_manifest(config.output):
+        if has_manifest(config.folder.output):
             action = "replace" if config.folder.overwrite else "compare"
         # A run that only compares reads no records.
         compares = bool(flags.reuse) and not flags.quiet and action != "compare"
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             notes = list(reuse_lines(config, flags.reuse, path, plan["labels"]))
         elif flags.reuse and action == "compare":
             notes = ["reused   nothing: --reuse applies only with --overwrite or another --output"]
-        staged = len(read_staging(config.output).complete)
+        staged = len(read_staging(config.folder.output).complete)
         if staged and action != "compare":
             notes.append(
                 f"staged   {staged} shards of an earlier run; convert takes those with the same "

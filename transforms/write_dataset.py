@@ -232,7 +232,7 @@ class WriteDataset(beam.PTransform):
         given = read_arguments("WriteDataset", _OF_DATASETS, options)
         self._root, layout = given["root"] or "", given["layout"]
         with in_own_words():
-            self._checks = CheckOptions.of({**given, "holdout": None})
+            self._checks = CheckOptions.of(given)
             self._pixels = checked_pixels(PixelOptions.of(given), self._checks)
         files = FileOptions.of(given)
         self._plan = shard_plan(ShardOptions.of(given), files)
@@ -252,8 +252,6 @@ class WriteDataset(beam.PTransform):
         self._overwrite = given["overwrite"]
         decided = {
             "class_names": None if names is None else list(names),
-            "shard_size": self._plan.shard_size,
-            "quality": self._pixels.jpeg_quality,
             # They decide which images there are, not what is written of them.
             **dict.fromkeys(("splits", "seed"), NOT_RECORDED),
             **embedding_options(self._embedding),
@@ -491,13 +489,10 @@ def _columns(path: str | None, given: Mapping[str, Any], split_from: str) -> Csv
         return None
     encoding, delimiter = given["csv_encoding"], given["csv_delimiter"]
     key, label = given["label_key"], given["label_column"]
-    split, group = given["split_column"], given["group_by"]
     try:
         with storage_of(path).open_reader(path) as file:
             first = first_rows(file, _FIRST_ROWS, encoding=encoding, delimiter=delimiter, path=path)
         columns = resolve_columns(first, key=key, label=label, path=path)
-        return with_place_columns(
-            columns, first, split_from=split_from, split_column=split, group_by=group, path=path
-        )
+        return with_place_columns(columns, first, SplitOptions.of(given), path)
     except LabelsError as error:
         raise LabelsError(own_words(str(error))) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import math
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from transforms.examples.box_columns import (
     guess_units,
 )
 from transforms.examples.boxes import FORMS, ORIENTATIONS, BoxError, BoxRules, located
+from transforms.examples.layout_options import LayoutOptions
 from transforms.images.headers import BrokenHeaderError, image_format, read_header
 from transforms.images.tags import orientation_tag
 from transforms.labels.label_columns import find_further
@@ -32,32 +32,6 @@ from transforms.storage.read_ahead import ReadAhead
 _UNITS = "box units"
 
 
-class BoxFlags(NamedTuple):
-    """The values of the box flags.
-
-    Attributes:
-        columns: names or numbers of the four columns, in the order of the form; empty to find them.
-        form: one of `boxes.FORMS`, or None to infer it from the columns.
-        units: one of `boxes.UNITS`, or None to infer them from the rows.
-        orientation: one of `boxes.ORIENTATIONS`, or None to infer it from images and rows.
-    """
-
-    columns: tuple[str, ...] = ()
-    form: str | None = None
-    units: str | None = None
-    orientation: str | None = None
-
-    @classmethod
-    def of(cls, flags: argparse.Namespace) -> BoxFlags:
-        """Takes the result of `parse_flags`."""
-        return cls(flags.box_columns or (), flags.box_form, flags.box_units, flags.box_orientation)
-
-    @property
-    def first_given(self) -> str | None:
-        """The first of these flags that is given, or None."""
-        return next((f"--box_{name}" for name, value in self._asdict().items() if value), None)
-
-
 class ChosenBoxes(NamedTuple):
     """The meaning of the box columns, and how it was decided."""
 
@@ -66,12 +40,12 @@ class ChosenBoxes(NamedTuple):
 
 
 def choose_columns(
-    flags: BoxFlags, columns: CsvColumns, first: FirstRows, needed: Sequence[str], path: str
+    options: LayoutOptions, columns: CsvColumns, first: FirstRows, needed: Sequence[str], path: str
 ) -> ChosenBoxes:
-    """Chooses the box columns; units and orientation are those of the flags.
+    """Chooses the box columns; units and orientation are those of the options.
 
     Args:
-        flags: the box flags.
+        options: of boxes.
         columns: of the CSV.
         first: its first rows.
         needed: the sources of `layouts.OBJECT_COLUMNS` that the layout needs.
@@ -82,9 +56,10 @@ def choose_columns(
     """
     header = header_names(first.rows[0]) if columns.has_header else []
     because = "usual names for boxes"
-    if flags.columns:
+    if options.box_columns:
         at = tuple(
-            find_further(columns, first, wanted, "--box_columns", path) for wanted in flags.columns
+            find_further(columns, first, wanted, "--box_columns", path)
+            for wanted in options.box_columns
         )
         form = form_of([header[each] for each in at] if header else ())
         because = "given"
@@ -95,20 +70,21 @@ def choose_columns(
     further = further_columns(header, needed)
     rules = BoxRules(
         columns=tuple(_column_name(header, each) for each in at),
-        form=flags.form or form,
-        units=flags.units or FORMATS[first.format].units,
-        orientation=flags.orientation or "stored",
+        form=options.box_form or form,
+        units=options.box_units or FORMATS[first.format].units,
+        orientation=options.box_orientation or "stored",
         further=tuple((source, header[each]) for source, each in further.items()),
     )
     what = ", ".join(FORMS[rules.form])
-    why = "given" if flags.form else f"the columns are {what}"
-    if not flags.form and (flags.columns or not header) and rules.form == "corners":
+    why = "given" if options.box_form else f"the columns are {what}"
+    is_open = not options.box_form and (options.box_columns or not header)
+    if is_open and rules.form == "corners":
         why = "default for columns without such names"
     decisions = [
         Decision("box columns", ", ".join(rules.columns), because, "--box_columns"),
         Decision("box form", rules.form, why, "--box_form"),
     ]
-    if rules.units and not flags.units:
+    if rules.units and not options.box_units:
         because = f"boxes of {FORMATS[first.format].title}"
         decisions.append(Decision(_UNITS, rules.units, because, "--box_units"))
     if rules.further:

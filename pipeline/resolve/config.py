@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline.options.option_table import OPTIONS
 from pipeline.resolve.samples import JobSize
 from transforms.core.messages import Decision
-from transforms.core.option import recorded_values, vars_of
-from transforms.dataset.dataset_card import Card
-from transforms.dataset.dataset_options import DatasetOptions, FileOptions, shard_plan
+from transforms.core.option import Group, recorded_values, vars_of
+from transforms.dataset.dataset_options import CardOptions, DatasetOptions, FileOptions, shard_plan
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.manifest import Dataset
 from transforms.examples.boxes import BoxRules
 from transforms.examples.layout_options import LayoutOptions, embedding_options
-from transforms.examples.layouts import DETECTION, MASK, Feature, with_embedding
+from transforms.examples.layouts import MASK, Feature
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.find_images import KeyReader, LeftOut
@@ -48,29 +47,25 @@ class ConvertConfig:
         files: the options of the files that hold the records.
         pixels: the changes made to the pixels of every image.
         checks: which images are rejected or reported.
+        card: the name of the dataset and what is said about it.
         images: globs, and folders of datasets.
         root: the folder below which record paths and keys begin; `RECORDS` without globs and rows
             that list images.
-        output: the dataset's folder.
         label_from: `csv`, `directory`, `regex`, `webdataset`, `records` or `none`.
         csv_paths: the label files.
         columns: positions of key and label in them; None without label files.
         key: `stem`, `name`, `path`, `uri`, or `row`.
         split_from: `hash`, `csv`, `directory` or `records`.
-        class_names: the classes in the order of their ids, or None for sorted labels.
-        features_of_layout: its features, as the flags and the rows resolve them.
+        label_rules: what labels are, and which ids they get; their kind is `text` for names that a
+            dataset gave.
+        features: of the Examples, as the flags and the rows resolve them.
         embedding: the model for a layout that needs one, or None.
         boxes: what the box columns hold, if the layout has boxes.
         label_separator: between the labels in one cell; empty when a cell is one label.
-        label_kind: `auto`, `integer` or `text`; `text` for names that a dataset gave.
-        known_ids: whether `class_names` are the classes of a dataset, with their ids.
-        class_ids: the ids of `class_names`, if categories of label files gave them; None otherwise.
         of_rows: whether each row of the label files becomes a record, without images.
         row_places: folders that listed local files must be in, see `image_lists.top_folder`; None
             for anywhere.
-        quarantine: folder for copies of rejected images, or None.
         workers: worker processes on this machine, or None to decide.
-        card: name of the dataset and what is said about it; None without a name.
         keys: reads the keys of the images to keep; None for all images.
         bases: datasets whose records may be reused.
         sources: lists the records of the datasets in `images`; None without them.
@@ -91,27 +86,22 @@ class ConvertConfig:
     files: FileOptions
     pixels: PixelOptions
     checks: CheckOptions
+    card: CardOptions = CardOptions()
     images: tuple[str, ...]
     root: str
-    output: str
     label_from: str
     csv_paths: tuple[str, ...]
     columns: CsvColumns | None
     key: str
     split_from: str
-    class_names: tuple[str, ...] | None
-    features_of_layout: tuple[Feature, ...]
+    features: tuple[Feature, ...]
+    label_rules: LabelRules = LabelRules()
     embedding: Embedding | None = None
     boxes: BoxRules | None = None
     label_separator: str = ""
-    label_kind: str = "auto"
-    known_ids: bool = False
-    class_ids: tuple[int, ...] | None = None
     of_rows: bool = False
     row_places: tuple[str, ...] | None = None
-    quarantine: str | None = None
     workers: int | None = None
-    card: Card | None = None
     keys: KeyReader | None = None
     bases: tuple[Base, ...] = ()
     sources: SourceReader | None = None
@@ -137,20 +127,6 @@ class ConvertConfig:
         return shard_plan(self.shards, self.files, names, len(self.partners))
 
     @property
-    def label_rules(self) -> LabelRules:
-        """What labels are, and which ids they get."""
-        first_id = 1 if self.layout.layout in DETECTION else 0
-        return LabelRules(
-            self.label_kind,
-            self.class_names,
-            self.inputs.dense_labels,
-            first_id,
-            self.inputs.new_classes or "",
-            self.known_ids,
-            self.class_ids,
-        )
-
-    @property
     def path_rules(self) -> PathRules:
         """How an image's path gives its label and its split."""
         regex = self.inputs.label_regex or ""
@@ -173,13 +149,6 @@ class ConvertConfig:
         return self.columns is not None and self.columns.group is not None
 
     @property
-    def features(self) -> tuple[Feature, ...]:
-        """The features of the Examples."""
-        if self.embedding is None:
-            return self.features_of_layout
-        return with_embedding(self.features_of_layout, self.embedding.shape, self.embedding.dtype)
-
-    @property
     def row_requirements(self) -> RowRequirements:
         """What the layout needs of the rows."""
         requirements = row_requirements(
@@ -200,50 +169,48 @@ class ConvertConfig:
     @property
     def options(self) -> dict[str, Any]:
         """The options that affect output bytes, by flag name."""
-        groups = (self.inputs, self.folder, self.splits, self.shards, self.layout, self.files)
-        given = {**vars_of(*groups, self.pixels, self.checks), **self._decided}
-        # A quality alone re-encodes every JPEG; no separate option records that.
-        reencode = {"reencode": True} if self.pixels.reencode else {}
-        categories = {}
-        if self.class_ids is not None:
+        groups = (getattr(self, name) for name in _GROUPS)
+        options = recorded_values(OPTIONS, {**vars_of(*groups), **self._decided})
+        if self.pixels.reencode:
+            # A quality alone re-encodes every JPEG; no separate option records that.
+            options["reencode"] = True
+        rules = self.label_rules
+        if rules.class_ids is not None:
             # They decide files, also those that no image has.
-            named = dict(zip(self.class_names or (), self.class_ids, strict=True))
-            categories = {"categories": named}
-        return {**recorded_values(OPTIONS, given), **reencode, **categories}
+            named = zip(rules.class_names or (), rules.class_ids, strict=True)
+            options["categories"] = dict(named)
+        return options
 
     @property
     def _decided(self) -> dict[str, Any]:
         """The values of options that follow from the inputs, or are recorded in another form."""
-        columns, boxes = self.columns, self.boxes
+        columns, boxes, rules = self.columns, self.boxes, self.label_rules
         # Those of label files are no option.
-        are_given = self.known_ids or self.class_ids is None
+        names = None if rules.are_categories else rules.class_names
         # A dataset that replaced one under its name has another digest.
         held_out = {
             f"{each.folder}:{each.split}".rstrip(":"): each.digest for each in self.holdouts
         }
-        decided = {
+        return {
             "label_from": self.label_from,
             "label_key": columns.key_name or None if columns else None,
             "label_column": columns.label_name if columns else None,
             # That of lists in a file is no option.
             "label_separator": self.label_separator.strip() or None,
-            "label_kind": self.label_kind,
+            "label_kind": rules.kind,
             "key": self.key,
             "csv_delimiter": delimiter_text(columns.delimiter) if columns else None,
-            "class_names": list(self.class_names) if self.class_names and are_given else None,
+            "class_names": list(names) if names else None,
             "group_by": columns.group_name if columns else None,
             "split_from": self.split_from,
             "split_column": columns.split_name if columns else None,
-            "shard_size": self.shards.size,
             "box_columns": list(boxes.columns) if boxes else None,
             "box_form": boxes.form if boxes else None,
             "box_units": boxes.units if boxes else None,
             "box_orientation": boxes.orientation if boxes else None,
-            "quality": self.pixels.jpeg_quality,
             "holdout": dict(sorted(held_out.items())),
             **embedding_options(self.embedding),
         }
-        return {**decided, **(self.card._asdict() if self.card else {})}
 
     @property
     def _label_format(self) -> str:
@@ -285,18 +252,20 @@ class ConvertConfig:
         )
 
 
-def shared_fields(flags: argparse.Namespace) -> dict[str, Any]:
-    """The fields that depend on flags alone, for datasets of images and of rows."""
-    values = vars(flags)
-    return {
-        "inputs": InputOptions.of(values),
-        "folder": DatasetOptions.of(values),
-        "splits": SplitOptions.of(values),
-        "shards": ShardOptions.of(values),
-        "layout": LayoutOptions.of(values),
-        "files": FileOptions.of(values),
-        "pixels": PixelOptions.of(values),
-        "checks": CheckOptions.of(values),
-        "output": flags.output.rstrip("/") or "/",
-        "workers": flags.workers,
-    }
+# The groups of options in a configuration.
+_GROUPS: Mapping[str, type[Group]] = {
+    "inputs": InputOptions,
+    "folder": DatasetOptions,
+    "splits": SplitOptions,
+    "shards": ShardOptions,
+    "layout": LayoutOptions,
+    "files": FileOptions,
+    "pixels": PixelOptions,
+    "checks": CheckOptions,
+    "card": CardOptions,
+}
+
+
+def option_groups(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The groups of a configuration, from the values of all options."""
+    return {name: group.of(values) for name, group in _GROUPS.items()}

@@ -90,7 +90,7 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
             Base(folder, feature, digest, root, _is_of_pixels(config), partners, *paths[:1])
         )
     # A dataset that is in place is compared with the plan, or replaced: it needs no records.
-    is_compared = bases and not config.folder.overwrite and has_manifest(config.output)
+    is_compared = bases and not config.folder.overwrite and has_manifest(config.folder.output)
     return () if is_compared else tuple(bases)
 
 
@@ -116,7 +116,7 @@ def same_spelling(root: str, globs: Sequence[str]) -> str:
 
 
 def _is_output(folder: str, config: ConvertConfig) -> bool:
-    return config.folder.overwrite and is_same_path(folder, config.output)
+    return config.folder.overwrite and is_same_path(folder, config.folder.output)
 
 
 def _is_of_pixels(config: ConvertConfig) -> bool:
@@ -480,15 +480,19 @@ def kind_of_labels(kind: str, sources: Sequence[SourceDataset]) -> str:
     return "text" if kind == "auto" and are_names else kind
 
 
+NO_FILES = ImageSample([], RECORDS, True, size=JobSize(is_all=True))
+"""The sample of a command without globs."""
+
+
 def sample_records(
-    sources: Sequence[SourceDataset], kind: str, files: ImageSample | None = None
+    sources: Sequence[SourceDataset], kind: str, files: ImageSample = NO_FILES
 ) -> ImageSample:
     """The first records, and the first images of the globs.
 
     Args:
         sources: the datasets.
         kind: of the keys.
-        files: the first images of the globs; None without globs.
+        files: the first images of the globs.
 
     Raises:
         UsageError: an index is damaged or cannot be read.
@@ -498,8 +502,6 @@ def sample_records(
         keys.update(row["key"] for row in _first_rows(source, _SAMPLE))
     sizes = [source.size for source in sources]
     is_all = all(size.images <= _SAMPLE for size in sizes)
-    if files is None:
-        files = ImageSample([], RECORDS, True, size=JobSize(is_all=True))
     whole = JobSize(
         files.size.images + sum(size.images for size in sizes),
         files.size.bytes + sum(size.bytes for size in sizes),

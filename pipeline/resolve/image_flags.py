@@ -12,8 +12,9 @@ from pipeline.errors import UsageError, refusing
 from pipeline.options.option_table import OPTIONS
 from pipeline.options.parser import is_given
 from pipeline.resolve.box_flags import Locate
-from pipeline.resolve.config import ConvertConfig, shared_fields
+from pipeline.resolve.config import ConvertConfig, option_groups
 from pipeline.resolve.datasets import (
+    NO_FILES,
     SourceDataset,
     check_flags_of_records,
     find_datasets,
@@ -29,7 +30,6 @@ from pipeline.resolve.datasets import (
 from pipeline.resolve.decided import decide, extensions
 from pipeline.resolve.label_flags import (
     KnownClasses,
-    LabelFiles,
     asks_path,
     check_dense_names,
     check_label_kind,
@@ -48,29 +48,32 @@ from pipeline.resolve.layout_flags import (
     check_model,
     check_model_flags,
     check_partners,
-    column_types,
     read_layout,
     read_layout_file,
     read_partners,
-    with_cells,
 )
 from pipeline.resolve.path_flags import given_card, is_web_address
-from pipeline.resolve.samples import ImageSample, plain_globs, read_label_inputs, sample_images
-from pipeline.resolve.split_flags import add_place_columns, check_splits, split_source
+from pipeline.resolve.samples import (
+    ImageSample,
+    LabelFiles,
+    plain_globs,
+    read_label_inputs,
+    sample_images,
+)
+from pipeline.resolve.split_flags import check_splits, split_source
 from transforms.core.messages import Decision, LabelsError
 from transforms.examples.box_columns import is_automl
-from transforms.examples.columns import TypedRow, infer_types, with_file_types
 from transforms.examples.encoder import table_features
+from transforms.examples.layout_options import LayoutOptions
 from transforms.examples.layouts import (
     DETECTION,
     PIXELS,
     ROWS,
-    Feature,
     is_layout_file,
     stores_pixels,
+    with_embedding,
 )
 from transforms.examples.partners import Partner
-from transforms.examples.row_features import row_requirements
 from transforms.find_images import LeftOut
 from transforms.images.pixel_options import CheckOptions, PixelOptions, checked_pixels
 from transforms.labels.image_names import (
@@ -88,7 +91,8 @@ from transforms.labels.keys import (
     row_key,
     tidy_root,
 )
-from transforms.labels.label_columns import find_further, resolve_columns
+from transforms.labels.label_columns import find_further, resolve_columns, with_place_columns
+from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     NO_KEY,
     CsvColumns,
@@ -98,7 +102,7 @@ from transforms.labels.label_rows import (
     find_column,
     header_names,
 )
-from transforms.labels.label_rules import PathRules
+from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.table_formats import CSV, FORMATS
 from transforms.list_rejections import overlap
 from transforms.records.stored_images import RECORDS
@@ -157,14 +161,64 @@ def check_same_root(
     )
     advice = f"--root {former['root'] or '.'} keeps the keys; " if keep else ""
     raise UsageError(
-        f"--output {config.output} holds a dataset with the root {former['root'] or '.'!r}, but "
-        f"the root is now {config.root or '.'!r}: this changes every key, and moves images to "
-        f"other splits. {advice}--root {config.root or '.'} accepts the change"
+        f"--output {config.folder.output} holds a dataset with the root "
+        f"{former['root'] or '.'!r}, but the root is now {config.root or '.'!r}: this changes "
+        f"every key, and moves images to other splits. {advice}--root {config.root or '.'} "
+        "accepts the change"
     )
 
 
 def _contains(folder: str, other: str) -> bool:
     return other.startswith(folder.removesuffix("/") + "/")
+
+
+# What a command converts: images and their labels, or rows.
+
+
+class _Images(NamedTuple):
+    """The images of a command.
+
+    Attributes:
+        flags: the flags, completed from the inputs, with alternatives in globs expanded.
+        sample: the first images; empty if the rows are the records.
+        listed: the label files, if their rows list the images.
+        places: folders that listed local files must be in, see `top_folder`; None for anywhere.
+        left_out: files that the globs match but that are not images.
+        ignoring: a decision for each path that is left out.
+        sources: datasets whose records are images.
+        kind: of the keys of these records; None if it is not known.
+        partners: masks and further images.
+    """
+
+    flags: argparse.Namespace
+    sample: ImageSample
+    listed: LabelFiles | None = None
+    places: tuple[str, ...] | None = None
+    left_out: LeftOut = LeftOut()
+    ignoring: Sequence[Decision] = ()
+    sources: tuple[SourceDataset, ...] = ()
+    kind: str | None = None
+    partners: tuple[Partner, ...] = ()
+
+
+class _Labels(NamedTuple):
+    """The sources of labels, keys, splits and features.
+
+    Attributes:
+        label_from: where labels come from.
+        split_from: the source of the split.
+        key: how rows identify images.
+        layout: the layout, completed from the columns.
+        files: the label files, if there are any.
+        classes: the classes of `--class_names`.
+    """
+
+    label_from: str
+    split_from: str
+    key: str
+    layout: Layout
+    files: LabelFiles | None
+    classes: KnownClasses
 
 
 # The flags of a command without --images: the rows of --labels list the images.
@@ -173,23 +227,7 @@ def _contains(folder: str, other: str) -> bool:
 _ROWS = 50
 
 
-class ListedImages(NamedTuple):
-    """Images that rows list.
-
-    Attributes:
-        flags: the flags, completed from the file.
-        sample: the first images.
-        files: the label files.
-        places: folders that listed local files must be in, see `top_folder`; None for anywhere.
-    """
-
-    flags: argparse.Namespace
-    sample: ImageSample
-    files: LabelFiles
-    places: tuple[str, ...] | None
-
-
-def read_listing(flags: argparse.Namespace) -> ListedImages:
+def _listed_images(flags: argparse.Namespace) -> _Images:
     """Resolves label files that list the images.
 
     Raises:
@@ -212,9 +250,8 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
         path=paths[0],
         label_required=not asks_path(flags),
     )
-    columns = add_place_columns(columns, first, flags, paths[0])
-    rows = first.rows[1:] if columns.has_header else first.rows
-    cells = [row[columns.key] for row in rows if columns.key < len(row)]
+    columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), paths[0])
+    cells = LabelFiles(inputs, columns).keys
     uris = _uris(cells, paths[0])
     is_open = flags.key_cells == "auto" and not any(_is_there(uri) for uri in uris)
     if is_open and any("\\" in cell for cell in cells):
@@ -232,11 +269,11 @@ def read_listing(flags: argparse.Namespace) -> ListedImages:
             "or paths from the CSV's folder"
         )
     root = fixed_root(paths) if flags.root is None else tidy_root(flags.root)
-    return ListedImages(
+    return _Images(
         flags,
         ImageSample(uris, root, False),
-        LabelFiles(inputs, columns),
-        None if flags.allow_outside else _places(paths, uris, flags.root),
+        listed=LabelFiles(inputs, columns),
+        places=None if flags.allow_outside else _places(paths, uris, flags.root),
     )
 
 
@@ -295,54 +332,10 @@ def _is_automl(first: FirstRows) -> bool:
     )
 
 
-# The flags of a command that converts images, which globs or rows list.
+# Resolves the flags of a command, of images or of rows.
 
 
-class _Images(NamedTuple):
-    """The images of a command.
-
-    Attributes:
-        flags: the flags, completed from the inputs, with alternatives in globs expanded.
-        sample: the first images.
-        listing: the images that rows list; None with globs.
-        left_out: files that the globs match but that are not images.
-        ignoring: a decision for each path that is left out.
-        sources: datasets whose records are images.
-        kind: of the keys of these records; None if it is not known.
-        partners: masks and further images.
-    """
-
-    flags: argparse.Namespace
-    sample: ImageSample
-    listing: ListedImages | None
-    left_out: LeftOut
-    ignoring: list[Decision]
-    sources: tuple[SourceDataset, ...] = ()
-    kind: str | None = None
-    partners: tuple[Partner, ...] = ()
-
-
-class _Labels(NamedTuple):
-    """The sources of labels, keys, splits and features.
-
-    Attributes:
-        label_from: where labels come from.
-        split_from: the source of the split.
-        key: how rows identify images.
-        layout: the layout, completed from the columns.
-        files: the label files, if there are any.
-        classes: the classes of `--class_names`.
-    """
-
-    label_from: str
-    split_from: str
-    key: str
-    layout: Layout
-    files: LabelFiles | None
-    classes: KnownClasses
-
-
-def image_config(flags: argparse.Namespace) -> ConvertConfig:
+def resolve(flags: argparse.Namespace) -> ConvertConfig:
     """Resolves flags and inputs into a configuration.
 
     Args:
@@ -352,86 +345,80 @@ def image_config(flags: argparse.Namespace) -> ConvertConfig:
         UsageError: something is missing, unreadable, ambiguous or in the way.
         LabelsError: the CSV cannot be used.
     """
-    pixels = _pixel_options(flags)
-    partners = read_partners(flags)
-    images = _images(flags, partners)._replace(partners=partners)
-    if partners and images.sources:
-        raise UsageError(
-            f"{partners[0].title} cannot be used with --images {images.sources[0].folder}, which "
-            "is a dataset: give the images of which it was made"
-        )
-    labels = _labels(images, pixels)
-    found, layout = labels.files, labels.layout
-    if pixels.depth == 16 and stores_pixels(layout.features):
-        raise UsageError(f"--depth 16 cannot be used with {PIXELS} of a layout, which has 8 bits")
+    images, labels = _table(flags) if is_table(flags) else _images_and_labels(flags)
+    found, layout, sample = labels.files, labels.layout, images.sample
     config = _config(images, labels)
     config = dataclasses.replace(config, sources=source_reader(images.sources, config))
     labels.classes.check_ids(config.label_rules)
     warnings = check_splits(
-        flags,
-        images.sample,
-        found.columns if found else None,
-        found.first if found else None,
-        split_from=labels.split_from,
-        label_from=labels.label_from,
+        flags, sample, found, split_from=labels.split_from, label_from=labels.label_from
     )
-    boxes = (*extensions(images.sample), *(layout.chosen.decisions if layout.chosen else ()))
-    decided = decide(flags, config, boxes=boxes, types=layout.types)
-    kept = key_decisions(config.keys)
+    boxes = (*extensions(sample), *(layout.chosen.decisions if layout.chosen else ()))
     masks = layout.has_object_masks
-    of_labels = found.inputs.decisions(has_object_masks=masks) if found else ()
     return dataclasses.replace(
         config,
         bases=read_bases(flags.reuse or (), config),
         decisions=(
-            *of_labels,
-            *decided,
+            *(found.inputs.decisions(has_object_masks=masks) if found else ()),
+            *decide(flags, config, boxes=boxes, types=layout.types),
             *labels.classes.decisions(flags.label_kind),
-            *kept,
+            *key_decisions(config.keys),
             *images.ignoring,
         ),
         warnings=warnings,
         left_out=images.left_out,
-        sampled=images.sample.size,
+        sampled=sample.size,
         holdouts=read_holdouts(flags),
     )
 
 
-def _images(flags: argparse.Namespace, partners: Sequence[Partner]) -> _Images:
+def _images_and_labels(flags: argparse.Namespace) -> tuple[_Images, _Labels]:
+    pixels = _pixel_options(flags)
+    images = _images(flags, read_partners(flags))
+    if images.partners and images.sources:
+        raise UsageError(
+            f"{images.partners[0].title} cannot be used with --images {images.sources[0].folder}, "
+            "which is a dataset: give the images of which it was made"
+        )
+    labels = _labels(images, pixels)
+    if pixels.depth == 16 and stores_pixels(labels.layout.features):
+        raise UsageError(f"--depth 16 cannot be used with {PIXELS} of a layout, which has 8 bits")
+    return images, labels
+
+
+def _images(flags: argparse.Namespace, partners: tuple[Partner, ...]) -> _Images:
     if not flags.images:
-        listing = read_listing(flags)
-        ignored, ignoring = left_out(listing.flags, partners)
-        return _Images(listing.flags, listing.sample, listing, ignored, ignoring)
+        images = _listed_images(flags)
+        ignored, ignoring = left_out(images.flags, partners)
+        return images._replace(left_out=ignored, ignoring=ignoring, partners=partners)
     ignored, ignoring = left_out(flags, partners)
     patterns, sources = find_datasets(flags)
     globs = plain_globs(patterns, "--images")
-    images = [*globs, *(source.folder for source in sources)]
-    expanded = argparse.Namespace(**{**vars(flags), "images": images})
-    sample = None
+    folders = [source.folder for source in sources]
+    expanded = argparse.Namespace(**{**vars(flags), "images": [*globs, *folders]})
+    sample, kind = NO_FILES, None
     if globs:
         sample = sample_images(patterns, root_of(flags, "--images", globs), ignored)
-        if not sources:
-            return _Images(expanded, sample, None, ignored, ignoring)
-    check_flags_of_records(flags, sources, has_files=bool(globs))
-    kind = key_kind(flags, sources)
-    sample = sample_records(sources, flags.key or kind or "path", sample)
-    ignoring += left_partners(sources)
-    return _Images(expanded, sample, None, ignored, ignoring, sources, kind)
+    if sources:
+        check_flags_of_records(flags, sources, has_files=bool(globs))
+        kind = key_kind(flags, sources)
+        sample = sample_records(sources, flags.key or kind or "path", sample)
+        ignoring += left_partners(sources)
+    return _Images(expanded, sample, None, None, ignored, ignoring, sources, kind, partners)
 
 
 def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
-    flags, sample, listing = images.flags, images.sample, images.listing
+    flags, sample, found = images.flags, images.sample, images.listed
     label_from = label_source(flags, sample, images.sources, has_partners=bool(images.partners))
     split_from = split_source(flags, sample, label_from, has_records=bool(images.sources))
     layout = read_layout(flags, label_from, pixels, images.sources)
     check_model_flags(flags, layout.features)
     key = flags.key or images.kind
-    is_joined = label_from == "csv" and not (listing or images.sources)
+    is_joined = label_from == "csv" and not (found or images.sources)
     key = key or ("stem" if is_joined or images.partners else "path")
     check_partners(flags, images.partners, sample, key)
-    found: LabelFiles | None = None
-    if listing or label_from == "csv":
-        found = listing.files if listing else label_files(flags, sample, key, layout)
+    if found or label_from == "csv":
+        found = found or label_files(flags, sample, key, layout)
         layout, columns = layout.asking(found.columns, found.first, found.paths[0])
         rows = label_rows(flags, found.paths, columns)
         path = found.paths[0]
@@ -450,10 +437,9 @@ def _classes(
     flags = images.flags
     classes = known_classes(flags.class_names, flags.output if flags.overwrite else "")
     check_dense_names(flags, classes.names)
-    first_id = 1 if layout.name in DETECTION else 0
     if classes.names is None and label_from == "records" and not flags.dense_labels:
         manifests = {source.folder: source.manifest for source in images.sources}
-        return classes_of_records(manifests, first_id=first_id)
+        return classes_of_records(manifests, first_id=layout.first_id)
     if classes.names is not None or not (found and found.columns.categories):
         return classes
     if flags.dense_labels:
@@ -461,33 +447,43 @@ def _classes(
             "--dense_labels cannot be used with COCO labels, whose categories have ids: give the "
             "names in their order with --class_names FILE"
         )
-    return classes_of_categories(found.inputs.categories, first_id=first_id)
+    return classes_of_categories(found.inputs.categories, first_id=layout.first_id)
 
 
 def _config(images: _Images, labels: _Labels) -> ConvertConfig:
     """The configuration, without its decisions and warnings."""
-    flags, sample, listing = images.flags, images.sample, images.listing
-    layout, found = labels.layout, labels.files
+    flags, sample, layout, found = images.flags, images.sample, labels.layout, labels.files
+    output, quarantine = flags.output.rstrip("/") or "/", _quarantine(flags, sample)
+    values = {**vars(flags), "output": output, "quarantine": quarantine}
+    embedding, features = check_model(flags), layout.features
+    if embedding is not None:
+        features = with_embedding(features, embedding.shape, embedding.dtype)
+    classes = labels.classes
     return ConvertConfig(
-        **shared_fields(flags),
-        card=given_card(flags),
+        **{**option_groups(values), "card": given_card(flags)},
+        workers=flags.workers,
         images=tuple(flags.images or ()),
         root=sample.root,
         label_from=labels.label_from,
         csv_paths=found.paths if found else (),
         columns=found.columns if found else None,
         key=labels.key,
-        class_names=labels.classes.names,
-        quarantine=_quarantine(flags, sample),
-        embedding=check_model(flags),
-        features_of_layout=layout.features,
+        label_rules=LabelRules(
+            kind_of_labels(classes.kind(flags.label_kind), images.sources),
+            classes.names,
+            flags.dense_labels,
+            layout.first_id,
+            flags.new_classes or "",
+            known_ids=classes.ids is not None,
+            class_ids=classes.numbers,
+        ),
+        features=features,
+        embedding=embedding,
         boxes=layout.boxes,
         label_separator=layout.label_separator,
         split_from=labels.split_from,
-        row_places=listing.places if listing else None,
-        label_kind=kind_of_labels(labels.classes.kind(flags.label_kind), images.sources),
-        known_ids=labels.classes.ids is not None,
-        class_ids=labels.classes.numbers,
+        of_rows=labels.key == ROW,
+        row_places=images.places,
         keys=read_keys(flags, sample, labels.key),
         partners=images.partners,
     )
@@ -495,9 +491,8 @@ def _config(images: _Images, labels: _Labels) -> ConvertConfig:
 
 def _locate(images: _Images, key: str, path: str) -> Locate:
     """A function that finds a row's image in the sample; rows of `path` may list the images."""
-    sample, listing = images.sample, images.listing
-    if listing:
-        full_path, places = storage_of(path).absolute(path), listing.places
+    if images.listed:
+        full_path, places = storage_of(path).absolute(path), images.places
 
         def listed(row: LabelRow) -> str | None:
             is_taken = places is None or is_in_places(row.key, full_path, places)
@@ -510,7 +505,7 @@ def _locate(images: _Images, key: str, path: str) -> Locate:
 
     def locate(row: LabelRow) -> str | None:
         if not by_key:
-            by_key.update(sample.by_key(key))
+            by_key.update(images.sample.by_key(key))
         return by_key.get(row_key(row.key, kind=key))
 
     return locate
@@ -545,6 +540,9 @@ def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:
 # Rows that are searched for names of splits.
 _FIRST_ROWS = 20
 
+# The key of rows that are records.
+ROW = "row"
+
 
 def is_table(flags: argparse.Namespace) -> bool:
     """Whether records are made of rows alone: without images, with columns as features.
@@ -563,15 +561,10 @@ def is_table(flags: argparse.Namespace) -> bool:
     return all(feature.column is not None for feature in features)
 
 
-def table_config(flags: argparse.Namespace) -> ConvertConfig:
-    """Resolves flags and files into a configuration.
-
-    Raises:
-        UsageError: something is missing, unreadable or in the way.
-        LabelsError: the CSV cannot be used.
-    """
+def _table(flags: argparse.Namespace) -> tuple[_Images, _Labels]:
+    """The rows of a table, none of which has an image."""
     _check_flags(flags)
-    split_from = split_source(flags, ImageSample([], "", False), "csv")
+    split_from = split_source(flags, NO_FILES, "csv")
     inputs = read_label_inputs(flags, _FIRST_ROWS)
     paths, first = inputs.paths, inputs.first
     if FORMATS[first.format].is_per_image or first.categories:
@@ -580,43 +573,23 @@ def table_config(flags: argparse.Namespace) -> ConvertConfig:
     if not first.rows:
         raise LabelsError(f"{paths[0]} is empty: give a file with rows to --labels")
     columns = _columns(flags, first, paths[0])
-    features = _features(flags, first, columns, paths[0])
-    features, of_file = with_file_types(features, column_types(first))
-    names, header = row_requirements(features).columns, header_names(first.rows[0])
-    columns = with_cells(columns, names, header, paths[0], flags.layout)
+    if is_layout_file(flags.layout):
+        features = read_layout_file(flags.layout).features
+    else:
+        features = table_features(header_names(first.rows[0]), columns.split_name, path=paths[0])
+    layout = Layout(LayoutOptions.of(vars(flags)), features)
+    layout, columns = layout.asking(columns, first, paths[0])
     rows = list(itertools.islice(label_rows(flags, paths, columns), SAMPLE_ROWS))
     if not rows:
         raise UsageError(
             f"--labels {flags.labels} has no usable row: below the header, each row needs "
             f"{columns.width} cells"
         )
-    warnings = check_splits(
-        flags,
-        ImageSample([], "", False),
-        columns,
-        first,
-        split_from=split_from,
-        label_from="none",
-    )
-    typed = [TypedRow(row.line, row.cells) for row in rows]
-    features, types = infer_types(features, typed, columns.cell_names, of_file)
-    config = ConvertConfig(
-        **shared_fields(flags),
-        card=given_card(flags),
-        warnings=warnings,
-        images=(),
-        root=root_of(flags, "--labels", [flags.labels]),
-        label_from="none",
-        csv_paths=paths,
-        columns=columns,
-        key="row",
-        class_names=None,
-        features_of_layout=features,
-        split_from=split_from,
-        of_rows=True,
-    )
-    decided = decide(flags, config, types=types)
-    return dataclasses.replace(config, decisions=(*inputs.decisions(), *decided))
+    layout = layout.resolved(rows, paths[0], lambda _: None)
+    sample = ImageSample([], root_of(flags, "--labels", [flags.labels]), False)
+    files = LabelFiles(inputs, columns)
+    labels = _Labels("none", split_from, ROW, layout, files, KnownClasses())
+    return _Images(flags, sample), labels
 
 
 def _check_flags(flags: argparse.Namespace) -> None:
@@ -650,12 +623,4 @@ def _columns(flags: argparse.Namespace, first: FirstRows, path: str) -> CsvColum
     if flags.label_key is not None:
         at = find_further(columns, first, flags.label_key, "--label_key", path)
         columns = columns._replace(key=at, key_name=header[at])
-    return add_place_columns(columns, first, flags, path)
-
-
-def _features(
-    flags: argparse.Namespace, first: FirstRows, columns: CsvColumns, path: str
-) -> tuple[Feature, ...]:
-    if is_layout_file(flags.layout):
-        return read_layout_file(flags.layout).features
-    return table_features(header_names(first.rows[0]), columns.split_name, path=path)
+    return with_place_columns(columns, first, SplitOptions.of(vars(flags)), path)

@@ -19,12 +19,11 @@ from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
 from pipeline.resolve.path_flags import read_flag_file
 from pipeline.resolve.samples import (
     ImageSample,
-    LabelInputs,
+    LabelFiles,
     key_hint,
     listed_key_hint,
     read_label_inputs,
 )
-from pipeline.resolve.split_flags import add_place_columns
 from transforms.core.machine import scratch_folder
 from transforms.core.messages import Decision, LabelsError, given
 from transforms.dataset.output_names import LABELS, MANIFEST
@@ -33,12 +32,11 @@ from transforms.labels.annotations import yaml_class_names
 from transforms.labels.coco import class_ids
 from transforms.labels.image_names import listed_path
 from transforms.labels.keys import STANDARD_INPUT, relative_path, row_key
-from transforms.labels.label_columns import resolve_columns
-from transforms.labels.label_options import KNOWN_CLASSES, DatasetClasses
+from transforms.labels.label_columns import resolve_columns, with_place_columns
+from transforms.labels.label_options import KNOWN_CLASSES, DatasetClasses, SplitOptions
 from transforms.labels.label_rows import (
     AS_THEY_ARE,
     CsvColumns,
-    FirstRows,
     LabelRow,
     find_key_cells,
     keys_as_they_are,
@@ -466,28 +464,6 @@ def _check_regex(expression: str, sample: ImageSample) -> None:
         )
 
 
-class LabelFiles(NamedTuple):
-    """The files of `--labels`.
-
-    Attributes:
-        inputs: the files.
-        columns: in each of them.
-    """
-
-    inputs: LabelInputs
-    columns: CsvColumns
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The paths of the files, or globs of them."""
-        return self.inputs.paths
-
-    @property
-    def first(self) -> FirstRows:
-        """The first rows of the first file."""
-        return self.inputs.first
-
-
 def label_files(
     flags: argparse.Namespace, sample: ImageSample, key: str, layout: Layout
 ) -> LabelFiles:
@@ -517,10 +493,9 @@ def label_files(
         path=paths[0],
         label_required=layout.needs_label,
     )
-    rows = first.rows[1:] if columns.has_header else first.rows
-    cells = [row[columns.key] for row in rows if columns.key < len(row)]
+    cells = LabelFiles(inputs, columns).keys
     columns = columns._replace(key_cells=spelling(cells, is_key) or AS_THEY_ARE)
-    columns = add_place_columns(columns, first, flags, paths[0])
+    columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), paths[0])
     for path in () if FORMATS[first.format].is_per_image else paths[1:]:
         next(_rows(path, columns, flags.csv_encoding), None)
     if sample.is_all:

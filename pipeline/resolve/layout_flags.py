@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pipeline.errors import UsageError, one_line, refusing
 from pipeline.resolve.box_flags import (
-    BoxFlags,
     ChosenBoxes,
     Locate,
     choose_columns,
@@ -21,10 +20,13 @@ from pipeline.resolve.datasets import SourceDataset, features_of_records
 from pipeline.resolve.path_flags import check_path, read_flag_file
 from pipeline.resolve.samples import ImageSample, list_inputs, plain_globs, why_empty
 from transforms.core.messages import Decision, LabelsError
+from transforms.core.option import vars_of
 from transforms.examples.boxes import BoxRules
 from transforms.examples.columns import TypedRow, infer_types, with_file_types
 from transforms.examples.layout_files import LayoutError, LayoutFile, parse_layout
+from transforms.examples.layout_options import LayoutOptions
 from transforms.examples.layouts import (
+    DETECTION,
     LAYOUTS,
     MASK,
     MASK_FEATURES,
@@ -127,22 +129,30 @@ class Layout:
     """The layout of a run.
 
     Attributes:
-        name: of a preset, or the path of a YAML file.
+        options: the name of a preset or the path of a YAML file, and what is said of boxes.
         features: of the Examples.
         chosen: the box columns, if the layout has boxes and the CSV is known.
-        box_flags: the box flags.
         label_separator: between the labels in a cell; empty when a cell is one label.
         types: the decisions about column types.
         of_file: the names of the features whose type is that of a column in the file.
     """
 
-    name: str
+    options: LayoutOptions
     features: tuple[Feature, ...]
     chosen: ChosenBoxes | None = None
-    box_flags: BoxFlags = BoxFlags()
     label_separator: str = ""
     types: tuple[Decision, ...] = ()
     of_file: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """That of a preset, or the path of a YAML file."""
+        return self.options.layout
+
+    @property
+    def first_id(self) -> int:
+        """The id of the first class: readers of boxes reserve 0 for the background."""
+        return 1 if self.name in DETECTION else 0
 
     @property
     def has_boxes(self) -> bool:
@@ -207,7 +217,7 @@ class Layout:
     def _with_boxes(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
         """The layout with its box columns, without optional features that have no column."""
         needed = [f.source for f in self.features if source_of(f.source).columns]
-        chosen = choose_columns(self.box_flags, columns, first, needed, path)
+        chosen = choose_columns(self.options, columns, first, needed, path)
         found = dict(chosen.rules.further)
         missing = [source for source in needed if source not in found]
         is_all = is_layout_file(self.name)
@@ -239,7 +249,7 @@ class Layout:
         chosen = self.chosen
         if chosen is not None:
             chosen = with_units(chosen, first, columns, path)
-            flag = self.box_flags.orientation
+            flag = self.options.box_orientation
             chosen = with_orientation(chosen, flag, first, columns, locate)
         typed = [TypedRow(row.line, row.cells) for row in first]
         features, types = infer_types(self.features, typed, columns, self.of_file)
@@ -291,12 +301,8 @@ def read_layout(
     _check_masks(flags, features)
     with refusing(ValueError, because=f"--layout {flags.layout}: "):
         features = with_pixels(features, pixels.fixed_shape)
-    layout = Layout(
-        flags.layout,
-        features,
-        box_flags=BoxFlags.of(flags),
-        label_separator=flags.label_separator or "",
-    )
+    options = LayoutOptions.of(vars(flags))
+    layout = Layout(options, features, label_separator=flags.label_separator or "")
     from_rows = next(
         (feature for feature in LAYOUTS.get(flags.layout, features) if feature.from_rows), None
     )
@@ -321,8 +327,9 @@ def read_layout(
             f"{of_rows.source}, which needs labels from rows, but --label_from is {label_from}"
         )
     _check_separator(layout)
-    if not layout.has_boxes and (flag := layout.box_flags.first_given):
-        raise UsageError(f"{flag} cannot be used with --layout {flags.layout}: it has no boxes")
+    of_boxes = (name for name, value in vars_of(options).items() if name != "layout" and value)
+    if not layout.has_boxes and (flag := next(of_boxes, None)):
+        raise UsageError(f"--{flag} cannot be used with --layout {flags.layout}: it has no boxes")
     return layout
 
 

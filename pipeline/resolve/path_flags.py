@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import re
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.options.option_table import OPTIONS
 from transforms.core.messages import holds_secret
-from transforms.dataset.dataset_card import DEFAULT_VERSION, Card
+from transforms.dataset.dataset_card import DEFAULT_VERSION
+from transforms.dataset.dataset_options import CardOptions
 from transforms.report.croissant import PropertiesError, parse_properties
 from transforms.storage.files import storage_of
 
@@ -107,23 +109,18 @@ def read_flag_file(flag: str, path: str) -> str:
 # Resolves the flags about the name of a dataset and what is said about it.
 
 
-def given_card(flags: argparse.Namespace) -> Card | None:
-    """The card that the flags describe; None without `--name`.
+def given_card(flags: argparse.Namespace) -> CardOptions:
+    """The options of the card as they are recorded.
 
     Raises:
         UsageError: the properties of `--croissant` cannot be read or used.
     """
-    if flags.name is None:
-        return None
-    return Card(
-        flags.name,
-        flags.dataset_version or DEFAULT_VERSION,
-        flags.description or "",
-        flags.citation or "",
-        flags.license or "",
-        flags.homepage or "",
-        _properties(flags.croissant) if flags.croissant else "",
-    )
+    card = CardOptions.of(vars(flags))
+    if card.name is None:
+        return card
+    properties = _properties(card.croissant) if card.croissant else None
+    version = card.dataset_version or DEFAULT_VERSION
+    return dataclasses.replace(card, dataset_version=version, croissant=properties)
 
 
 def _properties(given: str) -> str:

@@ -11,7 +11,7 @@ from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import has_manifest
 from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.config import ConvertConfig
-from pipeline.resolve.image_flags import check_same_root, image_config, is_table, table_config
+from pipeline.resolve.image_flags import check_same_root, is_table, resolve
 from pipeline.resolve.path_flags import check_paths
 from transforms.core.messages import LabelsError, as_written, format_bytes
 from transforms.dataset.dataset_card import card_options
@@ -48,7 +48,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     if flags.allow_outside and (flags.images or is_table(flags)):
         raise UsageError("--allow_outside applies only when rows list the images, without --images")
     with refusing(LabelsError):
-        config = table_config(flags) if is_table(flags) else image_config(flags)
+        config = resolve(flags)
     if config.checks.strict and config.warnings:
         raise UsageError(strict_message(config.warnings))
     _check_output(flags, config)
@@ -56,11 +56,11 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
 
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
-    former = _read_former(config.output)
-    if config.card is not None:
-        _check_replaced(config.output, former)
+    former = _read_former(config.folder.output)
+    if config.card.name is not None:
+        _check_replaced(config.folder.output, former)
     if former is None:
-        _check_foreign(config.output)
+        _check_foreign(config.folder.output)
         _check_room(config)
     elif config.folder.overwrite:
         check_same_root(flags, config, former)
@@ -85,7 +85,7 @@ def check_former(config: ConvertConfig) -> bool:
     Raises:
         UsageError: it was made with other options.
     """
-    former = None if config.folder.overwrite else _read_former(config.output)
+    former = None if config.folder.overwrite else _read_former(config.folder.output)
     if former is not None:
         _check_same_options(config, former)
     return former is not None
@@ -130,7 +130,7 @@ def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
     if not is_own and names[0] != names[1]:
         other = f"its features are {', '.join(names[0])}"
     raise UsageError(
-        f"--output {config.output} holds a dataset made with other options: "
+        f"--output {config.folder.output} holds a dataset made with other options: "
         f"{'; '.join(changed) or other}. Use --overwrite or another --output"
     )
 
@@ -141,28 +141,30 @@ def check_writable(config: ConvertConfig) -> None:
     Raises:
         UsageError: one cannot be written to.
     """
-    if not has_manifest(config.output):
-        _probe("--output", config.output, join(config.output, STAGING))
-    if config.quarantine is not None:
-        _probe("--quarantine", config.quarantine, config.quarantine, owner=config.output)
+    output, quarantine = config.folder.output, config.checks.quarantine
+    if not has_manifest(output):
+        _probe("--output", output, join(output, STAGING))
+    if quarantine is not None:
+        _probe("--quarantine", quarantine, quarantine, owner=output)
 
 
 def _check_room(config: ConvertConfig) -> None:
     """Refuses a local folder whose disk certainly cannot hold the images."""
-    storage = storage_of(config.output)
+    output = config.folder.output
+    storage = storage_of(output)
     others = (config.bases, config.keys, config.holdouts, config.checks.drops_duplicates)
     stores_files = any(feature.role is Role.IMAGE for feature in config.features)
     are_stored = config.pixels.changes_nothing and stores_files
     # Fewer images are written if some are left out, and shards of an earlier attempt are kept.
     if storage.is_remote or any(others) or not are_stored:
         return
-    if storage.exists(join(config.output, STAGING)):
+    if storage.exists(join(output, STAGING)):
         return
-    needed, free = config.sampled.bytes, free_bytes(config.output)
+    needed, free = config.sampled.bytes, free_bytes(output)
     if needed * _AT_LEAST > free:
         raise UsageError(
-            f"--output {config.output}: the images have at least {format_bytes(needed)}, but its "
-            f"disk has {format_bytes(free)} free: make room, or give another folder"
+            f"--output {output}: the images have at least {format_bytes(needed)}, but its disk has "
+            f"{format_bytes(free)} free: make room, or give another folder"
         )
 
 

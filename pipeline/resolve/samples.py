@@ -28,7 +28,7 @@ from transforms.labels.image_names import (
     other_case,
 )
 from transforms.labels.keys import IMAGE_EXTENSIONS, KEY_KINDS, fixed_root, image_key, row_key
-from transforms.labels.label_rows import FirstRows
+from transforms.labels.label_rows import CsvColumns, FirstRows
 from transforms.labels.table_formats import (
     COCO,
     CSV,
@@ -422,6 +422,39 @@ class LabelInputs(NamedTuple):
             return ()
         value = f"{empty} of the first {len(outlines)} objects"
         return (Decision("empty masks", value, "these lines are boxes, not outlines"),)
+
+
+class LabelFiles(NamedTuple):
+    """The files of `--labels`.
+
+    Attributes:
+        inputs: the files.
+        columns: in each of them.
+    """
+
+    inputs: LabelInputs
+    columns: CsvColumns
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the files, or globs of them."""
+        return self.inputs.paths
+
+    @property
+    def first(self) -> FirstRows:
+        """The first rows of the first file."""
+        return self.inputs.first
+
+    @property
+    def first_rows(self) -> Sequence[tuple[str, ...]]:
+        """The first rows below the header."""
+        return self.first.rows[self.columns.has_header :]
+
+    @property
+    def keys(self) -> list[str]:
+        """The cells of keys in the first rows."""
+        at = self.columns.key
+        return [row[at] for row in self.first_rows if at < len(row)]
 
 
 def read_label_inputs(

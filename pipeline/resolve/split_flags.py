@@ -7,11 +7,9 @@ import os
 
 from pipeline.errors import UsageError
 from pipeline.options.parser import is_given
-from pipeline.resolve.samples import ImageSample
+from pipeline.resolve.samples import ImageSample, LabelFiles
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.labels.image_names import listed_path
-from transforms.labels.label_columns import with_place_columns
-from transforms.labels.label_rows import CsvColumns, FirstRows
 from transforms.labels.label_rules import split_folder
 from transforms.labels.splits import is_split_name, split_text
 
@@ -58,20 +56,6 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
         )
 
 
-def add_place_columns(
-    columns: CsvColumns, first: FirstRows, flags: argparse.Namespace, path: str
-) -> CsvColumns:
-    """Adds the columns of split and group, if flags name them; see `with_place_columns`."""
-    return with_place_columns(
-        columns,
-        first,
-        split_from=flags.split_from,
-        split_column=flags.split_column,
-        group_by=flags.group_by,
-        path=path,
-    )
-
-
 # Finds split flags without effect, and splits in the inputs that no flag uses.
 
 _SOURCES = {"csv": "a column", "directory": "folders", "records": "records"}
@@ -85,8 +69,7 @@ _SPLIT_WORDS = frozenset(
 def check_splits(
     flags: argparse.Namespace,
     sample: ImageSample,
-    columns: CsvColumns | None,
-    first: FirstRows | None,
+    found: LabelFiles | None,
     *,
     split_from: str,
     label_from: str,
@@ -96,8 +79,7 @@ def check_splits(
     Args:
         flags: as the user gave them.
         sample: the first images; empty for rows without images.
-        columns: of the label files, if there are any.
-        first: the first rows of the first label file.
+        found: the label files, if there are any.
         split_from: the source of the split.
         label_from: where labels come from.
 
@@ -108,24 +90,24 @@ def check_splits(
         UsageError: `--splits` is given but has no effect, or `--stratify` cannot be used.
     """
     if is_given(flags, "splits"):
-        _check_shares_used(flags, sample, columns, first, split_from)
+        _check_shares_used(flags, sample, found, split_from)
     if flags.stratify:
-        _check_stratified(flags, columns, split_from=split_from, label_from=label_from)
+        _check_stratified(flags, found, split_from, label_from)
     if flags.split_from == "hash" or split_from != "hash":
         return ()
-    found = [*_unused_columns(columns, first), *_unused_folders(sample, label_from)]
-    return tuple(DatasetWarning("splits_unused", text) for text in found)
+    unused = [*(_unused_columns(found) if found else ()), *_unused_folders(sample, label_from)]
+    return tuple(DatasetWarning("splits_unused", text) for text in unused)
 
 
 def _check_stratified(
-    flags: argparse.Namespace, columns: CsvColumns | None, *, split_from: str, label_from: str
+    flags: argparse.Namespace, found: LabelFiles | None, split_from: str, label_from: str
 ) -> None:
     if split_from != "hash":
         raise UsageError(
             f"--stratify {flags.stratify} cannot be used with splits from {_SOURCES[split_from]}: "
             "add --split_from hash, or leave out --stratify"
         )
-    if label_from == "csv" and columns is not None and columns.label is None:
+    if label_from == "csv" and found is not None and found.columns.label is None:
         raise UsageError(
             f"--stratify {flags.stratify} needs labels, but no column of --labels {flags.labels} "
             "is read as labels: name one with --label_column, or leave out --stratify"
@@ -138,11 +120,7 @@ def _check_stratified(
 
 
 def _check_shares_used(
-    flags: argparse.Namespace,
-    sample: ImageSample,
-    columns: CsvColumns | None,
-    first: FirstRows | None,
-    split_from: str,
+    flags: argparse.Namespace, sample: ImageSample, found: LabelFiles | None, split_from: str
 ) -> None:
     if split_from == "directory":
         folders = {split_folder(listed_path(uri, sample.root)) for uri in sample.uris}
@@ -151,9 +129,9 @@ def _check_shares_used(
                 "--splits cannot be used with --split_from directory: the folders decide the split "
                 "of every image; leave one of them out"
             )
-    if split_from == "csv" and columns is not None and first is not None:
-        rows = first.rows[columns.has_header :]
-        said = {split_text(_cell(row, columns.split or 0)) for row in rows}
+    if split_from == "csv" and found is not None:
+        columns = found.columns
+        said = {split_text(_cell(row, columns.split or 0)) for row in found.first_rows}
         if flags.split_from != "csv" and said and "" not in said:
             other = (
                 "or add --split_from hash to ignore the column"
@@ -170,16 +148,15 @@ def _cell(row: tuple[str, ...], at: int) -> str:
     return row[at] if at < len(row) else ""
 
 
-def _unused_columns(columns: CsvColumns | None, first: FirstRows | None) -> list[str]:
-    if columns is None or first is None:
-        return []
-    rows = first.rows[columns.has_header :]
+def _unused_columns(found: LabelFiles) -> list[str]:
+    columns = found.columns
     used = {columns.key, columns.label, columns.group}
     texts = []
     for at in range(columns.width):
-        said = {_cell(row, at).strip().casefold() for row in rows} - {"", "unassigned"}
+        said = {_cell(row, at).strip().casefold() for row in found.first_rows}
+        said -= {"", "unassigned"}
         if at not in used and said and said <= _SPLIT_WORDS:
-            name = first.rows[0][at].strip() if columns.has_header else str(at + 1)
+            name = found.first.rows[0][at].strip() if columns.has_header else str(at + 1)
             texts.append(
                 f"the column {name!r} looks like splits ({_joined(said)}) and is not used: "
                 f"--split_column {name!r} uses it, --split_from hash ignores it"

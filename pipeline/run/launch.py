@@ -394,7 +394,7 @@ def convert(
         UsageError: the output folder holds another dataset.
         DatasetError: the run failed.
     """
-    with hold_output(config.output) as run:
+    with hold_output(config.folder.output) as run:
         config = dataclasses.replace(config, run=run)
         # Another run may have ended before the folder was locked.
         is_finished = check_former(config)
@@ -415,7 +415,7 @@ def _convert(
     config: ConvertConfig, beam_flags: Sequence[str], *, progress: str, workers: int
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """The manifest, and the counters of the job."""
-    outcome = join(config.output, STAGING, OUTCOME)
+    outcome = join(config.folder.output, STAGING, OUTCOME)
     storage = storage_of(outcome)
     storage.remove(outcome)
     try:
@@ -434,9 +434,9 @@ def _convert(
             storage.remove(outcome)
         else:
             # Staged files are not needed once the dataset is finished.
-            remove_staging(config.output, config.run)
+            remove_staging(config.folder.output, config.run)
         raise _OUTCOMES[result["status"]](result["message"]) from error
-    path = join(config.output, MANIFEST)
+    path = join(config.folder.output, MANIFEST)
     manifest = read_manifest(path)
     if manifest is None:
         raise DatasetError(f"the run ended, but there is no {path}: see the runner's log")

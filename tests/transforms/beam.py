@@ -56,20 +56,18 @@ def make_config(folder: Path, output: Path, /, **changes: Any) -> ConvertConfig:
         ),
         images=(f"{folder}/**/*.jpg",),
         root=str(folder),
-        output=str(output),
         label_from="directory",
         csv_paths=(),
         columns=None,
         key="path",
         split_from="hash",
-        class_names=None,
-        features_of_layout=LAYOUTS["slim"],
+        features=LAYOUTS["slim"],
     )
     return changed(config, **changes)
 
 
 # The groups of options of a conversion.
-OF_OPTIONS = ("inputs", "folder", "splits", "shards", "layout", "files", "pixels", "checks")
+OF_OPTIONS = ("inputs", "folder", "splits", "shards", "layout", "files", "pixels", "checks", "card")
 
 
 def changed(config: ConvertConfig, **changes: Any) -> ConvertConfig:

@@ -331,7 +331,7 @@ def publish(config: ConvertConfig, listed: int, rows: int) -> list[str]:
             return pipeline | name >> beam.Create(elements)
 
         target = DatasetTarget(
-            config.output,
+            config.folder.output,
             config.dataset,
             converter=None,  # type: ignore[arg-type]
             plan=None,  # type: ignore[arg-type]

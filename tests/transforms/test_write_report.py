@@ -118,7 +118,7 @@ def test_pictures_are_read_by_their_offsets(
 
     monkeypatch.setattr(LocalStorage, "read_range", noted)
     found = picture_records(
-        published.output, manifest_of(tmp_path / "out"), {"samples": samples}, notes := []
+        published.folder.output, manifest_of(tmp_path / "out"), {"samples": samples}, notes := []
     )
     assert notes == []
     assert found.keys() == {(sample["file"], sample["offset"]) for sample in samples}
@@ -143,7 +143,7 @@ def test_pictures_of_duplicates_are_few(
 
     monkeypatch.setattr(LocalStorage, "read_range", noted)
     found = {"duplicates": {"exact": listed(4), "near": listed(2)}}
-    picture_records(published.output, manifest_of(tmp_path / "out"), found, [])
+    picture_records(published.folder.output, manifest_of(tmp_path / "out"), found, [])
     exact, near = range(0, 12 * 4, 4), range(400, 400 + 12 * 2)
     assert sorted(read) == [*exact, *near]
 
@@ -154,7 +154,9 @@ def test_an_exact_duplicate_that_was_left_out_has_no_picture(
     [kept, *_] = statistics_of(tmp_path / "out")["samples"]
     images = [{"file": None, "offset": None, "length": None}, kept]
     found = {"duplicates": {"exact": {"listed": [{"images": images}]}}}
-    places = picture_records(published.output, manifest_of(tmp_path / "out"), found, []).keys()
+    places = picture_records(
+        published.folder.output, manifest_of(tmp_path / "out"), found, []
+    ).keys()
     assert places == {(kept["file"], kept["offset"])}
 
 
@@ -170,7 +172,9 @@ def test_wrong_places_are_reported_and_cost_their_own_picture(
     ]
     manifest = manifest_of(tmp_path / "out")
     notes: list[str] = []
-    found = picture_records(published.output, manifest, {"samples": [*wrong, samples[4]]}, notes)
+    found = picture_records(
+        published.folder.output, manifest, {"samples": [*wrong, samples[4]]}, notes
+    )
     assert found.keys() == {(samples[4]["file"], samples[4]["offset"])}
     assert len(notes) == 1 and notes[0].startswith("The images of 4 records cannot be read")
 
@@ -184,7 +188,7 @@ def test_statistics_name_no_file_of_others(
     manifest = manifest_of(tmp_path / "out")
     notes: list[str] = []
     found = picture_records(
-        published.output, manifest, {"samples": [{**samples[0], "file": name}]}, notes
+        published.folder.output, manifest, {"samples": [{**samples[0], "file": name}]}, notes
     )
     assert found == {}
     assert notes == [f"statistics.json names {name!r}, which is not a file of this dataset."]
@@ -198,7 +202,7 @@ def test_images_that_were_left_out_have_no_record_to_show(
     dropped = {**kept, "file": None, "offset": None, "length": None}
     shown = {"duplicates": {kind: {"listed": [{"images": [dropped, kept]}]}}}
     notes: list[str] = []
-    found = picture_records(published.output, manifest_of(tmp_path / "out"), shown, notes)
+    found = picture_records(published.folder.output, manifest_of(tmp_path / "out"), shown, notes)
     assert found.keys() == {(kept["file"], kept["offset"])}
     assert notes == []
 
@@ -276,11 +280,11 @@ def test_a_crash_costs_its_picture_and_nothing_else(
     lines = "".join(f"{reject(path).to_json()}\n" for path in (crashing, sound)).encode()
     (tmp_path / "out" / "rejected.jsonl").write_bytes(lines)
     manifest = manifest_of(tmp_path / "out") | {"rejected": {"corrupt_image": 2}}
-    page = make_report(config.output, manifest)
+    page = make_report(config.folder.output, manifest)
     assert "what can be decoded" not in page and "rejected.jsonl is ignored" in page
     manifest["files"]["rejected.jsonl"] = {"bytes": len(lines), "crc32c": crc32c_hex(lines)}
     manifest["digest"] = content_digest(manifest)
-    assert "what can be decoded" in make_report(config.output, manifest)
+    assert "what can be decoded" in make_report(config.folder.output, manifest)
     original, dangerous = DecodingChild.call, {crashing.read_bytes()}
 
     def call(child: Any, budget: Any, function: Any, data: bytes, **kwargs: Any) -> Any:
@@ -292,5 +296,5 @@ def test_a_crash_costs_its_picture_and_nothing_else(
     monkeypatch.setattr(DecodingChild, "call", call)
     assert list(picture_rejected([reject(crashing), reject(sound)], str(tmp_path))) == [str(sound)]
     dangerous.add(sound.read_bytes())
-    page = make_report(config.output, manifest)
+    page = make_report(config.folder.output, manifest)
     assert "what can be decoded" not in page and "corrupt_image" in page

@@ -185,8 +185,8 @@ class Group:
 
     @classmethod
     def of(cls: type[Groups], values: Mapping[str, Any]) -> Groups:
-        """The options of the group among the values of all options."""
-        return cls(**{name: values[name] for name in declared(cls)})
+        """The options of the group among the values of others, with their defaults if missing."""
+        return cls(**{name: values[name] for name in declared(cls) if name in values})
 
 
 def declared(group: type[Group]) -> Mapping[str, Option]:

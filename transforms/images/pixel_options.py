@@ -288,6 +288,7 @@ class PixelOptions(Group, title="pixels", of_images=True, recorded=as_it_is):
         parse=_jpeg_quality,
         help=f"quality of re-encoded JPEGs, 1 to 100; if omitted: {DEFAULT_QUALITY}",
         parameter=Parameter("Quality of JPEGs", "^([1-9][0-9]?|100)$"),
+        recorded=lambda quality: quality or DEFAULT_QUALITY,
     )
     exif_orientation: str = option(
         "keep",

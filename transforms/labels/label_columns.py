@@ -18,6 +18,7 @@ from transforms.labels.csv_tables import (
     is_label_name,
     likely_delimiter,
 )
+from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     CsvColumns,
     FirstRows,
@@ -273,29 +274,21 @@ _SPLIT_COLUMN = "split"
 
 
 def with_place_columns(
-    columns: CsvColumns,
-    first: FirstRows,
-    *,
-    split_from: str | None,
-    split_column: str | None,
-    group_by: str | None,
-    path: str,
+    columns: CsvColumns, first: FirstRows, options: SplitOptions, path: str
 ) -> CsvColumns:
     """Adds the positions of split and group, if they are needed.
 
     Args:
         columns: the positions of key and label.
         first: the first rows of the file.
-        split_from: the source of the split; None is `csv` with `split_column`.
-        split_column: name or number of the column of splits; None finds it by its name.
-        group_by: name or number of the column of groups, or None.
+        options: of splits; without a column, that of the splits is found by its name.
         path: the file.
 
     Raises:
         LabelsError: there is no such column, or the column's cells name no splits.
     """
-    if split_from == "csv" or split_column is not None:
-        at = _split_column(columns, first, split_column, path)
+    if options.split_from == "csv" or options.split_column is not None:
+        at = _split_column(columns, first, options.split_column, path)
         if at == columns.label and columns.because[1] == OTHER_COLUMN:
             raise LabelsError(
                 f"{path} has no column of labels, only keys and the splits of --split_column: add "
@@ -303,8 +296,8 @@ def with_place_columns(
             )
         _check_cells(columns, first, at, path)
         columns = columns._replace(split=at, split_name=_column_name(columns, first, at))
-    if group_by is not None:
-        at = find_further(columns, first, group_by, "--group_by", path)
+    if options.group_by is not None:
+        at = find_further(columns, first, options.group_by, "--group_by", path)
         columns = columns._replace(group=at, group_name=_column_name(columns, first, at))
     return columns
 

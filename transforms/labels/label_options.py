@@ -381,6 +381,7 @@ class ShardOptions(Group, title="output", recorded=as_it_is, conflicts=(_PER_IMA
         parameter=Parameter(
             "Size of a shard", "^([1-9][0-9]*([.][0-9]+)?[MG]i?B|[1-9][0-9]{3,}Ki?B)$"
         ),
+        recorded=lambda size: size or DEFAULT_SHARD_SIZE,
         unit="B",
     )
     shard_by: str = option(
