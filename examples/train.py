@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline import class_names, load
-from pipeline.errors import DatasetError, UsageError, one_line, run_command
+from pipeline.errors import DatasetError, UsageError, run_command
 from pipeline.open_dataset import open_dataset
 from pipeline.options.parser import OneLineParser, typed
+from transforms.core.messages import one_line
 from transforms.core.option import at_least_one
 
 TRAIN, VALIDATION = "train", "validation"

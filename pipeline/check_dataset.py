@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline.errors import DatasetError, one_line
+from pipeline.errors import DatasetError
 from pipeline.run.launch import results_folder, run_pipeline
 from transforms.core.machine import scratch_folder
-from transforms.core.messages import first_line
+from transforms.core.messages import first_line, one_line
 from transforms.dataset.manifest import content_digest, manifest_indexes, manifest_shards
 from transforms.dataset.output_names import INDEX, MANIFEST, REJECTED, ForeignNameError
 from transforms.dataset.record_checks import (

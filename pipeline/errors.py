@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from transforms.core.messages import LabelsError, first_line, is_final, printable, redacted
+from transforms.core.messages import LabelsError, is_final, one_line, printable, redacted
 
 # Standard streams: those that were closed (`command >&-`), and colors on a terminal.
 
@@ -229,18 +229,3 @@ def refusing(*errors: type[Exception], because: str = "") -> Iterator[None]:
         yield
     except errors as error:
         raise UsageError(f"{because}{error}") from error
-
-
-def one_line(error: Exception) -> str:
-    """The cause of an error in one line, without Beam's wrapping."""
-    cause: object = error
-    while isinstance(cause, Exception):
-        strerror = getattr(cause, "strerror", None)
-        if strerror:
-            return str(strerror)
-        details = getattr(cause, "exception_details", None) or {}
-        inner = next(iter(details.values()), None) or (cause.args[0] if cause.args else None)
-        if not isinstance(inner, Exception):
-            break
-        cause = inner
-    return first_line(error)

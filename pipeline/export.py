@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.command_line import begin, start
-from pipeline.errors import DatasetError, UsageError, one_line
+from pipeline.errors import DatasetError, UsageError
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from pipeline.resolve.path_flags import check_path
+from transforms.core.messages import one_line
 from transforms.core.option import not_empty
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pipeline.errors import UsageError, one_line
+from pipeline.errors import UsageError
 from pipeline.open_dataset import open_dataset, split_ranges
 from pipeline.random_access import index_error, index_of
 from transforms.core.arguments import path_text, seed_number, truth, whole_number
+from transforms.core.messages import one_line
 from transforms.dataset.metadata import ShardRange, single_class_ids, supervised_keys
 from transforms.dataset.output_names import LABELS
 from transforms.examples.layouts import SIZES, Feature, Role

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from pipeline.command_line import begin, start
-from pipeline.errors import DatasetError, one_line
+from pipeline.errors import DatasetError
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
-from transforms.core.messages import format_bytes
+from transforms.core.messages import format_bytes, one_line
 from transforms.core.option import not_empty
 
 

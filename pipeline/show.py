@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.command_line import begin, start
-from pipeline.errors import DatasetError, UsageError, input_error, one_line
+from pipeline.errors import DatasetError, UsageError, input_error
 from pipeline.open_dataset import has_manifest, open_dataset
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from pipeline.resolve.path_flags import check_path
-from transforms.core.messages import format_bytes, printable
+from transforms.core.messages import format_bytes, one_line, printable
 from transforms.core.option import at_least_one, not_empty
 from transforms.dataset.output_names import LABELS, MANIFEST, file_stem
 from transforms.examples.decoder import decode_example

@@ -16,16 +16,19 @@ from apache_beam.utils.shared import Shared
 
 from transforms.core.arguments import optional_path, path_text
 from transforms.core.machine import scratch_folder
+from transforms.core.messages import one_line
 from transforms.core.rejections import Reason, Rejection
+from transforms.examples.layout_options import EmbeddingOptions
 from transforms.images.check import CheckedImage
 from transforms.images.embeddings import (
     BATCH_IMAGES,
     Embedding,
     EmbeddingModel,
-    is_application,
+    ModelError,
     load_embedding_model,
     stored_embedding,
 )
+from transforms.images.pixel_options import EMBED_DTYPES, is_application
 from transforms.storage.files import join, storage_of
 
 _Array = np.ndarray[Any, Any]
@@ -100,18 +103,17 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
         return sum(image.nbytes for image in batch)
 
 
-def load_embedding(model: str, weights: str | None, dtype: str) -> Embedding:
+def load_embedding(options: EmbeddingOptions) -> Embedding:
     """Loads a model, tries it, and describes it.
 
     Args:
-        model: path or URL of a model, or a name in `keras.applications`.
-        weights: path or URL of the weights of a name.
-        dtype: one of `choices.EMBED_DTYPES`.
+        options: with a model.
 
     Raises:
-        ModelFileError: a file cannot be read.
-        ModelError: it is damaged, or does not return one float array per image.
+        ValueError: a file cannot be read, or the model is damaged, or does not return one float
+            array per image; the message names the flag.
     """
+    model, weights = str(options.model), options.model_weights
     digests = []
     for name, path in (("model", model), ("model_weights", weights)):
         if path is None or (name == "model" and is_application(path)):
@@ -120,33 +122,20 @@ def load_embedding(model: str, weights: str | None, dtype: str) -> Embedding:
         try:
             digests.append(files_digest(path))
         except (OSError, ValueError) as error:
-            raise ModelFileError(name, path, error) from error
+            raise ValueError(f"cannot read --{name} {path}: {one_line(error)}") from error
     found = (digests[0], digests[1])
-    loaded = EmbeddingModelHandler(model, weights, digests=found).acquire()
+    try:
+        loaded = EmbeddingModelHandler(model, weights, digests=found).acquire()
+    except ModelError as error:
+        raise ValueError(f"--model {model} {error}") from error
     return Embedding(
         model=model,
         weights=weights,
-        dtype=dtype,
+        dtype=options.embed_dtype or EMBED_DTYPES[0],
         digests=found,
         input_shape=loaded.input_shape,
         shape=loaded.shape,
     )
-
-
-class ModelFileError(Exception):
-    """A file of a model cannot be read.
-
-    Attributes:
-        option: the option that names it.
-        path: the file.
-        cause: what reading it raised.
-    """
-
-    def __init__(self, option: str, path: str, cause: Exception) -> None:
-        super().__init__(f"cannot read {option} {path}")
-        self.option = option
-        self.path = path
-        self.cause = cause
 
 
 class Embedder:

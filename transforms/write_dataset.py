@@ -17,7 +17,7 @@ from transforms.core.arguments import (
     path_texts,
     truth,
 )
-from transforms.core.messages import LabelsError, first_line
+from transforms.core.messages import LabelsError
 from transforms.core.option import (
     NOT_RECORDED,
     declared,
@@ -41,7 +41,6 @@ from transforms.examples.layouts import (
     Needs,
     is_layout_file,
     layout_features,
-    needs_model,
     stores_pixels,
     with_embedding,
     with_pixels,
@@ -49,9 +48,8 @@ from transforms.examples.layouts import (
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.find_images import ImageFinder
 from transforms.flow import FindLabelledImages, ImageSource, PlanImages, WritePlan
-from transforms.images.embeddings import Embedding, ModelError, is_application
+from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import (
-    EMBED_DTYPES,
     CheckOptions,
     PixelOptions,
     checked_pixels,
@@ -240,7 +238,10 @@ class WriteDataset(beam.PTransform):
         features = with_pixels(_features(layout, self._labelled), self._pixels.fixed_shape)
         if self._pixels.depth == 16 and stores_pixels(features):
             raise ValueError(f"depth 16 cannot be used with {PIXELS} of a layout: it has 8 bits")
-        self._embedding = _embedding(layout, features, given)
+        model = EmbeddingOptions.of(given)
+        with in_own_words():
+            model.check(layout, features)
+            self._embedding = _loaded(model)
         if self._embedding is not None:
             features = with_embedding(features, self._embedding.shape, self._embedding.dtype)
         self._features = features
@@ -340,33 +341,13 @@ class WriteDataset(beam.PTransform):
         return Embedder(self._embedding)
 
 
-def _embedding(
-    layout: str, features: Sequence[Feature], given: Mapping[str, Any]
-) -> Embedding | None:
-    """The model of the layout's embedding, or None without one.
-
-    Raises:
-        ValueError: the layout needs a model, or the arguments do not fit.
-    """
-    path, own, dtype = (given[name] for name in declared(EmbeddingOptions))
-    if not needs_model(features):
-        for name in declared(EmbeddingOptions):
-            if given[name] is not None:
-                raise ValueError(f"{name} has no effect with layout {layout}: it has no embedding")
+def _loaded(options: EmbeddingOptions) -> Embedding | None:
+    if options.model is None:
         return None
-    if path is None:
-        raise ValueError(f"layout {layout} needs model: a Keras file, a SavedModel or a name")
-    if is_application(path) != (own is not None):
-        raise ValueError("model_weights goes with a model of keras.applications, and no other")
     # This imports Beam's inference, which other datasets do not need.
-    from transforms.embed_images import ModelFileError, load_embedding
+    from transforms.embed_images import load_embedding
 
-    try:
-        return load_embedding(path, own, dtype or EMBED_DTYPES[0])
-    except ModelFileError as error:
-        raise ValueError(f"{error}: {first_line(error.cause)}") from error
-    except ModelError as error:
-        raise ValueError(f"model {path} {error}") from error
+    return load_embedding(options)
 
 
 def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:

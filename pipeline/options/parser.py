@@ -26,6 +26,7 @@ from pipeline.options.beam_flags import (
 from pipeline.options.option_table import GROUPS, OPTIONS
 from transforms.core.option import Option, check_combinations, declared
 from transforms.dataset.dataset_options import CardOptions
+from transforms.images.pixel_options import PixelOptions
 
 # A command-line parser that reports errors in one line, and whose help shows examples.
 
@@ -193,6 +194,9 @@ _EXAMPLES = (
 
 _DESCRIPTIONS = {*declared(CardOptions)} - {"croissant"}
 
+# Some of the flags that decide nothing in a plan.
+_OF_PIXELS = [f"--{name}" for name in ("check", *declared(PixelOptions))][:3]
+
 _PLAN = """\
 Prints what convert would match, label, split and shard with the same flags.
 Writes nothing and decodes no image: images that convert rejects are counted."""
@@ -213,7 +217,7 @@ differences from convert:
   --output DIR  required, as in convert: checked, and not written to
   --runner      plans there; workers on other machines need --temp_location
   --strict      warnings end the command with exit code 2
-  --check, --transcode, --resize and other flags about pixels are checked, and
+  {", ".join(_OF_PIXELS)} and other flags about pixels are checked, and
                 change nothing in the plan
 
 All other flags are those of convert: {program("convert")} --help

@@ -19,6 +19,7 @@ from pipeline.options.parser import is_given
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.samples import ImageSample, JobSize, list_inputs, plain_globs
 from transforms.core.messages import Decision, first_line
+from transforms.core.option import declared
 from transforms.dataset.manifest import manifest_indexes
 from transforms.dataset.output_names import LABELS, MANIFEST, STAGING
 from transforms.examples.layouts import (
@@ -34,7 +35,7 @@ from transforms.examples.layouts import (
 from transforms.examples.partners import Partner
 from transforms.find_holdouts import checked_index, holdout_entries
 from transforms.find_images import LeftOut
-from transforms.images.pixel_options import UNTOUCHED
+from transforms.images.pixel_options import UNTOUCHED, PixelOptions
 from transforms.labels.keys import MEMORY, WILDCARD, glob_regex, tidy_root
 from transforms.labels.shards import changed_libraries
 from transforms.labels.splits import is_split_name
@@ -48,15 +49,6 @@ from transforms.storage.files import is_same_path, join, storage_of
 # The datasets of `--reuse`: whether their records can be reused in this run.
 
 _LOGGER = logging.getLogger(__name__)
-
-# The options that decide which images are accepted, and their bytes.
-_OF_PIXELS = (
-    *("check", "max_pixels", "transcode", "resize", "color", "quality", "reencode"),
-    *("exif_orientation", "strip_metadata", "depth"),
-)
-
-# The flags of options that are not flags themselves.
-_FLAGS = {"reencode": "quality"}
 
 
 def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...]:
@@ -165,10 +157,12 @@ def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
 
 def other_pixel_option(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
     """The first flag about pixels and their check with which a dataset differs; empty if none."""
-    options = config.options
-    for name in _OF_PIXELS:
-        if manifest["options"].get(name) != options.get(name):
-            return f"--{_FLAGS.get(name, name)}"
+    was, now = manifest["options"], config.options
+    for name in ("check", "max_pixels", *declared(PixelOptions)):
+        # A given quality may apply to every image.
+        recorded = (name, "reencode") if name == "quality" else (name,)
+        if any(was.get(each) != now.get(each) for each in recorded):
+            return f"--{name}"
     return ""
 
 

@@ -45,8 +45,6 @@ from pipeline.resolve.label_flags import (
 from pipeline.resolve.layout_flags import (
     SAMPLE_ROWS,
     Layout,
-    check_model,
-    check_model_flags,
     check_partners,
     read_layout,
     read_layout_file,
@@ -64,7 +62,7 @@ from pipeline.resolve.split_flags import check_splits, split_source
 from transforms.core.messages import Decision, LabelsError
 from transforms.examples.box_columns import is_automl
 from transforms.examples.encoder import table_features
-from transforms.examples.layout_options import LayoutOptions
+from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions
 from transforms.examples.layouts import (
     DETECTION,
     PIXELS,
@@ -412,7 +410,8 @@ def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
     label_from = label_source(flags, sample, images.sources, has_partners=bool(images.partners))
     split_from = split_source(flags, sample, label_from, has_records=bool(images.sources))
     layout = read_layout(flags, label_from, pixels, images.sources)
-    check_model_flags(flags, layout.features)
+    with refusing(ValueError):
+        EmbeddingOptions.of(vars(flags)).check(flags.layout, layout.features)
     key = flags.key or images.kind
     is_joined = label_from == "csv" and not (found or images.sources)
     key = key or ("stem" if is_joined or images.partners else "path")
@@ -455,8 +454,13 @@ def _config(images: _Images, labels: _Labels) -> ConvertConfig:
     flags, sample, layout, found = images.flags, images.sample, labels.layout, labels.files
     output, quarantine = flags.output.rstrip("/") or "/", _quarantine(flags, sample)
     values = {**vars(flags), "output": output, "quarantine": quarantine}
-    embedding, features = check_model(flags), layout.features
-    if embedding is not None:
+    embedding, features = None, layout.features
+    if flags.model is not None:
+        # This imports Beam's inference, which other runs do not need.
+        from transforms.embed_images import load_embedding
+
+        with refusing(ValueError):
+            embedding = load_embedding(EmbeddingOptions.of(vars(flags)))
         features = with_embedding(features, embedding.shape, embedding.dtype)
     classes = labels.classes
     return ConvertConfig(

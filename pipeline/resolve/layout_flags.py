@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from pipeline.errors import UsageError, one_line, refusing
+from pipeline.errors import UsageError, refusing
 from pipeline.resolve.box_flags import (
     ChosenBoxes,
     Locate,
@@ -35,14 +35,12 @@ from transforms.examples.layouts import (
     Role,
     is_layout_file,
     layout_features,
-    needs_model,
     partner_of,
     source_of,
     with_pixels,
 )
 from transforms.examples.partners import Partner, PartnerKeys
 from transforms.examples.row_features import row_requirements
-from transforms.images.embeddings import Embedding, ModelError, is_application
 from transforms.images.pixel_options import PixelOptions
 from transforms.labels.image_names import any_case, archive_problem
 from transforms.labels.joins import RowRequirements
@@ -57,61 +55,6 @@ from transforms.labels.label_rows import (
 )
 from transforms.labels.table_formats import LIST_SEPARATOR
 from transforms.storage.files import storage_of
-
-# Checks the model of `--model` before a job starts.
-
-
-def check_model_flags(flags: argparse.Namespace, features: Sequence[Feature]) -> None:
-    """Checks that the model flags fit the features of the layout; opens nothing.
-
-    Raises:
-        UsageError: they do not fit.
-    """
-    if not needs_model(features):
-        for name in ("model", "model_weights", "embed_dtype"):
-            if getattr(flags, name) is not None:
-                raise UsageError(
-                    f"--{name} has no effect with --layout {flags.layout}, which has no embedding: "
-                    "use --layout embedding"
-                )
-        return
-    if flags.model is None:
-        raise UsageError(
-            f"--layout {flags.layout} needs --model: a Keras file, a SavedModel folder, or a name "
-            "such as EfficientNetB0 with --model_weights FILE"
-        )
-    if is_application(flags.model):
-        if flags.model_weights is None:
-            raise UsageError(
-                f"--model {flags.model}: no such file; if it is a name of keras.applications, give "
-                "--model_weights FILE, since nothing is downloaded"
-            )
-    elif flags.model_weights is not None:
-        raise UsageError(
-            f"--model_weights is for a name of keras.applications; the file --model "
-            f"{flags.model} has its own weights"
-        )
-
-
-def check_model(flags: argparse.Namespace) -> Embedding | None:
-    """Loads the model and tries it; None without `--model`.
-
-    Raises:
-        UsageError: it is missing or damaged, or does not return one float array per image.
-    """
-    if flags.model is None:
-        return None
-    # This imports Beam's inference, which other runs do not need.
-    from transforms.embed_images import ModelFileError, load_embedding
-
-    try:
-        return load_embedding(flags.model, flags.model_weights, flags.embed_dtype or "float32")
-    except ModelFileError as error:
-        said = f"cannot read --{error.option} {error.path}: {one_line(error.cause)}"
-        raise UsageError(said) from error
-    except ModelError as error:
-        raise UsageError(f"--model {flags.model} {error}") from error
-
 
 # Checks before a job starts that the inputs have what `--layout` needs.
 

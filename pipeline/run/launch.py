@@ -27,7 +27,6 @@ from pipeline.errors import (
     DatasetError,
     RejectedError,
     UsageError,
-    one_line,
     show_plain_warnings,
     shows_logs,
 )
@@ -46,6 +45,7 @@ from transforms.core.messages import (
     LabelsError,
     TransientError,
     WriteError,
+    one_line,
     printable,
     redacted,
 )

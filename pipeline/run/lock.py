@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.errors import DatasetError, UsageError, input_error, one_line
+from pipeline.errors import DatasetError, UsageError, input_error
+from transforms.core.messages import one_line
 from transforms.dataset.output_names import LOCK, STAGING
 from transforms.storage.files import join, storage_of
 from transforms.storage.interface import Stored

@@ -165,7 +165,7 @@ LOADED = "out/chosen"
             WriteDataset,
             ("out",),
             {"layout": "embedding", "model": "labels.csv", "model_weights": "a.h5"},
-            "model_weights goes with a model of keras.applications",
+            "model_weights is for a name of keras.applications; the file model labels.csv",
         ),
         (
             WriteDataset,

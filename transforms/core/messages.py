@@ -234,6 +234,21 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("its brackets are nested too deeply") from error
 
 
+def one_line(error: Exception) -> str:
+    """The cause of an error in one line, without Beam's wrapping."""
+    cause: object = error
+    while isinstance(cause, Exception):
+        strerror = getattr(cause, "strerror", None)
+        if strerror:
+            return str(strerror)
+        details = getattr(cause, "exception_details", None) or {}
+        inner = next(iter(details.values()), None) or (cause.args[0] if cause.args else None)
+        if not isinstance(inner, Exception):
+            break
+        cause = inner
+    return first_line(error)
+
+
 # Errors in label files.
 
 

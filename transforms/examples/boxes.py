@@ -68,7 +68,7 @@ def normalized(box: Box, *, units: str, height: int, width: int) -> Box:
     A side that is outside by at most `ROUNDING` is moved to the image's edge.
 
     Args:
-        box: of the image in the file, before anything turns or resizes it.
+        box: of the image in the file, before anything turns or scales it.
         units: `pixel` or `normalized`.
         height: of that image, in pixels.
         width: of that image, in pixels.
@@ -146,7 +146,7 @@ def located(
     Args:
         numbers: of the box, in the order of the form.
         rules: their form, units and orientation.
-        height: of the image in the file, before anything turns or resizes it, in pixels.
+        height: of the image in the file, before anything turns or scales it, in pixels.
         width: of the same image, in pixels.
         tagged: EXIF orientation of the file, 1 to 8.
         applied: the orientation that was applied to its pixels: `tagged`, or 1.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from transforms.core.option import (
@@ -14,11 +15,12 @@ from transforms.core.option import (
     as_it_is,
     declared,
     option,
+    vars_of,
 )
 from transforms.examples.box_columns import parse_box_columns
 from transforms.examples.boxes import FORMS, ORIENTATIONS, UNITS
-from transforms.examples.layouts import LAYOUTS, ROWS, is_layout_file
-from transforms.images.pixel_options import EMBED_DTYPES
+from transforms.examples.layouts import LAYOUTS, ROWS, Feature, is_layout_file, needs_model
+from transforms.images.pixel_options import EMBED_DTYPES, is_application
 from transforms.labels.label_options import GCS_PATH
 
 if TYPE_CHECKING:
@@ -102,6 +104,34 @@ class EmbeddingOptions(Group, title="embeddings", of_images=True, recorded=as_it
         help="type of the embeddings; bfloat16 takes half the size; if omitted: float32",
         parameter=Parameter("Type of embeddings"),
     )
+
+    def check(self, layout: str, features: Sequence[Feature]) -> None:
+        """Checks that the model fits the features of a layout; opens nothing.
+
+        Raises:
+            ValueError: it does not fit; the message names its flag.
+        """
+        if not needs_model(features):
+            if given := [name for name, value in vars_of(self).items() if value is not None]:
+                raise ValueError(
+                    f"--{given[0]} has no effect with --layout {layout}, which has no embedding: "
+                    "use --layout embedding"
+                )
+        elif self.model is None:
+            raise ValueError(
+                f"--layout {layout} needs --model: a Keras file, a SavedModel folder, or a name "
+                "such as EfficientNetB0 with --model_weights FILE"
+            )
+        elif is_application(self.model) and self.model_weights is None:
+            raise ValueError(
+                f"--model {self.model}: no such file; if it is a name of keras.applications, give "
+                "--model_weights FILE, since nothing is downloaded"
+            )
+        elif not is_application(self.model) and self.model_weights is not None:
+            raise ValueError(
+                f"--model_weights is for a name of keras.applications; the file --model "
+                f"{self.model} has its own weights"
+            )
 
 
 def embedding_options(embedding: Embedding | None) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class ObjectMasks:
         self._own = 1 if is_upright else frame.tag
         size = frame.height, frame.width
         self._height, self._width = size[::-1] if is_upright and frame.tag > 4 else size
-        # Of a mask that `--resize` makes far smaller, only the pixels that stay are looked up.
+        # Of a mask that becomes far smaller, only the pixels that stay are looked up.
         self._places: _Places | None = None
         if _OF_SAMPLE * math.prod(frame.stored) < math.prod(size):
             self._places = self._sampled_places()
@@ -181,7 +181,7 @@ def refitted_mask(
     stored: tuple[int, int],
     check: str = "full",
 ) -> bytes:
-    """The mask of an object in a record, for an image that may be turned or resized again.
+    """The mask of an object in a record, for an image that may be turned or scaled again.
 
     Args:
         data: the mask.

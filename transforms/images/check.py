@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-# The perceptual hash of an image: 64 bits that hardly change when it is resized or compressed.
+# The perceptual hash of an image: 64 bits that hardly change when it is scaled or compressed.
 #
 # A difference hash: the image is averaged down to 8 rows of 9 cells, and each bit says whether a
 # cell is brighter than its left neighbour. Cells overlap, and have soft edges, so that it hardly

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -223,23 +224,23 @@ def recolored(pixels: Pixels, color: str) -> Pixels:
     return grey.astype(np.uint16)[:, :, None]
 
 
-def resized(pixels: Pixels, height: int, width: int) -> Pixels:
-    """The pixels in another size, with the filter of images of 8 bits."""
+def band_by_band(pixels: Pixels, change: Callable[[Image.Image], Image.Image]) -> Pixels:
+    """The pixels in another size, to which `change` brings each band."""
+
+    def changed(band: _Band) -> _Band:
+        return np.asarray(change(Image.fromarray(band)))
+
     bands: list[_Band] = [pixels[:, :, band].astype(np.float32) for band in range(pixels.shape[2])]
     alpha = bands.pop() if len(bands) in (2, 4) else None
     if alpha is not None:
         # Colours of transparent pixels have no weight.
         bands = [band * alpha / _TOP for band in bands]
-    scaled = [_resized(band, height, width) for band in bands]
+    scaled = [changed(band) for band in bands]
     if alpha is not None:
-        shown = _resized(alpha, height, width)
+        shown = changed(alpha)
         scaled = [band * _TOP / np.maximum(shown, 1) for band in scaled] + [shown]
     fitting: _Band = np.rint(np.clip(np.stack(scaled, axis=2), 0, _TOP))
     return fitting.astype(np.uint16)
-
-
-def _resized(band: _Band, height: int, width: int) -> _Band:
-    return np.asarray(Image.fromarray(band).resize((width, height), Image.Resampling.LANCZOS))
 
 
 def turned(pixels: Pixels, orientation: int) -> Pixels:

@@ -10,7 +10,6 @@ import contextlib
 import difflib
 import math
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ import numpy as np
 from transforms.core.messages import first_line
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import decode_pixels, import_tensorflow
+from transforms.images.pixel_options import is_application
 
 # Images in one call of the model. The number is fixed: the last call of a shard is padded
 # with zeros, since a batch of another size may give different last bits.
@@ -51,15 +51,6 @@ class Embedding(NamedTuple):
     digests: tuple[str, str]
     input_shape: tuple[int, int, int]
     shape: tuple[int, ...]
-
-
-def is_application(model: str) -> bool:
-    """Whether this names a model in `keras.applications`, and is not a path.
-
-    >>> is_application("EfficientNetB0"), is_application("b0.keras"), is_application("models/B0")
-    (True, False, False)
-    """
-    return re.fullmatch(r"[A-Za-z]\w*", model) is not None and not os.path.exists(model)
 
 
 class EmbeddingModel:

@@ -20,7 +20,7 @@ from transforms.images.check import check_image, checked_header, examine_image
 from transforms.images.headers import Header
 from transforms.images.pillow_images import BACK, TURNS, decode_as_stored, frame_count, open_image
 from transforms.images.pixel_options import Limits
-from transforms.images.pixels import encode_image
+from transforms.images.pixels import encode_image, scaled
 from transforms.images.stripping import strip_metadata
 from transforms.images.tags import orientation_tag
 
@@ -172,6 +172,6 @@ def fitted(mask: Image.Image, own: int, frame: MaskFrame) -> Image.Image:
         mask = mask if frame.turn == 1 else mask.transpose(BACK[frame.turn])
     height, width = frame.stored
     if mask.size != (width, height):
-        mask = mask.resize((width, height), Image.Resampling.NEAREST)
+        mask = scaled(mask, height, width, mixes=False)
     mask.info.clear()
     return mask

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -33,6 +34,15 @@ DEDUPE_MODES = ("off", "report", "drop")
 
 EMBED_DTYPES = ("float32", "bfloat16")
 """Types of the numbers of an embedding."""
+
+
+def is_application(model: str) -> bool:
+    """Whether this names a model in `keras.applications`, and is not a path.
+
+    >>> is_application("EfficientNetB0"), is_application("b0.keras"), is_application("models/B0")
+    (True, False, False)
+    """
+    return re.fullmatch(r"[A-Za-z]\w*", model) is not None and not os.path.exists(model)
 
 
 # Limits for the size of images that are decoded.

@@ -250,7 +250,7 @@ class _ImageFile:
         if self.is_resized:
             # Rows and columns added by rounding up a smaller scale are outside the image.
             box = (0, 0, self.header.width / scale, self.header.height / scale)
-            image = image.resize(self.size[::-1], _FILTER, box)
+            image = scaled(image, *self.size, box)
         return image if self.turn == 1 else image.transpose(TURNS[self.turn])
 
     def changed_deep(self, pixels: deep_pixels.Pixels) -> deep_pixels.Pixels:
@@ -258,7 +258,7 @@ class _ImageFile:
         self.check_size(*pixels.shape[:2])
         pixels = deep_pixels.recolored(pixels, self.options.color)
         if self.is_resized:
-            pixels = deep_pixels.resized(pixels, *self.size)
+            pixels = deep_pixels.band_by_band(pixels, lambda band: scaled(band, *self.size))
         return deep_pixels.turned(pixels, self.turn)
 
     def stored_format(self, image: Image.Image) -> str:
@@ -286,6 +286,19 @@ class _ImageFile:
             TO_8_BITS: to_8_bits,
         }
         return tuple(name for name, is_so in was_done.items() if is_so)
+
+
+def scaled(
+    image: Image.Image,
+    height: int,
+    width: int,
+    box: tuple[float, float, float, float] | None = None,
+    *,
+    mixes: bool = True,
+) -> Image.Image:
+    """An image, or a box of it, in another size; `mixes` is false for class indices."""
+    kind = _FILTER if mixes else Image.Resampling.NEAREST
+    return image.resize((width, height), kind, box)
 
 
 def change_pixels(

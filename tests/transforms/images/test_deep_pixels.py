@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 from typing import Any
 
@@ -22,6 +23,7 @@ from transforms.images import pillow_images as heic_module
 from transforms.images.check import ImageInfo
 from transforms.images.pillow_images import TURNS, decode, exif_of, open_image
 from transforms.images.pixel_options import UNTOUCHED, PixelOptions, Resize
+from transforms.images.pixels import scaled
 from transforms.images.tags import orientation_tag
 
 tensorflow = lazy_module("tensorflow")
@@ -162,13 +164,14 @@ class TestChanges:
     def test_size(self, mode: str) -> None:
         small = np.asarray(slopes().convert(mode))
         pixels = small.reshape(37, 45, -1).astype(np.uint16) * 257
-        found = deep_pixels.resized(pixels, 15, 22)
+        smaller = functools.partial(scaled, height=15, width=22)
+        found = deep_pixels.band_by_band(pixels, smaller)
         expected = np.asarray(slopes().convert(mode).resize((22, 15), Image.Resampling.LANCZOS))
         assert np.abs(found / 257 - expected.reshape(found.shape)).max() < 1
         # A transparent red leaves no trace.
         if mode == "RGBA":
             pixels[:, :20] = 65_535, 0, 0, 0
-            found = deep_pixels.resized(pixels, 15, 22)
+            found = deep_pixels.band_by_band(pixels, smaller)
             assert (found[:, 12:, 3] > 65_000).all() and found[:, 10, 0].max() < 60_000
 
 
