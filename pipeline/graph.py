@@ -156,17 +156,14 @@ def _table_reader(config: ConvertConfig) -> TableReader:
 
 def _target(config: ConvertConfig) -> DatasetTarget:
     return DatasetTarget(
-        output=config.folder.output,
-        dataset=config.dataset,
-        converter=converter_of(config),
-        plan=config.shard_plan,
-        max_rejected=config.checks.max_rejected,
-        overwrite=config.folder.overwrite,
-        rules=config.label_rules,
-        quarantine=config.checks.quarantine,
-        per_image=config.files.per_image,
-        run=config.run,
-        holdouts=config.holdouts,
+        config.folder,
+        config.checks,
+        config.dataset,
+        converter_of(config),
+        config.shard_plan,
+        config.label_rules,
+        config.run,
+        config.holdouts,
     )
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.messages import check_final
 from transforms.core.records import BucketDuplicates
-from transforms.core.rejections import RejectionLimit
 from transforms.dataset.dataset_card import card_of
+from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.image_statistics import Sample, Statistics, describe
 from transforms.dataset.ledger import Gathered, ShardSummary
 from transforms.dataset.manifest import (
@@ -35,7 +35,7 @@ from transforms.dataset.output_names import (
     index_file,
 )
 from transforms.find_holdouts import holdout_index
-from transforms.images.pixel_options import stored_depth, stored_shape
+from transforms.images.pixel_options import CheckOptions, stored_depth, stored_shape
 from transforms.labels.keys import full_uri
 from transforms.labels.label_rules import ANY_LABELS, LabelRules, label_decisions
 from transforms.labels.shards import ShardName, ShardPlan, shard_index
@@ -326,28 +326,22 @@ class DatasetTarget(NamedTuple):
     """The destination of a dataset, and how its records are made.
 
     Attributes:
-        output: its folder.
+        folder: where it is, and whether an existing dataset may be replaced.
+        checks: how many images may be rejected, and where their copies go.
         dataset: its description for the manifest.
         converter: makes the records of one shard.
         plan: how it is cut into shards.
-        max_rejected: images that may be rejected.
-        overwrite: whether an existing dataset may be replaced.
         rules: how labels become class ids.
-        quarantine: folder for copies of rejected images, or None.
-        per_image: whether every image gets its own file.
         run: the name of this run in a bucket's lock; empty without such a lock.
         holdouts: datasets whose images are reported like duplicates.
     """
 
-    output: str
+    folder: DatasetOptions
+    checks: CheckOptions
     dataset: Dataset
     converter: Converter
     plan: ShardPlan
-    max_rejected: RejectionLimit
-    overwrite: bool
     rules: LabelRules = ANY_LABELS
-    quarantine: str | None = None
-    per_image: bool = False
     run: str = ""
     holdouts: tuple[Holdout, ...] = ()
 

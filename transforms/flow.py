@@ -206,14 +206,15 @@ class WritePlan(beam.PTransform):
         self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     ) -> beam.PCollection[str]:
         plan, target, dataset = self.plan, self.target, self.target.dataset
+        output, quarantine = target.folder.output, target.checks.quarantine
         roots = None if dataset.of_rows else Roots(dataset.root, tuple(dataset.partners.values()))
         written = shards | "Write shards" >> WriteShards(
-            target.output,
+            output,
             target.converter,
             options_digest=target.dataset.digest,
-            overwrite=target.overwrite,
+            overwrite=target.folder.overwrite,
             gzip=target.plan.gzip,
-            per_image=target.per_image,
+            per_image=target.plan.per_image,
             with_sha256=card_of(target.dataset.options) is not None,
             roots=roots,
         )
@@ -223,10 +224,10 @@ class WritePlan(beam.PTransform):
             duplicates = written.fingerprints | "Find duplicates" >> find
             if plan.equal is not None:
                 duplicates = (duplicates, plan.equal) | "All duplicates" >> beam.Flatten()
-        if target.quarantine is not None:
-            root = originals_root(target.output, target.dataset.root)
+        if quarantine is not None:
+            root = originals_root(output, target.dataset.root)
             copied = written.shards | "Quarantine rejected images" >> CopyRejected(
-                root, target.quarantine, rejections=plan.rejections
+                root, quarantine, rejections=plan.rejections
             )
             # A run that is not published also gets its copies.
             counts = (counts, copied) | "Counts with copies" >> beam.Flatten()
@@ -237,4 +238,4 @@ class WritePlan(beam.PTransform):
             counts=counts,
             duplicates=duplicates,
         )
-        return published | "Write report" >> WriteReport(target.output)
+        return published | "Write report" >> WriteReport(output)

@@ -458,14 +458,14 @@ class _Publisher:
     """Checks the results of a run, and decides whether and how its dataset is published."""
 
     def __init__(self, target: DatasetTarget) -> None:
-        self._output = output = target.output
-        self.overwrite = target.overwrite
-        self.publication = Publication(output, overwrite=target.overwrite, run=target.run)
+        self._output = output = target.folder.output
+        self.overwrite = target.folder.overwrite
+        self.publication = Publication(output, overwrite=self.overwrite, run=target.run)
         self._run = target.run
         self._staging = join(output, STAGING)
         self._dataset = target.dataset
         self._files = DatasetFiles(output, target.dataset, target.rules, target.holdouts)
-        self._max_rejected = target.max_rejected
+        self._max_rejected = target.checks.max_rejected
         self.lines = self._files.lines
 
     def decide(self, everything: Everything) -> tuple[str, Prepared | None]:

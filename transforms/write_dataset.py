@@ -226,14 +226,14 @@ class WriteDataset(beam.PTransform):
                 needs more than images and labels.
         """
         super().__init__()
-        self._output = path_text("output", output).rstrip("/") or "/"
+        folder = path_text("output", output).rstrip("/") or "/"
         given = read_arguments("WriteDataset", _OF_DATASETS, options)
+        self._folder = DatasetOptions(output=folder, overwrite=given["overwrite"])
         self._root, layout = given["root"] or "", given["layout"]
         with in_own_words():
             self._checks = CheckOptions.of(given)
             self._pixels = checked_pixels(PixelOptions.of(given), self._checks)
-        files = FileOptions.of(given)
-        self._plan = shard_plan(ShardOptions.of(given), files)
+        self._plan = shard_plan(ShardOptions.of(given), FileOptions.of(given))
         self._labelled = truth("labelled", labelled)
         features = with_pixels(_features(layout, self._labelled), self._pixels.fixed_shape)
         if self._pixels.depth == 16 and stores_pixels(features):
@@ -248,9 +248,8 @@ class WriteDataset(beam.PTransform):
         names = class_texts("class_names", class_names)
         self._rules = LabelRules(given["label_kind"], names, given["dense_labels"])
         quarantine = self._checks.quarantine
-        if quarantine is not None and overlap(quarantine, self._output):
+        if quarantine is not None and overlap(quarantine, folder):
             raise ValueError(f"quarantine {quarantine} and output {output} contain each other")
-        self._overwrite = given["overwrite"]
         decided = {
             "class_names": None if names is None else list(names),
             # They decide which images there are, not what is written of them.
@@ -262,7 +261,7 @@ class WriteDataset(beam.PTransform):
             self._options["reencode"] = True
         self._given: dict[str, Any] = {name: options.get(name) for name in ("splits", "seed")}
         self._stage = StageImages(
-            self._output,
+            folder,
             labelled=self._labelled,
             **self._given,
             requirements=row_requirements(self._features),
@@ -280,7 +279,7 @@ class WriteDataset(beam.PTransform):
             joined, root = self._joined(images), self._root
         drop = None
         if self._checks.drops_duplicates:
-            originals = originals_root(self._output, root)
+            originals = originals_root(self._folder.output, root)
             drop = DropDuplicates(originals, max_bytes=self._checks.max_bytes, waits=True)
         plan = joined | "Plan images" >> PlanImages(self._plan, self._rules, drop)
         return plan.shards | "Write dataset" >> WritePlan(plan, self._target(root))
@@ -312,12 +311,11 @@ class WriteDataset(beam.PTransform):
         """The destination of images below `root`."""
         requirements = row_requirements(self._features)
         return DatasetTarget(
-            output=self._output,
-            dataset=Dataset(
-                self._options, {}, root, self._features, (), is_strict=self._checks.strict
-            ),
-            converter=ImageConverter(
-                root=originals_root(self._output, root),
+            self._folder,
+            self._checks,
+            Dataset(self._options, {}, root, self._features, (), is_strict=self._checks.strict),
+            ImageConverter(
+                root=originals_root(self._folder.output, root),
                 features=self._features,
                 checks=self._checks,
                 pixels=self._pixels,
@@ -325,12 +323,8 @@ class WriteDataset(beam.PTransform):
                 waits=True,
                 embedder=self._embedder(),
             ),
-            plan=self._plan,
-            max_rejected=self._checks.max_rejected,
-            overwrite=self._overwrite,
-            rules=self._rules,
-            quarantine=self._checks.quarantine,
-            per_image=self._plan.per_image,
+            self._plan,
+            self._rules,
         )
 
     def _embedder(self) -> Embedder | None:

@@ -19,7 +19,7 @@ from transforms.examples.box_columns import (
 )
 from transforms.examples.boxes import FORMS, ORIENTATIONS, BoxError, BoxRules, located
 from transforms.examples.layout_options import LayoutOptions
-from transforms.images.headers import BrokenHeaderError, image_format, read_header
+from transforms.images.headers import BrokenHeaderError, Header, image_format, read_header
 from transforms.images.tags import orientation_tag
 from transforms.labels.label_columns import find_further
 from transforms.labels.label_rows import CsvColumns, FirstRows, LabelRow, header_names
@@ -131,17 +131,10 @@ _IMAGES = 32
 _HEAD_BYTES = 256 << 10
 
 _FLAG = "--box_orientation"
+_NAMES = {"stored": "stored pixels", "upright": "upright picture"}
 
 Locate = Callable[[LabelRow], str | None]
 """Finds the image file of a row, or None if it is not known."""
-
-
-class _Seen(NamedTuple):
-    """The header of an image."""
-
-    height: int
-    width: int
-    tagged: int
 
 
 def with_orientation(
@@ -168,19 +161,17 @@ def with_orientation(
     """
     rules, decisions = boxes
     if flag is not None:
-        return boxes._replace(
-            decisions=(*decisions, given("boxes are of", _orientation_name(flag), _FLAG))
-        )
+        return boxes._replace(decisions=(*decisions, given("boxes are of", _NAMES[flag], _FLAG)))
     by_image = _by_image(rows, locate) if rules.units == "pixel" else {}
     at = [columns.index(name) for name in rules.columns]
     only: dict[str, str] = {}
     turned = 0
     for uri, seen in zip(by_image, ReadAhead().map(_inspect, by_image), strict=True):
-        if seen is None or seen.tagged <= 4:
+        if seen is None or seen[1] <= 4:
             continue
         turned += 1
         for row in by_image[uri]:
-            fitting = _fitting([row.cells[index] for index in at], rules, seen)
+            fitting = _fitting([row.cells[index] for index in at], rules, *seen)
             if len(fitting) == 1:
                 only.setdefault(fitting[0], f"line {row.line}, {uri}")
     if len(only) == 2:
@@ -198,7 +189,7 @@ def with_orientation(
         because = f"default: boxes fit both ways in {turned} images that EXIF rotates"
     else:
         because = f"default: EXIF turns none of the first {len(by_image)} images"
-    decided = Decision("boxes are of", _orientation_name(value), because, _FLAG)
+    decided = Decision("boxes are of", _NAMES[value], because, _FLAG)
     return ChosenBoxes(rules._replace(orientation=value), (*decisions, decided))
 
 
@@ -215,21 +206,16 @@ def _by_image(rows: Sequence[LabelRow], locate: Locate) -> dict[str, list[LabelR
     return found
 
 
-def _orientation_name(orientation: str) -> str:
-    return {"stored": "stored pixels", "upright": "upright picture"}[orientation]
-
-
-def _inspect(uri: str) -> _Seen | None:
+def _inspect(uri: str) -> tuple[Header, int] | None:
     """Size and EXIF orientation of an image; None if its header does not have them."""
     with contextlib.suppress(OSError, BrokenHeaderError):
         data = storage_of(uri).read_range(uri, 0, _HEAD_BYTES)
         if format_ := image_format(data):
-            header = read_header(data, format_)
-            return _Seen(header.height, header.width, orientation_tag(data, format_))
+            return read_header(data, format_), orientation_tag(data, format_)
     return None
 
 
-def _fitting(cells: Sequence[str], rules: BoxRules, seen: _Seen) -> list[str]:
+def _fitting(cells: Sequence[str], rules: BoxRules, header: Header, tagged: int) -> list[str]:
     """The orientations in which a box is inside its image."""
     try:
         numbers = [float(cell) for cell in cells]
@@ -243,9 +229,9 @@ def _fitting(cells: Sequence[str], rules: BoxRules, seen: _Seen) -> list[str]:
             located(
                 numbers,
                 rules._replace(orientation=orientation),
-                height=seen.height,
-                width=seen.width,
-                tagged=seen.tagged,
+                height=header.height,
+                width=header.width,
+                tagged=tagged,
             )
             found.append(orientation)
     return found

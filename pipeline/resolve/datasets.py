@@ -11,13 +11,13 @@ import logging
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import has_manifest, open_dataset
 from pipeline.options.parser import is_given
 from pipeline.resolve.config import ConvertConfig
-from pipeline.resolve.samples import ImageSample, JobSize, list_inputs, plain_globs
+from pipeline.resolve.samples import ImageSample, JobSize, SourceDataset
 from transforms.core.messages import Decision, first_line
 from transforms.core.option import declared
 from transforms.dataset.manifest import manifest_indexes
@@ -232,28 +232,17 @@ def _has_images(options: dict[str, object], features: list[dict[str, object]]) -
 
 
 def left_out(
-    flags: argparse.Namespace, partners: Sequence[Partner] = ()
+    flags: argparse.Namespace, labels: Sequence[str], partners: Sequence[Partner] = ()
 ) -> tuple[LeftOut, list[Decision]]:
     """The paths that the listing of images leaves out, and a decision for each.
 
     Args:
         flags: those of the command line.
+        labels: the label files.
         partners: masks and further images, which are listed like images.
-
-    Raises:
-        UsageError: the label files cannot be listed.
     """
-    paths: list[str] = []
-    if flags.labels is not None:
-        for each in plain_globs([flags.labels], "--labels"):
-            is_glob = WILDCARD.search(each)
-            paths += [f.uri for f in list_inputs(each, "--labels")] if is_glob else [each]
-    if isinstance(flags.class_names, str):
-        paths.append(flags.class_names)
-    if isinstance(flags.keys, str):
-        paths.append(flags.keys)
-    if is_layout_file(flags.layout):
-        paths.append(flags.layout)
+    others = (flags.class_names, flags.keys, is_layout_file(flags.layout) and flags.layout)
+    paths = [*labels, *(path for path in others if isinstance(path, str))]
     named = {"--images": flags.images or (), **{each.title: each.globs for each in partners}}
     globs = {title: _absolute(patterns) for title, patterns in named.items()}
     matched = {path: title for path in paths if (title := _matching(globs, path))}
@@ -300,30 +289,6 @@ _OF_RECORDS = re.compile(r"\.tfrecords?(\.gz)?\*?$")
 
 # Flags about files that are found, which have no meaning for records.
 _OF_FILES = ("label_regex", "root")
-
-
-class SourceDataset(NamedTuple):
-    """A dataset among the values of `--images`.
-
-    Attributes:
-        folder: its folder, as given.
-        manifest: of the dataset.
-    """
-
-    folder: str
-    manifest: Mapping[str, Any]
-
-    @property
-    def features(self) -> dict[str, Feature]:
-        """Its features by their sources."""
-        return {each["source"]: Feature.from_manifest(each) for each in self.manifest["features"]}
-
-    @property
-    def size(self) -> JobSize:
-        """The number of its records, and their bytes."""
-        splits = self.manifest["splits"].values()
-        count, size = (sum(split[name] for split in splits) for name in ("records", "bytes"))
-        return JobSize(count, size, True)
 
 
 def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[SourceDataset, ...]]:
@@ -491,9 +456,7 @@ def sample_records(
     Raises:
         UsageError: an index is damaged or cannot be read.
     """
-    keys: set[str] = set()
-    for source in sources:
-        keys.update(row["key"] for row in _first_rows(source, _SAMPLE))
+    keys = {row["key"]: "" for source in sources for row in _first_rows(source, _SAMPLE)}
     sizes = [source.size for source in sources]
     is_all = all(size.images <= _SAMPLE for size in sizes)
     whole = JobSize(

@@ -9,7 +9,6 @@ from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.samples import ImageSample
 from transforms.core.messages import Decision, given
 from transforms.labels.csv_tables import DELIMITERS
-from transforms.labels.label_rows import CsvColumns
 from transforms.records.stored_images import RECORDS
 
 _AUTOML = "rows split,image_uri,label, the form of AutoML"
@@ -45,9 +44,6 @@ def decide(
 
 
 def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
-    what, source = "labels from", config.label_from
-    if flags.label_from is not None:
-        return given(what, source, "--label_from")
     because = {
         "csv": "--labels is given",
         "regex": "--label_regex is given",
@@ -58,33 +54,34 @@ def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
         else "--images names datasets without labels",
         "webdataset": "the archives hold labels next to the images",
     }
-    return Decision(what, source, because[source], "--label_from")
+    source = config.label_from
+    return _of_flag(flags, "label_from", "labels from", source, because.get(source, ""))
+
+
+def _of_flag(flags: argparse.Namespace, name: str, what: str, value: str, because: str) -> Decision:
+    """What a flag decided, or else something else."""
+    is_given = getattr(flags, name) is not None
+    return Decision(what, value, "given" if is_given else because, f"--{name}")
 
 
 def _columns(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
     columns = config.columns
     if columns is None:
         return []
-    return [*_separator(flags, columns), *_named_columns(flags, columns)]
-
-
-def _separator(flags: argparse.Namespace, columns: CsvColumns) -> list[Decision]:
-    if columns.delimiter == "," and flags.csv_delimiter is None:
-        return []
-    name = DELIMITERS.get(columns.delimiter, repr(columns.delimiter))
-    return [Decision("separator", name, columns.because_delimiter, "--csv_delimiter")]
-
-
-def _named_columns(flags: argparse.Namespace, columns: CsvColumns) -> list[Decision]:
+    found = []
+    if columns.delimiter != "," or flags.csv_delimiter is not None:
+        name = DELIMITERS.get(columns.delimiter, repr(columns.delimiter))
+        found.append(Decision("separator", name, columns.because_delimiter, "--csv_delimiter"))
     # Rows in the AutoML form set flags that the user did not give.
     because_key, because_label = (
         _AUTOML if why == "given" and flag is None else why
         for why, flag in zip(columns.because, (flags.label_key, flags.label_column), strict=True)
     )
     if not columns.key_name:
-        return [Decision("key column", "file and line", "no column is given", "--label_key")]
+        because = "no column is given"
+        return [*found, Decision("key column", "file and line", because, "--label_key")]
     name = repr(columns.key_name)
-    found = [Decision("key column", name, because_key or "given", "--label_key")]
+    found.append(Decision("key column", name, because_key or "given", "--label_key"))
     if flags.key_cells != "auto":
         found.append(given("key cells", "as they are", "--key_cells"))
     elif str(columns.key_cells):
@@ -97,18 +94,16 @@ def _named_columns(flags: argparse.Namespace, columns: CsvColumns) -> list[Decis
 
 
 def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
-    if flags.key is not None:
-        return given("key", config.key, "--key")
-    if config.sources is not None:
-        return Decision("key", config.key, "records keep their keys", "--key")
     because = "default with --labels and --images"
-    if config.partners and not (config.csv_paths and config.images):
+    if config.sources is not None:
+        because = "records keep their keys"
+    elif config.partners and not (config.csv_paths and config.images):
         because = f"default with {config.partners[0].title}"
     elif not config.csv_paths:
         because = "default without --labels"
     elif not config.images:
         because = "default without --images"
-    return Decision("key", config.key, because, "--key")
+    return _of_flag(flags, "key", "key", config.key, because)
 
 
 def extensions(sample: ImageSample) -> list[Decision]:
@@ -144,9 +139,7 @@ def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
 
 
 def _root(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
-    if flags.root is not None:
-        return given("root", config.root or ".", "--root")
-    if config.root == RECORDS:
+    if flags.root is None and config.root == RECORDS:
         return Decision("root", "none", "--images names only datasets", "--images")
     because = "the folder that all of --images share" if config.images else "the folder of --labels"
-    return Decision("root", config.root or ".", because, "--root")
+    return _of_flag(flags, "root", "root", config.root or ".", because)

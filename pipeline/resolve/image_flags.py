@@ -15,7 +15,6 @@ from pipeline.resolve.box_flags import Locate
 from pipeline.resolve.config import ConvertConfig, option_groups
 from pipeline.resolve.datasets import (
     NO_FILES,
-    SourceDataset,
     check_flags_of_records,
     find_datasets,
     key_kind,
@@ -46,20 +45,22 @@ from pipeline.resolve.layout_flags import (
     SAMPLE_ROWS,
     Layout,
     check_partners,
+    layout_of,
     read_layout,
-    read_layout_file,
     read_partners,
 )
 from pipeline.resolve.path_flags import given_card, is_web_address
 from pipeline.resolve.samples import (
     ImageSample,
     LabelFiles,
+    Sample,
+    list_labels,
     plain_globs,
     read_label_inputs,
     sample_images,
 )
 from pipeline.resolve.split_flags import check_splits, split_source
-from transforms.core.messages import Decision, LabelsError
+from transforms.core.messages import LabelsError
 from transforms.examples.box_columns import is_automl
 from transforms.examples.encoder import table_features
 from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions
@@ -72,7 +73,6 @@ from transforms.examples.layouts import (
     with_embedding,
 )
 from transforms.examples.partners import Partner
-from transforms.find_images import LeftOut
 from transforms.images.pixel_options import CheckOptions, PixelOptions, checked_pixels
 from transforms.labels.image_names import (
     is_in_places,
@@ -173,32 +173,6 @@ def _contains(folder: str, other: str) -> bool:
 # What a command converts: images and their labels, or rows.
 
 
-class _Images(NamedTuple):
-    """The images of a command.
-
-    Attributes:
-        flags: the flags, completed from the inputs, with alternatives in globs expanded.
-        sample: the first images; empty if the rows are the records.
-        listed: the label files, if their rows list the images.
-        places: folders that listed local files must be in, see `top_folder`; None for anywhere.
-        left_out: files that the globs match but that are not images.
-        ignoring: a decision for each path that is left out.
-        sources: datasets whose records are images.
-        kind: of the keys of these records; None if it is not known.
-        partners: masks and further images.
-    """
-
-    flags: argparse.Namespace
-    sample: ImageSample
-    listed: LabelFiles | None = None
-    places: tuple[str, ...] | None = None
-    left_out: LeftOut = LeftOut()
-    ignoring: Sequence[Decision] = ()
-    sources: tuple[SourceDataset, ...] = ()
-    kind: str | None = None
-    partners: tuple[Partner, ...] = ()
-
-
 class _Labels(NamedTuple):
     """The sources of labels, keys, splits and features.
 
@@ -225,7 +199,7 @@ class _Labels(NamedTuple):
 _ROWS = 50
 
 
-def _listed_images(flags: argparse.Namespace) -> _Images:
+def _listed_images(flags: argparse.Namespace) -> Sample:
     """Resolves label files that list the images.
 
     Raises:
@@ -234,7 +208,8 @@ def _listed_images(flags: argparse.Namespace) -> _Images:
     """
     if flags.labels is None:
         raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
-    inputs = read_label_inputs(flags, _ROWS, has_boxes=flags.layout in DETECTION)
+    files = list_labels(flags)
+    inputs = read_label_inputs(flags, files, _ROWS, has_boxes=flags.layout in DETECTION)
     paths, first = inputs.paths, inputs.first
     if FORMATS[first.format].is_per_image:
         title = FORMATS[first.format].title
@@ -267,10 +242,11 @@ def _listed_images(flags: argparse.Namespace) -> _Images:
             "or paths from the CSV's folder"
         )
     root = fixed_root(paths) if flags.root is None else tidy_root(flags.root)
-    return _Images(
+    return Sample(
         flags,
         ImageSample(uris, root, False),
-        listed=LabelFiles(inputs, columns),
+        files,
+        LabelFiles(inputs, columns),
         places=None if flags.allow_outside else _places(paths, uris, flags.root),
     )
 
@@ -343,15 +319,15 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
         UsageError: something is missing, unreadable, ambiguous or in the way.
         LabelsError: the CSV cannot be used.
     """
-    images, labels = _table(flags) if is_table(flags) else _images_and_labels(flags)
-    found, layout, sample = labels.files, labels.layout, images.sample
-    config = _config(images, labels)
-    config = dataclasses.replace(config, sources=source_reader(images.sources, config))
+    sample, labels = _table(flags) if is_table(flags) else _images_and_labels(flags)
+    found, layout, images = labels.files, labels.layout, sample.images
+    config = _config(sample, labels)
+    config = dataclasses.replace(config, sources=source_reader(sample.sources, config))
     labels.classes.check_ids(config.label_rules)
     warnings = check_splits(
-        flags, sample, found, split_from=labels.split_from, label_from=labels.label_from
+        flags, images, found, split_from=labels.split_from, label_from=labels.label_from
     )
-    boxes = (*extensions(sample), *(layout.chosen.decisions if layout.chosen else ()))
+    boxes = (*extensions(images), *(layout.chosen.decisions if layout.chosen else ()))
     masks = layout.has_object_masks
     return dataclasses.replace(
         config,
@@ -361,83 +337,82 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
             *decide(flags, config, boxes=boxes, types=layout.types),
             *labels.classes.decisions(flags.label_kind),
             *key_decisions(config.keys),
-            *images.ignoring,
+            *sample.ignoring,
         ),
         warnings=warnings,
-        left_out=images.left_out,
-        sampled=sample.size,
+        left_out=sample.left_out,
+        sampled=images.size,
         holdouts=read_holdouts(flags),
     )
 
 
-def _images_and_labels(flags: argparse.Namespace) -> tuple[_Images, _Labels]:
+def _images_and_labels(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
     pixels = _pixel_options(flags)
-    images = _images(flags, read_partners(flags))
-    if images.partners and images.sources:
+    sample = _sample(flags, read_partners(flags))
+    if sample.partners and sample.sources:
         raise UsageError(
-            f"{images.partners[0].title} cannot be used with --images {images.sources[0].folder}, "
+            f"{sample.partners[0].title} cannot be used with --images {sample.sources[0].folder}, "
             "which is a dataset: give the images of which it was made"
         )
-    labels = _labels(images, pixels)
+    labels = _labels(sample, pixels)
     if pixels.depth == 16 and stores_pixels(labels.layout.features):
         raise UsageError(f"--depth 16 cannot be used with {PIXELS} of a layout, which has 8 bits")
-    return images, labels
+    return sample, labels
 
 
-def _images(flags: argparse.Namespace, partners: tuple[Partner, ...]) -> _Images:
+def _sample(flags: argparse.Namespace, partners: tuple[Partner, ...]) -> Sample:
     if not flags.images:
-        images = _listed_images(flags)
-        ignored, ignoring = left_out(images.flags, partners)
-        return images._replace(left_out=ignored, ignoring=ignoring, partners=partners)
-    ignored, ignoring = left_out(flags, partners)
+        sample = _listed_images(flags)
+        ignored, ignoring = left_out(sample.flags, sample.labels, partners)
+        return sample._replace(left_out=ignored, ignoring=ignoring, partners=partners)
+    labels = list_labels(flags)
+    ignored, ignoring = left_out(flags, labels, partners)
     patterns, sources = find_datasets(flags)
     globs = plain_globs(patterns, "--images")
     folders = [source.folder for source in sources]
     expanded = argparse.Namespace(**{**vars(flags), "images": [*globs, *folders]})
-    sample, kind = NO_FILES, None
+    images, kind = NO_FILES, None
     if globs:
-        sample = sample_images(patterns, root_of(flags, "--images", globs), ignored)
+        images = sample_images(patterns, root_of(flags, "--images", globs), ignored)
     if sources:
         check_flags_of_records(flags, sources, has_files=bool(globs))
         kind = key_kind(flags, sources)
-        sample = sample_records(sources, flags.key or kind or "path", sample)
+        images = sample_records(sources, flags.key or kind or "path", images)
         ignoring += left_partners(sources)
-    return _Images(expanded, sample, None, None, ignored, ignoring, sources, kind, partners)
+    return Sample(expanded, images, labels, None, None, ignored, ignoring, sources, kind, partners)
 
 
-def _labels(images: _Images, pixels: PixelOptions) -> _Labels:
-    flags, sample, found = images.flags, images.sample, images.listed
-    label_from = label_source(flags, sample, images.sources, has_partners=bool(images.partners))
-    split_from = split_source(flags, sample, label_from, has_records=bool(images.sources))
-    layout = read_layout(flags, label_from, pixels, images.sources)
+def _labels(sample: Sample, pixels: PixelOptions) -> _Labels:
+    flags, found = sample.flags, sample.listed
+    label_from = label_source(sample)
+    split_from = split_source(sample, label_from)
+    layout = read_layout(sample, label_from, pixels)
     with refusing(ValueError):
         EmbeddingOptions.of(vars(flags)).check(flags.layout, layout.features)
-    key = flags.key or images.kind
-    is_joined = label_from == "csv" and not (found or images.sources)
-    key = key or ("stem" if is_joined or images.partners else "path")
-    check_partners(flags, images.partners, sample, key)
+    is_joined = label_from == "csv" and not (found or sample.sources)
+    key = flags.key or sample.kind or ("stem" if is_joined or sample.partners else "path")
+    check_partners(sample, key)
     if found or label_from == "csv":
-        found = found or label_files(flags, sample, key, layout)
-        layout, columns = layout.asking(found.columns, found.first, found.paths[0])
-        rows = label_rows(flags, found.paths, columns)
+        found = found or label_files(sample, key, layout)
         path = found.paths[0]
-        layout = layout.resolved(rows, path, _locate(images, key, path))
+        layout, columns = layout.asking(found.columns, found.first, path)
         found = found._replace(columns=columns)
-    classes = _classes(images, label_from, found, layout)
+        layout = layout.resolved(label_rows(flags, found), path, _locate(sample, key, path))
+    classes = _classes(sample, label_from, found, layout)
     rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
-    check_label_kind(flags, sample, rules, found, layout.label_separator)
+    check_label_kind(sample, rules, found, layout.label_separator)
     return _Labels(label_from, split_from, key, layout, found, classes)
 
 
 def _classes(
-    images: _Images, label_from: str, found: LabelFiles | None, layout: Layout
+    sample: Sample, label_from: str, found: LabelFiles | None, layout: Layout
 ) -> KnownClasses:
     """The classes of `--class_names`, or those that the label files or the records define."""
-    flags = images.flags
+    flags = sample.flags
     classes = known_classes(flags.class_names, flags.output if flags.overwrite else "")
     check_dense_names(flags, classes.names)
     if classes.names is None and label_from == "records" and not flags.dense_labels:
-        manifests = {source.folder: source.manifest for source in images.sources}
+        manifests = {source.folder: source.manifest for source in sample.sources}
         return classes_of_records(manifests, first_id=layout.first_id)
     if classes.names is not None or not (found and found.columns.categories):
         return classes
@@ -449,10 +424,10 @@ def _classes(
     return classes_of_categories(found.inputs.categories, first_id=layout.first_id)
 
 
-def _config(images: _Images, labels: _Labels) -> ConvertConfig:
+def _config(sample: Sample, labels: _Labels) -> ConvertConfig:
     """The configuration, without its decisions and warnings."""
-    flags, sample, layout, found = images.flags, images.sample, labels.layout, labels.files
-    output, quarantine = flags.output.rstrip("/") or "/", _quarantine(flags, sample)
+    flags, layout, found = sample.flags, labels.layout, labels.files
+    output, quarantine = flags.output.rstrip("/") or "/", _quarantine(flags, sample.images)
     values = {**vars(flags), "output": output, "quarantine": quarantine}
     embedding, features = None, layout.features
     if flags.model is not None:
@@ -467,13 +442,13 @@ def _config(images: _Images, labels: _Labels) -> ConvertConfig:
         **{**option_groups(values), "card": given_card(flags)},
         workers=flags.workers,
         images=tuple(flags.images or ()),
-        root=sample.root,
+        root=sample.images.root,
         label_from=labels.label_from,
         csv_paths=found.paths if found else (),
         columns=found.columns if found else None,
         key=labels.key,
         label_rules=LabelRules(
-            kind_of_labels(classes.kind(flags.label_kind), images.sources),
+            kind_of_labels(classes.kind(flags.label_kind), sample.sources),
             classes.names,
             flags.dense_labels,
             layout.first_id,
@@ -487,16 +462,16 @@ def _config(images: _Images, labels: _Labels) -> ConvertConfig:
         label_separator=layout.label_separator,
         split_from=labels.split_from,
         of_rows=labels.key == ROW,
-        row_places=images.places,
-        keys=read_keys(flags, sample, labels.key),
-        partners=images.partners,
+        row_places=sample.places,
+        keys=read_keys(sample, labels.key),
+        partners=sample.partners,
     )
 
 
-def _locate(images: _Images, key: str, path: str) -> Locate:
+def _locate(sample: Sample, key: str, path: str) -> Locate:
     """A function that finds a row's image in the sample; rows of `path` may list the images."""
-    if images.listed:
-        full_path, places = storage_of(path).absolute(path), images.places
+    if sample.listed:
+        full_path, places = storage_of(path).absolute(path), sample.places
 
         def listed(row: LabelRow) -> str | None:
             is_taken = places is None or is_in_places(row.key, full_path, places)
@@ -505,14 +480,7 @@ def _locate(images: _Images, key: str, path: str) -> Locate:
 
         return listed
     # Records are not opened: no evidence comes from them.
-    by_key: dict[str, str] = {}
-
-    def locate(row: LabelRow) -> str | None:
-        if not by_key:
-            by_key.update(images.sample.by_key(key))
-        return by_key.get(row_key(row.key, kind=key))
-
-    return locate
+    return lambda row: sample.images.keys(key).get(row_key(row.key, kind=key)) or None
 
 
 def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
@@ -561,15 +529,14 @@ def is_table(flags: argparse.Namespace) -> bool:
         )
     if flags.images or not is_layout_file(flags.layout):
         return bool(flags.layout == ROWS)
-    features = read_layout_file(flags.layout).features
-    return all(feature.column is not None for feature in features)
+    return all(feature.column is not None for feature in layout_of(flags).features)
 
 
-def _table(flags: argparse.Namespace) -> tuple[_Images, _Labels]:
+def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
     """The rows of a table, none of which has an image."""
     _check_flags(flags)
-    split_from = split_source(flags, NO_FILES, "csv")
-    inputs = read_label_inputs(flags, _FIRST_ROWS)
+    split_from = split_source(Sample(flags, NO_FILES), "csv")
+    inputs = read_label_inputs(flags, list_labels(flags), _FIRST_ROWS)
     paths, first = inputs.paths, inputs.first
     if FORMATS[first.format].is_per_image or first.categories:
         title = FORMATS[first.format].title
@@ -577,23 +544,22 @@ def _table(flags: argparse.Namespace) -> tuple[_Images, _Labels]:
     if not first.rows:
         raise LabelsError(f"{paths[0]} is empty: give a file with rows to --labels")
     columns = _columns(flags, first, paths[0])
-    if is_layout_file(flags.layout):
-        features = read_layout_file(flags.layout).features
-    else:
-        features = table_features(header_names(first.rows[0]), columns.split_name, path=paths[0])
+    features = layout_of(flags).features or table_features(
+        header_names(first.rows[0]), columns.split_name, path=paths[0]
+    )
     layout = Layout(LayoutOptions.of(vars(flags)), features)
     layout, columns = layout.asking(columns, first, paths[0])
-    rows = list(itertools.islice(label_rows(flags, paths, columns), SAMPLE_ROWS))
+    files = LabelFiles(inputs, columns)
+    rows = list(itertools.islice(label_rows(flags, files), SAMPLE_ROWS))
     if not rows:
         raise UsageError(
             f"--labels {flags.labels} has no usable row: below the header, each row needs "
             f"{columns.width} cells"
         )
     layout = layout.resolved(rows, paths[0], lambda _: None)
-    sample = ImageSample([], root_of(flags, "--labels", [flags.labels]), False)
-    files = LabelFiles(inputs, columns)
+    images = ImageSample([], root_of(flags, "--labels", [flags.labels]), False)
     labels = _Labels("none", split_from, ROW, layout, files, KnownClasses())
-    return _Images(flags, sample), labels
+    return Sample(flags, images), labels
 
 
 def _check_flags(flags: argparse.Namespace) -> None:

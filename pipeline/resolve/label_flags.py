@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
 from pipeline.options.parser import is_given
-from pipeline.resolve.datasets import SourceDataset
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
 from pipeline.resolve.path_flags import read_flag_file
 from pipeline.resolve.samples import (
     ImageSample,
     LabelFiles,
+    Sample,
     key_hint,
     listed_key_hint,
     read_label_inputs,
@@ -36,7 +36,6 @@ from transforms.labels.label_columns import resolve_columns, with_place_columns
 from transforms.labels.label_options import KNOWN_CLASSES, DatasetClasses, SplitOptions
 from transforms.labels.label_rows import (
     AS_THEY_ARE,
-    CsvColumns,
     LabelRow,
     find_key_cells,
     keys_as_they_are,
@@ -309,28 +308,27 @@ def standard_input_kept(
         yield
 
 
-def read_keys(flags: argparse.Namespace, sample: ImageSample, key: str) -> KeyReader | None:
+def read_keys(sample: Sample, key: str) -> KeyReader | None:
     """The reader of the keys, if there are any, checked on the first images.
 
     Args:
-        flags: those of the command line.
-        sample: the first images.
+        sample: of the inputs.
         key: the kind of their keys.
 
     Raises:
         UsageError: the file cannot be read, lists no key, or no key of an image.
         LabelsError: a line is not a key.
     """
-    if flags.keys is None:
+    reader = sample.flags.keys
+    if reader is None:
         return None
-    reader = flags.keys
     if not isinstance(reader, KeyReader):
-        if flags.keys == STANDARD_INPUT:
+        if reader == STANDARD_INPUT:
             raise UsageError("--keys - is only possible on the command line: give a file")
-        reader = KeyReader(flags.keys)
+        reader = KeyReader(reader)
     with trying(f"read --keys {reader.name}"):
         try:
-            _check(reader, sample, key)
+            _check(reader, sample.images, key)
         except OSError as error:
             # With no permission, whether the file exists may not be asked either.
             is_there = isinstance(error, PermissionError) or storage_of(reader.path).exists(
@@ -343,7 +341,7 @@ def read_keys(flags: argparse.Namespace, sample: ImageSample, key: str) -> KeyRe
 
 
 def _check(reader: KeyReader, sample: ImageSample, key: str) -> None:
-    known = sample.keys(key) if sample.is_all else frozenset()
+    known = sample.keys(key) if sample.is_all else {}
     first: list[str] = []
     for listed, _ in reader.read():
         if not known or listed in known:
@@ -375,31 +373,20 @@ _HINT_ROWS = 1_000
 _FIRST_ROWS = 20
 
 
-def label_source(
-    flags: argparse.Namespace,
-    sample: ImageSample,
-    sources: Sequence[SourceDataset] = (),
-    *,
-    has_partners: bool = False,
-) -> str:
+def label_source(sample: Sample) -> str:
     """Where labels come from: `csv`, `directory`, `regex`, `webdataset`, `records` or `none`.
-
-    Args:
-        flags: those of the command line.
-        sample: the first images.
-        sources: datasets whose records are images.
-        has_partners: whether images have masks or further images, which need no labels.
 
     Raises:
         UsageError: the flags contradict each other, or do not say.
     """
-    if flags.label_from == "records" and (not sources or sample.uris):
+    flags, images, sources = sample.flags, sample.images, sample.sources
+    if flags.label_from == "records" and (not sources or images.uris):
         raise UsageError(
             "--label_from records: image files have no records; give another source of labels"
             if sources
             else "--label_from records needs the folder of a dataset in --images"
         )
-    if sources and not sample.uris and flags.labels is None and flags.label_from is None:
+    if sources and not images.uris and flags.labels is None and flags.label_from is None:
         has_labels = any(source.manifest["labels"] != "none" for source in sources)
         return "records" if has_labels else "none"
     if flags.label_regex is not None and flags.labels is not None and flags.images:
@@ -410,7 +397,11 @@ def label_source(
         for name in ("labels", "label_key"):
             if is_given(flags, name):
                 raise UsageError(f"--{name} cannot be used with --label_from {flags.label_from}")
-    _check_neighbours(flags, sample)
+    if flags.label_from == "webdataset" and not images.labels:
+        raise UsageError(
+            "--label_from webdataset finds no image with a KEY.cls, or a label in a KEY.json, next "
+            "to it; it reads .tar archives, as in --images 'shards/*.tar!/**/*.jpg'"
+        )
     # Rows list the images, and their labels come from elsewhere.
     lists_images = not flags.images and asks_path(flags)
     if lists_images and flags.label_from == "none":
@@ -418,13 +409,14 @@ def label_source(
     if flags.labels is not None and not lists_images:
         return "csv"
     if flags.label_regex is not None:
-        _check_regex(flags.label_regex, sample)
+        _check_regex(flags.label_regex, images)
         return "regex"
     if flags.label_from is not None:
         return str(flags.label_from)
-    if sample.labels:
+    if images.labels:
         return "webdataset"
-    return "none" if has_partners else _folders(flags, sample)
+    # Images with masks or further images need no labels.
+    return "none" if sample.partners else _folders(flags, images)
 
 
 def _folders(flags: argparse.Namespace, sample: ImageSample) -> str:
@@ -439,14 +431,6 @@ def _folders(flags: argparse.Namespace, sample: ImageSample) -> str:
         "cannot tell where labels come from: give --labels CSV, or --label_from directory "
         "(a folder for each class) or none"
     )
-
-
-def _check_neighbours(flags: argparse.Namespace, sample: ImageSample) -> None:
-    if flags.label_from == "webdataset" and not sample.labels:
-        raise UsageError(
-            "--label_from webdataset finds no image with a KEY.cls, or a label in a KEY.json, next "
-            "to it; it reads .tar archives, as in --images 'shards/*.tar!/**/*.jpg'"
-        )
 
 
 def asks_path(flags: argparse.Namespace) -> bool:
@@ -464,22 +448,21 @@ def _check_regex(expression: str, sample: ImageSample) -> None:
         )
 
 
-def label_files(
-    flags: argparse.Namespace, sample: ImageSample, key: str, layout: Layout
-) -> LabelFiles:
+def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
     """The files of `--labels`, and the columns in them.
 
     Raises:
         UsageError: there is none, it cannot be read, or it lists no image.
         LabelsError: a column is missing or cannot be inferred.
     """
-    inputs = read_label_inputs(flags, _FIRST_ROWS, has_boxes=layout.has_boxes)
+    flags = sample.flags
+    inputs = read_label_inputs(flags, sample.labels, _FIRST_ROWS, has_boxes=layout.has_boxes)
     paths, first = inputs.paths, inputs.first
     if first.format == YOLO and key != "stem":
         raise UsageError(
             f"--key {key} cannot be used with YOLO labels: their names are stems of images"
         )
-    keys = sample.keys(key)
+    keys = sample.images.keys(key)
 
     def is_key(cell: str) -> bool:
         return row_key(cell, kind=key) in keys
@@ -497,18 +480,17 @@ def label_files(
     columns = columns._replace(key_cells=spelling(cells, is_key) or AS_THEY_ARE)
     columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), paths[0])
     for path in () if FORMATS[first.format].is_per_image else paths[1:]:
-        next(_rows(path, columns, flags.csv_encoding), None)
-    if sample.is_all:
-        _check_any_match(flags, sample, key, paths, columns)
-    return LabelFiles(inputs, columns)
+        one = LabelFiles(inputs._replace(paths=(path,)), columns)
+        next(label_rows(flags, one), None)
+    found = LabelFiles(inputs, columns)
+    if sample.images.is_all:
+        _check_any_match(sample, key, found)
+    return found
 
 
-def label_rows(
-    flags: argparse.Namespace, paths: Sequence[str], columns: CsvColumns
-) -> Iterator[LabelRow]:
+def label_rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[LabelRow]:
     """The well-formed rows of all files."""
-    for path in paths:
-        yield from _rows(path, columns, flags.csv_encoding)
+    return (row for _, row in _rows(flags, found))
 
 
 def check_dense_names(flags: argparse.Namespace, class_names: Sequence[str] | None) -> None:
@@ -526,17 +508,12 @@ def check_dense_names(flags: argparse.Namespace, class_names: Sequence[str] | No
 
 
 def check_label_kind(
-    flags: argparse.Namespace,
-    sample: ImageSample,
-    rules: PathRules,
-    found: LabelFiles | None,
-    separator: str,
+    sample: Sample, rules: PathRules, found: LabelFiles | None, separator: str
 ) -> None:
     """Refuses contradictory labels before a job starts, based on the first ones.
 
     Args:
-        flags: those of the command line.
-        sample: the first images, whose paths may hold the labels.
+        sample: of the inputs; the paths of images may hold the labels.
         rules: how a path gives a label.
         found: the label files, if there are any.
         separator: between the labels in one cell.
@@ -544,6 +521,7 @@ def check_label_kind(
     Raises:
         LabelsError: see `decide_kind`.
     """
+    flags, images = sample.flags, sample.images
     is_integer = flags.label_kind == "integer"
     if not is_integer and (flags.label_kind != "auto" or flags.class_names is not None):
         return
@@ -551,17 +529,15 @@ def check_label_kind(
         return
     counter = LabelCounter()
     if rules.label_from == "webdataset":
-        for uri, label in sample.labels.items():
-            counter.add(label, listed_path(uri, sample.root))
+        for uri, label in images.labels.items():
+            counter.add(label, listed_path(uri, images.root))
     elif found is None or rules.label_from in ("directory", "regex"):
-        for path in (listed_path(uri, sample.root) for uri in sample.uris):
+        for path in (listed_path(uri, images.root) for uri in images.uris):
             if label := rules.label(path):
                 counter.add(label, path)
     elif found.columns.label is not None:
         missing = missing_labels(flags.label_kind)
-        columns, encoding = found.columns, flags.csv_encoding
-        rows = ((path, row) for path in found.paths for row in _rows(path, columns, encoding))
-        for path, row in itertools.islice(rows, SAMPLE_ROWS):
+        for path, row in itertools.islice(_rows(flags, found), SAMPLE_ROWS):
             for label in labels_in(row.label, missing, separator):
                 counter.add(label, path, row.line)
     counted = counter.counted()
@@ -571,32 +547,27 @@ def check_label_kind(
         decide_kind(counted)
 
 
-def _rows(path: str, columns: CsvColumns, encoding: str) -> Iterator[LabelRow]:
-    with trying(f"read --labels {path}"):
-        for _, rows in open_labels(path, columns, encoding):
-            yield from (row for row in rows if isinstance(row, LabelRow))
+def _rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, LabelRow]]:
+    """The well-formed rows, each after the path of its file."""
+    for path in found.paths:
+        with trying(f"read --labels {path}"):
+            for _, rows in open_labels(path, found.columns, flags.csv_encoding):
+                yield from ((path, row) for row in rows if isinstance(row, LabelRow))
 
 
-def _check_any_match(
-    flags: argparse.Namespace,
-    sample: ImageSample,
-    key: str,
-    paths: tuple[str, ...],
-    columns: CsvColumns,
-) -> None:
+def _check_any_match(sample: Sample, key: str, found: LabelFiles) -> None:
     """Refuses labels if no row identifies an image; the search ends at the first that does."""
-    keys = sample.keys(key)
+    flags, keys = sample.flags, sample.images.keys(key)
     cells: list[str] = []
-    for path in paths:
-        for row in _rows(path, columns, flags.csv_encoding):
-            if row_key(row.key, kind=key) in keys:
-                return
-            if len(cells) < _HINT_ROWS:
-                cells.append(row.key)
+    for row in label_rows(flags, found):
+        if row_key(row.key, kind=key) in keys:
+            return
+        if len(cells) < _HINT_ROWS:
+            cells.append(row.key)
     if not cells:
         raise UsageError(f"--labels {flags.labels} has no usable row: check its columns")
-    hint = key_hint(cells, sample)
+    hint = key_hint(cells, sample.images)
     raise UsageError(
-        f"no row of --labels {flags.labels} names an image: column {columns.key_name!r} holds "
-        f"{cells[0][:60]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
+        f"no row of --labels {flags.labels} names an image: column {found.columns.key_name!r} "
+        f"holds {cells[0][:60]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
     )

@@ -16,9 +16,9 @@ from pipeline.resolve.box_flags import (
     with_orientation,
     with_units,
 )
-from pipeline.resolve.datasets import SourceDataset, features_of_records
+from pipeline.resolve.datasets import features_of_records
 from pipeline.resolve.path_flags import check_path, read_flag_file
-from pipeline.resolve.samples import ImageSample, list_inputs, plain_globs, why_empty
+from pipeline.resolve.samples import ImageSample, Sample, list_inputs, plain_globs, why_empty
 from transforms.core.messages import Decision, LabelsError
 from transforms.core.option import vars_of
 from transforms.examples.boxes import BoxRules
@@ -30,6 +30,7 @@ from transforms.examples.layouts import (
     LAYOUTS,
     MASK,
     MASK_FEATURES,
+    ROWS,
     Feature,
     Needs,
     Role,
@@ -218,29 +219,19 @@ class Layout:
         ]
 
 
-def read_layout(
-    flags: argparse.Namespace,
-    label_from: str,
-    pixels: PixelOptions,
-    sources: Sequence[SourceDataset] = (),
-) -> Layout:
+def read_layout(sample: Sample, label_from: str, pixels: PixelOptions) -> Layout:
     """The layout that the flags select, with the shape of the pixels.
 
     Args:
-        flags: those of the command line.
+        sample: of the inputs; records fill what rows would fill, without rows.
         label_from: where labels come from.
         pixels: the changes to the pixels.
-        sources: datasets whose records fill what rows would fill, without rows.
 
     Raises:
         UsageError: it cannot be read, or conflicts with other flags.
     """
-    is_labelled = label_from != "none"
-    if is_layout_file(flags.layout):
-        features = read_layout_file(flags.layout).features
-    else:
-        features = layout_features(flags.layout, labelled=is_labelled)
-        features += MASK_FEATURES if flags.masks else ()
+    flags, sources, is_labelled = sample.flags, sample.sources, label_from != "none"
+    features = layout_of(flags, labelled=is_labelled).features
     _check_masks(flags, features)
     with refusing(ValueError, because=f"--layout {flags.layout}: "):
         features = with_pixels(features, pixels.fixed_shape)
@@ -290,15 +281,23 @@ def _check_masks(flags: argparse.Namespace, features: Sequence[Feature]) -> None
         )
 
 
-def read_layout_file(path: str) -> LayoutFile:
-    """A YAML layout; a column's dtype is empty if its type is not given.
+def layout_of(flags: argparse.Namespace, *, labelled: bool = True) -> LayoutFile:
+    """A preset or a YAML layout; a column's dtype is empty if its type is not given.
+
+    Args:
+        flags: those of the command line.
+        labelled: whether there are labels; a preset is another one without.
 
     Raises:
         UsageError: the file cannot be read, or is not a layout.
     """
-    text = read_flag_file("--layout", path)
-    with refusing(LayoutError):
-        return parse_layout(text, path)
+    path = flags.layout
+    if is_layout_file(path):
+        text = read_flag_file("--layout", path)
+        with refusing(LayoutError):
+            return parse_layout(text, path)
+    features = () if path == ROWS else layout_features(path, labelled=labelled)
+    return LayoutFile((*features, *(MASK_FEATURES if flags.masks else ())), {})
 
 
 def _check_separator(layout: Layout) -> None:
@@ -362,11 +361,10 @@ def read_partners(flags: argparse.Namespace) -> tuple[Partner, ...]:
         UsageError: they cannot be used with these flags, or a path is wrong.
     """
     given = {MASK: ("--masks", tuple(flags.masks))} if flags.masks else {}
-    if is_layout_file(flags.layout):
-        for name, globs in read_layout_file(flags.layout).partners.items():
-            for glob in globs:
-                check_path(f"--layout {flags.layout}: {name}", glob)
-            given[name] = (name, globs)
+    for name, globs in layout_of(flags).partners.items():
+        for glob in globs:
+            check_path(f"--layout {flags.layout}: {name}", glob)
+        given[name] = (name, globs)
     return tuple(_partner(name, title, globs) for name, (title, globs) in sorted(given.items()))
 
 
@@ -378,20 +376,17 @@ def _partner(name: str, title: str, patterns: Sequence[str]) -> Partner:
     return Partner(name, title, globs, fixed_root(globs))
 
 
-def check_partners(
-    flags: argparse.Namespace, partners: Sequence[Partner], sample: ImageSample, key: str
-) -> None:
+def check_partners(sample: Sample, key: str) -> None:
     """Lists the first files of each partner, and checks that they fit the images.
 
     Args:
-        flags: those of the command line, with plain globs of images.
-        partners: see `read_partners`.
-        sample: the first images.
+        sample: of the inputs.
         key: kind of the join key.
 
     Raises:
         UsageError: a glob matches nothing, or images; or no file has the key of an image.
     """
+    flags, partners, first = sample.flags, sample.partners, sample.images
     if partners and key == "uri":
         raise UsageError(
             f"--key uri cannot be used with {partners[0].title}: no other file has the URI of an "
@@ -399,22 +394,16 @@ def check_partners(
         )
     for partner in partners:
         files: list[tuple[str, str]] = []
-        for pattern in _patterns(flags, partner):
+        # As they are written, so with braces.
+        for pattern in layout_of(flags).partners.get(partner.name, flags.masks):
             found = _first_files(pattern, partner.title, max(1, _SAMPLE + 1 - len(files)))
             if not found:
                 problem = f"no file matches {partner.title} {pattern!r}"
                 raise UsageError(f"{problem}; {why_empty(pattern)}")
             files += found
-        _check_apart(flags.images or (), partner, [uri for _, uri in files], sample)
-        if sample.is_all and len(files) <= _SAMPLE:
-            _check_keys(flags.images, partner, files, sample.keys(key), key)
-
-
-def _patterns(flags: argparse.Namespace, partner: Partner) -> Sequence[str]:
-    """The globs of a partner as they are written, so with braces."""
-    if partner.name == MASK:
-        return tuple(flags.masks)
-    return read_layout_file(flags.layout).partners[partner.name]
+        _check_apart(flags.images or (), partner, [uri for _, uri in files], first)
+        if first.is_all and len(files) <= _SAMPLE:
+            _check_keys(flags.images, partner, files, first.keys(key), key)
 
 
 def _first_files(pattern: str, title: str, count: int) -> list[tuple[str, str]]:

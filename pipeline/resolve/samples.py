@@ -16,7 +16,8 @@ from pipeline.errors import UsageError, refusing, trying
 from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.path_flags import check_path, check_paths, has_scheme
 from transforms.core.messages import Decision
-from transforms.examples.layouts import ROWS
+from transforms.examples.layouts import ROWS, Feature
+from transforms.examples.partners import Partner
 from transforms.find_images import LeftOut
 from transforms.labels.annotations import first_annotations, first_rows
 from transforms.labels.coco import SEGMENTATIONS
@@ -51,18 +52,10 @@ from transforms.storage.interface import FoundFile
 _CSVS = frozenset({"csv", "tsv"})
 _LABELS = _CSVS | {"json", "jsonl", "parquet", "xml"}
 
+_IMAGES = (IMAGE_EXTENSIONS, "images")
+
 # Files to list in a folder to find out what it contains.
 _FILES = 2_000
-
-
-def images_in_folder(folder: str) -> str:
-    """What to pass to `--images` instead of a folder: a glob that matches files."""
-    return _glob_hint(folder, IMAGE_EXTENSIONS, "images")
-
-
-def csvs_in_folder(folder: str) -> str:
-    """What to pass to `--labels` instead of a folder: its CSV, or a glob of several."""
-    return _glob_hint(folder, _LABELS, "*.csv")
 
 
 def files_in_archive(pattern: str) -> str:
@@ -77,6 +70,7 @@ def files_in_archive(pattern: str) -> str:
 
 
 def _glob_hint(folder: str, extensions: frozenset[str], what: str) -> str:
+    """What to pass to a flag instead of a folder: a file, or a glob that matches some."""
     below = storage_of(folder).list_files(join(folder, "**"))
     uris = [file.uri for file in itertools.islice(below, _FILES)]
     found = Counter(
@@ -147,18 +141,14 @@ class ImageSample:
     others: int = 0
     size: JobSize = JobSize()
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    _keys: dict[str, set[str]] = dataclasses.field(default_factory=dict, repr=False)
+    _keys: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict, repr=False)
 
-    def keys(self, kind: str) -> set[str]:
-        """The images' keys of one kind."""
+    def keys(self, kind: str) -> dict[str, str]:
+        """The images by their keys of one kind; of a record, the image is empty."""
         if kind not in self._keys:
-            keys = {image_key(uri, kind=kind, root=self.root) for uri in self.uris}
+            keys = {image_key(uri, kind=kind, root=self.root): uri for uri in self.uris}
             self._keys[kind] = keys
         return self._keys[kind]
-
-    def by_key(self, kind: str) -> dict[str, str]:
-        """The images by their keys of one kind."""
-        return {image_key(uri, kind=kind, root=self.root): uri for uri in self.uris}
 
 
 def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample:
@@ -286,11 +276,10 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
     """
     if hint := files_in_archive(pattern):
         return hint
-    in_folder = csvs_in_folder if of_labels else images_in_folder
     storage = storage_of(pattern)
     if storage.is_folder(pattern):
         try:
-            return in_folder(pattern)
+            return _glob_hint(pattern, *((_LABELS, "*.csv") if of_labels else _IMAGES))
         except PermissionError as error:
             return f"no permission to read the folder {error.filename or pattern!r}"
     if not storage.has_folders:
@@ -458,12 +447,13 @@ class LabelFiles(NamedTuple):
 
 
 def read_label_inputs(
-    flags: argparse.Namespace, count: int, *, has_boxes: bool = False
+    flags: argparse.Namespace, files: Sequence[str], count: int, *, has_boxes: bool = False
 ) -> LabelInputs:
-    """Finds the files of `--labels` and reads their first rows.
+    """Reads the first rows of the files of `--labels`.
 
     Args:
         flags: the result of `parse_flags`.
+        files: see `list_labels`.
         count: how many rows.
         has_boxes: whether the layout needs boxes, which the files of YOLO have.
 
@@ -471,7 +461,10 @@ def read_label_inputs(
         UsageError: there is no file, it cannot be read, or files have several formats.
         LabelsError: it cannot be read as a table.
     """
-    files = label_paths(flags)
+    if not files:
+        raise _no_labels(flags.labels)
+    for path in files:
+        check_path("--labels", path)
     format_ = _format_of_each(files, has_boxes)
     if format_ == YOLO and not has_boxes:
         # Rows of numbers may be a CSV, of which more is said then.
@@ -489,7 +482,7 @@ def read_label_inputs(
         found = LabelInputs(globs, first, {})
     else:
         first = read_first(flags, files[0], count)
-        found = LabelInputs(files, first, {})
+        found = LabelInputs(tuple(files), first, {})
         if first.format == COCO:
             found = _with_categories(flags, found)
         elif len({path.rpartition(".")[2] for path in files}) > 1:
@@ -504,19 +497,14 @@ def read_label_inputs(
     return found
 
 
-def label_paths(flags: argparse.Namespace) -> tuple[str, ...]:
-    """The files that `--labels` matches, sorted.
+def list_labels(flags: argparse.Namespace) -> tuple[str, ...]:
+    """The files that `--labels` matches, sorted; none without it.
 
     Raises:
-        UsageError: there is none, or the name of one is not valid.
+        UsageError: they cannot be listed.
     """
-    globs = plain_globs([flags.labels], "--labels")
-    paths = tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
-    if not paths:
-        raise _no_labels(flags.labels)
-    for path in paths:
-        check_path("--labels", path)
-    return paths
+    globs = plain_globs([flags.labels] if flags.labels else [], "--labels")
+    return tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
 
 
 def read_first(flags: argparse.Namespace, path: str, count: int) -> FirstRows:
@@ -600,3 +588,58 @@ def _check_same(path: str, formats: Mapping[str, str]) -> None:
                 f"--labels: {path} is {titles[0]}, but {other} is {titles[1]}: give files of one "
                 "format"
             )
+
+
+# The whole sample.
+
+
+class SourceDataset(NamedTuple):
+    """A dataset among the values of `--images`.
+
+    Attributes:
+        folder: its folder, as given.
+        manifest: of the dataset.
+    """
+
+    folder: str
+    manifest: Mapping[str, Any]
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """Its features by their sources."""
+        return {each["source"]: Feature.from_manifest(each) for each in self.manifest["features"]}
+
+    @property
+    def size(self) -> JobSize:
+        """The number of its records, and their bytes."""
+        splits = self.manifest["splits"].values()
+        count, size = (sum(split[name] for split in splits) for name in ("records", "bytes"))
+        return JobSize(count, size, True)
+
+
+class Sample(NamedTuple):
+    """What is read of the inputs of a command before its job, once.
+
+    Attributes:
+        flags: the flags, completed from the inputs, with alternatives in globs expanded.
+        images: the first ones; empty if the rows are the records.
+        labels: the paths of the label files.
+        listed: these files, if their rows list the images.
+        places: folders that listed local files must be in, see `top_folder`; None for anywhere.
+        left_out: files that the globs match but that are not images.
+        ignoring: a decision for each path that is left out.
+        sources: datasets whose records are images.
+        kind: of the keys of these records; None if it is not known.
+        partners: masks and further images.
+    """
+
+    flags: argparse.Namespace
+    images: ImageSample
+    labels: tuple[str, ...] = ()
+    listed: LabelFiles | None = None
+    places: tuple[str, ...] | None = None
+    left_out: LeftOut = LeftOut()
+    ignoring: Sequence[Decision] = ()
+    sources: tuple[SourceDataset, ...] = ()
+    kind: str | None = None
+    partners: tuple[Partner, ...] = ()

@@ -7,7 +7,7 @@ import os
 
 from pipeline.errors import UsageError
 from pipeline.options.parser import is_given
-from pipeline.resolve.samples import ImageSample, LabelFiles
+from pipeline.resolve.samples import ImageSample, LabelFiles, Sample
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.labels.image_names import listed_path
 from transforms.labels.label_rules import split_folder
@@ -16,21 +16,20 @@ from transforms.labels.splits import is_split_name, split_text
 # The split flags: the source of the splits, and the columns of the CSV that hold them.
 
 
-def split_source(
-    flags: argparse.Namespace, sample: ImageSample, label_from: str, *, has_records: bool = False
-) -> str:
+def split_source(sample: Sample, label_from: str) -> str:
     """The source of the splits: `hash`, `csv`, `directory` or `records`.
 
     Raises:
         UsageError: no folder names a split, or there are no records that could.
     """
+    flags, has_records = sample.flags, bool(sample.sources)
     if flags.split_from == "records" and not has_records:
         raise UsageError("--split_from records needs the folder of a dataset in --images")
     keeps = has_records and not is_given(flags, "splits") and flags.group_by is None
     otherwise = "records" if keeps else "hash"
     source = flags.split_from or ("csv" if flags.split_column is not None else otherwise)
     if source == "directory":
-        check_folders(sample, label_from)
+        check_folders(sample.images, label_from)
     return str(source)
 
 

@@ -33,6 +33,7 @@ from transforms.dataset.ledger import LedgerError, PlanTotals, ShardSummary
 from transforms.dataset.manifest import manifest_shards, parse_manifest
 from transforms.dataset.output_names import index_file
 from transforms.dataset_files import DatasetTarget
+from transforms.images.pixel_options import CheckOptions
 from transforms.publish_dataset import NotPublishedError, PublishDataset
 from transforms.storage.local_storage import LocalStorage
 
@@ -331,12 +332,11 @@ def publish(config: ConvertConfig, listed: int, rows: int) -> list[str]:
             return pipeline | name >> beam.Create(elements)
 
         target = DatasetTarget(
-            config.folder.output,
+            config.folder,
+            CheckOptions(max_rejected=RejectionLimit.parse("50%")),
             config.dataset,
             converter=None,  # type: ignore[arg-type]
             plan=None,  # type: ignore[arg-type]
-            max_rejected=RejectionLimit.parse("50%"),
-            overwrite=False,
         )
         transform = PublishDataset(
             target,
