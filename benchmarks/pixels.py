@@ -30,7 +30,7 @@ from transforms.core.machine import usable_cores
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 if TYPE_CHECKING:
-    from transforms.images.pixel_options import CheckOptions, Resize
+    from transforms.images.pixel_options import Resize
 
 _WANTED = 0.85
 _QUALITY = 95
@@ -85,7 +85,7 @@ def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
     from transforms.convert_images import ImageConverter
     from transforms.core.records import ShardImage
     from transforms.images.check import CheckedImage
-    from transforms.images.pixel_options import PixelOptions
+    from transforms.images.pixel_options import CheckOptions, PixelOptions
 
     converter = ImageConverter(
         root="",

@@ -181,7 +181,7 @@ def all_steps() -> set[tuple[str, str]]:
         (each.__module__, each.__qualname__)
         for base in (beam.DoFn, beam.CombineFn)
         for each in _subclasses(base)
-        if each.__module__ in modules
+        if each.__module__ in modules and not each.__subclasses__()
     }
 
 
