@@ -49,7 +49,7 @@ from transforms.records.fingerprints import pack
 from transforms.records.record_index import content_hash, index_bytes, read_index
 from transforms.selection.equal_images import HASHED, find_near
 from transforms.storage.files import sidecar_path
-from transforms.storage.output_changes import Put, changes_of
+from transforms.storage.output_changes import OutputChanges, Put
 from transforms.write_report import read_rejections
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def move_shard(work: Path) -> float:
         puts = [Put(f".staging/{at}", f"{at}", 4, "b63e9fd7") for at in range(2 * _MOVES)]
         for put in puts:
             server.put("datasets", f"out/{put.source}", b"data")
-        changes = changes_of("gs://datasets/out", "")
+        changes = OutputChanges("gs://datasets/out", "")
         changes.begin()
         found = [put._replace(crc32c=changes._there[put.source].crc32c) for put in puts]
         moves = changes.find_staged(found)

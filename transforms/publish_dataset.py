@@ -53,7 +53,7 @@ from transforms.storage.files import (
 )
 from transforms.storage.lineage import report_sink
 from transforms.storage.metrics import PROGRESS, UP_TO_DATE, counter
-from transforms.storage.output_changes import Leftover, OutputChanges, Put, changes_of
+from transforms.storage.output_changes import Leftover, OutputChanges, Put
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 # Publication: puts a staged dataset in place: the former one away, the files, the manifest last.
@@ -87,7 +87,7 @@ class Publication:
     Attributes:
         output: the folder.
         overwrite: whether a dataset in it may be replaced.
-        run: see `changes_of`.
+        run: see `OutputChanges`.
     """
 
     def __init__(self, output: str, *, overwrite: bool, run: str) -> None:
@@ -123,7 +123,7 @@ class Publication:
         # The folder was named before it was known whether an image would be changed.
         ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}
         keep = {put.target for put in (*puts, *small)}
-        changes = changes_of(self._output, self._run)
+        changes = OutputChanges(self._output, self._run)
         changes.begin()
         is_published = changes.has_content(small[-1])
         if not self._overwrite and not is_published:
@@ -192,7 +192,7 @@ class Publication:
         Raises:
             OSError: another run changed one.
         """
-        changes_of(self._output, self._run).put_in_place(puts, count)
+        OutputChanges(self._output, self._run).put_in_place(puts, count)
 
     def finish(self, puts: Iterable[Put], small: Sequence[Put]) -> list[Leftover]:
         """Checks the files that were moved, and moves the small ones, the manifest last.
@@ -207,7 +207,7 @@ class Publication:
         Raises:
             OSError: another run wrote a dataset or took the output over, or a file is gone.
         """
-        changes = changes_of(self._output, self._run)
+        changes = OutputChanges(self._output, self._run)
         changes.begin()
         if not changes.has_content(small[-1]):
             self._check_unpublished(changes)
@@ -223,7 +223,7 @@ class Publication:
 
     def remove(self, leftovers: Iterable[Leftover]) -> None:
         """Removes staged files, unless they have changed since."""
-        changes_of(self._output, self._run).remove_leftovers(leftovers)
+        OutputChanges(self._output, self._run).remove_leftovers(leftovers)
 
 
 def _attempt(small_files: Mapping[str, FileContent]) -> str:
@@ -524,7 +524,7 @@ class _Publisher:
                 "another --output",
             )
         listed = [*manifest_shards(manifest), *manifest_indexes(manifest)]
-        changes = changes_of(self._output, self._run)
+        changes = OutputChanges(self._output, self._run)
         changes.begin()
         missing = changes.missing({each["file"]: each["bytes"] for each in listed})
         if missing:

@@ -15,7 +15,7 @@ from tests.campaign import CAMPAIGN
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import changed, convert, make_config, make_images
 from transforms.storage.gcs_storage import GcsStorage
-from transforms.storage.output_changes import BucketChanges
+from transforms.storage.output_changes import OutputChanges
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(3)]
 
@@ -68,7 +68,7 @@ def sleeping(at: int | None, meanwhile: Callable[[], object]) -> Iterator[Sleepe
         patch.setattr(GcsStorage, "move", sleeper.wrap(GcsStorage.move, 2))
         patch.setattr(GcsStorage, "remove", sleeper.wrap(GcsStorage.remove, 1))
         patch.setattr(GcsStorage, "write_whole", sleeper.wrap(GcsStorage.write_whole, 1))
-        patch.setattr(BucketChanges, "begin", sleeper.begin(BucketChanges.begin))
+        patch.setattr(OutputChanges, "begin", sleeper.begin(OutputChanges.begin))
         yield sleeper
 
 

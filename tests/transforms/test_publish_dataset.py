@@ -295,7 +295,7 @@ def test_a_rerun_still_knows_the_former_shards(
     three = changed(published, num_shards=3)
     remove = LocalStorage.remove
 
-    def fail(storage: LocalStorage, path: str) -> None:
+    def fail(storage: LocalStorage, path: str, **_: object) -> None:
         if path.endswith("-of-00002.tfrecord"):
             raise OSError("the bucket is gone")
         remove(storage, path)

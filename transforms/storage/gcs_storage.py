@@ -154,7 +154,6 @@ class GcsStorage(Storage):
         return [blob.name.removeprefix(prefix) for blob in list_objects(folder, prefix, "name")]
 
     def stored_below(self, folder: str) -> dict[str, Stored]:
-        """All objects below a folder, by their names relative to it."""
         name = split_uri(folder)[1]
         prefix = f"{name}/" if name else ""
         below = list_objects(folder, prefix, "name,size,generation,crc32c")
@@ -290,20 +289,7 @@ class GcsStorage(Storage):
         self.move(source, target, there, former)
 
     def move(self, source: str, target: str, there: Stored, former: Stored | None) -> int:
-        """Replaces one generation of `target` by one of `source`; see `rename`.
-
-        Args:
-            source: the object; moved onto itself, it gets a new generation.
-            target: its new URI.
-            there: the metadata of `source`.
-            former: the metadata of `target`, None if it did not exist.
-
-        Returns:
-            the generation of `target`.
-
-        Raises:
-            OSError: either was changed by another run, or permissions are missing.
-        """
+        """Replaces one generation of `target` by one of `source`; see `rename`."""
         try:
             generation = int(_rewrite(source, there, target, former).generation)
         except (ChangedError, FileNotFoundError):

@@ -180,6 +180,10 @@ class Storage(abc.ABC):
     def remove(self, path: str, *, generation: int | None = None) -> None:
         """Removes a file, or only one generation of it; a missing file is fine."""
 
+    def stored_below(self, folder: str) -> dict[str, Stored]:
+        """All files below a folder, by their names relative to it; where there are generations."""
+        raise NotImplementedError
+
     def staged_names(self, staging: str) -> list[str]:
         """All files below a staging folder, relative to it, sorted.
 
@@ -304,6 +308,24 @@ class Storage(abc.ABC):
             target: its new path.
             is_synced: whether the new name is on disk, too, when this returns; see `sync_folder`.
         """
+
+    def move(self, source: str, target: str, there: Stored, former: Stored | None) -> int:
+        """Moves a file; its new name may not be on disk yet, see `sync_folder`.
+
+        Args:
+            source: the file; where there are generations, moved onto itself it gets a new one.
+            target: its new path.
+            there: the metadata of `source`, used only where there are generations.
+            former: the metadata of `target`, None if it did not exist; used like `there`.
+
+        Returns:
+            the generation of `target`, 0 where there are no generations.
+
+        Raises:
+            OSError: either was changed by another run, or permissions are missing.
+        """
+        self.rename(source, target, is_synced=False)
+        return 0
 
     def copy(self, source: str, target: str, *, size: int, crc32c: str) -> bool:
         """Makes a file of the same bytes without sending them, if the storage can.

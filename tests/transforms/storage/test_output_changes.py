@@ -13,7 +13,7 @@ from transforms.storage import metrics
 from transforms.storage.gcs_requests import GATE
 from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.interface import FoundFile
-from transforms.storage.output_changes import BucketChanges, Put, changes_of, remove_staging
+from transforms.storage.output_changes import OutputChanges, Put, remove_staging
 
 OUTPUT = "gs://datasets/out"
 
@@ -34,7 +34,7 @@ def lock(bucket: GcsServer, content: str) -> None:
 def test_a_lock_of_another_run(bucket: GcsServer, content: str) -> None:
     lock(bucket, content)
     with pytest.raises(OSError, match=f"another run took over --output {OUTPUT}"):
-        BucketChanges(OUTPUT, GcsStorage(), "mine").begin()
+        OutputChanges(OUTPUT, "mine").begin()
     with pytest.raises(OSError, match="another run took"):
         remove_staging(OUTPUT, "mine")
     assert ".staging/small_files.json" in "".join(bucket.names("datasets"))
@@ -48,7 +48,7 @@ def test_a_lock_of_this_run_or_a_run_without_one(bucket: GcsServer, run: str, co
 
 
 def test_what_changed_since_is_left_alone(bucket: GcsServer) -> None:
-    changes = changes_of(OUTPUT, "")
+    changes = OutputChanges(OUTPUT, "")
     changes.begin()
     bucket.put("datasets", "out/labels.txt", b"another's")
     changes.remove(["labels.txt"])
@@ -67,7 +67,7 @@ def test_what_changed_since_is_left_alone(bucket: GcsServer) -> None:
 
 def test_what_is_in_place_gets_a_generation_of_this_run(bucket: GcsServer) -> None:
     """A run that fell asleep before it removed this file must not remove it afterwards."""
-    sleeper, changes = changes_of(OUTPUT, ""), changes_of(OUTPUT, "")
+    sleeper, changes = OutputChanges(OUTPUT, ""), OutputChanges(OUTPUT, "")
     sleeper.begin()
     changes.begin()
     there = bucket.metadata("datasets", "out/labels.txt")
@@ -91,7 +91,7 @@ def test_two_requests_move_a_shard_and_one_removes_its_sidecar(bucket: GcsServer
     for number in range(40):
         bucket.put("datasets", f"out/.staging/s{number}", b"xx")
         bucket.put("datasets", f"out/.staging/s{number}.json", b"{}")
-    changes = changes_of(OUTPUT, "")
+    changes = OutputChanges(OUTPUT, "")
     changes.begin()
     bucket.reset()
     changes.put_in_place(changes.find_staged(puts), count=lambda: None)
@@ -134,7 +134,7 @@ def test_a_bucket_that_refuses_is_reported_while_it_is_listed(
 def test_a_bucket_that_refuses_is_reported_when_a_dataset_is_published(
     bucket: GcsServer, counted: list[float], kind: str
 ) -> None:
-    changes = changes_of(OUTPUT, "")
+    changes = OutputChanges(OUTPUT, "")
     changes.begin()
     bucket.set_faults([{"kind": kind, "status": 429, "count": 1}])
     put = Put(".staging/small_files.json", "small_files.json", 0, "")
