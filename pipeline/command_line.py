@@ -7,16 +7,25 @@ the working directory is not imported. Nothing heavy is imported before a comman
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
+import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import UsageError, keep_standard_input, run_command, show_logs
-from pipeline.options.beam_flags import check_words, underscored
-from pipeline.options.parser import ABOUT, PROGRAM, VERSION, documentation
+from pipeline.options.beam_flags import check_words, refuse_unknown, underscored
+from pipeline.options.parser import (
+    ABOUT,
+    PROGRAM,
+    VERSION,
+    documentation,
+    parse_flags,
+    words_of,
+)
 from pipeline.run.beam_import import configure_file_systems, import_beam
 from pipeline.run.supervise import supervise
 
@@ -86,24 +95,60 @@ def start(command: str, main: Callable[[], int | None]) -> int:
     return supervise(run)
 
 
-def begin(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Reads the command line of a command that takes no flags of Beam, then imports Beam.
+def begin(
+    parser: argparse.ArgumentParser, argv: Sequence[str] | None, *, takes_beams: bool = False
+) -> tuple[argparse.Namespace, list[str]]:
+    """Reads the command line of a command on a dataset, then imports Beam.
 
     Args:
         parser: of the command.
         argv: the words after the command; None for those of the process.
+        takes_beams: whether it takes flags of Beam.
+
+    Returns:
+        the flags, and those of Beam.
 
     Raises:
         UsageError: a word is unknown, or a value is not possible.
     """
     arguments = sys.argv[1:] if argv is None else argv
-    flags, unknown = parser.parse_known_args(underscored(arguments))
-    check_words(unknown, arguments, parser)
+    flags, rest = parser.parse_known_args(underscored(arguments))
+    check = refuse_unknown if takes_beams else check_words
+    check(rest, arguments, parser)
     if flags.verbose:
         show_logs()
     import_beam(arguments)
-    configure_file_systems(())
-    return flags
+    configure_file_systems(rest)
+    return flags, rest
+
+
+@contextlib.contextmanager
+def conversion_begun(
+    command: str, argv: Sequence[str] | None
+) -> Iterator[tuple[argparse.Namespace, list[str]]]:
+    """Reads the command line of `convert` or `plan`, checks its inputs, then imports Beam.
+
+    Yields:
+        the flags, and those of Beam; standard input stays readable in the block.
+
+    Raises:
+        UsageError: a word is unknown, or a value or an input is not possible.
+    """
+    flags, beam_flags = parse_flags(command, sys.argv[1:] if argv is None else argv)
+    if flags.verbose:
+        show_logs()
+    # Beam is imported after them: a wrong glob does not have to wait for it.
+    from pipeline.resolve.samples import check_local_inputs
+
+    check_local_inputs(flags)
+    import_beam(words_of(flags, beam_flags))
+    configure_file_systems(beam_flags)
+    from pipeline.resolve.label_flags import standard_input_kept
+    from pipeline.run.launch import has_local_workers
+
+    is_local = functools.partial(has_local_workers, beam_flags)
+    with standard_input_kept(flags, has_local_workers=is_local):
+        yield flags, beam_flags
 
 
 def main() -> int:

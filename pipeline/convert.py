@@ -7,13 +7,11 @@ import contextlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from pipeline.command_line import start
-from pipeline.errors import UsageError, emphasized, show_logs
-from pipeline.options.parser import parse_flags, progress_style, runnable, words_of
-from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.command_line import conversion_begun, start
+from pipeline.errors import UsageError, emphasized
+from pipeline.options.parser import progress_style, runnable
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -23,21 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         DatasetError: see `pipeline.errors`.
     """
     started = time.monotonic()
-    arguments = sys.argv[1:] if argv is None else argv
-    flags, beam_flags = parse_flags("convert", arguments)
-    if flags.verbose:
-        show_logs()
-    # Beam is imported after them: a wrong glob does not have to wait for it.
-    from pipeline.resolve.samples import check_local_inputs
-
-    check_local_inputs(flags)
-    import_beam(words_of(flags, beam_flags))
-    configure_file_systems(beam_flags)
-    from pipeline.resolve.label_flags import standard_input_kept
-    from pipeline.run.launch import has_local_workers
-
-    is_local = partial(has_local_workers, beam_flags)
-    with standard_input_kept(flags, has_local_workers=is_local):
+    with conversion_begun("convert", argv) as (flags, beam_flags):
         _convert(flags, beam_flags, started)
 
 

@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         UsageError: one of them cannot be read. Never a failure with the exit code 1.
     """
-    flags = begin(make_parser(), argv)
+    flags, _ = begin(make_parser(), argv)
     try:
         found = compare_datasets(flags.former, flags.other)
     except (DatasetError, OSError) as error:

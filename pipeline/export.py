@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no dataset, or it has no index of single records.
         DatasetError: its index is damaged, or a file cannot be written.
     """
-    flags = begin(make_parser(), argv)
+    flags, _ = begin(make_parser(), argv)
     from pipeline.open_dataset import open_dataset
     from transforms.list_rejections import overlap
 

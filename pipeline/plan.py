@@ -6,13 +6,11 @@ import json
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
-from pipeline.command_line import start
-from pipeline.errors import UsageError, emphasized, show_logs
-from pipeline.options.parser import parse_flags, progress_style, words_of
-from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.command_line import conversion_begun, start
+from pipeline.errors import UsageError, emphasized
+from pipeline.options.parser import progress_style
 from transforms.core.machine import scratch_folder
 from transforms.core.messages import decision_lines, format_bytes, from_manifest, printable
 from transforms.dataset.image_statistics import strict_message, warning_lines, warnings_from_json
@@ -24,26 +22,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         DatasetError: see `pipeline.errors`.
     """
-    arguments = sys.argv[1:] if argv is None else argv
-    flags, beam_flags = parse_flags("plan", arguments)
-    if flags.verbose:
-        show_logs()
-    # Beam is imported after them: a wrong glob does not have to wait for it.
-    from pipeline.resolve.samples import check_local_inputs
+    with conversion_begun("plan", argv) as (flags, beam_flags), scratch_folder() as scratch:
+        from pipeline.dry_run import plan_dataset, reuse_lines
+        from pipeline.open_dataset import has_manifest
+        from pipeline.resolve.preflight import check_flags
+        from pipeline.run.launch import results_folder
+        from transforms.records.existing_shards import read_staging
+        from transforms.storage.files import join, storage_of
 
-    check_local_inputs(flags)
-    import_beam(words_of(flags, beam_flags))
-    configure_file_systems(beam_flags)
-    from pipeline.dry_run import plan_dataset
-    from pipeline.open_dataset import has_manifest
-    from pipeline.resolve.label_flags import standard_input_kept
-    from pipeline.resolve.preflight import check_flags
-    from pipeline.run.launch import has_local_workers, results_folder
-    from transforms.records.existing_shards import read_staging
-    from transforms.storage.files import join, storage_of
-
-    is_local = partial(has_local_workers, beam_flags)
-    with standard_input_kept(flags, has_local_workers=is_local), scratch_folder() as scratch:
         config = check_flags(flags)
         folder = results_folder("plan", scratch, beam_flags)
         path = join(folder, f"plan-{uuid.uuid4().hex}.json")
@@ -58,8 +44,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         storage_of(path).remove(path)
         notes: list[str] = []
         if compares:
-            from pipeline.dry_run import reuse_lines
-
             notes = list(reuse_lines(config, flags.reuse, path, plan["labels"]))
         elif flags.reuse and action == "compare":
             notes = ["reused   nothing: --reuse applies only with --overwrite or another --output"]

@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no dataset.
         DatasetError: the report cannot be written.
     """
-    flags = begin(make_parser(), argv)
+    flags, _ = begin(make_parser(), argv)
     output = flags.output
     from pipeline.open_dataset import open_dataset
     from transforms.dataset.output_names import REPORT

@@ -188,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no such dataset, file, split or class, or records have no such feature.
         DatasetError: a record cannot be read, or no record matches.
     """
-    flags = begin(make_parser(), argv)
+    flags, _ = begin(make_parser(), argv)
 
     if flags.images is not None and os.path.lexists(flags.images):
         if not os.path.isdir(flags.images):

@@ -6,11 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.command_line import start
-from pipeline.errors import DatasetError, show_logs
-from pipeline.options.beam_flags import refuse_unknown, underscored
+from pipeline.command_line import begin, start
+from pipeline.errors import DatasetError
 from pipeline.options.parser import BEAM_NOTE, OneLineParser, add_run_flags, progress_style, typed
-from pipeline.run.beam_import import configure_file_systems, import_beam
 from transforms.core.messages import format_bytes, printable
 from transforms.core.option import not_empty
 from transforms.examples.layouts import COLUMN, Role, with_role
@@ -29,14 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UsageError: there is no dataset.
         DatasetError: it differs from its manifest.
     """
-    arguments = sys.argv[1:] if argv is None else argv
-    parser = make_parser()
-    flags, beam_flags = parser.parse_known_args(underscored(arguments))
-    refuse_unknown(beam_flags, list(arguments), parser)
-    if flags.verbose:
-        show_logs()
-    import_beam(arguments)
-    configure_file_systems(beam_flags)
+    flags, beam_flags = begin(make_parser(), argv, takes_beams=True)
     from pipeline.check_dataset import check_dataset
     from pipeline.open_dataset import open_dataset
 
