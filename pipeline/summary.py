@@ -108,35 +108,24 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
 
 def ledger_lines(ledger: Mapping[str, int], *, written: str) -> list[str]:
     """One line that accounts for all images, and one for all rows."""
+    found = {"images_written": ledger["records_written"], **ledger}
     if ledger.get("rows_written"):
-        return [
-            f"rows     {ledger['rows_read']} read = {ledger['rows_written']} {written} + "
-            f"{ledger['rows_rejected']} rejected"
-        ]
-    lines = [
-        f"images   {ledger['images_matched']} matched = {ledger['records_written']} {written} + "
-        f"{ledger['images_rejected']} rejected{_left_out(ledger, 'images')}"
-    ]
+        return [_balance(found, "rows", "read", {"written": written, "rejected": "rejected"})]
+    others = {"unmatched": "without an image", "rejected": "rejected"}
+    lines = [_balance(found, "images", "matched", {"written": written, "rejected": "rejected"})]
     if ledger["rows_read"]:
-        lines.append(
-            f"rows     {ledger['rows_read']} read = {ledger['rows_used']} used + "
-            f"{ledger['rows_repeated']} repeated + {ledger['rows_unmatched']} without an image + "
-            f"{ledger['rows_rejected']} rejected{_left_out(ledger, 'rows')}"
-        )
-    if partners := ledger.get("partners_matched", 0):
-        used, alone, rejected = (
-            ledger.get(f"partners_{name}", 0) for name in ("used", "unmatched", "rejected")
-        )
-        lines.append(
-            f"partners {partners} matched = {used} used + {alone} without an image + "
-            f"{rejected} rejected{_left_out(ledger, 'partners')}"
-        )
+        parts = {"used": "used", "repeated": "repeated", **others}
+        lines.append(_balance(found, "rows", "read", parts))
+    if ledger.get("partners_matched"):
+        lines.append(_balance(found, "partners", "matched", {"used": "used", **others}))
     return lines
 
 
-def _left_out(ledger: Mapping[str, int], what: str) -> str:
-    count = ledger.get(f"{what}_left_out", 0)
-    return f" + {count} left out (--keys)" if count else ""
+def _balance(ledger: Mapping[str, int], what: str, how: str, parts: Mapping[str, str]) -> str:
+    counts = [f"{ledger.get(f'{what}_{name}', 0)} {words}" for name, words in parts.items()]
+    if left := ledger.get(f"{what}_left_out"):
+        counts.append(f"{left} left out (--keys)")
+    return f"{what:<8} {ledger[f'{what}_{how}']} {how} = {' + '.join(counts)}"
 
 
 def _split_lines(splits: Mapping[str, Any], unit: str) -> list[str]:
@@ -252,36 +241,27 @@ def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
     if not found:
         return []
     exact, near = found["exact"], found["near"]
-    parts = []
-    if exact["groups"]:
-        notes = [
-            f"{exact[name]} {words}"
-            for name, words in (
-                ("across_splits", "across splits"),
-                ("conflicts", "with different labels"),
-                ("held", "with images of --holdout"),
-            )
-            if exact.get(name)
-        ]
-        dropped = [f"{_count(exact['dropped'], 'image')} dropped"] if exact["dropped"] else []
-        noted = f" ({', '.join(notes + dropped)})" if notes or dropped else ""
-        parts.append(f"{_count(exact['groups'], 'group')} of exact duplicates{noted}")
-    if near["pairs"]:
-        noted = f" ({near['across_splits']} across splits)" if near["across_splits"] else ""
-        parts.append(f"{_count(near['pairs'], 'pair')} of near-duplicates{noted}")
+    notes = [
+        f"{exact[name]} {words}"
+        for name, words in (
+            ("across_splits", "across splits"),
+            ("conflicts", "with different labels"),
+            ("held", "with images of --holdout"),
+        )
+        if exact.get(name)
+    ]
+    notes += [f"{_count(exact['dropped'], 'image')} dropped"] if exact["dropped"] else []
+    pairs = f" ({near['across_splits']} across splits)" if near["across_splits"] else ""
+    parts = _duplicates(
+        exact["groups"], near["pairs"], f" ({', '.join(notes)})" if notes else "", pairs
+    )
     lines = [f"duplicates  {', '.join(parts)}"] if parts else []
-    return [*lines, *_holdout_lines(exact, near)]
-
-
-def _holdout_lines(exact: Mapping[str, Any], near: Mapping[str, Any]) -> list[str]:
-    """Duplicates of images in datasets of `--holdout`, in one line."""
-    held = exact.get("held", 0), near.get("held", 0)
-    groups = f"{_count(held[0], 'group')} of exact duplicates"
-    counts = [groups] if held[0] else []
-    counts += [f"{_count(held[1], 'pair')} of near-duplicates"] if held[1] else []
     # Those that were dropped are in no split any more.
-    hint = "; --dedupe drop leaves out exact ones" if held[0] and not exact["dropped"] else ""
-    return [f"holdout  {' and '.join(counts)} with images of --holdout{hint}"] if counts else []
+    has_hint = exact.get("held") and not exact["dropped"]
+    hint = "; --dedupe drop leaves out exact ones" if has_hint else ""
+    if held := _duplicates(exact.get("held"), near.get("held")):
+        lines.append(f"holdout  {' and '.join(held)} with images of --holdout{hint}")
+    return lines
 
 
 def _leakage_lines(statistics: Mapping[str, Any]) -> list[str]:
@@ -289,11 +269,18 @@ def _leakage_lines(statistics: Mapping[str, Any]) -> list[str]:
     found = statistics.get("duplicates") or {"exact": {}, "near": {}}
     # Those that were dropped are in no split any more.
     exact = not found["exact"].get("dropped") and found["exact"].get("across_splits")
-    near = found["near"].get("across_splits")
-    counts = [_count(exact, "group") + " of exact duplicates"] if exact else []
-    counts += [_count(near, "pair") + " of near-duplicates"] if near else []
+    counts = _duplicates(exact, found["near"].get("across_splits"))
     hint = "; --dedupe drop keeps one of each group" if exact else ""
     return [f"leakage  {' and '.join(counts)} across splits{hint}"] if counts else []
+
+
+def _duplicates(
+    groups: int | None, pairs: int | None, of_groups: str = "", of_pairs: str = ""
+) -> list[str]:
+    """Exact and near-duplicates with notes about them, those of which there are any."""
+    exact = [f"{_count(groups, 'group')} of exact duplicates{of_groups}"] if groups else []
+    near = [f"{_count(pairs, 'pair')} of near-duplicates{of_pairs}"] if pairs else []
+    return exact + near
 
 
 def _count(number: int, noun: str) -> str:

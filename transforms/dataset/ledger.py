@@ -234,6 +234,19 @@ def _line_digest(line: str) -> str:
     return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+# What is counted, all of it, its parts, and those that are only named if there are any.
+_BALANCES = (
+    ("images", "images matched", ("written", "rejected"), ("left_out",)),
+    ("rows", "rows read", ("used", "repeated", "unmatched", "rejected"), ("written", "left_out")),
+    (
+        "partners",
+        "masks and further images matched",
+        ("used", "unmatched", "rejected", "left_out"),
+        (),
+    ),
+)
+
+
 class LedgerError(RuntimeError):
     """The counts do not add up: an item was lost or counted twice."""
 
@@ -280,6 +293,11 @@ class Ledger:
     partners_left_out: int = 0
 
     @property
+    def images_written(self) -> int:
+        """The records that were made of images."""
+        return self.records_written - self.rows_written
+
+    @property
     def images_selected(self) -> int:
         """The images that were not left out."""
         return self.images_matched - self.images_left_out
@@ -297,37 +315,18 @@ class Ledger:
         Raises:
             LedgerError: inputs and outputs do not balance.
         """
-        images = {
-            "written": self.records_written - self.rows_written,
-            "rejected": self.images_rejected,
-            "left out": self.images_left_out,
-        }
-        rows = {
-            "used": self.rows_used,
-            "repeated": self.rows_repeated,
-            "unmatched": self.rows_unmatched,
-            "rejected": self.rows_rejected,
-            "written": self.rows_written,
-            "left out": self.rows_left_out,
-        }
-        partners = {
-            "used": self.partners_used,
-            "unmatched": self.partners_unmatched,
-            "rejected": self.partners_rejected,
-            "left out": self.partners_left_out,
-        }
-        # Of further counts than these many, only those that are not 0 are named.
-        for what, found, parts, always in (
-            ("images matched", self.images_matched, images, 2),
-            ("rows read", self.rows_read, rows, 4),
-            ("masks and further images matched", self.partners_matched, partners, 4),
-        ):
-            if found != sum(parts.values()):
-                each = enumerate(parts.items())
-                named = (f"{count} {name}" for at, (name, count) in each if count or at < always)
+        for what, whole, parts, others in _BALANCES:
+            total = getattr(self, f"{what}_{whole.rpartition(' ')[2]}")
+            counts = {name: getattr(self, f"{what}_{name}") for name in (*parts, *others)}
+            if total != sum(counts.values()):
+                named = (
+                    f"{count} {name.replace('_', ' ')}"
+                    for name, count in counts.items()
+                    if count or name in parts
+                )
                 raise LedgerError(
-                    f"the ledger does not balance: {found} {what}, but {' + '.join(named)} = "
-                    f"{sum(parts.values())}"
+                    f"the ledger does not balance: {total} {whole}, but {' + '.join(named)} = "
+                    f"{sum(counts.values())}"
                 )
 
 
