@@ -231,7 +231,7 @@ class _Duplicates:
     """The section `duplicates`, and the records to look up for it."""
 
     def __init__(self, found: Iterable[BucketDuplicates], describer: DatasetDescriber) -> None:
-        buckets = [BucketDuplicates(*each) for each in found]
+        buckets = list(found)
         self._describer = describer
         self._equal = merge_equal(equal_of(bucket) for bucket in buckets)
         held = sum(holdout.records for holdout in describer.holdouts)

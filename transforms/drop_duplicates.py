@@ -216,8 +216,6 @@ _KNOWN = "known"
 # Parts in which candidates are read: the maximum number of useful workers.
 _PARTS = 256
 
-beam.coders.registry.register_coder(BucketDuplicates, beam.coders.RowCoder)
-
 
 @dataclasses.dataclass(eq=False, repr=False)
 class FindEqualImages(beam.PTransform):

@@ -37,9 +37,6 @@ _COLUMNS = (
 )
 
 
-beam.coders.registry.register_coder(HeldPart, beam.coders.RowCoder)
-
-
 class HoldoutFingerprints(beam.PTransform):
     """The fingerprints of the images of holdouts, as those of shards with names of their own.
 

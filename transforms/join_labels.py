@@ -131,8 +131,7 @@ class _LookUpFn(beam.DoFn):
         self._has_labels = False
 
     def process(self, row: _Side) -> Iterable[_Side]:
-        # In another process, Beam decodes rows to a generated class.
-        self._rows.append((row[0], JoinSide(*row[1])))
+        self._rows.append(row)
         if len(self._rows) >= _BATCH:
             yield from self._look_up()
 
@@ -214,12 +213,6 @@ def _read_source(
 
 # ReadInputs and JoinLabels: read images, rows and keys, and join each image with its label.
 
-# The modules of these types have no postponed annotations: RowCoder would pickle every field whose
-# type is only a name, and a runner that is not Python could not read it.
-_SHUFFLED = (NameRange, IndexPart, SourcePart, JoinSide, LabelledImage)
-for _record in (*_SHUFFLED, Rejection, Count, LabelCells):
-    beam.coders.registry.register_coder(_record, beam.coders.RowCoder)
-
 _REJECTIONS = "rejections"
 
 
@@ -298,9 +291,8 @@ class _ReadInputFn(beam.DoFn):
     def process(
         self, source: _Input | NameRange
     ) -> Iterable[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
-        if not isinstance(source, _Input):
-            # In other processes than the one that built the graph, its class is one of Beam's.
-            source = _Input(NameRange(*source))
+        if isinstance(source, NameRange):
+            source = _Input(source)
         elif source.kind != _KEYS:
             report_source(source.part.glob)
         labels, counted = LabelCounter(), 0

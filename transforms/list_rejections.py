@@ -10,7 +10,7 @@ import operator
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import apache_beam as beam
 
@@ -65,11 +65,6 @@ MAX_SAMPLED = 10_000
 PART_LINES = 20_000
 """Lines of a part, about: a worker sorts them in 50 MB."""
 
-# The fields of a `Rejection`: a row that another process decoded cannot be pickled.
-_Fields: TypeAlias = tuple[str, ...]
-
-beam.coders.registry.register_coder(RejectedPart, beam.coders.RowCoder)
-
 
 class ListedRejections(NamedTuple):
     """The outputs of `ListRejections`.
@@ -77,13 +72,13 @@ class ListedRejections(NamedTuple):
     Attributes:
         planned: totals of the input; one element.
         of_shards: totals of those of shards; one element.
-        sample: some of all, as a list of tuples; one element.
+        sample: some of all, as a list; one element.
         parts: the parts of `rejected.jsonl`; none if there are too many rejections.
     """
 
     planned: beam.PCollection[RejectionTotals]
     of_shards: beam.PCollection[RejectionTotals]
-    sample: beam.PCollection[list[_Fields]]
+    sample: beam.PCollection[list[Rejection]]
     parts: beam.PCollection[RejectedPart]
 
 
@@ -117,7 +112,7 @@ class ListRejections(beam.PTransform):
         totals = [beam.pvalue.AsSingleton(each) for each in (planned, of_shards)]
         sample = (
             every
-            | "Sample rejections" >> beam.FlatMap(_sampled, *totals).with_output_types(_Fields)
+            | "Sample rejections" >> beam.FlatMap(_sampled, *totals).with_output_types(Rejection)
             | "List the sample" >> beam.combiners.ToList()
         )
         begins = sample | "Begin parts" >> beam.Map(begin_parts, *totals)
@@ -135,26 +130,21 @@ class ListRejections(beam.PTransform):
 
 def count_rejections() -> beam.PTransform:
     """A step that adds up rejections where they are made, to one `RejectionTotals`."""
-    return beam.CombineGlobally(AddUp(RejectionTotals, _add, RejectionTotals.merge))
+    return beam.CombineGlobally(AddUp(RejectionTotals, RejectionTotals.add, RejectionTotals.merge))
 
 
-def _add(totals: RejectionTotals, rejection: Rejection) -> None:
-    # In another process, Beam decodes rows to a generated class.
-    totals.add(Rejection(*rejection))
-
-
-def _sampled(rejection: Rejection, *totals: RejectionTotals) -> Iterator[_Fields]:
+def _sampled(rejection: Rejection, *totals: RejectionTotals) -> Iterator[Rejection]:
     # The same for every retry.
     crc = zlib.crc32(f"{rejection.path}\0{rejection.key}".encode(errors="replace"))
     if crc * _count(totals) < MAX_SAMPLED * 2**32:
-        yield tuple(rejection)
+        yield rejection
 
 
 def _named(
-    rejection: Rejection, begins: Sequence[_Fields], *totals: RejectionTotals
+    rejection: Rejection, begins: Sequence[Rejection], *totals: RejectionTotals
 ) -> Iterator[tuple[int, Rejection]]:
     if _count(totals) <= rejections.MAX_LISTED:
-        yield part_of(rejection, begins), rejection
+        yield bisect.bisect_right(begins, rejection), rejection
 
 
 class _WritePartFn(beam.DoFn):
@@ -168,7 +158,7 @@ class _WritePartFn(beam.DoFn):
 
     def process(self, part: tuple[int, Iterable[Rejection]]) -> Iterator[RejectedPart]:
         number, unordered = part
-        ordered = sorted(Rejection(*each) for each in unordered)
+        ordered = sorted(unordered)
         data = self._lines.text(ordered)
         name = rejected_part(hashlib.blake2b(data, digest_size=16).hexdigest())
         if not self._compares:
@@ -178,7 +168,7 @@ class _WritePartFn(beam.DoFn):
         yield RejectedPart(number, name, len(ordered), *content_summary(data))
 
 
-def begin_parts(sample: Iterable[_Fields], *totals: RejectionTotals) -> list[_Fields]:
+def begin_parts(sample: Iterable[Rejection], *totals: RejectionTotals) -> list[Rejection]:
     """Where all parts but the first begin.
 
     Args:
@@ -187,11 +177,6 @@ def begin_parts(sample: Iterable[_Fields], *totals: RejectionTotals) -> list[_Fi
     """
     count, ordered = -(-_count(totals) // PART_LINES), sorted(sample)
     return [ordered[len(ordered) * number // count] for number in range(1, count) if ordered]
-
-
-def part_of(rejection: Sequence[str], begins: Sequence[_Fields]) -> int:
-    """The number of the part with a rejection's line: equal ones are in the same part."""
-    return bisect.bisect_right(begins, tuple(rejection))
 
 
 def _count(totals: Iterable[RejectionTotals]) -> int:

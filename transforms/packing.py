@@ -16,7 +16,10 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from transforms.core import records
 from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.rejections import Rejection
+from transforms.labels.vocabulary import LabelCells
 
 # Where a pipeline runs, for steps that only pay off on several machines.
 
@@ -131,6 +134,39 @@ def _rows(columns: Sequence[tuple[Any, ...]], count: int) -> Iterator[tuple[Any,
 beam.coders.registry.register_coder(NameBatch, beam.coders.BytesCoder)
 
 
+class RecordCoder(beam.coders.Coder):
+    """Encodes a record of texts, numbers and truth values.
+
+    Beam's `RowCoder` decodes one to a class that it generates, in another process than the one that
+    made the graph: steps would get records without methods, for which `isinstance` is false.
+    """
+
+    def __init__(self, kind: type[Any]) -> None:
+        self._kind = kind
+
+    @classmethod
+    def from_type_hint(cls, kind: type[Any], _registry: Any) -> RecordCoder:
+        """The coder that Beam uses for records of this class."""
+        return cls(kind)
+
+    def encode(self, record: tuple[Any, ...]) -> bytes:
+        """The fields of a record."""
+        return marshal.dumps(tuple(record))
+
+    def decode(self, encoded: bytes) -> Any:
+        """The record."""
+        return tuple.__new__(self._kind, marshal.loads(encoded))
+
+    def to_type_hint(self) -> Any:
+        """The class of the records."""
+        return self._kind
+
+
+for _kind in (*vars(records).values(), Rejection, LabelCells):
+    if hasattr(_kind, "_fields"):
+        beam.coders.registry.register_coder(_kind, RecordCoder)
+
+
 class PackSides(beam.PTransform):
     """Packs images and rows by the parts of their keys.
 
@@ -224,12 +260,11 @@ class Gather(beam.PTransform):
             collection | f"Pack {name}" >> beam.ParDo(_PackFn(name)).with_output_types(_Packed)
             for name, collection in collections.items()
         ]
-        kinds = {name: collection.element_type for name, collection in collections.items()}
         return (
             packed
             | "All" >> beam.Flatten()
             | "Group" >> beam.GroupByKey()
-            | "By name" >> beam.Map(_group_by_name, kinds)
+            | "By name" >> beam.Map(_group_by_name, [*collections])
         )
 
 
@@ -241,8 +276,7 @@ class _PackFn(beam.DoFn):
         self._batch: list[Any] = []
 
     def process(self, element: Any) -> Iterator[_Packed]:
-        # In other processes Beam decodes rows to a class that it generates, and cannot pickle.
-        self._batch.append(tuple(element) if isinstance(element, tuple) else element)
+        self._batch.append(element)
         if len(self._batch) >= _BATCH:
             yield self._packed()
 
@@ -256,13 +290,11 @@ class _PackFn(beam.DoFn):
 
 
 def _group_by_name(
-    group: tuple[int, Iterable[tuple[str, bytes]]], kinds: Mapping[str, Any]
+    group: tuple[int, Iterable[tuple[str, bytes]]], names: Sequence[str]
 ) -> Everything:
-    everything: Everything = {name: [] for name in kinds}
+    everything: Everything = {name: [] for name in names}
     for name, packed in group[1]:
-        batch = pickle.loads(zlib.decompress(packed))
-        kind = kinds[name]
-        everything[name] += [kind(*each) for each in batch] if hasattr(kind, "_fields") else batch
+        everything[name] += pickle.loads(zlib.decompress(packed))
     return everything
 
 
@@ -362,8 +394,7 @@ class SpreadElements(beam.PTransform):
 
 
 def _with_part(element: Any) -> tuple[int, Any]:
-    # In other processes Beam decodes rows to a class that it generates: a tuple like the original.
-    return zlib.crc32(repr(tuple(element)).encode(errors="replace")) % _PARTS, element
+    return zlib.crc32(repr(element).encode(errors="replace")) % _PARTS, element
 
 
 # NameInputs: the inputs of a job as elements.

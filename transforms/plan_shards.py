@@ -49,8 +49,6 @@ from transforms.storage.metrics import PROGRESS, counter
 
 # PlanShards: assigns every labelled image to a shard and a position. Moves names only.
 
-beam.coders.registry.register_coder(ShardImage, beam.coders.RowCoder)
-
 
 Nothing = TypeVar("Nothing")
 
@@ -104,9 +102,8 @@ class TotalLabels(beam.PTransform):
         totals = images | "Total images" >> beam.ParDo(_TotalFn()).with_output_types(Part)
         if self.labels is None:
             return (totals,) | "Add totals" >> AddTotals()
-        # In another process, Beam decodes rows to a generated class.
         cells = self.labels | "Total labels" >> beam.Map(
-            lambda cells: part(PlanTotals(cells=LabelCells(*cells)))
+            lambda cells: part(PlanTotals(cells=cells))
         ).with_output_types(Part)
         return (totals, cells) | "Add totals" >> AddTotals(self.rules)
 

@@ -288,8 +288,6 @@ _LAST_STEP = -1
 
 _Part: TypeAlias = tuple[int, FileBatch]
 
-beam.coders.registry.register_coder(FileBatch, beam.coders.RowCoder)
-
 
 class NotPublishedError(RuntimeError):
     """A run ends without a dataset; the message gives the reason in one line."""

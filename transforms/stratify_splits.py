@@ -400,7 +400,6 @@ def _place_images(
 
 
 def _labels_of_group(image: LabelledImage) -> tuple[str, str]:
-    image = LabelledImage(*image)
     return image.group, json.dumps(sorted(image_labels(image)))
 
 
@@ -423,7 +422,6 @@ def _place_group(
 
 
 def _in_group(image: LabelledImage) -> _InGroup:
-    image = LabelledImage(*image)
     return image.group, ("", image._replace(group=""))
 
 
@@ -434,7 +432,7 @@ def _placed(
     [split] = (split for split, _ in group[1] if split)
     for said, image in group[1]:
         if not said:
-            yield LabelledImage(*image)._replace(split=split)
+            yield image._replace(split=split)
 
 
 # BalanceShards: finds where shards begin that have equal numbers of records.

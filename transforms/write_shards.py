@@ -337,8 +337,6 @@ _FINGERPRINTS = "fingerprints"
 # Used instead of a recipe: an image of the shard that was unreadable can be read now.
 _READABLE = "readable"
 
-beam.coders.registry.register_coder(FingerprintBatch, beam.coders.RowCoder)
-
 
 class WriteShards(beam.io.WriteToTFRecord):
     """Writes planned shards as TFRecord files under staging names.

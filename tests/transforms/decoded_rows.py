@@ -1,8 +1,4 @@
-"""Runs graphs as an engine elsewhere does that fuses no two steps: each element crosses its coder.
-
-Away from the process that made a graph, `RowCoder` decodes a row to a class that Beam makes: it has
-the fields of the record and nothing else, and is no instance of its class.
-"""
+"""Runs graphs as an engine that fuses no two steps: each element crosses its coder."""
 
 from __future__ import annotations
 
@@ -15,9 +11,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import RowCoder
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import schema_pb2
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms.core import CallableWrapperCombineFn, CallableWrapperDoFn
 
@@ -113,21 +107,12 @@ def everything_decoded(packages: Sequence[str] = PACKAGES) -> Iterator[set[tuple
     """
     seen: set[tuple[str, str]] = set()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RowCoder, "to_runner_api_parameter", _row_coder_of_elsewhere)
         patch.setattr(bundle_processor, "_create_pardo_operation", _wrapping_pardo(seen, packages))
         known = bundle_processor.BeamTransformFactory._known_urns
         _, payload = known[_PRECOMBINE]
         patch.setitem(known, _PRECOMBINE, (_wrapping_precombine(seen, packages), payload))
         yield seen
     _CODERS.clear()
-
-
-def _row_coder_of_elsewhere(coder: RowCoder, _: Any) -> Any:
-    """A row coder as a graph describes it, but with an id that this process knows no class for."""
-    schema = schema_pb2.Schema()
-    schema.CopyFrom(coder.schema)
-    schema.id = f"{schema.id.removesuffix('-elsewhere')}-elsewhere"
-    return common_urns.coders.ROW.urn, schema, []
 
 
 def _wrapping_pardo(seen: set[tuple[str, str]], packages: Sequence[str]) -> Any:

@@ -1,11 +1,11 @@
-"""No step needs more of a record than its fields: another process decodes it to another class."""
+"""Every element of every step can be encoded: a runner may put each step into its own process."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from pipeline import dry_run
 from tests.engines import dataset
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, arguments, convert, digests, plan, verify
-from tests.transforms.beam import collect, make_pipeline
+from tests.transforms.beam import make_pipeline
 from tests.transforms.decoded_rows import all_steps, everything_decoded
 from transforms import (
     add_totals,
@@ -32,7 +32,6 @@ from transforms import (
 from transforms import (
     drop_duplicates as choose_images,
 )
-from transforms.core.records import JoinSide
 from transforms.storage.local_storage import LocalStorage
 from transforms.write_dataset import FindImages, LabelImages, WriteDataset
 
@@ -290,42 +289,6 @@ def _lines(ran: Ran) -> list[str]:
     return [
         re.sub(r"/\S*/", "", line) for line in ran.out.splitlines() if not line.startswith("speed")
     ]
-
-
-class _AskFn(beam.DoFn):
-    def process(self, side: JoinSide, sides: Iterable[JoinSide]) -> Iterator[tuple[str, bool]]:
-        assert not any(isinstance(each, JoinSide) for each in sides)
-        yield side.path, isinstance(side, JoinSide)
-
-
-class _FirstFn(beam.CombineFn):
-    def create_accumulator(self) -> list[bool]:
-        return []
-
-    def add_input(self, accumulator: list[bool], side: JoinSide) -> list[bool]:
-        return [*accumulator, isinstance(side, JoinSide)]
-
-    def merge_accumulators(self, accumulators: Iterable[list[bool]]) -> list[bool]:
-        return [each for accumulator in accumulators for each in accumulator]
-
-    def extract_output(self, accumulator: list[bool]) -> list[bool]:
-        return accumulator
-
-
-def test_a_decoded_row_is_of_another_class() -> None:
-    """What the tests above rest on."""
-    side = JoinSide("a.jpg", 1, 2, "cat", "", is_image=True)
-
-    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        sides = pipeline | beam.Create([side]).with_output_types(JoinSide)
-        return {
-            "fn": sides | beam.ParDo(_AskFn(), beam.pvalue.AsIter(sides)),
-            "combined": sides | beam.CombineGlobally(_FirstFn()),
-        }
-
-    with everything_decoded(("tests",)) as steps:
-        assert collect(construct) == {"fn": [("a.jpg", False)], "combined": [[False]]}
-    assert {name for _, name in steps} >= {"_AskFn", "_FirstFn"}
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from transforms import list_rejections, publish_dataset
 from transforms.core import rejections
 from transforms.core.rejections import Rejection, RejectionLimit, RejectionTotals
 from transforms.labels.label_rows import CsvColumns
-from transforms.list_rejections import ListRejections, RejectedLines, begin_parts, part_of
+from transforms.list_rejections import ListRejections, RejectedLines, begin_parts
 from transforms.publish_dataset import NotPublishedError
 
 REJECTIONS = [
@@ -90,10 +91,10 @@ def test_any_sample_gives_sorted_parts(
 ) -> None:
     sample = data.draw(st.lists(st.sampled_from(rejections))) if rejections else []
     with mock.patch.object(list_rejections, "PART_LINES", lines):
-        begins = begin_parts(map(tuple, sample), RejectionTotals.of(rejections))
+        begins = begin_parts(sample, RejectionTotals.of(rejections))
     parts: list[list[Rejection]] = [[] for _ in range(len(begins) + 1)]
     for each in rejections:
-        parts[part_of(each, begins)].append(each)
+        parts[bisect.bisect_right(begins, each)].append(each)
     assert [each for part in parts for each in sorted(part)] == sorted(rejections)
 
 

@@ -604,7 +604,7 @@ def _listed(
     """All rejections, or a sample of those in parts."""
     yield from everything.get("rejections", ())
     for sample in everything.get("sample", ()):
-        yield from (Rejection(*each) for each in sample)
+        yield from sample
     for shard in shards:
         yield from shard.rejections
 

@@ -19,12 +19,12 @@ from transforms.labels.splits import splits_in_order
 # The largest shard number that fits into the file name.
 MAX_SHARDS = 99_999
 
-MAX_SHARD_NAMES = 220_000
+MAX_SHARD_NAMES = 200_000
 """Images of one shard on runners whose workers are elsewhere.
 
-A planned image is 238 bytes with a key and a path of 100 characters each, and about 200 more with
-its record in another dataset (`--reuse`). The names of a shard are one element, and Beam's limit
-for an element is 100 MB.
+A planned image is 290 bytes with a key and a path of 100 characters each, alone in a batch, and
+about 200 more with its record in another dataset (`--reuse`). The names of a shard are one element,
+and Beam's limit for an element is 100 MB.
 """
 
 MAX_FILES = 1_000_000

@@ -14,9 +14,6 @@ from transforms.labels.label_rows import label_text
 
 # The kind of labels: integers or text, and which cells are missing or do not fit.
 
-# Without postponed annotations: `LabelCells` crosses a shuffle, and RowCoder reads its types.
-
-
 LABEL_KINDS = ("auto", "integer", "text")
 
 MISSING_LABELS = frozenset(

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from typing import Any
 
-import apache_beam as beam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +24,9 @@ from transforms.labels.shards import (
     shard_index,
     shard_recipe,
 )
+from transforms.packing import pack
 from transforms.records.stored_images import files_text, stored_side
 
-ROWS = beam.coders.RowCoder.from_type_hint(ShardImage, None)
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 ORDERS = st.integers(LOWEST, HIGHEST)
 COUNTS = st.integers(1, MAX_SHARDS)
@@ -47,12 +46,12 @@ def test_shards_of_too_many_names_are_refused_with_the_number_that_fits() -> Non
     with pytest.raises(LabelsError) as raised:
         eight.check_sizes(totals.bytes, totals.images)
     assert str(raised.value) == (
-        "split 'train' has 100000000 images in 8 shards, 12500000 in one: more than 220000, which "
-        "a worker of this runner can take; use --num_shards 455 or more"
+        "split 'train' has 100000000 images in 8 shards, 12500000 in one: more than 200000, which "
+        "a worker of this runner can take; use --num_shards 500 or more"
     )
-    eight._replace(num_shards=455).check_sizes(totals.bytes, totals.images)
-    with pytest.raises(LabelsError, match="use --num_shards 455 or more"):
-        eight._replace(num_shards=454).check_sizes(totals.bytes, totals.images)
+    eight._replace(num_shards=500).check_sizes(totals.bytes, totals.images)
+    with pytest.raises(LabelsError, match="use --num_shards 500 or more"):
+        eight._replace(num_shards=499).check_sizes(totals.bytes, totals.images)
     # By their bytes, images are in many more shards.
     eight._replace(num_shards=None).check_sizes(totals.bytes, totals.images)
     ShardPlan((), DEFAULT_SHARD_SIZE, 8, gzip=False).check_sizes({}, {})
@@ -85,7 +84,7 @@ def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb(partners: 
     mask = CheckedPartner(1_000_000, "jpeg", "f" * 32, has_place=True)
     stored = stored_side(0, row, "", partners=[(file, mask)] * partners).cells
     image = ShardImage(2**62, "k" * 100, "p" * 100, 2**20, 2**60, "a class", 1000, "", stored)
-    size = len(ROWS.encode(image._replace(partners=files_text([file] * partners))))
+    size = len(pack([image._replace(partners=files_text([file] * partners))]))
     plan = ShardPlan(("train",), DEFAULT_SHARD_SIZE, 1, gzip=False, partners=partners)
     totals = PlanTotals(images=Counter(train=100_000_000 // size), bytes=Counter(train=1))
     with pytest.raises(LabelsError, match="which a worker of this runner can take"):
