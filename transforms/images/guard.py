@@ -78,7 +78,7 @@ def _prefix() -> str:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
+def _opened_folder(folder: Path) -> Iterator[int]:
     """A descriptor of a folder that belongs to this user alone.
 
     Raises:
@@ -95,26 +95,33 @@ def _opened(folder: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _opened_file(folder: int, name: str, flags: int) -> Iterator[int]:
+def _opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
     """A descriptor of a file of notes.
 
     Raises:
-        OSError: it cannot be opened, or is a link, a FIFO, a device, or larger than notes are.
+        OSError: it cannot be opened, or is a link, a FIFO, a device, or larger than notes are; or
+            its folder cannot.
     """
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(name, flags, dir_fd=folder)
+    with _opened_folder(path.parent) as folder:
+        descriptor = os.open(path.name, flags, dir_fd=folder)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE:
-            raise FileNotFoundError(f"{name} is not a file of notes")
+            raise FileNotFoundError(f"{path.name} is not a file of notes")
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _files(folder: int) -> list[str]:
-    names = sorted(os.listdir(folder))
-    return [name for name in names if _NAME.fullmatch(name)][:_MAX_FILES]
+def _note_files(ending: str = "") -> list[Path]:
+    """The files of notes with this ending of their names."""
+    found: list[Path] = []
+    for folder in _own_folders():
+        with contextlib.suppress(OSError), _opened_folder(folder) as descriptor:
+            names = (name for name in os.listdir(descriptor) if _NAME.fullmatch(name))
+            found += [folder / name for name in sorted(names)[:_MAX_FILES] if name.endswith(ending)]
+    return found
 
 
 def _is_alive(descriptor: int) -> bool:
@@ -137,26 +144,24 @@ class Suspects:
     """The images that processes were decoding when they died."""
 
     def __init__(self) -> None:
-        self._places: dict[bytes, list[tuple[Path, str, int]]] = {}
-        for folder in _own_folders():
-            with contextlib.suppress(OSError), _opened(folder) as descriptor:
-                for name in _files(descriptor):
-                    with contextlib.suppress(OSError):
-                        self._read(folder, descriptor, name)
+        self._places: dict[bytes, list[tuple[Path, int]]] = {}
+        for path in _note_files():
+            with contextlib.suppress(OSError):
+                self._read(path)
 
-    def _read(self, folder: Path, descriptor: int, name: str) -> None:
-        with _opened_file(descriptor, name, os.O_RDONLY) as file:
+    def _read(self, path: Path) -> None:
+        with _opened(path) as file:
             if _is_alive(file):
                 return
             data = os.read(file, _FILE)
-            notes = _notes_of(data)
             age = time.time() - os.fstat(file).st_mtime
+        notes = _notes_of(data)
         # An empty file was just created by its owner.
         if age > _FORGET_SECONDS or (not notes and (data or age > _MADE_SECONDS)):
-            _remove(folder / name)
+            _remove(path)
             return
         for note, at in notes.items():
-            self._places.setdefault(note, []).append((folder, name, at))
+            self._places.setdefault(note, []).append((path, at))
 
     def __contains__(self, note: bytes) -> bool:
         return note in self._places
@@ -168,16 +173,12 @@ class Suspects:
 
     def clear(self, note: bytes) -> None:
         """Clears an image that decoded without a crash, also for later processes."""
-        for folder, name, at in self._places.pop(note, ()):
-            with (
-                contextlib.suppress(OSError),
-                _opened(folder) as descriptor,
-                _opened_file(descriptor, name, os.O_RDWR) as file,
-            ):
+        for path, at in self._places.pop(note, ()):
+            with contextlib.suppress(OSError), _opened(path, os.O_RDWR) as file:
                 # Its owner is dead, so its notes do not change.
                 os.pwrite(file, _NOTHING, at)
                 if not _notes_of(os.pread(file, _FILE, 0)):
-                    _remove(folder / name)
+                    _remove(path)
 
 
 class InFlight:
@@ -193,19 +194,18 @@ class InFlight:
 
     def _open(self) -> None:
         for folder in _own_folders():
-            with contextlib.suppress(OSError), _opened(folder) as descriptor:
-                return self._make(folder, descriptor)
+            with contextlib.suppress(OSError):
+                return self._make(folder)
         # Created with mode 0700, under a new random name.
-        made = Path(tempfile.mkdtemp(prefix=_prefix()))
-        with _opened(made) as descriptor:
-            self._make(made, descriptor)
+        self._make(Path(tempfile.mkdtemp(prefix=_prefix())))
 
-    def _make(self, folder: Path, descriptor: int) -> None:
+    def _make(self, folder: Path) -> None:
         run = os.environ.get(RUN_VARIABLE, "")
         name = f"notes-{os.getpid()}-{os.urandom(8).hex()}-{run}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        # Held until the process ends: closing it would release the lock.
-        self._descriptor = os.open(name, flags, 0o600, dir_fd=descriptor)
+        with _opened_folder(folder) as descriptor:
+            # Held until the process ends: closing it would release the lock.
+            self._descriptor = os.open(name, flags, 0o600, dir_fd=descriptor)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         os.ftruncate(self._descriptor, _FILE)
         self._notes = mmap.mmap(self._descriptor, _FILE)
@@ -260,37 +260,28 @@ class HangWatch:
 
     def __init__(self, run: str) -> None:
         self._run = run
-        self._seen: dict[tuple[str, int], tuple[bytes, float]] = {}
+        self._ages: dict[tuple[Path, int, bytes], float] = {}
 
     def hanging(self, seconds: float) -> list[int]:
         """The process ids, after `seconds` have passed since the last call."""
-        seen: dict[tuple[str, int], tuple[bytes, float]] = {}
+        ages: dict[tuple[Path, int, bytes], float] = {}
         found = []
-        for name, data in self._running():
-            (patience,) = _PATIENCE.unpack_from(data, _NOTE * _THREADS)
-            process = int(name.split("-")[1])
-            for note, at in _notes_of(data).items():
-                former, age = self._seen.get((name, at), (b"", 0.0))
-                age = age + seconds if former == note and not _is_stopped(process) else 0.0
-                seen[name, at] = note, age
-                if age > patience > 0 and process not in found:
-                    found.append(process)
-        self._seen = seen
+        for path in _note_files(f"-{self._run}"):
+            with contextlib.suppress(OSError), _opened(path) as file:
+                data = os.read(file, _FILE) if _is_alive(file) else b""
+                if len(data) < _FILE:
+                    continue
+                (patience,) = _PATIENCE.unpack_from(data, _NOTE * _THREADS)
+                process = int(path.name.split("-")[1])
+                is_stopped = _is_stopped(process)
+                for note, at in _notes_of(data).items():
+                    former = self._ages.get((path, at, note))
+                    age = 0.0 if former is None or is_stopped else former + seconds
+                    ages[path, at, note] = age
+                    if age > patience > 0 and process not in found:
+                        found.append(process)
+        self._ages = ages
         return found
-
-    def _running(self) -> Iterator[tuple[str, bytes]]:
-        """Name and content of the files of this run whose owners are running."""
-        for folder in _own_folders():
-            with contextlib.suppress(OSError), _opened(folder) as descriptor:
-                for name in _files(descriptor):
-                    if not name.endswith(f"-{self._run}"):
-                        continue
-                    with (
-                        contextlib.suppress(OSError),
-                        _opened_file(descriptor, name, os.O_RDONLY) as file,
-                    ):
-                        if _is_alive(file) and len(data := os.read(file, _FILE)) == _FILE:
-                            yield name, data
 
 
 def _is_stopped(process: int) -> bool:
