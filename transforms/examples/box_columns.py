@@ -40,6 +40,9 @@ _KNOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
     *(("center", (*start, *size)) for start in _CENTERS for size in _SIZES),
     *(("xywh", (*start, *size)) for start in _STARTS for size in _SIZES),
 )
+_PREFIXED = [
+    (form, tuple(prefix + name for name in known)) for form, known in _KNOWN for prefix in _PREFIXES
+]
 
 # With this many boxes, all with far corners above 1, the units must be pixels.
 _MANY = 0.5
@@ -79,14 +82,12 @@ def find_boxes(names: Sequence[str], path: str) -> FoundBoxes:
     """
     folded = [_folded(name) for name in names]
     best: tuple[str, ...] = ()
-    for form, known in _KNOWN:
-        for prefix in _PREFIXES:
-            wanted = [prefix + name for name in known]
-            if all(name in folded for name in wanted):
-                return FoundBoxes(form, tuple(_only(folded, name, path) for name in wanted))
-            missing = tuple(name for name in wanted if name not in folded)
-            if not best and len(missing) < len(wanted) and form == "corners":
-                best = missing
+    for form, wanted in _PREFIXED:
+        missing = tuple(name for name in wanted if name not in folded)
+        if not missing:
+            return FoundBoxes(form, tuple(_only(folded, name, path) for name in wanted))
+        if not best and len(missing) < len(wanted) and form == "corners":
+            best = missing
     problem = "it has no box columns"
     if best:
         problem = f"it has no column {', '.join(map(repr, best))} for boxes"
@@ -117,10 +118,7 @@ def form_of(names: Sequence[str]) -> str:
     ('xywh', 'corners')
     """
     folded = tuple(_folded(name) for name in names)
-    for form, known in _KNOWN:
-        if any(folded == tuple(prefix + name for name in known) for prefix in _PREFIXES):
-            return form
-    return "corners"
+    return next((form for form, known in _PREFIXED if folded == known), "corners")
 
 
 def parse_box_columns(text: str) -> tuple[str, ...]:

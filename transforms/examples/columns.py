@@ -60,6 +60,11 @@ def split_cell(text: str, separator: str) -> list[str]:
     return [part.strip() for part in text.split(separator) if part.strip()]
 
 
+def cell_parts(feature: Feature, cell: str) -> list[str]:
+    """The values in a cell of a column, as texts; one that is not a list may be empty."""
+    return split_cell(cell, feature.separator) if feature.separator else [cell]
+
+
 def parse_cell(text: str, type_: str) -> bytes | int | float:
     """The value of a cell.
 
@@ -140,11 +145,8 @@ def cell_values(feature: Feature, where: str, cell: str) -> list[bytes | int | f
         problem = f"{cell!r} is a missing value" if cell else "the cell is empty"
         detail = f"{where}, column {feature.column!r}: {problem}; give it a default"
         raise RejectedImageError(Reason.BAD_CELL, detail)
-    parts = [text or ""]
-    if feature.separator:
-        parts = split_cell(text or "", feature.separator)
     values = []
-    for part in parts:
+    for part in cell_parts(feature, text or ""):
         try:
             values.append(parse_cell(part, feature.type or feature.dtype))
         except ValueError as error:
@@ -238,12 +240,6 @@ def infer_types(
     return tuple(typed), decisions
 
 
-def column_parts(feature: Feature, cells: Iterable[str]) -> set[str]:
-    """The non-empty values in some cells of a column."""
-    parts = {part for cell in cells for part in _parts(feature, cell)}
-    return parts - {""}
-
-
 def fits(value: str, type_: str) -> bool:
     """Whether a value has a type."""
     try:
@@ -251,10 +247,6 @@ def fits(value: str, type_: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _parts(feature: Feature, cell: str) -> list[str]:
-    return split_cell(cell, feature.separator) if feature.separator else [cell]
 
 
 def _narrowest(feature: Feature, rows: Sequence[TypedRow], at: int) -> tuple[str, str]:
@@ -281,13 +273,13 @@ def _narrowest(feature: Feature, rows: Sequence[TypedRow], at: int) -> tuple[str
 
 def _placed(feature: Feature, rows: Iterable[TypedRow], at: int) -> Iterator[tuple[str, str]]:
     """The values of a column with their lines, its default first, without missing ones."""
-    for part in _parts(feature, feature.default or ""):
+    for part in cell_parts(feature, feature.default or ""):
         if part:
             yield part, f"{part[:40]!r} (default)"
     for row in rows:
         cell = row.cells[at]
         if cell and cell not in MISSING_LABELS:
-            for part in _parts(feature, cell):
+            for part in cell_parts(feature, cell):
                 yield part, f"{part[:40]!r} (line {row.line})"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ from transforms.labels.joins import parsed_rows
 # Tags of length-delimited fields: number 1, and number 2, the feature in an entry of the map.
 _FIRST, _VALUE = 0x0A, 0x12
 
+_NO_EXAMPLE = "its bytes are not a tf.train.Example"
+
 
 def decode_example(example: bytes) -> dict[str, Any]:
     """The features of a serialized Example.
@@ -38,7 +40,7 @@ def decode_example(example: bytes) -> dict[str, Any]:
     try:
         return dict(ExampleToNumpyDict(example))
     except (RuntimeError, ValueError) as error:
-        raise ValueError("its bytes are not a tf.train.Example") from error
+        raise ValueError(_NO_EXAMPLE) from error
 
 
 def only_bytes(example: bytes, name: str) -> bytes:
@@ -50,17 +52,9 @@ def only_bytes(example: bytes, name: str) -> bytes:
         ValueError: the bytes are no such Example, or it has no such feature.
     """
     wanted = name.encode()
-    try:
-        position, end = _field(example, 0)
-        while position < end:
-            entry, position = _field(example, position)
-            key, key_end = _field(example, entry)
-            if example[key:key_end] == wanted:
-                if (value := _only_value(example, key_end, position)) is not None:
-                    return value
-                break
-    except IndexError as error:
-        raise ValueError("its bytes are not a tf.train.Example") from error
+    for key, start, end in _entries(example):
+        if key == wanted and (value := _only_value(example, start, end)) is not None:
+            return value
     raise ValueError(f"it has no single value of {name!r}")
 
 
@@ -86,19 +80,30 @@ class SingleValues:
         """
         found: dict[str, Any] = {}
         try:
-            position, end = _field(example, 0)
-            while position < end:
-                entry, position = _field(example, position)
-                key, key_end = _field(example, entry)
-                name, tag, value_of = self._features[example[key:key_end]]
-                value = _only_value(example, key_end, position, tag)
+            for key, start, end in _entries(example):
+                name, tag, value_of = self._features[key]
+                value = _only_value(example, start, end, tag)
                 if value is None or name in found:
                     return None
                 found[name] = value_of(value)
         except (IndexError, KeyError, ValueError):
             return None
-        is_whole = position == end == len(example) and len(found) == len(self._features)
-        return found if is_whole else None
+        return found if len(found) == len(self._features) else None
+
+
+def _entries(example: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """The name of each feature, the byte after it, and the one after its value.
+
+    Raises:
+        ValueError: the bytes are no Example, or end elsewhere than it does.
+    """
+    position, end = _field(example, 0)
+    while position < end:
+        entry, position = _field(example, position)
+        key, key_end = _field(example, entry)
+        yield example[key:key_end], key_end, position
+    if not position == end == len(example):
+        raise ValueError(_NO_EXAMPLE)
 
 
 def _only_value(example: bytes, start: int, end: int, tag: int = _FIRST) -> bytes | None:
@@ -113,14 +118,21 @@ def _only_value(example: bytes, start: int, end: int, tag: int = _FIRST) -> byte
 
 
 def _field(example: bytes, position: int, tag: int = _FIRST) -> tuple[int, int]:
-    """The first byte of a length-delimited field, after its length, and the first one after it."""
-    if example[position] != tag:
-        raise ValueError("its bytes are not a tf.train.Example")
-    length = example[position + 1]
-    if length < 0x80:
-        return position + 2, position + 2 + length
-    length, start = _read_varint(example, position + 1)
-    return start, start + length
+    """The first byte of a length-delimited field, after its length, and the first one after it.
+
+    Raises:
+        ValueError: there is none with this tag.
+    """
+    try:
+        if example[position] == tag:
+            length = example[position + 1]
+            if length < 0x80:
+                return position + 2, position + 2 + length
+            length, start = _read_varint(example, position + 1)
+            return start, start + length
+    except IndexError:
+        pass
+    raise ValueError(_NO_EXAMPLE)
 
 
 def _int64(data: bytes) -> np.int64:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from transforms.examples.columns import TYPES, column_parts, fits, split_cell
+from transforms.examples.columns import TYPES, cell_parts, fits, split_cell
 from transforms.examples.layouts import (
     COLUMN,
     IMAGES,
@@ -179,8 +179,8 @@ class _Reader:
                 "type: text if it is a text"
             )
             raise self._error(given["default"][1], wrong)
-        for value in column_parts(feature, [feature.default or ""]) if dtype else ():
-            if not fits(value, type_):
+        for value in cell_parts(feature, default or "") if dtype else ():
+            if value and not fits(value, type_):
                 raise self._error(
                     given["default"][1], f"the default {value!r} is not of type {type_}"
                 )

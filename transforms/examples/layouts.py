@@ -277,30 +277,21 @@ class Feature(NamedTuple):
         >>> Feature("age", "csv.age", "int64").to_manifest()
         {'name': 'age', 'source': 'csv.age', 'dtype': 'int64'}
         """
-        described: dict[str, Any] = {"name": self.name, "source": self.source, "dtype": self.dtype}
-        if self.shape != ():
-            described["shape"] = self.shape if self.shape is None else list(self.shape)
-        if self.default is not None:
-            described["default"] = self.default
-        for name in ("separator", "encoding", "type"):
-            if value := getattr(self, name):
-                described[name] = value
-        return described
+        kept = {
+            name: value
+            for name, value in self._asdict().items()
+            if value != self._field_defaults.get(name)
+        }
+        return kept | ({"shape": list(self.shape)} if self.shape else {})
 
     @classmethod
     def from_manifest(cls, described: Mapping[str, Any]) -> Feature:
         """Reads the result of `to_manifest`."""
-        shape = described.get("shape", ())
-        return cls(
-            described["name"],
-            described["source"],
-            described["dtype"],
-            shape if shape is None else tuple(shape),
-            described.get("default"),
-            described.get("separator", ""),
-            described.get("encoding", ""),
-            described.get("type", ""),
-        )
+        needed = {name: described[name] for name in ("name", "source", "dtype")}
+        others = {name: described[name] for name in cls._field_defaults if name in described}
+        if others.get("shape") is not None:
+            others["shape"] = tuple(others["shape"])
+        return cls(**needed, **others)
 
 
 MASK_FEATURES = tuple(

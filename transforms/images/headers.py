@@ -443,22 +443,36 @@ def jxl_boxes(data: bytes) -> Iterator[Part]:
 
 
 def _read_jpeg(data: bytes) -> Header:
-    """Walks the markers up to the first frame header, as libjpeg does: it takes no later one."""
-    markers = jpeg_markers(data, _NEEDED, most=MAX_PARTS)
-    has_app1 = False
-    for marker, position in markers:
-        if marker in (_SOI, _EOI, _SOS):
-            raise BrokenHeaderError(f"marker 0xFF{marker:02X} before any frame header")
-        (length,) = struct.unpack_from(">H", data, position)
-        if marker == _APP1:
-            has_app1 = True
-        elif marker in _SOF:
-            body = data[position + 2 : position + length]
-            header = _jpeg_frame(marker, body, length)
-            is_progressive = marker in _SOF_PROGRESSIVE
-            has_app1 |= _count_scans(data, markers, components=body[5], several=is_progressive)
-            return header._replace(has_app1=True) if has_app1 else header
-    raise BrokenHeaderError("no frame header")
+    """Walks the markers up to the first frame header, as libjpeg does, and counts the scans.
+
+    libjpeg takes no later frame header. One scan of all components is the only one.
+    """
+    header: Header | None = None
+    has_app1 = several = False
+    components = b""
+    scans = 0
+    for marker, position in jpeg_markers(data, _NEEDED, most=MAX_PARTS):
+        if header is None:
+            if marker in (_SOI, _EOI, _SOS):
+                raise BrokenHeaderError(f"marker 0xFF{marker:02X} before any frame header")
+            (length,) = struct.unpack_from(">H", data, position)
+            if marker in _SOF:
+                body = data[position + 2 : position + length]
+                header, components = _jpeg_frame(marker, body, length), body[5:6]
+                several = marker in _SOF_PROGRESSIVE
+        elif marker == _EOI:
+            break
+        elif marker == _SOS:
+            scans += 1
+            several = several or data[position + 2 : position + 3] != components
+            if not several:
+                break
+            if scans > MAX_SCANS:
+                raise CostlyImageError(f"more than {MAX_SCANS} scans")
+        has_app1 |= marker == _APP1
+    if header is None:
+        raise BrokenHeaderError("no frame header")
+    return header._replace(has_app1=True) if has_app1 else header
 
 
 def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[int, int]]:
@@ -484,34 +498,6 @@ def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[
         length = data[position : position + 2]
         position += max(int.from_bytes(length, "big"), 2)
     raise CostlyImageError(f"more than {most} markers")
-
-
-def _count_scans(
-    data: bytes, markers: Iterator[tuple[int, int]], *, components: int, several: bool
-) -> bool:
-    """Counts the scans up to the end of the image; one of all components is the only one.
-
-    Returns:
-        Whether there is an APP1 block among them.
-
-    Raises:
-        CostlyImageError: there are more than `MAX_SCANS`.
-    """
-    scans = 0
-    has_app1 = False
-    for marker, position in markers:
-        if marker == _APP1:
-            has_app1 = True
-        elif marker == _EOI:
-            break
-        elif marker == _SOS:
-            scans += 1
-            several = several or data[position + 2 : position + 3] != bytes([components])
-            if not several:
-                break
-            if scans > MAX_SCANS:
-                raise CostlyImageError(f"more than {MAX_SCANS} scans")
-    return has_app1
 
 
 def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
