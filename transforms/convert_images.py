@@ -241,8 +241,7 @@ class ImageConverter:
             note = image_note(full_uri(self._root, image.path), image.version)
             hash_ = self._guard.call(note, _hash_of_stored, found.data, self._decoding)
             checked = checked._replace(perceptual_hash=hash_)
-        has_values = self._rows is not None and not self._keeps_values(image)
-        values = self._values(image, checked) if has_values else {}
+        values = self._values(image, checked)
         has_place = checked.has_place and self._stores_images
         return checked._replace(image=image, values=values, has_place=has_place)
 
@@ -268,7 +267,7 @@ class ImageConverter:
         """An image of a base with its plan and its values."""
         if not self.fingerprints:
             checked = checked._replace(content="", stored_content="", perceptual_hash=None)
-        values = self._values(image, checked) if self._rows else {}
+        values = self._values(image, checked)
         has_place = checked.has_place and self._stores_images
         return checked._replace(image=image, values=values, is_reused=True, has_place=has_place)
 
@@ -339,23 +338,17 @@ class ImageConverter:
             decoded.raw,
             decoded.model_pixels,
             image,
-            self._values(image, decoded)
-            if self._rows is not None and not (self._sources and self._keeps_values(image))
-            else {},
+            self._values(image, decoded),
             content,
             content if is_same else content_hash(decoded.data),
             has_place=decoded.has_place and self._stores_images,
         )
 
-    def _values(self, image: ShardImage, decoded: CheckedImage) -> dict[str, Any]:
-        assert self._rows is not None
-        applied = decoded.original.orientation
-        return self._rows.of(
-            image,
-            decoded.original,
-            tagged=applied if applied != 1 else decoded.orientation or 1,
-            stored=(decoded.info.height, decoded.info.width),
-        )
+    def _values(self, image: ShardImage, checked: CheckedImage) -> dict[str, Any]:
+        """The values that rows fill, unless its record has them."""
+        if self._rows is None or self._keeps_values(image):
+            return {}
+        return self._rows.of(image, checked.frame)
 
     def _held_bytes(self, image: ShardImage) -> int:
         has_pixels = self._decoding.stores_pixels or self._has_object_masks

@@ -20,6 +20,7 @@ from transforms.examples.box_columns import (
 from transforms.examples.boxes import FORMS, ORIENTATIONS, BoxError, BoxRules, located
 from transforms.examples.layout_options import LayoutOptions
 from transforms.images.headers import BrokenHeaderError, Header, image_format, read_header
+from transforms.images.pixel_options import Frame
 from transforms.images.tags import orientation_tag
 from transforms.labels.label_columns import find_further
 from transforms.labels.label_rows import CsvColumns, FirstRows, LabelRow, header_names
@@ -226,12 +227,7 @@ def _fitting(cells: Sequence[str], rules: BoxRules, header: Header, tagged: int)
     found = []
     for orientation in ORIENTATIONS:
         with contextlib.suppress(BoxError):
-            located(
-                numbers,
-                rules._replace(orientation=orientation),
-                height=header.height,
-                width=header.width,
-                tagged=tagged,
-            )
+            frame = Frame(header.height, header.width, tag=tagged)
+            located(numbers, rules._replace(orientation=orientation), frame)
             found.append(orientation)
     return found

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from transforms.images.pixel_options import Frame
+
 UNITS = ("pixel", "normalized")
 SIDES = ("xmin", "xmax", "ymin", "ymax")
 ORIENTATIONS = ("stored", "upright")
@@ -132,37 +134,27 @@ def box_of(numbers: Sequence[float], form: str) -> Box:
     return Box(first, first + third, second, second + fourth)
 
 
-def located(
-    numbers: Sequence[float],
-    rules: BoxRules,
-    *,
-    height: int,
-    width: int,
-    tagged: int = 1,
-    applied: int = 1,
-) -> Box:
+def located(numbers: Sequence[float], rules: BoxRules, frame: Frame) -> Box:
     """A box in the pixels stored in the dataset, in normalized coordinates.
 
     Args:
         numbers: of the box, in the order of the form.
         rules: their form, units and orientation.
-        height: of the image in the file, before anything turns or scales it, in pixels.
-        width: of the same image, in pixels.
-        tagged: EXIF orientation of the file, 1 to 8.
-        applied: the orientation that was applied to its pixels: `tagged`, or 1.
+        frame: of the image.
 
     Raises:
         BoxError: it is not in the image, or has no area.
 
     >>> rules = BoxRules((), units="normalized", orientation="upright")
-    >>> located((0.5, 0, 1, 0.25), rules, height=30, width=40, tagged=6)
+    >>> located((0.5, 0, 1, 0.25), rules, Frame(30, 40, tag=6))
     Box(xmin=0.0, xmax=0.25, ymin=0.0, ymax=0.5)
     """
+    height, width, applied, tag, _ = frame
     is_upright = rules.orientation == "upright"
-    if is_upright and tagged > 4:
+    if is_upright and tag > 4:
         height, width = width, height
     box = box_of(numbers, rules.form)
     box = normalized(box, units=rules.units, height=height, width=width)
     if not is_upright:
         return turned(box, applied)
-    return box if applied == tagged else turned(box, _UNDONE.get(tagged, tagged))
+    return box if applied == tag else turned(box, _UNDONE.get(tag, tag))

@@ -20,7 +20,7 @@ from transforms.examples.columns import (
     parse_cell,
 )
 from transforms.examples.layouts import Feature, Role, source_of
-from transforms.images.pixel_options import Original
+from transforms.images.pixel_options import Frame
 from transforms.labels.joins import RowRequirements, has_rows, parsed_rows
 
 # The objects in an image: boxes and further columns of its rows, as values of features.
@@ -46,32 +46,28 @@ class ObjectValues:
         self._at = at
         self._cells = [at[column] for column in rules.all_columns]
 
-    def values(
-        self, rows: Sequence[Row], original: Original, *, tagged: int, stored: tuple[int, int]
-    ) -> dict[str, list[Any]]:
+    def values(self, rows: Sequence[Row], frame: Frame) -> dict[str, list[Any]]:
         """Lists by source, with a value for each object.
 
         A row without a label, a box and further values lists an image without objects.
 
         Args:
             rows: of the image.
-            original: size and rotation of its pixels.
-            tagged: EXIF orientation of the file, 1 to 8.
-            stored: height and width of the pixels in the dataset.
+            frame: of the image.
 
         Raises:
             RejectedImageError: with reason `BAD_BOX` or `BAD_CELL`, or see `object_mask`; the
                 detail names the row.
         """
         objects = [row for row in rows if row[1] or any(row[2][at] for at in self._cells)]
-        boxes = [self._box(where, cells, original, tagged) for where, _, cells in objects]
+        boxes = [self._box(where, cells, frame) for where, _, cells in objects]
         sources: dict[str, list[Any]] = {
             f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES
         }
         for source, column in self._rules.further:
             at = self._at[column]
             if source_of(source).role is Role.OBJECT_MASK:
-                sources[source] = self._masks(objects, column, original, tagged, stored)
+                sources[source] = self._masks(objects, column, frame)
                 continue
             sources[source] = []
             for (where, _, cells), box in zip(objects, boxes, strict=True):
@@ -81,27 +77,17 @@ class ObjectValues:
                     elif source_of(source).role is Role.MARK:
                         value = parse_mark(cells[at])
                     else:
-                        value = self._area(cells[at], box, original) * math.prod(stored)
+                        value = self._area(cells[at], box, frame) * math.prod(frame.stored)
                 except ValueError as error:
                     detail = f"{where}, column {column!r}: {cells[at][:40]!r} {error}"
                     raise RejectedImageError(Reason.BAD_CELL, detail) from None
                 sources[source].append(value)
         return sources
 
-    def _masks(
-        self,
-        objects: Sequence[Row],
-        column: str,
-        original: Original,
-        tagged: int,
-        stored: tuple[int, int],
-    ) -> list[bytes]:
+    def _masks(self, objects: Sequence[Row], column: str, frame: Frame) -> list[bytes]:
         # This imports Pillow, which other layouts do not need.
         from transforms.examples.segmentations import ObjectMasks
-        from transforms.images.masks import MaskFrame
 
-        height, width, applied = original
-        frame = MaskFrame(height, width, tagged, applied != 1, stored, False)
         made = ObjectMasks(frame, is_upright=self._rules.orientation == "upright")
         texts = [cells[self._at[column]] for _, _, cells in objects]
         # Before the first of them is drawn.
@@ -118,7 +104,7 @@ class ObjectValues:
                 raise RejectedImageError(error.reason, detail) from None
         return masks
 
-    def _box(self, where: str, cells: Sequence[str], original: Original, tagged: int) -> Box:
+    def _box(self, where: str, cells: Sequence[str], frame: Frame) -> Box:
         numbers = []
         for part, column in zip(FORMS[self._rules.form], self._rules.columns, strict=True):
             text = cells[self._at[column]]
@@ -128,25 +114,18 @@ class ObjectValues:
                 problem = f"{text[:40]!r} is not a number" if text else "the cell is empty"
                 detail = f"{where}, column {column!r} ({part}): {problem}"
                 raise RejectedImageError(Reason.BAD_BOX, detail) from None
-
-        def place(rules: BoxRules) -> Box:
-            height, width, applied = original
-            return located(
-                numbers, rules, height=height, width=width, tagged=tagged, applied=applied
-            )
-
         try:
-            return place(self._rules)
+            return located(numbers, self._rules, frame)
         except BoxError as error:
             hint = ""
-            if tagged > 4 and self._rules.units == "pixel":
+            if frame.tag > 4 and self._rules.units == "pixel":
                 other = "upright" if self._rules.orientation == "stored" else "stored"
                 with contextlib.suppress(BoxError):
-                    place(self._rules._replace(orientation=other))
+                    located(numbers, self._rules._replace(orientation=other), frame)
                     hint = f"; EXIF turns this image, and --box_orientation {other} puts it inside"
             raise RejectedImageError(Reason.BAD_BOX, f"{where}: {error}{hint}") from None
 
-    def _area(self, text: str, box: Box, original: Original) -> float:
+    def _area(self, text: str, box: Box, frame: Frame) -> float:
         """The area of an object as a fraction of its image's; for an empty cell, that of its box.
 
         Raises:
@@ -162,7 +141,7 @@ class ObjectValues:
             raise ValueError("is not an area, a number from 0")
         if self._rules.units == "normalized" and area <= 1:
             return area
-        return area / (original.height * original.width)
+        return area / (frame.height * frame.width)
 
 
 def parse_mark(text: str) -> int:
@@ -250,22 +229,12 @@ class RowValues:
         self._others = [feature for feature in self._features if not _is_plain(feature)]
         self._objects = ObjectValues(boxes, self._at) if boxes else None
 
-    def of(
-        self,
-        image: ShardImage,
-        original: Original,
-        *,
-        tagged: int = 1,
-        stored: tuple[int, int] | None = None,
-    ) -> Values:
+    def of(self, image: ShardImage, frame: Frame) -> Values:
         """The values of the features that rows fill.
 
         Args:
             image: with its rows.
-            original: size and rotation of the pixels, for boxes.
-            tagged: EXIF orientation of the file, 1 to 8, for boxes.
-            stored: height and width of the pixels in the dataset, for areas; None when they are
-                those of the original.
+            frame: of the image, for boxes.
 
         Raises:
             RejectedImageError: with reason `BAD_CELL`, `BAD_BOX` or `ROW_CONFLICT`; the detail
@@ -276,8 +245,7 @@ class RowValues:
         rows = parsed_rows(image.cells)
         sources: dict[str, list[Any]] = {}
         if self._objects is not None:
-            size = stored or (original.height, original.width)
-            sources |= self._objects.values(rows, original, tagged=tagged, stored=size)
+            sources |= self._objects.values(rows, frame)
         labels = [tuple(label) for _, labels, _ in rows for label in labels]
         classes = dict.fromkeys(labels)
         sources["object.ids"] = [label_id for label_id, _ in labels]

@@ -17,9 +17,9 @@ from PIL import Image
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import check_mask_cost, checked_header, examine_image
-from transforms.images.masks import MaskFrame, fitted
+from transforms.images.masks import fitted
 from transforms.images.pillow_images import decode_as_stored, open_image
-from transforms.images.pixel_options import Limits
+from transforms.images.pixel_options import Frame, Limits
 from transforms.labels.annotations import NORMALIZED
 
 MAX_OUTLINE = 1_000_000
@@ -56,7 +56,7 @@ _Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 class ObjectMasks:
     """The masks of the objects in one image, within limits of time and memory."""
 
-    def __init__(self, frame: MaskFrame, *, is_upright: bool) -> None:
+    def __init__(self, frame: Frame, *, is_upright: bool) -> None:
         """Makes none yet.
 
         Args:
@@ -204,8 +204,7 @@ def refitted_mask(
     if is_kept:
         return data
     mask = decode_as_stored(open_image(data, ("PNG",), limits))
-    frame = MaskFrame(*size, turn, True, stored, False)
-    return _png(fitted(mask, turn, frame))
+    return _png(fitted(mask, turn, Frame(*size, turn, turn, stored)))
 
 
 def _png(mask: Image.Image) -> bytes:

@@ -23,7 +23,7 @@ from transforms.core.records import NO_IMAGE, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import headers
 from transforms.images.headers import describe_start
-from transforms.images.pixel_options import CHECK_MODES, FROM_HEIC, Limits, Original
+from transforms.images.pixel_options import CHECK_MODES, FROM_HEIC, Frame, Limits, Original
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -613,6 +613,13 @@ class CheckedImage(NamedTuple):
     unread: int = 0
     has_place: bool = False
     partners: tuple[CheckedPartner, ...] = ()
+
+    @property
+    def frame(self) -> Frame:
+        """What its boxes and masks follow."""
+        applied = self.original.orientation
+        tag = applied if applied != 1 else self.orientation or 1
+        return Frame(*self.original, tag, (self.info.height, self.info.width))
 
     @property
     def has_heic(self) -> bool:

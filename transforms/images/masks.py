@@ -9,8 +9,6 @@ All functions may be called from several threads.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from PIL import Image
 
@@ -19,7 +17,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import check_image, checked_header, examine_image
 from transforms.images.headers import Header
 from transforms.images.pillow_images import BACK, TURNS, decode_as_stored, frame_count, open_image
-from transforms.images.pixel_options import Limits
+from transforms.images.pixel_options import Frame, Limits
 from transforms.images.pixels import encode_image, scaled
 from transforms.images.stripping import strip_metadata
 from transforms.images.tags import orientation_tag
@@ -36,38 +34,14 @@ _LARGEST = 255
 _OPAQUE = (255, 255)
 
 
-class MaskFrame(NamedTuple):
-    """The image that a mask has to fit.
-
-    Attributes:
-        height: of the pixels in the image's file, before any rotation.
-        width: of the same.
-        tag: EXIF orientation of the file, 1 to 8.
-        is_turned: whether the stored image is rotated upright.
-        stored: height and width of the stored image.
-        keeps_tag: whether the stored image has the orientation of its file.
-    """
-
-    height: int
-    width: int
-    tag: int
-    is_turned: bool
-    stored: tuple[int, int]
-    keeps_tag: bool
-
-    @property
-    def turn(self) -> int:
-        """The orientation that the stored pixels still need to be upright."""
-        return 1 if self.is_turned else self.tag
-
-    @property
-    def stored_tag(self) -> int:
-        """The orientation that the stored mask says."""
-        return self.turn if self.keeps_tag else 1
-
-
 def store_mask(
-    data: bytes, frame: MaskFrame, *, limits: Limits, check: str = "full", strips: bool = False
+    data: bytes,
+    frame: Frame,
+    *,
+    limits: Limits,
+    check: str = "full",
+    keeps_tag: bool = True,
+    strips: bool = False,
 ) -> bytes:
     """The mask to store: a PNG whose gray values are the class indices.
 
@@ -79,6 +53,7 @@ def store_mask(
         frame: the image that it has to fit.
         limits: checked before anything is decoded.
         check: mode of `check_image` for a file that is stored as it is; others are decoded.
+        keeps_tag: whether the stored image says the orientation that it still needs.
         strips: whether a file that is stored as it is loses its metadata.
 
     Raises:
@@ -93,7 +68,8 @@ def store_mask(
     own = tag or 1
     _check_size(header, own, frame)
     is_same_size = frame.stored == (header.height, header.width)
-    is_in_step = own == frame.turn == frame.stored_tag and is_same_size
+    stored_tag = frame.turn if keeps_tag else 1
+    is_in_step = own == frame.turn == stored_tag and is_same_size
     is_gray = header.format == "png" and header.channels == 1
     # Every reader decodes it to the same indices of 8 bits.
     is_plain = is_gray and data[12:16] == b"IHDR" and data[_COLOR] == _GRAY and data[_DEPTH] <= 8
@@ -114,10 +90,10 @@ def store_mask(
     if indices.size != (header.width, header.height):
         detail = f"{shown_size(indices.height, indices.width)}, but its header says otherwise"
         raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
-    return encode_image(fitted(indices, own, frame), "png", 100, frame.stored_tag, limits)[0]
+    return encode_image(fitted(indices, own, frame), "png", 100, stored_tag, limits)[0]
 
 
-def _check_size(header: Header, own: int, frame: MaskFrame) -> None:
+def _check_size(header: Header, own: int, frame: Frame) -> None:
     size = _upright(header.height, header.width, own)
     wanted = _upright(frame.height, frame.width, frame.tag)
     if size != wanted:
@@ -159,7 +135,7 @@ def _indices(image: Image.Image) -> Image.Image:
     return bands[0]
 
 
-def fitted(mask: Image.Image, own: int, frame: MaskFrame) -> Image.Image:
+def fitted(mask: Image.Image, own: int, frame: Frame) -> Image.Image:
     """A mask in the orientation and the size of the stored image.
 
     Args:

@@ -237,6 +237,29 @@ class Original(NamedTuple):
     orientation: int
 
 
+class Frame(NamedTuple):
+    """How an image is stored, which its boxes and masks follow.
+
+    Attributes:
+        height: in pixels, before rotation and resizing.
+        width: in pixels, before rotation and resizing.
+        applied: the EXIF orientation that was applied, 1 (not turned) to 8.
+        tag: the EXIF orientation of the file, 1 to 8.
+        stored: height and width of the pixels in the dataset.
+    """
+
+    height: int
+    width: int
+    applied: int = 1
+    tag: int = 1
+    stored: tuple[int, int] = (0, 0)
+
+    @property
+    def turn(self) -> int:
+        """The orientation that the stored pixels still need to be upright."""
+        return 1 if self.applied != 1 else self.tag
+
+
 def _jpeg_quality(text: str) -> int:
     """The quality of a JPEG, 1 to 100.
 

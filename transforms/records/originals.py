@@ -278,24 +278,16 @@ class PartnerReader:
             )
             return StoredPartner(decoded.data, found)
         # Other runs do not need Pillow.
-        from transforms.images.masks import MaskFrame, store_mask
+        from transforms.images.masks import store_mask
 
-        height, width, turn = checked.original
-        frame = MaskFrame(
-            height,
-            width,
-            turn if turn != 1 else checked.orientation or 1,
-            turn != 1,
-            (checked.info.height, checked.info.width),
-            self._image_decoding.stores_files,
-        )
         mask = guard.call(
             note,
             store_mask,
             data,
-            frame,
+            checked.frame,
             limits=decoding.limits,
             check=decoding.check,
+            keeps_tag=self._image_decoding.stores_files,
             strips=decoding.pixels.strip_metadata,
         )
         return StoredPartner(mask, CheckedPartner(len(mask), _MASK_FORMAT))

@@ -13,16 +13,16 @@ from transforms.core.rejections import RejectedImageError
 from transforms.examples import segmentations
 from transforms.examples.boxes import BoxRules
 from transforms.examples.row_features import ObjectValues, parse_mark
-from transforms.images.pixel_options import Original
+from transforms.images.pixel_options import Frame
 
 COLUMNS = ("x", "y", "w", "h")
 LABEL = [(1, "cat")]
-PLAIN = Original(12, 16, 1)
 
 
 def values(
     *cells: str,
-    original: Original = PLAIN,
+    size: tuple[int, int] = (12, 16),
+    applied: int = 1,
     tagged: int = 1,
     stored: tuple[int, int] = (24, 32),
     **rules: Any,
@@ -32,7 +32,7 @@ def values(
     at = {name: index for index, name in enumerate(given.all_columns)}
     split = [row.split(",", len(at) - 1) for row in cells]
     rows = [(f"a.csv:{line}", LABEL, parts) for line, parts in enumerate(split, 2)]
-    return ObjectValues(given, at).values(rows, original, tagged=tagged, stored=stored)
+    return ObjectValues(given, at).values(rows, Frame(*size, applied, tagged, stored))
 
 
 def box(*cells: str, **flags: Any) -> list[float]:
@@ -51,8 +51,8 @@ def test_three_forms_of_one_box(cells: str, form: str) -> None:
 @pytest.mark.parametrize("applied", [1, 6])
 def test_boxes_of_the_upright_picture(applied: int) -> None:
     """EXIF 6 shows 12 x 16 pixels as 16 x 12: the stored left edge is the top of the picture."""
-    upright = {"orientation": "upright", "tagged": 6, "original": Original(12, 16, applied)}
-    stored = {"tagged": 6, "original": Original(12, 16, applied)}
+    upright = {"orientation": "upright", "tagged": 6, "applied": applied}
+    stored = {"tagged": 6, "applied": applied}
     # The upper right quarter of the picture is the upper left one of the stored pixels.
     assert box("6,0,12,8", **upright) == box("0,0,8,6", **stored)
     assert box("6,0,12,8", **upright) == ([0.5, 0, 1, 0.5] if applied == 6 else [0, 0, 0.5, 0.5])
@@ -62,10 +62,9 @@ def test_boxes_of_the_upright_picture(applied: int) -> None:
 def test_a_kept_picture_and_an_applied_one_show_the_same(orientation: int) -> None:
     """What is upright after EXIF is applied is stored, once it is turned back."""
     normal = {"units": "normalized", "tagged": orientation}
-    applied = Original(12, 16, orientation)
     kept = box("0.1,0.2,0.4,0.7", **normal, orientation="upright")
     again = ",".join(map(str, kept))
-    assert box(again, **normal, original=applied) == pytest.approx([0.1, 0.2, 0.4, 0.7])
+    assert box(again, **normal, applied=orientation) == pytest.approx([0.1, 0.2, 0.4, 0.7])
 
 
 def test_a_box_that_only_the_upright_picture_holds_says_so() -> None:
@@ -141,11 +140,10 @@ def test_masks_of_an_image_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_masks_that_would_take_long_are_refused_before_one_is_drawn() -> None:
     """1,500 different ones in 20 million pixels took 168 s."""
-    large = Original(5000, 4000, 1)
     run = 5000 * 4000
     texts = [f'{{"size": [5000, 4000], "counts": [{run - n}, {n}]}}' for n in range(1500)]
     with pytest.raises(RejectedImageError) as caught:
-        masks(*texts, original=large, stored=(5000, 4000))
+        masks(*texts, size=(5000, 4000), stored=(5000, 4000))
     assert caught.value.reason.code == "too_costly"
     assert caught.value.detail == (
         "the masks of 1500 objects, each of 5000 x 4000 pixels (height x width), have "
@@ -172,12 +170,12 @@ def test_a_row_without_a_label_and_a_box_is_no_object() -> None:
     rules = BoxRules(COLUMNS, units="pixel")
     at = {name: index for index, name in enumerate(COLUMNS)}
     rows: list[Any] = [("a.csv:2", [], ["", "", "", ""])]
-    found = ObjectValues(rules, at).values(rows, Original(12, 16, 1), tagged=1, stored=(12, 16))
+    found = ObjectValues(rules, at).values(rows, Frame(12, 16, stored=(12, 16)))
     assert set(found) == {"box.xmin", "box.xmax", "box.ymin", "box.ymax"}
     assert not any(found.values())
     rows = [("a.csv:2", [], ["1", "", "", ""])]
     with pytest.raises(RejectedImageError, match="column 'y'"):
-        ObjectValues(rules, at).values(rows, Original(12, 16, 1), tagged=1, stored=(12, 16))
+        ObjectValues(rules, at).values(rows, Frame(12, 16, stored=(12, 16)))
 
 
 def test_marks() -> None:

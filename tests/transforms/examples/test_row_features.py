@@ -13,7 +13,7 @@ from transforms.examples.boxes import BoxRules
 from transforms.examples.columns import parse_cell
 from transforms.examples.layouts import DETECTION, LAYOUTS, Feature
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.images.pixel_options import Original
+from transforms.images.pixel_options import Frame
 from transforms.labels.joins import (
     RowRequirements,
     class_texts,
@@ -38,7 +38,7 @@ def column(dtype: str = "int64", **changes: Any) -> Feature:
 
 def value(feature: Feature, *cells: str) -> Any:
     image = rows(*[([], [cell]) for cell in cells])
-    return RowValues([feature], row_requirements([feature])).of(image, Original(12, 16, 1))["a"]
+    return RowValues([feature], row_requirements([feature])).of(image, Frame(12, 16))["a"]
 
 
 def rejected(feature: Feature, *cells: str) -> tuple[str, str]:
@@ -52,7 +52,7 @@ def test_the_rows_of_an_image_are_decoded_once_for_its_counts_and_its_values() -
     parsed_rows.cache_clear()
     assert class_texts(image) == ["cat", "dog"]
     values = RowValues([column()], row_requirements([column()]))
-    assert values.of(image, Original(12, 16, 1)) == {"a": 7}
+    assert values.of(image, Frame(12, 16)) == {"a": 7}
     values.check_cells(image)
     assert class_texts(image) == ["cat", "dog"]
     assert parsed_rows.cache_info().misses == 1
@@ -145,7 +145,7 @@ def test_labels_of_objects_and_of_the_image() -> None:
     features = [Feature(s, s, "", None) for s in ("object.ids", "label.ids", "label.texts")]
     cat, dog = (0, "cat"), (1, "dog")
     image = rows(([dog], []), ([cat], []), ([dog], []))
-    values = RowValues(features, row_requirements(features)).of(image, Original(12, 16, 1))
+    values = RowValues(features, row_requirements(features)).of(image, Frame(12, 16))
     assert values == {
         "object.ids": [1, 0, 1],
         "label.ids": [1, 0],
@@ -158,7 +158,7 @@ def boxes(cells: list[str], orientation: int = 1, units: str = "pixel") -> dict[
     features = [feature for feature in LAYOUTS["detection"] if "bbox" in feature.name]
     rules = BoxRules(SIDES, units=units)
     values = RowValues(features, row_requirements(features, boxes=rules), boxes=rules)
-    found = values.of(rows(([], cells)), Original(12, 16, orientation))
+    found = values.of(rows(([], cells)), Frame(12, 16, orientation))
     return {name.rpartition("/")[2]: sides for name, sides in found.items()}
 
 

@@ -18,16 +18,16 @@ from tests.pipeline.annotated import decode_runs
 from transforms.core.rejections import RejectedImageError
 from transforms.examples import segmentations
 from transforms.examples.segmentations import ObjectMasks, refitted_mask
-from transforms.images.masks import MaskFrame
 from transforms.images.pillow_images import BACK, TURNS
+from transforms.images.pixel_options import Frame
 
 HEIGHT, WIDTH = 9, 14
-FRAME = MaskFrame(HEIGHT, WIDTH, 1, False, (HEIGHT, WIDTH), False)
+FRAME = Frame(HEIGHT, WIDTH, stored=(HEIGHT, WIDTH))
 TRIANGLE = [1, 1.5, 12, 1.5, 1, 8]
 POLYGONS = [TRIANGLE, [8, 2, 13.9, 2, 13.9, 8.7, 8, 8.7]]
 
 
-def drawn(value: Any, frame: MaskFrame = FRAME, *, is_upright: bool = False) -> Any:
+def drawn(value: Any, frame: Frame = FRAME, *, is_upright: bool = False) -> Any:
     """The values of the mask of a segmentation."""
     text = value if isinstance(value, str) else json.dumps(value)
     return read(ObjectMasks(frame, is_upright=is_upright).mask(text))
@@ -119,7 +119,7 @@ def test_masks_follow_their_image(tag: int) -> None:
         return np.asarray(Image.fromarray(mask).transpose(turns[tag])) if tag > 1 else mask
 
     kept = FRAME._replace(tag=tag)
-    applied = MaskFrame(HEIGHT, WIDTH, tag, True, upright, False)
+    applied = Frame(HEIGHT, WIDTH, tag, tag, upright)
     stored, shown = polygons(), polygons(*upright)
     assert drawn(POLYGONS, kept).tolist() == stored.tolist()
     assert drawn(POLYGONS, applied).tolist() == turned(stored, TURNS).tolist()
@@ -269,7 +269,7 @@ def test_the_outlines_of_all_objects_of_an_image_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(segmentations, "MAX_OUTLINES", 2 << 20)
-    frame = MaskFrame(2000, 2000, 1, False, (20, 20), False)
+    frame = Frame(2000, 2000, stored=(20, 20))
     masks = ObjectMasks(frame, is_upright=False)
     with pytest.raises(RejectedImageError) as caught:
         for start in range(20):
@@ -279,7 +279,7 @@ def test_the_outlines_of_all_objects_of_an_image_are_bounded(
 
 
 def test_equal_segmentations_share_their_mask() -> None:
-    frame = MaskFrame(5000, 4000, 1, False, (5000, 4000), False)
+    frame = Frame(5000, 4000, stored=(5000, 4000))
     masks = ObjectMasks(frame, is_upright=False)
     found = [masks.mask(text) for text in ["", json.dumps(POLYGONS)] * 500]
     assert len(set(map(id, found))) == 2
@@ -290,7 +290,7 @@ def test_equal_segmentations_share_their_mask() -> None:
 def test_masks_that_become_far_smaller_have_the_same_pixels(
     tag: int, is_upright: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frame = MaskFrame(HEIGHT, WIDTH, tag, True, (3, 5), False)
+    frame = Frame(HEIGHT, WIDTH, tag, tag, (3, 5))
     is_sideways = is_upright and tag > 4
     height, width = (WIDTH, HEIGHT) if is_sideways else (HEIGHT, WIDTH)
     value = normalized(height, width)
@@ -301,7 +301,7 @@ def test_masks_that_become_far_smaller_have_the_same_pixels(
 
 def test_a_far_smaller_mask_takes_the_time_of_its_pixels() -> None:
     """A thousand masks of 20 megapixels, which were expanded before, took two minutes."""
-    frame = MaskFrame(5000, 4000, 1, False, (50, 40), False)
+    frame = Frame(5000, 4000, stored=(50, 40))
     masks = ObjectMasks(frame, is_upright=False)
     run = 5000 * 4000
     counts = ([run - number, number] for number in range(1000))

@@ -15,13 +15,13 @@ from PIL import Image, ImageOps
 
 from tests.images import picture, png_file, saved
 from transforms.core.rejections import RejectedImageError
-from transforms.images.masks import MaskFrame, store_mask
+from transforms.images.masks import store_mask
 from transforms.images.pillow_images import BACK
-from transforms.images.pixel_options import DEFAULT_LIMITS, Limits, PixelOptions, Resize
+from transforms.images.pixel_options import DEFAULT_LIMITS, Frame, Limits, PixelOptions, Resize
 from transforms.images.pixels import change_pixels
 
 HEIGHT, WIDTH = 9, 14
-FRAME = MaskFrame(HEIGHT, WIDTH, 1, False, (HEIGHT, WIDTH), True)
+FRAME = Frame(HEIGHT, WIDTH, stored=(HEIGHT, WIDTH))
 
 # VOC's palette: neighbouring indices have colors that no rule of gray could order.
 PALETTE = bytes((7 * at + 91 * band) % 256 for at in range(256) for band in range(3))
@@ -51,7 +51,7 @@ def read(data: bytes) -> np.ndarray[Any, Any]:
     return np.asarray(image)
 
 
-def store(data: bytes, frame: MaskFrame = FRAME, **options: Any) -> bytes:
+def store(data: bytes, frame: Frame = FRAME, **options: Any) -> bytes:
     return store_mask(data, frame, limits=DEFAULT_LIMITS, **options)
 
 
@@ -175,9 +175,9 @@ def test_a_mask_follows_its_image(
         exif_orientation="apply" if applied else "keep",
     )
     image = change_pixels(file(tag), options, limits=DEFAULT_LIMITS)
-    height, width, turn = image.original
     info = image.info
-    frame = MaskFrame(height, width, tag, turn != 1, (info.height, info.width), True)
+    frame = Frame(*image.original, tag, (info.height, info.width))
+    assert frame == image.frame
     mask = store(file(own), frame)
     shown, masked = (
         ImageOps.exif_transpose(Image.open(io.BytesIO(data))) for data in (image.data, mask)
@@ -197,7 +197,7 @@ def test_resized_masks_have_nearest_indices(tag: int, side: int, other: int) -> 
     sides = ((side, stored.height), (other, stored.width))
     # In the middle between two pixels, both are the nearest.
     assume(all((2 * at + 1) * old % (2 * new) for new, old in sides for at in range(new)))
-    frame = MaskFrame(stored.height, stored.width, tag, False, (side, other), True)
+    frame = Frame(stored.height, stored.width, 1, tag, (side, other))
     mask = read(store(gray(drawn()), frame))
     rows, columns = (((np.arange(new) + 0.5) * old / new).astype(int) for new, old in sides)
     assert np.array_equal(mask, np.asarray(stored)[rows][:, columns])
