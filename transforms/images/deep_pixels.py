@@ -19,7 +19,13 @@ from PIL.TiffImagePlugin import TiffImageFile
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import check_image, import_tensorflow
 from transforms.images.headers import read_size
-from transforms.images.pillow_images import bits_of, decode, load_deep_heic, load_values, open_image
+from transforms.images.pillow_images import (
+    bits_of,
+    decode,
+    decode_as_stored,
+    deep_samples,
+    open_image,
+)
 from transforms.images.pixel_options import Limits
 from transforms.images.stripping import exif_chunk
 
@@ -124,12 +130,12 @@ def deep_pixels(
         tensorflow = import_tensorflow()
         return np.asarray(tensorflow.io.decode_png(data, dtype=tensorflow.uint16).numpy())
     if format_ == "heif" and is_deep(data, format_, opened):
-        pixels, is_premultiplied = load_deep_heic(data)
+        pixels, is_premultiplied = deep_samples(data)
         return _divided(pixels) if is_premultiplied else pixels
     if not isinstance(opened, TiffImageFile) or opened.mode == "CMYK":
         return None
     if opened.mode in _NUMBERS:
-        return _scaled(load_values(opened))
+        return _scaled(np.asarray(decode_as_stored(opened)))
     if not is_deep(data, format_, opened):
         return None
     if opened.mode in ("RGB", "RGBA"):
@@ -156,7 +162,7 @@ def reduced_numbers(opened: ImageFile.ImageFile) -> Image.Image | None:
     """
     if not isinstance(opened, TiffImageFile) or opened.mode not in _NUMBERS:
         return None
-    high = _scaled(load_values(opened))[:, :, 0] >> 8
+    high = _scaled(np.asarray(decode_as_stored(opened)))[:, :, 0] >> 8
     return Image.fromarray(high.astype(np.uint8))
 
 

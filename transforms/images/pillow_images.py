@@ -81,16 +81,11 @@ def check_portable_map(opened: ImageFile.ImageFile) -> None:
         raise CostlyImageError(f"{samples} samples in plain text, more than {MAX_PLAIN_SAMPLES}")
 
 
-def is_scaled(opened: ImageFile.ImageFile) -> bool:
-    """Whether this is a binary file whose largest value is neither 255 nor 65,535."""
-    return bool(opened.tile) and opened.tile[0].codec_name == "ppm"
-
-
 def decode_scaled(opened: ImageFile.ImageFile) -> Image.Image:
     """The image of a binary file, its values scaled to 8 or 16 bits as Pillow scales them.
 
     Args:
-        opened: for which `is_scaled` holds.
+        opened: a binary file whose largest value is neither 255 nor 65,535.
 
     Returns:
         An image of mode `L`, `RGB` or `I;16`.
@@ -163,14 +158,19 @@ def deep_samples(data: bytes) -> tuple[DeepSamples, bool]:
     """The samples of a HEIC of 10 or 12 bits, and whether colour is multiplied with alpha.
 
     Args:
-        data: the file, whole, within the limits of `check_heic`.
+        data: the file, whole, which `open_image` opened before.
 
     Returns:
         uint16 `[height, width, channels]`, see `widened`; 1 channel for grey.
+
+    Raises:
+        RejectedImageError: with reason `CORRUPT_IMAGE`.
     """
-    file = register_heic().open_heif(io.BytesIO(data), convert_hdr_to_8bit=False)
-    image = file[file.primary_index]
-    pixels = widened(np.asarray(image), image.info["bit_depth"])
+    with _rejecting():
+        safe = io.BytesIO(_without_tags(data))
+        file = register_heic().open_heif(safe, convert_hdr_to_8bit=False)
+        image = file[file.primary_index]
+        pixels = widened(np.asarray(image), image.info["bit_depth"])
     return (pixels if pixels.ndim == 3 else pixels[:, :, None]), image.mode.startswith("RGBa")
 
 
@@ -399,50 +399,28 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
         RejectedImageError: with reason `CORRUPT_IMAGE`, or `UNSUPPORTED_IMAGE` when its samples
             are neither 8 nor 16 bits.
     """
-    # Pillow rotates a TIFF while decoding, and drops the tag.
-    orientation = orientation_of(image) if isinstance(image, TiffImageFile) else 1
     with _rejecting():
-        if is_scaled(image):
+        # The decoder of a portable map with another largest value than 255 or 65,535.
+        if image.tile and image.tile[0].codec_name == "ppm":
             return decode_scaled(image)
-        image.load()
-        plain = _in_mode(image, _plain_mode(image))
+        plain = _in_mode(decode_as_stored(image), _plain_mode(image))
     if image.format == HEIC and plain.mode == "I;16":
         plain = Image.fromarray(widened(np.asarray(plain), bits_of(image)))
     plain.info.clear()  # metadata that Pillow would write again, such as a colour profile
-    return plain if orientation == 1 else plain.transpose(BACK[orientation])
-
-
-def load_deep_heic(data: bytes) -> tuple[DeepSamples, bool]:
-    """The samples of a HEIC that was opened before, see `deep_samples`.
-
-    Raises:
-        RejectedImageError: with reason `CORRUPT_IMAGE`.
-    """
-    with _rejecting():
-        return deep_samples(_without_tags(data))
+    return plain
 
 
 def decode_as_stored(image: ImageFile.ImageFile) -> Image.Image:
-    """Decodes the first frame of an opened image in the mode of its file, so a palette stays one.
+    """Decodes the first frame of an opened image as it is in its file, so a palette stays one.
 
     Raises:
         RejectedImageError: with reason `CORRUPT_IMAGE`.
     """
+    # Pillow rotates a TIFF while decoding, and drops the tag.
+    orientation = orientation_of(image) if isinstance(image, TiffImageFile) else 1
     with _rejecting():
         image.load()
-    return image
-
-
-def load_values(image: TiffImageFile) -> np.ndarray[tuple[int, ...], np.dtype[Any]]:
-    """The numbers of an opened image of one channel, int32 or float32 `[height, width]`.
-
-    Raises:
-        RejectedImageError: with reason `CORRUPT_IMAGE`.
-    """
-    orientation = orientation_of(image)
-    with _rejecting():
-        image.load()
-        return np.asarray(image if orientation == 1 else image.transpose(BACK[orientation]))
+        return image if orientation == 1 else image.transpose(BACK[orientation])
 
 
 def _plain_mode(image: ImageFile.ImageFile) -> str:

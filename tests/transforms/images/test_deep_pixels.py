@@ -18,7 +18,7 @@ from tests.images import picture, saved
 from tests.lazy import lazy_module
 from tests.transforms.core.pixel_changes import AUTO, LIMITS, WHOLE, changed, reason, slopes
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images import deep_pixels, pillow_images
+from transforms.images import deep_pixels
 from transforms.images import pillow_images as heic_module
 from transforms.images.check import ImageInfo
 from transforms.images.pillow_images import TURNS, decode, exif_of, open_image
@@ -291,7 +291,7 @@ class TestHeic:
             pixels[:, :, :3] = pixels[:, :, :3] * (pixels[:, :, 3:] / 65_535)
             return pixels, True
 
-        monkeypatch.setattr(pillow_images, "deep_samples", multiplied)
+        monkeypatch.setattr(deep_pixels, "deep_samples", multiplied)
         is_shown = whole[:, :, 3:] > 20_000
         difference = stored(data).astype(int) - whole
         assert np.abs(difference * is_shown).max() < 4
