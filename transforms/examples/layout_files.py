@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from transforms.examples.columns import TYPES, cell_parts, fits, split_cell
+from transforms.examples.columns import TYPES, cell_parts, fits
 from transforms.examples.layouts import (
     COLUMN,
     IMAGES,
@@ -29,6 +29,11 @@ _KEYS = ("source", "type", "list", "separator", "default", "shape")
 
 
 _TOP = ("features", IMAGES, MASKS)
+
+# The nodes of each key and its value, which know their lines; the values that are texts.
+_Nodes = dict[str, tuple[yaml.Node, yaml.Node]]
+_Texts = dict[str, str]
+_Shape = tuple[int, ...] | None
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -89,26 +94,21 @@ class _Reader:
         self._partners: dict[str, tuple[str, ...]] = {}
 
     def layout(self, root: yaml.Node) -> LayoutFile:
-        top = dict(self._items(root, "the layout"))
-        for key, (key_node, _) in top.items():
-            if key not in _TOP:
-                raise self._unknown(key_node, "key", key, _TOP)
+        top = self._items(root, "the layout", _TOP)
         if "features" not in top:
             raise self._error(root, "`features:` is missing")
         declared = {
-            f"{kind}.{name}": (key_node, value)
+            f"{kind}.{name}": nodes
             for kind in (IMAGES, MASKS)
-            for name, (key_node, value) in (self._items(top[kind][1], kind) if kind in top else ())
+            if kind in top
+            for name, nodes in self._items(top[kind][1], kind).items()
         }
         self._partners = {name: self._globs(name, *nodes) for name, nodes in declared.items()}
-        features = [
-            self._feature(name, node)
-            for name, (_, node) in self._items(top["features"][1], "features")
-        ]
+        described = self._items(top["features"][1], "features")
+        features = [self._feature(name, node) for name, (_, node) in described.items()]
         if not features:
             raise self._error(top["features"][1], "there are no features: write NAME: SOURCE")
-        found = (partner_of(feature.source) for feature in features)
-        used = {partner[0] for partner in found if partner is not None}
+        used = {partner[0] for each in features if (partner := partner_of(each.source))}
         for name, (key_node, _) in declared.items():
             if name not in used:
                 raise self._error(key_node, f"no feature has the source {name}.bytes")
@@ -125,82 +125,67 @@ class _Reader:
         return globs
 
     def _feature(self, name: str, node: yaml.Node) -> Feature:
-        if isinstance(node, yaml.ScalarNode):
-            return self._described(name, {"source": (node, node)})
-        given = dict(self._items(node, f"the feature {name!r}"))
-        for key, (key_node, _) in given.items():
-            if key not in _KEYS:
-                raise self._unknown(key_node, "key", key, _KEYS)
+        given = {"source": (node, node)}
+        if not isinstance(node, yaml.ScalarNode):
+            given = self._items(node, f"the feature {name!r}", _KEYS)
         if "source" not in given:
             raise self._error(node, f"the feature {name!r} has no source")
-        return self._described(name, given)
-
-    def _described(self, name: str, given: dict[str, tuple[yaml.Node, yaml.Node]]) -> Feature:
         texts = {key: self._text(key, node) for key, (_, node) in given.items() if key != "shape"}
         shape = self._shape(given["shape"][1]) if "shape" in given else None
-        source, type_ = texts["source"], texts.get("type", "")
-        if "type" in texts and type_ not in TYPES:
-            raise self._unknown(given["type"][1], "type", type_, tuple(TYPES))
-        dtype = TYPES.get(type_, "")
-        if not source.startswith(COLUMN) or source == COLUMN:
-            known = [each.name for each in SOURCES.values() if Needs.MODEL not in each.needs]
-            known += [
-                f"{name}.{field}" for name in (MASK, *self._partners) for field in PARTNER_FIELDS
-            ]
-            if source not in known:
-                wrong = given["source"][1]
-                raise self._unknown(wrong, "source", source, (*known, "csv.COLUMN"))
-            feature = Feature.of_source(name, source)
-            if only := next((key for key in ("list", "separator", "default") if key in texts), ""):
-                raise self._error(
-                    given[only][0], f"{only} is only for sources csv.COLUMN, not {source}"
-                )
-            if dtype not in ("", feature.dtype):
-                raise self._error(given["type"][1], f"{source} is {feature.dtype}, not {dtype}")
-            if source == PIXELS:
-                return self._pixels(feature, given, shape)
-            if shape:
-                wanted = f"shape is for {PIXELS} and lists of csv.COLUMN, not {source}"
-                raise self._error(given["shape"][0], wanted)
-            return feature
-        separator, default = texts.get("separator", ""), texts.get("default")
+        if "type" in texts and texts["type"] not in TYPES:
+            raise self._unknown(given["type"][1], "type", texts["type"], tuple(TYPES))
+        is_column = texts["source"].startswith(COLUMN) and texts["source"] != COLUMN
+        return (self._of_column if is_column else self._of_source)(name, given, texts, shape)
+
+    def _of_source(self, name: str, given: _Nodes, texts: _Texts, shape: _Shape) -> Feature:
+        source, dtype = texts["source"], TYPES.get(texts.get("type", ""), "")
+        known = [each.name for each in SOURCES.values() if Needs.MODEL not in each.needs]
+        known += [f"{name}.{field}" for name in (MASK, *self._partners) for field in PARTNER_FIELDS]
+        if source not in known:
+            raise self._unknown(given["source"][1], "source", source, (*known, "csv.COLUMN"))
+        feature = Feature.of_source(name, source)
+        if only := next((key for key in ("list", "separator", "default") if key in texts), ""):
+            wrong = f"{only} is only for sources csv.COLUMN, not {source}"
+            raise self._error(given[only][0], wrong)
+        if dtype not in ("", feature.dtype):
+            raise self._error(given["type"][1], f"{source} is {feature.dtype}, not {dtype}")
+        if shape and source != PIXELS:
+            wrong = f"shape is for {PIXELS} and lists of csv.COLUMN, not {source}"
+            raise self._error(given["shape"][0], wrong)
+        if shape and (len(shape) != 3 or shape[2] > 4):
+            wrong = f"the shape of {PIXELS} must be [HEIGHT, WIDTH, CHANNELS], with 1 to 4 channels"
+            raise self._error(given["shape"][1], wrong)
+        return feature._replace(shape=shape) if shape else feature
+
+    def _of_column(self, name: str, given: _Nodes, texts: _Texts, shape: _Shape) -> Feature:
+        type_, default = texts.get("type", ""), texts.get("default")
+        dtype, separator = TYPES.get(type_, ""), texts.get("separator", "")
         is_list = self._is_true(given["list"][1]) if "list" in given else bool(separator)
         if "separator" in texts and not (separator and is_list):
-            raise self._error(
-                given["separator"][0], "a separator must not be empty, and needs list: true"
-            )
+            wrong = "a separator must not be empty, and needs list: true"
+            raise self._error(given["separator"][0], wrong)
         if shape and not is_list:
             raise self._error(given["shape"][0], "a shape needs a separator, or list: true")
-        feature = Feature(name, source, dtype, shape if is_list else (), default, separator)
-        feature = feature._replace(type="" if type_ == dtype else type_)
+        specific = "" if type_ == dtype else type_
+        shape = shape if is_list else ()
+        feature = Feature(name, texts["source"], dtype, shape, default, separator, type=specific)
         if default in MISSING_LABELS and dtype != "bytes":
             wrong = (
                 f"the default {default!r} is a missing value itself: write a number, or add "
                 "type: text if it is a text"
             )
             raise self._error(given["default"][1], wrong)
-        for value in cell_parts(feature, default or "") if dtype else ():
+        parts = cell_parts(feature, default or "")
+        for value in parts if dtype else ():
             if value and not fits(value, type_):
-                raise self._error(
-                    given["default"][1], f"the default {value!r} is not of type {type_}"
-                )
-        if default and shape and separator and len(split_cell(default, separator)) != prod(shape):
+                wrong = f"the default {value!r} is not of type {type_}"
+                raise self._error(given["default"][1], wrong)
+        if default and shape and separator and len(parts) != prod(shape):
             wrong = (
                 f"the default {default!r} does not have {prod(shape)} values, as its shape needs"
             )
             raise self._error(given["default"][1], wrong)
         return feature
-
-    def _pixels(
-        self,
-        feature: Feature,
-        given: dict[str, tuple[yaml.Node, yaml.Node]],
-        shape: tuple[int, ...] | None,
-    ) -> Feature:
-        if shape and (len(shape) != 3 or shape[2] > 4):
-            wrong = f"the shape of {PIXELS} must be [HEIGHT, WIDTH, CHANNELS], with 1 to 4 channels"
-            raise self._error(given["shape"][1], wrong)
-        return feature._replace(shape=shape or ())
 
     def _shape(self, node: yaml.Node) -> tuple[int, ...]:
         wrong = "shape must be a list of positive integers, such as [2, 3]"
@@ -211,11 +196,11 @@ class _Reader:
             raise self._error(node, wrong)
         return tuple(map(int, sides))
 
-    def _items(self, node: yaml.Node, what: str) -> list[tuple[str, tuple[yaml.Node, yaml.Node]]]:
-        """Maps each key to its node and the value's node; repeated keys are refused."""
+    def _items(self, node: yaml.Node, what: str, known: Sequence[str] = ()) -> _Nodes:
+        """Maps each key, if need be a known one, to its node and the value's node."""
         if not isinstance(node, yaml.MappingNode):
             raise self._error(node, f"{what} must be written as NAME: VALUE")
-        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        found: _Nodes = {}
         for key_node, value in node.value:
             key = self._text("a name", key_node)
             if not key:
@@ -224,7 +209,10 @@ class _Reader:
                 first = found[key][0].start_mark.line + 1
                 raise self._error(key_node, f"{key!r} is given twice, first in line {first}")
             found[key] = key_node, value
-        return list(found.items())
+        for key, (key_node, _) in found.items():
+            if known and key not in known:
+                raise self._unknown(key_node, "key", key, known)
+        return found
 
     def _text(self, what: str, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -93,18 +94,8 @@ RAW = "uint8"
 """The encoding of `PIXELS`."""
 
 
-def _of_object(
-    name: str,
-    dtype: str,
-    role: Role = Role.OTHER,
-    needs: Needs = Needs.BOXES,
-    *,
-    texts: str = "",
-    columns: tuple[str, ...] = (),
-) -> Source:
-    """A source with a value for each row of an image."""
-    return Source(name, dtype, role, needs | Needs.ROWS, True, True, "", texts, columns)
-
+# A source with a value for each row of an image.
+_of_object = functools.partial(Source, needs=Needs.BOXES | Needs.ROWS, is_list=True, of_object=True)
 
 MASK = "mask"
 """The name of the masks of `--masks`, with which their sources begin."""
@@ -133,8 +124,8 @@ _DECLARED = (
     # The labels of all of its rows, each once.
     Source("label.ids", "int64", Role.CLASS_ID, _LABELS, is_list=True, texts="label.texts"),
     Source("label.texts", "bytes", Role.CLASS_TEXT, _LABELS, is_list=True),
-    _of_object("object.ids", "int64", Role.CLASS_ID, Needs.LABEL, texts="object.texts"),
-    _of_object("object.texts", "bytes", Role.CLASS_TEXT, Needs.LABEL),
+    _of_object("object.ids", "int64", Role.CLASS_ID, needs=_LABELS, texts="object.texts"),
+    _of_object("object.texts", "bytes", Role.CLASS_TEXT, needs=_LABELS),
     *(_of_object(f"box.{side}", "float", Role.COORDINATE) for side in SIDES),
     _of_object("object.area", "float", columns=("area",)),
     _of_object("object.is_crowd", "int64", Role.MARK, columns=("iscrowd", "crowd")),

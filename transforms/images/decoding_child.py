@@ -27,7 +27,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import IO, Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from transforms.core.rejections import Reason, RejectedImageError
 
@@ -138,14 +138,14 @@ class DecodingChild:
 
     def _ask(self, task: tuple[Budget, Any, Any, Any]) -> Any:
         process = self._running()
-        asks, answers = _pipes(process)
+        assert process.stdin and process.stdout
         try:
-            pickle.dump(task, asks)
-            asks.flush()
-            return pickle.load(answers)
+            pickle.dump(task, process.stdin)
+            process.stdin.flush()
+            return pickle.load(process.stdout)
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
             code = process.wait()
-            self._forget()
+            self._end()
             return _explained(code, task[0])
         except BaseException:
             # Interrupted before the answer: the next call would get the answer of this one.
@@ -179,22 +179,11 @@ class DecodingChild:
             self._end()
 
     def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._forget()
-
-    def _forget(self) -> None:
-        assert self._process is not None
-        for pipe in _pipes(self._process):
-            with contextlib.suppress(OSError):
-                pipe.close()
-        self._process = None
-
-
-def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
-    assert process.stdin and process.stdout
-    return process.stdin, process.stdout
+        process, self._process = self._process, None
+        if process is not None:
+            # Leaving the block closes the pipes, one of which may be broken.
+            with contextlib.suppress(OSError), process:
+                process.kill()
 
 
 def _explained(code: int, budget: Budget) -> Exception:
