@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from transforms.plan_shards import PlanShards, TotalLabels
     from transforms.publish_dataset import NotPublishedError, PublishDataset
     from transforms.stage_images import StageImages
-    from transforms.write_dataset import FindImages, LabelImages, WriteDataset
+    from transforms.write_dataset import EncodeExamples, FindImages, LabelImages, WriteDataset
     from transforms.write_shards import WriteShards
 
 __all__ = [
     "CopyRejected",
     "EmbeddingModelHandler",
+    "EncodeExamples",
     "FindImages",
     "JoinLabels",
     "JoinedImages",
@@ -47,6 +48,7 @@ __all__ = [
 _MODULES = {
     "CopyRejected": "list_rejections",
     "EmbeddingModelHandler": "embed_images",
+    "EncodeExamples": "write_dataset",
     "FindImages": "write_dataset",
     "JoinLabels": "join_labels",
     "JoinedImages": "join_labels",

@@ -208,7 +208,7 @@ class WritePlan(beam.PTransform):
         plan, target, dataset = self.plan, self.target, self.target.dataset
         output, quarantine = target.folder.output, target.checks.quarantine
         roots = None if dataset.of_rows else Roots(dataset.root, tuple(dataset.partners.values()))
-        written = shards | "Write shards" >> WriteShards(
+        written = shards | "WriteToTFRecord" >> WriteShards(
             output,
             target.converter,
             options_digest=target.dataset.digest,

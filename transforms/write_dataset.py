@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import apache_beam as beam
@@ -27,7 +27,8 @@ from transforms.core.option import (
     recorded_values,
 )
 from transforms.core.option_types import FindImagesOptions, LabelImagesOptions, WriteDatasetOptions
-from transforms.core.records import Count, JoinSide
+from transforms.core.records import Count, JoinSide, ShardImage
+from transforms.core.rejections import Rejection
 from transforms.dataset.dataset_options import DatasetOptions, FileOptions, shard_plan
 from transforms.dataset.manifest import Dataset
 from transforms.dataset_files import DatasetTarget
@@ -47,7 +48,8 @@ from transforms.examples.layouts import (
 )
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.find_images import ImageFinder
-from transforms.flow import FindLabelledImages, ImageSource, PlanImages, WritePlan
+from transforms.flow import FindLabelledImages, ImageSource, Plan, PlanImages, WritePlan
+from transforms.images.check import CheckedImage
 from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import (
     CheckOptions,
@@ -73,6 +75,7 @@ from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label, 
 from transforms.list_rejections import overlap
 from transforms.packing import with_outputs
 from transforms.read_labels import RowReader
+from transforms.records.existing_shards import Converter
 from transforms.records.originals import originals_root
 from transforms.stage_images import StageImages
 from transforms.storage.files import storage_of
@@ -270,6 +273,13 @@ class WriteDataset(beam.PTransform):
     def expand(
         self, images: JoinedImages | beam.PCollection[tuple[object, ...]]
     ) -> beam.PCollection[str]:
+        plan, root = self._planned(images)
+        return plan.shards | "Write dataset" >> WritePlan(plan, self._target(root))
+
+    def _planned(
+        self, images: JoinedImages | beam.PCollection[tuple[object, ...]]
+    ) -> tuple[Plan, str]:
+        """The shards of the images, and the root of their files."""
         if isinstance(images, beam.PCollection):
             if self._root:
                 raise ValueError("root is the folder of image files: images from memory have none")
@@ -281,8 +291,7 @@ class WriteDataset(beam.PTransform):
         if self._checks.drops_duplicates:
             originals = originals_root(self._folder.output, root)
             drop = DropDuplicates(originals, max_bytes=self._checks.max_bytes, waits=True)
-        plan = joined | "Plan images" >> PlanImages(self._plan, self._rules, drop)
-        return plan.shards | "Write dataset" >> WritePlan(plan, self._target(root))
+        return joined | "Plan images" >> PlanImages(self._plan, self._rules, drop), root
 
     def _joined(self, images: object) -> JoinedImages:
         """The images of `FindImages` or `LabelImages`.
@@ -333,6 +342,46 @@ class WriteDataset(beam.PTransform):
         from transforms.embed_images import Embedder
 
         return Embedder(self._embedding)
+
+
+class EncodeExamples(WriteDataset):
+    """Checks images and encodes them as `WriteDataset` does, for a sink of your own.
+
+    Input: `JoinedImages` of `FindImages` or `LabelImages`. Output: serialized Examples, in any
+    order. Nothing is written, and images that are rejected are left out: the metric
+    `images_rejected` counts them.
+    """
+
+    def __init__(self, **options: Unpack[WriteDatasetOptions]) -> None:
+        """Sets the options of the Examples, which are those of `WriteDataset`."""
+        super().__init__(os.devnull, **options)
+
+    def expand(self, images: JoinedImages) -> beam.PCollection[bytes]:
+        plan, root = self._planned(images)
+        encode = beam.ParDo(_EncodeFn(self._target(root).converter))
+        return plan.shards | "Encode Examples" >> encode.with_output_types(bytes)
+
+
+class _EncodeFn(beam.DoFn):
+    """Encodes the images of a shard, which are read ahead."""
+
+    def __init__(self, converter: Converter) -> None:
+        self._converter = converter
+
+    def setup(self) -> None:
+        self._converter.setup()
+
+    def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterator[bytes]:
+        loaded = self._converter.load(sorted(shard[1]))
+        return self._converter.encode(_accepted(loaded))
+
+
+def _accepted(loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
+    for result in loaded:
+        if isinstance(result, CheckedImage):
+            yield result
+        else:
+            counter("images_rejected").inc()
 
 
 def _loaded(options: EmbeddingOptions) -> Embedding | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,16 @@ import pytest
 from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture, saved
+from tests.lazy import lazy_module
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset
 from tests.pipeline.reading import TEXT, TUTORIAL, filenames, labels, read
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
 from transforms.core.messages import LabelsError
 from transforms.examples.layouts import LAYOUTS
-from transforms.write_dataset import FindImages, LabelImages, WriteDataset
+from transforms.write_dataset import EncodeExamples, FindImages, LabelImages, WriteDataset
+
+tf: Any = lazy_module("tensorflow")
 
 DOCUMENT = ROOT / "docs" / "python_api.md"
 
@@ -69,6 +72,26 @@ def test_the_documentation_runs(folder: Path) -> None:
     assert {record["image/height"] for record in read(found)} == {16}
     assert sorted(labels(found).items())[0] == ("cat0", "cat")
     check_sound(found.folder)
+    images = {"images": "photos/*/*.jpg", "labels": "labels.csv"}
+    command = make_dataset(folder / "command", **images, layout="tutorial")
+    shards = [command.folder / name for name in command.shards()]
+    assert records(folder.glob("out/plain/photos-*.tfrecord")) == records(shards)
+
+
+def records(files: Iterable[Path]) -> list[bytes]:
+    """The records of TFRecord files in any order."""
+    return sorted(
+        record
+        for file in files
+        for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
+    )
+
+
+def test_images_that_are_rejected_are_not_encoded(folder: Path) -> None:
+    (folder / "photos/cat/cat0.jpg").write_bytes(b"no image")
+    find = FindImages(["photos/*/*.jpg"], labels="labels.csv", root="photos")
+    run(find, EncodeExamples(root="photos"), beam.io.WriteToTFRecord("own"))
+    assert len(records(folder.glob("own-*"))) == 11
 
 
 def test_paths_and_labels_may_be_strings_of_numpy(folder: Path) -> None:

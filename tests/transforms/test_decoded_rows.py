@@ -33,7 +33,7 @@ from transforms import (
     drop_duplicates as choose_images,
 )
 from transforms.storage.local_storage import LocalStorage
-from transforms.write_dataset import FindImages, LabelImages, WriteDataset
+from transforms.write_dataset import EncodeExamples, FindImages, LabelImages, WriteDataset
 
 TABLE = "id,size,name\n" + "".join(f"{number},{number * 2},n{number}\n" for number in range(40))
 
@@ -117,6 +117,11 @@ def verified(inputs: Path, output: Path) -> Ran:
 def found(inputs: Path, output: Path) -> Ran:
     images = FindImages([f"{inputs}/photos/photo-*"], root=str(inputs))
     return _own(images, WriteDataset(str(output), root=str(inputs)))
+
+
+def encoded(inputs: Path, output: Path) -> Ran:
+    images = FindImages([f"{inputs}/photos/photo-*"], root=str(inputs))
+    return _own(images, EncodeExamples(root=str(inputs)), beam.io.WriteToTFRecord(str(output)))
 
 
 def unique(inputs: Path, output: Path) -> Ran:
@@ -229,6 +234,7 @@ RUNS = [
     of_rows,
     plan_of_images,
     found,
+    encoded,
     masked,
     masked_elsewhere,
     masked_again,
