@@ -228,14 +228,11 @@ def _check_runner(given: Mapping[str, str]) -> None:
             else f"Beam has {', '.join(RUNNERS)}"
         )
         raise UsageError(f"--runner {runner}: unknown runner; {hint}")
-    if name == "DataflowRunner" and "--project" not in given and not _is_local(given):
+    # A stand-in for Dataflow on this machine needs none.
+    is_local = "localhost" in given.get("--dataflow_endpoint", "")
+    if name == "DataflowRunner" and "--project" not in given and not is_local:
         missing = [f"{flag} {value}" for flag, value in _OF_DATAFLOW.items() if flag not in given]
         raise UsageError(f"--runner {runner} needs {', '.join(missing)}; see docs/dataflow.md")
-
-
-def _is_local(given: Mapping[str, str]) -> bool:
-    """Whether a stand-in for Dataflow on this machine gets the job."""
-    return "localhost" in given.get("--dataflow_endpoint", "")
 
 
 def check_workers(workers: int | None, words: Sequence[str]) -> None:
@@ -257,11 +254,6 @@ def check_workers(workers: int | None, words: Sequence[str]) -> None:
                 f"--workers cannot be used with --runner {value}: it sets the worker processes of "
                 "the default runner, on this machine"
             )
-
-
-def proposed(beams: Sequence[str]) -> list[str]:
-    """The flags of Beam that a hint may suggest."""
-    return [flag for flag in beams if flag not in _REFUSED and flag not in _JOB_LABELS]
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -417,7 +409,7 @@ def find_unknown(
         shown = rest if typed is None else typed
         names = ", ".join(word.partition("=")[0] for word in shown if word.startswith("-"))
         raise UsageError(f"Beam cannot read one of {names}: {error}") from error
-    return unknown, proposed(beams)
+    return unknown, [flag for flag in beams if flag not in _REFUSED and flag not in _JOB_LABELS]
 
 
 def check_words(

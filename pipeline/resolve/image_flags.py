@@ -26,7 +26,7 @@ from pipeline.resolve.datasets import (
     sample_records,
     source_reader,
 )
-from pipeline.resolve.decided import decide, extensions
+from pipeline.resolve.decided import check_splits, decide, extensions, split_source
 from pipeline.resolve.label_flags import (
     KnownClasses,
     asks_path,
@@ -59,7 +59,6 @@ from pipeline.resolve.samples import (
     read_label_inputs,
     sample_images,
 )
-from pipeline.resolve.split_flags import check_splits, split_source
 from transforms.core.messages import LabelsError
 from transforms.examples.box_columns import is_automl
 from transforms.examples.encoder import table_features
@@ -324,9 +323,7 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
     config = _config(sample, labels)
     config = dataclasses.replace(config, sources=source_reader(sample.sources, config))
     labels.classes.check_ids(config.label_rules)
-    warnings = check_splits(
-        flags, images, found, split_from=labels.split_from, label_from=labels.label_from
-    )
+    warnings = check_splits(flags, images, found, labels.split_from, labels.label_from)
     boxes = (*extensions(images), *(layout.chosen.decisions if layout.chosen else ()))
     masks = layout.has_object_masks
     return dataclasses.replace(
@@ -334,7 +331,7 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
         bases=read_bases(flags.reuse or (), config),
         decisions=(
             *(found.inputs.decisions(has_object_masks=masks) if found else ()),
-            *decide(flags, config, boxes=boxes, types=layout.types),
+            *decide(flags, config, boxes, layout.types),
             *labels.classes.decisions(flags.label_kind),
             *key_decisions(config.keys),
             *sample.ignoring,

@@ -70,7 +70,6 @@ def _column(label: str, **declaration: Any) -> Any:
         metavar="COL",
         needs=(LABELS,),
         parameter=Parameter(label, "^.+$"),
-        recorded=as_it_is,
         python="str | int",
         **declaration,
     )
@@ -86,7 +85,7 @@ def _label_regex(text: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class InputOptions(Group, title="images and labels"):
+class InputOptions(Group, title="images and labels", of_images=True, recorded=as_it_is):
     """Which images and labels are read, and how they are joined."""
 
     images: Sequence[str] | None = option(
@@ -101,6 +100,8 @@ class InputOptions(Group, title="images and labels"):
             help="one image glob, in which ** is any depth of folders; if omitted, the CSV lists "
             "the images",
         ),
+        of_images=False,
+        recorded=None,
     )
     masks: Sequence[str] | None = option(
         metavar="GLOB",
@@ -108,8 +109,8 @@ class InputOptions(Group, title="images and labels"):
         "1_mask.png for 1.jpg; repeatable",
         is_repeatable=True,
         is_path=True,
-        of_images=True,
         parameter=Parameter("Masks", GCS_PATH, help="one glob of masks, joined by --key"),
+        recorded=None,
     )
     labels: str | None = option(
         aliases=("label_file",),
@@ -118,32 +119,31 @@ class InputOptions(Group, title="images and labels"):
         "YOLO; text may be compressed (.gz)",
         is_path=True,
         parameter=Parameter("Label file", GCS_PATH),
+        of_images=False,
+        recorded=None,
     )
     label_from: str | None = option(
         choices=("csv", "directory", "regex", "webdataset", "records", "none"),
         help="source of labels; if omitted: csv with --labels, records of datasets, webdataset if "
         "archives hold labels, else directory if there are folders",
-        of_images=True,
         needs=(LABELS._replace(values=("csv",)), Need("--label_regex EXPR", ("regex",))),
         parameter=Parameter("Source of labels"),
-        recorded=as_it_is,
     )
     label_regex: str | None = option(
         metavar="EXPR",
         parse=_label_regex,
         help="finds the label in an image's path: its group 'label', or its only group",
-        of_images=True,
         conflicts=(Conflict("label_from", ("csv", "directory", "webdataset", "records", "none")),),
         parameter=Parameter("Expression that finds labels", "^.*[(].*[)].*$"),
-        recorded=as_it_is,
     )
     label_key: str | None = _column(
-        "Key column", help="column that identifies the image: its name, or 1, 2, ..."
+        "Key column",
+        help="column that identifies the image: its name, or 1, 2, ...",
+        of_images=False,
     )
     label_column: str | None = _column(
         "Label column",
         help="column that holds the label: its name, or 1, 2, ...",
-        of_images=True,
         conflicts=(
             Conflict("label_from", ("directory", "regex", "webdataset", "records", "none")),
         ),
@@ -152,33 +152,25 @@ class InputOptions(Group, title="images and labels"):
         metavar="TEXT",
         parse=not_blank,
         help="separates several labels in one cell, such as |",
-        of_images=True,
         parameter=Parameter("Separator of labels", "^.*[^ ].*$"),
-        recorded=as_it_is,
     )
     label_kind: str = option(
         "auto",
         choices=LABEL_KINDS,
         help="type of the labels; auto: integers if all of them are",
-        of_images=True,
         conflicts=(_NO_LABELS,),
         parameter=Parameter("Kind of labels"),
-        recorded=as_it_is,
     )
     dense_labels: bool = option(
         is_switch=True,
         help="number integer labels from 0 without gaps",
-        of_images=True,
         conflicts=(_NO_LABELS, Conflict("label_kind", ("text",), "its class ids have no gaps")),
         parameter=Parameter("Dense class ids"),
-        recorded=as_it_is,
     )
     key: str | None = option(
         choices=KEY_KINDS,
         help="how CSV rows identify images: stem, name, relative path or URI",
-        of_images=True,
         parameter=Parameter("Key of images"),
-        recorded=as_it_is,
     )
     root: str | None = option(
         metavar="DIR",
@@ -186,32 +178,32 @@ class InputOptions(Group, title="images and labels"):
         "of --images",
         is_path=True,
         parameter=Parameter("Root folder", GCS_PATH),
+        of_images=False,
+        recorded=None,
     )
     keys: str | None = option(
         metavar="FILE",
         help="keep only images with these keys, one per line; - for standard input",
         is_path=True,
-        of_images=True,
         parameter=Parameter(
             "Keys to keep", GCS_PATH, help="keep only images with these keys, one per line"
         ),
+        recorded=None,
     )
     reuse: Sequence[str] | None = option(
         metavar="DIR",
         help="take unchanged images from the records of this dataset; repeatable",
         is_repeatable=True,
         is_path=True,
-        of_images=True,
         parameter=Parameter("Datasets to reuse", GCS_PATH),
+        recorded=None,
     )
     key_cells: str = option(
         "auto",
         choices=KEY_CELLS,
         help="how rows spell keys; auto: also with backslashes, or relative to another folder",
-        of_images=True,
         needs=(LABELS,),
         parameter=Parameter("Spelling of keys"),
-        recorded=as_it_is,
     )
     csv_delimiter: str | None = option(
         metavar="CHAR",
@@ -222,7 +214,7 @@ class InputOptions(Group, title="images and labels"):
         parameter=Parameter(
             "Separator of the label file", '^([^A-Za-z0-9"]|tab|space|comma|semicolon)$'
         ),
-        recorded=as_it_is,
+        of_images=False,
     )
     csv_encoding: str = option(
         "utf-8",
@@ -230,28 +222,27 @@ class InputOptions(Group, title="images and labels"):
         help="text encoding of the label file, such as cp949 or utf-16",
         needs=(LABELS,),
         parameter=Parameter("Encoding of the label file", "^[A-Za-z0-9_.-]+$"),
-        recorded=as_it_is,
+        of_images=False,
     )
     allow_outside: bool = option(
         is_switch=True,
         help="let rows list local files anywhere, not only where the CSV and its first images are",
+        of_images=False,
+        recorded=None,
     )
     class_names: Any = option(
         metavar="FILE|DATASET",
         help="class names in the order of their ids, one per line; or the folder of a dataset, "
         "whose ids are kept",
         is_path=True,
-        of_images=True,
         conflicts=(_NO_LABELS,),
         parameter=Parameter("Class names", GCS_PATH),
-        recorded=as_it_is,
         python="PathText | Sequence[str]",
     )
     new_classes: str | None = option(
         choices=NEW_CLASSES,
         help="labels that --class_names lacks: new classes after the known ones (append), or an "
         "error (refuse); if omitted, their images are rejected",
-        of_images=True,
         needs=(Need("--class_names FILE|DATASET"),),
         parameter=Parameter("New classes"),
         recorded=only("append"),
