@@ -59,13 +59,8 @@ def read_members(text: TextIO, *, path: str) -> Iterator[tuple[str, bool, Any]]:
     [('a', True, 1), ('a', True, {'b': 2}), ('c', False, None)]
     """
     reader = _Reader(text, path)
-    reader.expect("{")
-    separator = ""
     names: set[str] = set()
-    while reader.next_character() != "}":
-        if separator:
-            reader.expect(separator)
-        separator = ","
+    for _ in reader.each("{", "}"):
         name = reader.value()
         if not isinstance(name, str):
             raise reader.error("a name is expected")
@@ -75,14 +70,14 @@ def read_members(text: TextIO, *, path: str) -> Iterator[tuple[str, bool, Any]]:
         if len(names) > _MAX_NAMES:
             raise reader.error(f"more than {_MAX_NAMES} names")
         reader.expect(":")
-        if reader.next_character() == "[":
-            for number, item in enumerate(reader.items()):
-                if number >= _MAX_OTHERS and name not in _UNBOUNDED:
-                    raise reader.error(f"more than {_MAX_OTHERS} items of {name[:40]!r}")
-                yield name, True, item
-        else:
+        if reader.next_character() != "[":
             yield name, False, reader.value()
-    reader.expect("}")
+            continue
+        for number, _ in enumerate(reader.each("[", "]")):
+            item = reader.value()
+            if number >= _MAX_OTHERS and name not in _UNBOUNDED:
+                raise reader.error(f"more than {_MAX_OTHERS} items of {name[:40]!r}")
+            yield name, True, item
     if reader.next_character():
         raise reader.error("the object has ended, but the file has not")
 
@@ -118,16 +113,16 @@ class _Reader:
             raise self.error(f"{character!r} is expected")
         self._at += 1
 
-    def items(self) -> Iterator[Any]:
-        """The items of a list."""
-        self.expect("[")
+    def each(self, opening: str, closing: str) -> Iterator[None]:
+        """Stops at each item of a list, or at each member of an object, for which it is resumed."""
+        self.expect(opening)
         is_first = True
-        while self.next_character() != "]":
+        while self.next_character() != closing:
             if not is_first:
                 self.expect(",")
             is_first = False
-            yield self.value()
-        self.expect("]")
+            yield
+        self.expect(closing)
 
     def value(self) -> Any:
         """The next value, as a whole."""

@@ -75,8 +75,7 @@ def resolve_columns(
     """
     if not first.rows:
         raise LabelsError(f"{path} is empty: give a file with rows to --labels")
-    is_named = first.format != CSV
-    finder = _Finder(header_names(first.rows[0]), first.rows, is_image_key, path, is_named)
+    finder = _Finder.of(first, path, is_image_key)
     try:
         return finder.columns(first, key, label, label_required)
     except LabelsError as error:
@@ -101,8 +100,7 @@ def find_further(columns: CsvColumns, first: FirstRows, wanted: str, flag: str, 
     Raises:
         LabelsError: there is no such column.
     """
-    finder = _Finder(header_names(first.rows[0]), first.rows, None, path)
-    return finder.chosen(finder.number_of(wanted) or wanted, flag, columns.has_header)
+    return _Finder.of(first, path).chosen(wanted, flag, columns.has_header)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,14 +119,19 @@ class _Finder:
     rows: Sequence[Sequence[str]]
     is_image_key: IsImageKey | None
     path: str
-    is_named: bool = False
+    is_named: bool
+
+    @classmethod
+    def of(cls, first: FirstRows, path: str, is_image_key: IsImageKey | None = None) -> _Finder:
+        """The finder for the first rows of a file."""
+        names = header_names(first.rows[0])
+        return cls(names, first.rows, is_image_key, path, is_named=first.format != CSV)
 
     def columns(
         self, first: FirstRows, key: str | None, label: str | None, label_required: bool
     ) -> CsvColumns:
         """The result of `resolve_columns`."""
-        key, label = self.number_of(key), self.number_of(label)
-        has_header = self.has_header(key, label)
+        has_header = self.has_header(key and self.number_of(key), label and self.number_of(label))
         key_at = None if key is None else self.chosen(key, "--label_key", has_header)
         label_at = None if label is None else self.chosen(label, "--label_column", has_header)
         why_key = why_label = "given"
@@ -174,16 +177,17 @@ class _Finder:
             f" {_BY_NUMBER}"
         )
 
-    def number_of(self, wanted: str | None) -> str | None:
+    def number_of(self, wanted: str) -> str:
         """`wanted`, or N if it is `column N`, our name for a column that has none."""
-        found = _UNNAMED.fullmatch(wanted or "")
-        return found[1] if found and self._find(found[0]) is None else wanted
+        found = _UNNAMED.fullmatch(wanted)
+        return found[1] if found and self._find(wanted) is None else wanted
 
     def chosen(self, wanted: str, flag: str, has_header: bool) -> int:
         """The index of the column that a flag names or numbers."""
         at = self._find(wanted) if has_header else None
         if at is not None:
             return at
+        wanted = self.number_of(wanted)
         if _is_number(wanted):
             return self._numbered(wanted, flag)
         raise self._missing(wanted, flag)
@@ -287,44 +291,36 @@ def with_place_columns(
     Raises:
         LabelsError: there is no such column, or the column's cells name no splits.
     """
+    finder = _Finder.of(first, path)
     if options.split_from == "csv" or options.split_column is not None:
-        at = _split_column(columns, first, options.split_column, path)
+        at = _split_column(columns, finder, options.split_column)
         if at == columns.label and columns.because[1] == OTHER_COLUMN:
             raise LabelsError(
                 f"{path} has no column of labels, only keys and the splits of --split_column: add "
                 "one, which --label_column names"
             )
-        _check_cells(columns, first, at, path)
-        columns = columns._replace(split=at, split_name=_column_name(columns, first, at))
+        rows = first.rows[1:] if columns.has_header else first.rows
+        said = [split_text(row[at]) for row in rows if at < len(row)]
+        if said and not any(not name or is_split_name(name) for name in said):
+            raise LabelsError(
+                f"{path}: --split_column has values such as {said[0]!r}, which cannot be splits "
+                "(a letter, then letters, digits and '_'): give the column that names the splits"
+            )
+        columns = columns._replace(split=at, split_name=finder.name_of(at, columns.has_header))
     if options.group_by is not None:
-        at = find_further(columns, first, options.group_by, "--group_by", path)
-        columns = columns._replace(group=at, group_name=_column_name(columns, first, at))
+        at = finder.chosen(options.group_by, "--group_by", columns.has_header)
+        columns = columns._replace(group=at, group_name=finder.name_of(at, columns.has_header))
     return columns
 
 
-def _split_column(columns: CsvColumns, first: FirstRows, wanted: str | None, path: str) -> int:
+def _split_column(columns: CsvColumns, finder: _Finder, wanted: str | None) -> int:
     if wanted is not None:
-        return find_further(columns, first, wanted, "--split_column", path)
-    names = header_names(first.rows[0]) if columns.has_header else []
-    at = find_column(names, _SPLIT_COLUMN, path=path)
+        return finder.chosen(wanted, "--split_column", columns.has_header)
+    names = finder.names if columns.has_header else []
+    at = find_column(names, _SPLIT_COLUMN, path=finder.path)
     if at is None:
         raise LabelsError(
-            f"{path} has no column {_SPLIT_COLUMN!r}: name the one that holds the splits with "
-            "--split_column"
+            f"{finder.path} has no column {_SPLIT_COLUMN!r}: name the one that holds the splits "
+            "with --split_column"
         )
     return at
-
-
-def _check_cells(columns: CsvColumns, first: FirstRows, at: int, path: str) -> None:
-    """Refuses a column if no cell in the first rows can be a split."""
-    rows = first.rows[1:] if columns.has_header else first.rows
-    said = [split_text(row[at]) for row in rows if at < len(row)]
-    if said and not any(not name or is_split_name(name) for name in said):
-        raise LabelsError(
-            f"{path}: --split_column has values such as {said[0]!r}, which cannot be splits "
-            "(a letter, then letters, digits and '_'): give the column that names the splits"
-        )
-
-
-def _column_name(columns: CsvColumns, first: FirstRows, at: int) -> str:
-    return header_names(first.rows[0])[at] if columns.has_header else f"column {at + 1}"

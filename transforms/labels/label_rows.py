@@ -257,7 +257,7 @@ class MalformedRow(NamedTuple):
 
 def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow | MalformedRow]:
     """Rows with the positions of their key, label and other cells, in order, as a stream."""
-    key_at, label_at = columns.key, columns.label
+    key_at, label_at, further = columns.key, columns.label, columns.cells
     is_spelt = columns.key_cells != AS_THEY_ARE
     is_placed = columns.split is not None or columns.group is not None
     for line, cells, problem in rows:
@@ -267,12 +267,15 @@ def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow | Malf
             yield MalformedRow(line, problem, key[:MAX_KEY].encode(errors="replace").decode())
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            kept = tuple([_cell(cells, at) for at in columns.cells]) if columns.cells else ()
+            kept = tuple([_cell(cells, at).strip() for at in further]) if further else ()
             key = cells[key_at] if key_at >= 0 else ""
             if is_spelt:
                 key = columns.key_cells.key(key)
             row = LabelRow(key, label, line, cells=kept)
-            yield _placed(row, cells, columns) if is_placed else row
+            if is_placed:
+                split, group = _cell(cells, columns.split), _cell(cells, columns.group)
+                row = row._replace(split=split_text(split), group=label_text(group))
+            yield row
 
 
 def label_text(label: str) -> str:
@@ -357,19 +360,9 @@ def columns_by_name(names: Sequence[str], columns: CsvColumns, path: str) -> Csv
     )
 
 
-def _cell(cells: list[str], at: int) -> str:
-    """A cell without whitespace at its ends; empty if it is missing."""
-    return cells[at].strip() if at < len(cells) else ""
-
-
-def _placed(row: LabelRow, cells: list[str], columns: CsvColumns) -> LabelRow:
-    """A row with its split and its group; a missing cell is empty."""
-
-    def cell(at: int | None) -> str:
-        return cells[at] if at is not None and at < len(cells) else ""
-
-    split, group = split_text(cell(columns.split)), label_text(cell(columns.group))
-    return row._replace(split=split, group=group)
+def _cell(cells: list[str], at: int | None) -> str:
+    """A cell; empty if it, or its column, is missing."""
+    return cells[at] if at is not None and at < len(cells) else ""
 
 
 def _row_problem(cells: list[str], columns: CsvColumns) -> str:

@@ -351,8 +351,7 @@ def library_versions(names: Iterable[str]) -> dict[str, str]:
 
 def installed_versions(names: Iterable[str]) -> dict[str, str]:
     """The versions of those distributions that are installed."""
-    versions = {name: distribution_version(name) for name in names}
-    return {name: version for name, version in versions.items() if version != _UNKNOWN}
+    return {name: found for name in names if (found := distribution_version(name)) != _UNKNOWN}
 
 
 def recorded_versions(names: Iterable[str], *, has_heic: bool) -> dict[str, str]:
