@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from transforms.core.messages import Decision, decision_lines, format_bytes, printable
+from transforms.core.messages import Decision, decision_lines, format_bytes, printable, quantity
 from transforms.core.rejections import help_for
 from transforms.dataset.dataset_card import Card, card_of
 from transforms.dataset.image_statistics import warning_lines, warnings_from_json
@@ -226,7 +226,9 @@ def convert_lines(
     if resumed:
         # The others took no time of this run.
         records, of_images = written, ""
-        described.append(f"resumed  {_count(resumed, 'shard')} that an earlier attempt had written")
+        described.append(
+            f"resumed  {quantity(resumed, 'shard')} that an earlier attempt had written"
+        )
     rate = f" = {records / seconds:.0f} {unit}/s" if seconds >= _MIN_SECONDS else ""
     speed = (
         f"speed    {records} records{of_images} in {seconds:.1f} s{rate}, "
@@ -250,7 +252,7 @@ def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
         )
         if exact.get(name)
     ]
-    notes += [f"{_count(exact['dropped'], 'image')} dropped"] if exact["dropped"] else []
+    notes += [f"{quantity(exact['dropped'], 'image')} dropped"] if exact["dropped"] else []
     pairs = f" ({near['across_splits']} across splits)" if near["across_splits"] else ""
     parts = _duplicates(
         exact["groups"], near["pairs"], f" ({', '.join(notes)})" if notes else "", pairs
@@ -278,10 +280,6 @@ def _duplicates(
     groups: int | None, pairs: int | None, of_groups: str = "", of_pairs: str = ""
 ) -> list[str]:
     """Exact and near-duplicates with notes about them, those of which there are any."""
-    exact = [f"{_count(groups, 'group')} of exact duplicates{of_groups}"] if groups else []
-    near = [f"{_count(pairs, 'pair')} of near-duplicates{of_pairs}"] if pairs else []
+    exact = [f"{quantity(groups, 'group')} of exact duplicates{of_groups}"] if groups else []
+    near = [f"{quantity(pairs, 'pair')} of near-duplicates{of_pairs}"] if pairs else []
     return exact + near
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

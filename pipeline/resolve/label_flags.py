@@ -25,7 +25,7 @@ from pipeline.resolve.samples import (
     read_label_inputs,
 )
 from transforms.core.machine import scratch_folder
-from transforms.core.messages import Decision, LabelsError, given
+from transforms.core.messages import Decision, LabelsError, given, quantity
 from transforms.dataset.output_names import LABELS, MANIFEST
 from transforms.find_images import KeyReader
 from transforms.labels.annotations import yaml_class_names
@@ -84,7 +84,7 @@ class KnownClasses(NamedTuple):
         """
         if self.ids is None or self.names is None:
             return ()
-        count = f"{len(self.names)} class{'' if len(self.names) == 1 else 'es'}"
+        count = quantity(len(self.names), "class", "classes")
         known = Decision(KNOWN_CLASSES, count, f"keep their ids in {self.source}", _FLAG)
         # The kind also follows from the names: a repeated run must know which of both it was.
         kind = given("kind of labels", given_kind, "--label_kind")

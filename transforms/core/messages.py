@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # Prepares text for display: on one line, without control characters and secrets.
@@ -106,6 +106,30 @@ def first_line(error: BaseException) -> str:
     """
     lines = (line.strip() for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)
+
+
+def quantity(number: int, noun: str, several: str = "") -> str:
+    """A number of things.
+
+    Args:
+        number: how many.
+        noun: for one.
+        several: for another number, if an `s` does not make it.
+
+    >>> quantity(1, "pair"), quantity(2, "pair"), quantity(3, "class", "classes")
+    ('1 pair', '2 pairs', '3 classes')
+    """
+    return f"{number} {noun if number == 1 else several or f'{noun}s'}"
+
+
+def and_more(texts: Sequence[str], total: int) -> str:
+    """The first texts of several, and how many more there are.
+
+    >>> and_more(["a", "b"], 2), and_more(["a", "b"], 5)
+    ('a, b', 'a, b and 3 more')
+    """
+    more = f" and {total - len(texts)} more" if total > len(texts) else ""
+    return ", ".join(texts) + more
 
 
 def format_bytes(count: float) -> str:

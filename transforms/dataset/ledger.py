@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import google_crc32c
 
 from transforms.core import rejections
-from transforms.core.messages import LabelsError, parse_json
+from transforms.core.messages import LabelsError, parse_json, quantity
 from transforms.core.records import LabelledImage, RejectedPart, partner_files
 from transforms.core.rejections import Reason, Rejection, RejectionLimit, RejectionTotals
 from transforms.dataset.image_statistics import DatasetWarning, Statistics, Totals, split_warnings
@@ -515,7 +515,7 @@ class Gathered(NamedTuple):
         reason = Reason.KEY_NOT_FOUND.code
         if count := self.reasons["key", reason]:
             shown = ", ".join(repr(each.key[:80]) for each in self.rejected.first_of(reason))
-            keys = f"{count} key{'' if count == 1 else 's'}"
+            keys = quantity(count, "key")
             text = f"{keys} in --keys {'is' if count == 1 else 'are'} of no image, such as {shown}"
             found.append(DatasetWarning("keys_not_found", f"{text}; {REJECTED} lists them"))
         texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from transforms.core.messages import and_more
 from transforms.core.records import Count, JoinSide, LabelledImage, is_partner
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.examples.layouts import Role, partner_of, source_of
@@ -138,8 +139,7 @@ def _problem(
             detail = f"no file of {partner.title} has the key {key!r}{_other_case(key, partner)}"
             return Reason.NO_PARTNER, detail
         if len(files) > 1:
-            more = f" and {len(files) - _MAX_NAMED} more" if len(files) > _MAX_NAMED else ""
-            named = f"{', '.join(map(repr, files[:_MAX_NAMED]))}{more}"
+            named = and_more([*map(repr, files[:_MAX_NAMED])], len(files))
             detail = f"{len(files)} files of {partner.title} have the key {key!r}: {named}"
             return Reason.SEVERAL_PARTNERS, detail
     return None

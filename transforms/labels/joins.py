@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from transforms.core.messages import and_more
 from transforms.core.records import Count, JoinSide, LabelledImage, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.labels.image_names import MISSING, OUTSIDE
@@ -363,6 +364,5 @@ def _reject_image(reason: Reason, detail: str, image: JoinSide, key: str) -> Rej
 
 
 def _names(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    more = len(listed) - _MAX_NAMED
-    return ", ".join(listed[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    in_order = sorted(names)
+    return and_more(in_order[:_MAX_NAMED], len(in_order))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from transforms.core.messages import LabelsError
+from transforms.core.messages import LabelsError, and_more
 from transforms.labels.csv_tables import MAX_CELL
 from transforms.labels.keys import nfc
 from transforms.labels.splits import split_text
@@ -327,8 +327,7 @@ def quote_names(names: Sequence[str], most: int = 20, length: int = 60) -> str:
     >>> quote_names(["id", "label"]), quote_names(["a", "b", "c"], most=2)
     ("'id', 'label'", "'a', 'b' and 1 more")
     """
-    text = ", ".join(repr(name[:length]) for name in names[:most])
-    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+    return and_more([repr(name[:length]) for name in names[:most]], len(names))
 
 
 def columns_by_name(names: Sequence[str], columns: CsvColumns, path: str) -> CsvColumns:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from transforms.core.messages import Decision, LabelsError, given
+from transforms.core.messages import Decision, LabelsError, and_more, given, quantity
 from transforms.labels.keys import nfc
 from transforms.labels.label_rows import label_text, quote_names
 from transforms.labels.splits import split_text
@@ -214,11 +214,8 @@ class LabelRules(NamedTuple):
         unlisted = self._unlisted(labels) if self.new_classes == "refuse" else []
         if not unlisted:
             return
-        shown = ", ".join(
-            f"{label[:40]!r} ({labels[label]})" for label in unlisted[:_MAX_SHOWN_LABELS]
-        )
-        if len(unlisted) > _MAX_SHOWN_LABELS:
-            shown += f" and {len(unlisted) - _MAX_SHOWN_LABELS} more"
+        first = [f"{label[:40]!r} ({labels[label]})" for label in unlisted[:_MAX_SHOWN_LABELS]]
+        shown = and_more(first, len(unlisted))
         one = len(unlisted) == 1
         raise LabelsError(
             f"{len(unlisted)} label{' is' if one else 's are'} not in --class_names, with the "
@@ -283,7 +280,7 @@ def _new(labels: Mapping[str, int], rules: LabelRules) -> list[Decision]:
     if rules.new_classes != "append":
         return []
     new = rules.added(labels)
-    value = f"{len(new)} class{'' if len(new) == 1 else 'es'}"
+    value = quantity(len(new), "class", "classes")
     shown = quote_names(new, _MAX_SHOWN_CLASSES, 40)
     because = f"{shown}: after the known ones, sorted" if new else "all labels are known"
     return [Decision("new classes", value, because, "--new_classes")]
@@ -292,7 +289,7 @@ def _new(labels: Mapping[str, int], rules: LabelRules) -> list[Decision]:
 def _missing(cells: LabelCells) -> list[Decision]:
     if not cells.missing:
         return []
-    count = f"{cells.missing} cell{'' if cells.missing == 1 else 's'}"
+    count = quantity(cells.missing, "cell")
     spellings = [f"{text!r}" if text else "empty" for text in json.loads(cells.spellings)]
     because = f"{', '.join(spellings)}: not classes; their images are rejected"
     return [Decision("missing labels", count, because, "--label_kind")]
@@ -325,7 +322,7 @@ def _unknown(
 def _kind(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> Decision:
     lines = vocabulary.lines()
     kind = "integers" if vocabulary.is_integer else "text"
-    value = f"{kind}, {len(lines)} class{'' if len(lines) == 1 else 'es'}"
+    value = f"{kind}, {quantity(len(lines), 'class', 'classes')}"
     if rules.class_names is not None:
         because = "the known classes" if rules.known_ids else "the lines of the file"
         because = "the categories of the files" if rules.are_categories else because

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from transforms.core.messages import LabelsError
+from transforms.core.messages import LabelsError, and_more
 from transforms.labels.keys import nfc
 from transforms.labels.label_rows import label_text
 
@@ -253,10 +253,8 @@ def _odd_labels(cells: LabelCells) -> list[str]:
 
 def _shown(cells: LabelCells) -> str:
     """The first labels that are not integers, with their places, and how many more there are."""
-    odd = _odd_labels(cells)
-    more = cells.others - len(odd)
     verb = "is" if cells.others == 1 else "are"
-    return f"{', '.join(odd)}{f' and {more} more' if more > 0 else ''} {verb} not"
+    return f"{and_more(_odd_labels(cells), cells.others)} {verb} not"
 
 
 def class_order(name: str) -> tuple[int, int, str]:

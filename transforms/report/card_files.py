@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transforms.core.messages import format_bytes, printable
+from transforms.core.messages import format_bytes, printable, quantity
 from transforms.dataset.dataset_card import Card, hub_license, is_address
 from transforms.dataset.ledger import Gathered, count_reasons
 from transforms.dataset.manifest import DataFile, Dataset, index_files
@@ -85,10 +85,10 @@ class DatasetContent(NamedTuple):
         """One sentence."""
         unit = "record" if self.of_rows else "image"
         classes = len(self.classes)
-        of_classes = f" of {_count(classes, 'class', 'classes')}" if classes else ""
-        splits = _count(len(self.splits), "split")
+        of_classes = f" of {quantity(classes, 'class', 'classes')}" if classes else ""
+        splits = quantity(len(self.splits), "split")
         names = ", ".join(split.name for split in self.splits)
-        return f"{_count(self.records, unit)}{of_classes} as TFRecords, in {splits} ({names})."
+        return f"{quantity(self.records, unit)}{of_classes} as TFRecords, in {splits} ({names})."
 
 
 def card_text(card: Card, content: DatasetContent) -> bytes:
@@ -205,10 +205,6 @@ def _fenced(text: str) -> str:
     while fence in text:
         fence += "`"
     return f"{fence}{'bibtex' if text.startswith('@') else ''}\n{text}\n{fence}"
-
-
-def _count(number: int, noun: str, several: str = "") -> str:
-    return f"{number} {noun if number == 1 else several or f'{noun}s'}"
 
 
 # CardFiles: `README.md` and `croissant.json` of a dataset with a name.

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from transforms.core.messages import and_more
 from transforms.core.records import LabelledImage, partner_files
 from transforms.core.rejections import Reason, Rejection
 from transforms.labels.joins import row_labels
@@ -148,10 +149,9 @@ def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
         verdict = Verdict("", Reason.HOLDOUT_IMAGE.code, detail)
     elif is_conflict:
         said = [" and ".join(labels) or "nothing" for labels in sorted(group.classes)]
-        more = f" and {len(said) - _MAX_NAMED} more" if len(said) > _MAX_NAMED else ""
         detail = (
             f"{group.images} exact duplicates, such as {first.path!r} and {second.path!r}, are "
-            f"labelled {', '.join(map(repr, said[:_MAX_NAMED]))}{more}"
+            f"labelled {and_more([*map(repr, said[:_MAX_NAMED])], len(said))}"
         )
         verdict = Verdict("", Reason.CONFLICTING_LABELS.code, detail)
     else:

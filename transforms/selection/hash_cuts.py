@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, zip_longest
 from typing import Any, NamedTuple
 
-from transforms.core.messages import Decision, LabelsError
+from transforms.core.messages import Decision, LabelsError, quantity
 from transforms.core.records import LabelledImage
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.joins import row_labels
@@ -498,14 +498,14 @@ def stratified_decisions(
         return []
     sizes = totals.classes(vocabulary)
     splits = len(options["splits"])
-    value = f"{len(sizes)} class{'' if len(sizes) == 1 else 'es'}"
+    value = quantity(len(sizes), "class", "classes")
     # Images with several labels count as images with an empty label, too, like those without any.
     may_have_several = len(sizes) > 1 and totals.labels[""] > 0
     has_several = may_have_several or sizes.total() > totals.images.total()
     found = [Decision("stratified", value, _bound(options, splits, has_several), "--stratify")]
     small = sorted((name for name, images in sizes.items() if images < splits), key=class_order)
     if small:
-        value = f"{len(small)} class{'' if len(small) == 1 else 'es'}"
+        value = quantity(len(small), "class", "classes")
         shown = quote_names(small, _MAX_SHOWN, 40)
         because = f"{shown}: fewer images than the {splits} splits, so some have none"
         found.append(Decision("small classes", value, because, "--stratify"))
@@ -517,7 +517,7 @@ def _off(options: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) ->
     shares = class_shares(counts, Splits([*options["splits"].items()]))
     if not shares.off:
         return []
-    value = f"{shares.off} of {shares.classes} class{'' if shares.classes == 1 else 'es'}"
+    value = f"{shares.off} of {quantity(shares.classes, 'class', 'classes')}"
     # "more than one image, by 1" would contradict itself.
     by = f"{max(1.1, shares.images):,.1f}".removesuffix(".0")
     furthest = f"{shares.furthest[:40]!r} by {by} ({shares.split})"
