@@ -83,14 +83,14 @@ _EAST_ASIAN = {
 _MAX_DEPTH = 100
 
 
-def voc_rows(data: bytes, path: str) -> TableRows:
+def voc_rows(data: bytes | str, path: str) -> TableRows:
     """A row for each object, or one without class and box for an image without objects.
 
     The place of a row is the line of its object. Entities cannot be defined: a file with a document
     type is not read, as annotations never have one.
 
     Args:
-        data: the content of the file.
+        data: the content of the file, or the reason why it cannot be read.
         path: its name; names the image if the file does not.
 
     >>> list(voc_rows(b"<annotation><filename>1.jpg</filename></annotation>", "1.xml"))
@@ -99,6 +99,8 @@ def voc_rows(data: bytes, path: str) -> TableRows:
     stem = path.rpartition("/")[2].rpartition(".")[0]
     reader = _Reader()
     try:
+        if isinstance(data, str):
+            raise LabelsError(data)
         reader.read(_decoded(data))
     except LabelsError as error:
         yield 1, [stem], str(error)
@@ -192,14 +194,15 @@ NORMALIZED = "normalized"
 """The only name in the JSON of a segmentation whose polygons have coordinates from 0 to 1."""
 
 
-def yolo_rows(data: bytes, path: str, *, segmentations: bool = False) -> TableRows:
+def yolo_rows(data: bytes | str, path: str, *, segmentations: bool = False) -> TableRows:
     """A row for each line, or one without class and box for an image without objects.
 
     The box of an outline is around it. Lines that are neither five numbers nor an outline have a
-    box that rejects the image, and so has a file that is not text.
+    box that rejects the image, and so has a file that is not text: without any row, it would be an
+    image without objects.
 
     Args:
-        data: the content of the file.
+        data: the content of the file, or the reason why it cannot be read.
         path: its name, with a slash between folders.
         segmentations: whether to fill their column, with the outlines.
 
@@ -210,16 +213,9 @@ def yolo_rows(data: bytes, path: str, *, segmentations: bool = False) -> TableRo
     """
     image = path.rpartition("/")[2].rpartition(".")[0]
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        yield from unreadable_rows("the file is not UTF-8 text", path)
-        return
-    if "\0" in text:
-        yield from unreadable_rows("the file holds a NUL character", path)
-        return
-    lines = text.splitlines()
-    if len(lines) > MAX_OBJECTS:
-        yield from unreadable_rows(f"the file has more than {MAX_OBJECTS} lines", path)
+        lines = _yolo_lines(data)
+    except LabelsError as error:
+        yield 1, [image, "0", *[str(error)] * 4, ""], ""
         return
     has_objects = False
     for number, line in enumerate(lines, 1):
@@ -277,17 +273,24 @@ def _by_number(names: Mapping[Any, Any], path: str) -> list[Any]:
     return [names[number] for number in map(str, range(len(names)))]
 
 
-def unreadable_rows(problem: str, path: str) -> TableRows:
-    """A row whose box is the reason why a file cannot be read, which rejects its image.
+def _yolo_lines(data: bytes | str) -> list[str]:
+    """The lines of a file.
 
-    Without any row, it would be an image without objects.
-
-    Args:
-        problem: the reason.
-        path: see `yolo_rows`.
+    Raises:
+        LabelsError: the reason why it cannot be read.
     """
-    image = path.rpartition("/")[2].rpartition(".")[0]
-    yield 1, [image, "0", *[problem] * 4, ""], ""
+    if isinstance(data, str):
+        raise LabelsError(data)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise LabelsError("the file is not UTF-8 text") from None
+    if "\0" in text:
+        raise LabelsError("the file holds a NUL character")
+    lines = text.splitlines()
+    if len(lines) > MAX_OBJECTS:
+        raise LabelsError(f"the file has more than {MAX_OBJECTS} lines")
+    return lines
 
 
 def _outline(numbers: list[str]) -> list[float]:
@@ -442,16 +445,11 @@ def annotation_rows(
         columns: the columns of its format.
         path: the file.
     """
-    if isinstance(data, str) and columns.format == YOLO:
-        return label_rows(unreadable_rows(data, path), columns)
-    if isinstance(data, str):
-        stem = path.rpartition("/")[2].rpartition(".")[0]
-        return iter((MalformedRow(1, data, stem),))
     asked = SEGMENTATION in columns.names
     return label_rows(_rows_of(data, path, columns.format, segmentations=asked), columns)
 
 
-def _rows_of(data: bytes, path: str, format_: str, *, segmentations: bool) -> TableRows:
+def _rows_of(data: bytes | str, path: str, format_: str, *, segmentations: bool) -> TableRows:
     """The rows of a file that is of one image."""
     if format_ == VOC:
         return voc_rows(data, path)

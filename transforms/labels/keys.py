@@ -448,16 +448,12 @@ def join_selected(
 
 
 def _left_out(sides: list[JoinSide]) -> Iterator[Count]:
-    files = [(side.group, side.path) for side in sides if is_partner(side)]
-    if partners := len({*files}):
-        yield Count("partners_left_out", partners)
-    if partners < len(files):
-        yield Count("partners_found_again", len(files) - partners)
-    found = [side.path for side in sides if side.is_image]
-    images = len({*found})
-    if images:
-        yield Count("images_left_out", images)
-    if images < len(found):
-        yield Count("images_found_again", len(found) - images)
-    if rows := len(sides) - len(found) - len(files):
+    partners = [(side.group, side.path) for side in sides if is_partner(side)]
+    images = [side.path for side in sides if side.is_image]
+    for name, found in (("partners", partners), ("images", images)):
+        if distinct := len({*found}):
+            yield Count(f"{name}_left_out", distinct)
+        if distinct < len(found):
+            yield Count(f"{name}_found_again", len(found) - distinct)
+    if rows := len(sides) - len(images) - len(partners):
         yield Count("rows_left_out", rows)

@@ -6,7 +6,7 @@ import contextlib
 import io
 import itertools
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from transforms.core.messages import LabelsError, first_line
@@ -190,30 +190,15 @@ def parquet_table(binary_file: BinaryIO, wanted: Collection[str] | None, *, path
             )
     if len(set(stored)) < len(stored):
         raise LabelsError(f"{path} has several columns with one name: rename all but one")
-    columns = [stored[at] for at, type_ in zip(kept, types, strict=True) if type_ is not None]
-    return Table(
-        tuple(names[at] for at in kept),
-        _rows_of_file(
-            file,
-            [stored[at] for at in kept],
-            columns,
-            path,
-            size,
-            is_start=wanted is None,
-        ),
-        tuple(type_ or "" for type_ in types),
-    )
+    has_cells = {stored[at]: type_ is not None for at, type_ in zip(kept, types, strict=True)}
+    rows = _rows_of_file(file, has_cells, path, size, is_start=wanted is None)
+    return Table(tuple(names[at] for at in kept), rows, tuple(type_ or "" for type_ in types))
 
 
 def _rows_of_file(
-    file: Any,
-    names: list[str],
-    columns: list[str],
-    path: str,
-    size: int,
-    *,
-    is_start: bool,
+    file: Any, has_cells: Mapping[str, bool], path: str, size: int, *, is_start: bool
 ) -> TableRows:
+    columns = [name for name, has_some in has_cells.items() if has_some]
     number = held = 0
     with _damage(path):
         check_growth(_held(file, columns), size, path, _REMEDY)
@@ -230,7 +215,7 @@ def _rows_of_file(
                             f"{path}: the column {name!r} has a value that is no text "
                             f"({first_line(error)}): correct it, or name other columns"
                         ) from error
-            for cells in zip(*(texts.get(name, nothing) for name in names), strict=True):
+            for cells in zip(*(texts.get(name, nothing) for name in has_cells), strict=True):
                 number += 1
                 held += ROW_BYTES + sum(map(len, cells))
                 yield number, list(cells), text_problem(cells)
