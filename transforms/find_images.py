@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import codecs
+import dataclasses
 import functools
 import glob
 import os
@@ -43,21 +44,19 @@ class LeftOut(NamedTuple):
         return uri in self.files or uri.startswith(self.folders)
 
 
+@dataclasses.dataclass(kw_only=True)
 class FileFinder(abc.ABC):
-    """Lists globs; a subclass gives the files their keys."""
+    """Lists globs; a subclass gives the files their keys.
+
+    Attributes:
+        counts: the name of the count of files.
+        left_out: files that are not listed.
+        with_checksums: whether to find checksums, too, where they come with the listing.
+    """
 
     counts: ClassVar[str]
-    """The name of the count of files."""
-
-    def __init__(self, *, left_out: LeftOut | None = None, with_checksums: bool = False) -> None:
-        """Sets what to list.
-
-        Args:
-            left_out: files that are not listed.
-            with_checksums: whether to find checksums, too, where they come with the listing.
-        """
-        self._left_out = left_out or LeftOut()
-        self._with_checksums = with_checksums
+    left_out: LeftOut = LeftOut()
+    with_checksums: bool = False
 
     def find(
         self, part: NameRange, limit: int = 0
@@ -70,10 +69,10 @@ class FileFinder(abc.ABC):
         """
         found = 0
         describe = self._describer(part)
-        left_out, left_out_folders = self._left_out
+        left_out, left_out_folders = self.left_out
         listed = part._replace(glob=any_case(part.glob))
         storage = storage_of(part.glob)
-        for file in storage.list_range(listed, limit, with_checksums=self._with_checksums):
+        for file in storage.list_range(listed, limit, with_checksums=self.with_checksums):
             if isinstance(file, NameRange):
                 yield file._replace(glob=part.glob, partner=part.partner)
             elif not (file.uri in left_out or file.uri.startswith(left_out_folders)):
@@ -91,6 +90,7 @@ class FileFinder(abc.ABC):
 # Selects the listed files that are images of the dataset, with their keys. Opens no image.
 
 
+@dataclasses.dataclass(kw_only=True)
 class ImageFinder(FileFinder):
     """Finds the images of one dataset.
 
@@ -98,27 +98,12 @@ class ImageFinder(FileFinder):
         root: the folder below which paths and keys begin.
         key: kind of the join key.
         rules: how an image's path gives its label and its split.
-        left_out: files that are not images.
-        with_checksums: whether to find checksums, too, where they come with the listing.
     """
 
     counts = "images_found"
-
-    def __init__(
-        self,
-        *,
-        root: str,
-        key: str,
-        rules: PathRules,
-        left_out: LeftOut | None = None,
-        with_checksums: bool = False,
-    ) -> None:
-        super().__init__(left_out=left_out, with_checksums=with_checksums)
-        self._root = root
-        self._key = key
-        self._rules = rules
-        self._reads_neighbours = rules.label_from == "webdataset"
-        self._reads_paths = rules.has_splits or rules.label_from in ("directory", "regex")
+    root: str
+    key: str
+    rules: PathRules
 
     def _describer(
         self, part: NameRange
@@ -126,7 +111,7 @@ class ImageFinder(FileFinder):
         return functools.partial(self._describe, named_folder(part.glob))
 
     def _describe(self, folder: str, file: FoundFile) -> tuple[str, JoinSide] | Rejection:
-        path = relative_path(file.uri, self._root)
+        path = relative_path(file.uri, self.root)
         try:
             if not path.isascii():
                 path.encode()
@@ -134,14 +119,12 @@ class ImageFinder(FileFinder):
             shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name holds bytes that are not UTF-8: {shown}"
             return Rejection("image", Reason.NAME_NOT_UTF8.code, detail, shown, "")
-        key = image_key(file.uri, kind=self._key, root=self._root)
+        key = image_key(file.uri, kind=self.key, root=self.root)
         if file.problem:
             return Rejection("image", Reason.BAD_MEMBER.code, file.problem, path, key)
-        label = split = ""
-        if self._reads_paths:
-            label, split = self._rules.label(path, folder=folder), self._rules.split(path)
-        if self._reads_neighbours:
-            label = file.label
+        is_neighbour = self.rules.label_from == "webdataset"
+        label = file.label if is_neighbour else self.rules.label(path, folder=folder)
+        split = self.rules.split(path)
         return key, JoinSide(
             path, file.size, file.version, label, "", split, "", "", True, file.checksum
         )
@@ -162,36 +145,25 @@ def named_folder(pattern: str) -> str:
 # Lists masks and further images, with the keys of their images. Opens none of them.
 
 
+@dataclasses.dataclass
 class PartnerFinder(FileFinder):
     """Finds the files of all partners of the images of one dataset.
 
     Attributes:
         partners: all of them, in their order.
+        key: kind of the join key.
+        images: the globs of the images; empty if rows list them.
     """
 
     counts = "partners_found"
+    partners: tuple[Partner, ...]
+    _: dataclasses.KW_ONLY
+    key: str
+    images: Sequence[str]
 
-    def __init__(
-        self,
-        partners: tuple[Partner, ...],
-        *,
-        key: str,
-        images: Sequence[str],
-        left_out: LeftOut | None = None,
-    ) -> None:
-        """Sets what to find.
-
-        Args:
-            partners: all of them, in their order.
-            key: kind of the join key.
-            images: the globs of the images; empty if rows list them.
-            left_out: files that are no partners.
-        """
-        super().__init__(left_out=left_out)
-        self._images = tuple(images)
-        self._key = key
+    def __post_init__(self) -> None:
         self.partners = tuple(
-            each._replace(extension=self._keys(each).extension) for each in partners
+            each._replace(extension=self._keys(each).extension) for each in self.partners
         )
 
     @property
@@ -210,7 +182,7 @@ class PartnerFinder(FileFinder):
         return functools.partial(self._describe, partner, self._keys(partner).of_glob(part.glob))
 
     def _keys(self, partner: Partner) -> PartnerKeys:
-        return PartnerKeys(partner, kind=self._key, images=self._images)
+        return PartnerKeys(partner, kind=self.key, images=self.images)
 
     def _describe(
         self, partner: Partner, key_of: Callable[[str], str], file: FoundFile
