@@ -234,35 +234,32 @@ def join_group(
         images = sorted(newest.values())
     if len(images) < len(found):
         yield Count("images_found_again", len(found) - len(images))
-    if len(images) > 1:
-        names = _names(repr(image.path) for image in images)
-        for image in images:
-            detail = f"{len(images)} images have the key {key!r}: {names}"
-            yield _reject_image(Reason.DUPLICATE_KEY, detail, image, key)
-    elif images:
-        result: JoinSide | Rejection
-        if len(labels) > 1:
-            detail = f"its folders or pairs give it several labels: {_names(map(repr, labels))}"
-            result = _reject_image(Reason.AMBIGUOUS_LABEL, detail, images[0], key)
-        else:
-            result = _label_image(
-                key, images[0], rows, unlabelled, label_from=label_from, requirements=requirements
-            )
-        if isinstance(result, Rejection):
-            yield result
-            if rows or unlabelled:
-                yield Count("rows_rejected", len(rows) + len(unlabelled))
-        else:
-            yield from _place(key, result, len(rows), assigner)
-            for row in unlabelled:
-                reason = Reason.MALFORMED_ROW.code
-                yield Rejection("row", reason, "its label is missing", row.where, key)
-    else:
+    if not images:
         for row in (*rows, *unlabelled):
             detail = f"no image has the key {key!r}"
             yield Rejection("row", Reason.ROW_WITHOUT_IMAGE.code, detail, row.where, key)
-    if (rows or unlabelled) and len(images) > 1:
-        yield Count("rows_rejected", len(rows) + len(unlabelled))
+        return
+    try:
+        if len(images) > 1:
+            names = _names(repr(image.path) for image in images)
+            detail = f"{len(images)} images have the key {key!r}: {names}"
+            raise RejectedImageError(Reason.DUPLICATE_KEY, detail)
+        if len(labels) > 1:
+            detail = f"its folders or pairs give it several labels: {_names(map(repr, labels))}"
+            raise RejectedImageError(Reason.AMBIGUOUS_LABEL, detail)
+        image = _label_image(
+            key, images[0], rows, unlabelled, label_from=label_from, requirements=requirements
+        )
+    except RejectedImageError as error:
+        for image in images:
+            yield Rejection("image", error.reason.code, error.detail, image.path, key)
+        if rows or unlabelled:
+            yield Count("rows_rejected", len(rows) + len(unlabelled))
+        return
+    yield from _place(key, image, len(rows), assigner)
+    for row in unlabelled:
+        reason = Reason.MALFORMED_ROW.code
+        yield Rejection("row", reason, "its label is missing", row.where, key)
 
 
 def _place(
@@ -272,7 +269,7 @@ def _place(
     try:
         split, order = assigner.assign(key, split=image.split, group=image.group)
     except RejectedImageError as error:
-        rejection = _reject_image(error.reason, error.detail, image, key)
+        rejection = Rejection("image", error.reason.code, error.detail, image.path, key)
         return (rejection, Count("rows_rejected", rows)) if rows else (rejection,)
     path, size, version, label, _, _, group, cells, _, checksum = image
     # Elsewhere, the split says all about the group.
@@ -305,39 +302,43 @@ def _label_image(
     *,
     label_from: str,
     requirements: RowRequirements,
-) -> JoinSide | Rejection:
-    """The image with the data of its rows."""
+) -> JoinSide:
+    """The image with the data of its rows.
+
+    Raises:
+        RejectedImageError: it has no label, or its rows contradict each other.
+    """
     if image.version == MISSING:
-        return _reject_image(Reason.UNREADABLE, "there is no such file", image, key)
+        raise RejectedImageError(Reason.UNREADABLE, "there is no such file")
     if image.version == OUTSIDE:
         detail = "the file is far from its CSV; --allow_outside reads it"
-        return _reject_image(Reason.OUTSIDE_ROOT, detail, image, key)
+        raise RejectedImageError(Reason.OUTSIDE_ROOT, detail)
     if label_from == "none" and not rows:
         return image._replace(label="")
     from_path = label_from not in ("csv", "none")
     if from_path and not image.label:
-        return _reject_image(Reason.NO_LABEL, _NO_LABEL[label_from], image, key)
+        raise RejectedImageError(Reason.NO_LABEL, _NO_LABEL[label_from])
     if from_path and not rows:
         return image
     if not rows and unlabelled:
         detail = f"the label is missing in {_names(row.where for row in unlabelled)}"
-        return _reject_image(Reason.NO_LABEL, detail, image, key)
+        raise RejectedImageError(Reason.NO_LABEL, detail)
     if not rows and requirements.are_optional:
         return image._replace(cells=NO_ROWS)
     if not rows:
-        return _reject_image(Reason.NO_LABEL, f"no row has the key {key!r}", image, key)
+        raise RejectedImageError(Reason.NO_LABEL, f"no row has the key {key!r}")
     if requirements.many and len(rows) > MAX_OBJECTS:
         detail = f"it has {len(rows)} rows, more than {MAX_OBJECTS}: split the image"
-        return _reject_image(Reason.TOO_COSTLY, detail, image, key)
+        raise RejectedImageError(Reason.TOO_COSTLY, detail)
     labels = {row.label for row in rows} if len(rows) > 1 else set()
     if len(labels) > 1 and not requirements.many_labels:
         said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
-        return _reject_image(Reason.LABEL_CONFLICT, f"labelled {said}", image, key)
+        raise RejectedImageError(Reason.LABEL_CONFLICT, f"labelled {said}")
     row = rows[0]
     if len(rows) > 1 and any(
         (other.split, other.group) != (row.split, row.group) for other in rows
     ):
-        return _reject_image(Reason.SPLIT_CONFLICT, _places(rows), image, key)
+        raise RejectedImageError(Reason.SPLIT_CONFLICT, _places(rows))
     label = image.label if from_path else "" if requirements.many_labels else row.label
     cells = _kept_rows(rows, requirements) if requirements.needs_rows else ""
     split = row.split or image.split
@@ -357,10 +358,6 @@ def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:
 def _places(rows: list[JoinSide]) -> str:
     said = (f"split {row.split!r}, group {row.group!r} ({row.where})" for row in sorted(rows))
     return f"its rows differ: {_names(said)}"
-
-
-def _reject_image(reason: Reason, detail: str, image: JoinSide, key: str) -> Rejection:
-    return Rejection("image", reason.code, detail, image.path, key)
 
 
 def _names(names: Iterable[str]) -> str:
