@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from transforms.core.messages import MemberError, TooLargeError
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
-from transforms.labels.annotations import MAX_ANNOTATION, annotation_rows, read_rows
 from transforms.labels.image_names import listed_problem
 from transforms.labels.joins import cells_text
 from transforms.labels.keys import row_key
 from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.labels.label_tables import MAX_ANNOTATION, annotation_rows, read_rows
 from transforms.labels.table_formats import FORMATS, is_annotation
 from transforms.labels.vocabulary import MISSING_LABELS, LabelCells, LabelCounter, labels_in
 from transforms.storage.files import storage_of

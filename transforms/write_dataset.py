@@ -57,7 +57,6 @@ from transforms.images.pixel_options import (
     checked_pixels,
 )
 from transforms.join_labels import JoinedImages, JoinLabels
-from transforms.labels.annotations import first_rows
 from transforms.labels.image_names import (
     any_case,
     archive_problem,
@@ -70,6 +69,7 @@ from transforms.labels.label_columns import resolve_columns, with_place_columns
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import LabelRules, PathRules
+from transforms.labels.label_tables import first_rows
 from transforms.labels.splits import SplitAssigner, Splits
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label, missing_labels
 from transforms.list_rejections import overlap

@@ -19,7 +19,6 @@ from transforms.core.messages import Decision
 from transforms.examples.layouts import ROWS, Feature
 from transforms.examples.partners import Partner
 from transforms.find_images import LeftOut
-from transforms.labels.annotations import first_annotations, first_rows
 from transforms.labels.coco import SEGMENTATIONS
 from transforms.labels.image_names import (
     any_case,
@@ -30,6 +29,7 @@ from transforms.labels.image_names import (
 )
 from transforms.labels.keys import IMAGE_EXTENSIONS, KEY_KINDS, fixed_root, image_key, row_key
 from transforms.labels.label_rows import CsvColumns, FirstRows
+from transforms.labels.label_tables import first_annotations, first_rows
 from transforms.labels.table_formats import (
     COCO,
     CSV,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from transforms.labels import annotations as label_tables
+from transforms.labels import label_tables
 from transforms.labels.annotations import YOLO_COLUMNS
 from transforms.labels.label_rows import CsvColumns, LabelRow
 from transforms.labels.table_formats import YOLO

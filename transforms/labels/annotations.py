@@ -1,4 +1,4 @@
-"""Annotations of Pascal VOC and YOLO, and the tables that label files of each format become."""
+"""Annotations of Pascal VOC and YOLO: files of one image each."""
 
 from __future__ import annotations
 
@@ -6,50 +6,13 @@ import codecs
 import math
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, cast
+from collections.abc import Mapping
+from typing import Any
 from xml.parsers import expat
 
 from transforms.core.messages import LabelsError
-from transforms.labels.coco import (
-    COCO_COLUMNS,
-    SEGMENTATION,
-    coco_rows,
-    read_coco,
-    segmentation_text,
-)
-from transforms.labels.csv_tables import (
-    MAX_ROW,
-    ReadableBytes,
-    Rejoined,
-    parse_rows,
-    read_head,
-    read_lines,
-    read_start,
-)
-from transforms.labels.label_rows import (
-    CsvColumns,
-    FirstRows,
-    LabelRow,
-    MalformedRow,
-    columns_by_name,
-    header_names,
-    label_rows,
-)
-from transforms.labels.table_formats import (
-    COCO,
-    CSV,
-    HEAD_BYTES,
-    JSONL,
-    MAX_OBJECTS,
-    PARQUET,
-    VOC,
-    YOLO,
-    Table,
-    TableRows,
-    find_format,
-)
-from transforms.labels.typed_tables import json_lines_table, parquet_table
+from transforms.labels.coco import SEGMENTATION, segmentation_text
+from transforms.labels.table_formats import MAX_OBJECTS, TableRows
 
 # The annotation files of Pascal VOC: one XML file for each image.
 
@@ -318,154 +281,3 @@ def _box(numbers: list[str]) -> list[str]:
     if len(numbers) > 4:
         return [*numbers[:3], " ".join(numbers[3:])[:40]]
     return [*numbers, *[""] * (4 - len(numbers))]
-
-
-# The rows of any label file: CSV, JSON Lines, Parquet, or annotations of COCO, VOC and YOLO.
-
-MAX_ANNOTATION = 4 << 20
-"""The largest file of annotations of one image, in bytes: it is held in memory."""
-
-_OF_ONE_IMAGE = {VOC: VOC_COLUMNS, YOLO: YOLO_COLUMNS}
-
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-def first_rows(
-    binary_file: ReadableBytes,
-    n: int,
-    *,
-    encoding: str = "utf-8",
-    delimiter: str | None = None,
-    path: str,
-) -> FirstRows:
-    """The format and the first `n` rows of a table, to resolve the columns from.
-
-    A COCO file is read to its end, for its categories.
-
-    Args:
-        binary_file: open for reading bytes at its start; Parquet is read at any position. Not
-            closed.
-        n: how many rows.
-        encoding: a Python codec name, of a CSV.
-        delimiter: between the cells of a CSV; None to find it.
-        path: the name of the file for messages.
-
-    Raises:
-        LabelsError: the file cannot be read as a table, as far as these rows go.
-    """
-    head = read_head(binary_file, HEAD_BYTES)
-    again = Rejoined(head, binary_file)
-    format_ = find_format(path, head)
-    if path.lower().endswith(".json") and head.startswith(_UTF_16):
-        raise LabelsError(f"{path} is UTF-16: save it as UTF-8, as all JSON is")
-    if format_ == VOC:
-        raise LabelsError(
-            f"{path} is XML: convert and plan read annotations of Pascal VOC, from files named .xml"
-        )
-    if format_ == CSV:
-        start = read_start(read_lines(again, encoding=encoding, path=path), delimiter or "")
-        table = Table((), parse_rows(start.lines, start.delimiter, path))
-        first = _first_of(table, n, CSV, path)
-        return first._replace(delimiter=start.delimiter, because=start.because)
-    if format_ == JSONL:
-        return _first_of(json_lines_table(again, None, path=path), n, JSONL)
-    file = cast(BinaryIO, binary_file)
-    file.seek(0)
-    if format_ == PARQUET:
-        return _first_of(parquet_table(file, None, path=path), n, PARQUET)
-    categories, left_out = read_coco(file, path=path)
-    file.seek(0)
-    first = _first_of(Table(COCO_COLUMNS, coco_rows(file, categories, path=path)), n, COCO)
-    counted = tuple((what, count) for what, count in left_out.items() if count)
-    return first._replace(categories=categories, left_out=counted)
-
-
-def read_rows(
-    binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
-) -> Iterator[LabelRow | MalformedRow]:
-    """Every row of a table, in order, as a stream; of a CSV, except the header and blank lines.
-
-    Columns with names are matched by them: another file of the same glob may order its columns
-    differently.
-
-    Args:
-        binary_file: open for reading bytes at its start. Not closed.
-        columns: the result of `label_columns.resolve_columns`.
-        encoding: a Python codec name, of a CSV.
-        path: the name of the file for messages.
-
-    Raises:
-        LabelsError: the file cannot be read as a table of its format, or lacks a column.
-    """
-    names = columns.names
-    if columns.format == CSV:
-        given = columns.delimiter if columns.because_delimiter == "given" else ""
-        start = read_start(read_lines(binary_file, encoding=encoding, path=path), given)
-        delimiter = start.delimiter if columns.has_header else columns.delimiter
-        rows = parse_rows(start.lines, delimiter, path)
-        if not columns.has_header:
-            return label_rows(rows, columns)
-        header = next(rows, None)
-        if header is None:
-            return iter(())
-        table = Table(tuple(header_names(header[1])), rows)
-    elif columns.format == JSONL:
-        table = json_lines_table(binary_file, names, path=path)
-    elif columns.format == PARQUET:
-        table = parquet_table(cast(BinaryIO, binary_file), names, path=path)
-    else:
-        file = cast(BinaryIO, binary_file)
-        asked = SEGMENTATION in names
-        rows = coco_rows(file, columns.categories, segmentations=asked, path=path)
-        table = Table(COCO_COLUMNS, rows)
-    return label_rows(table.rows, columns_by_name(table.names, columns, path))
-
-
-def first_annotations(files: Iterator[tuple[str, bytes]], n: int, format_: str) -> FirstRows:
-    """The first `n` rows of files that are of one image each.
-
-    Args:
-        files: paths and contents.
-        n: how many rows.
-        format_: `VOC` or `YOLO`.
-    """
-    rows = (
-        row for path, data in files for row in _rows_of(data, path, format_, segmentations=True)
-    )
-    return _first_of(Table(_OF_ONE_IMAGE[format_], rows), n, format_)
-
-
-def annotation_rows(
-    data: bytes | str, columns: CsvColumns, path: str
-) -> Iterator[LabelRow | MalformedRow]:
-    """The rows of a file that is of one image.
-
-    Args:
-        data: its content, or the reason why it cannot be read.
-        columns: the columns of its format.
-        path: the file.
-    """
-    asked = SEGMENTATION in columns.names
-    return label_rows(_rows_of(data, path, columns.format, segmentations=asked), columns)
-
-
-def _rows_of(data: bytes | str, path: str, format_: str, *, segmentations: bool) -> TableRows:
-    """The rows of a file that is of one image."""
-    if format_ == VOC:
-        return voc_rows(data, path)
-    return yolo_rows(data, path, segmentations=segmentations)
-
-
-def _first_of(table: Table, n: int, format_: str, path: str = "") -> FirstRows:
-    """The names of the columns, if a table has any, and the first rows; fewer if they are long."""
-    rows = [table.names] if table.names else []
-    most, held = n + len(rows), 0
-    for line, cells, problem in table.rows:
-        if problem and not rows:
-            raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
-        if not problem:
-            rows.append(tuple(cells))
-            held += len(cells) + sum(map(len, cells))
-        if len(rows) >= most or held > MAX_ROW:
-            break
-    return FirstRows(",", tuple(rows), "", format_, table.types)

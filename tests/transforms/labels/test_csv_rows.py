@@ -15,7 +15,6 @@ from tests.marks import rest_slow
 from transforms.core.messages import LabelsError
 from transforms.labels import csv_tables as csv_lines
 from transforms.labels import csv_tables as csv_parser
-from transforms.labels.annotations import first_rows, read_rows
 from transforms.labels.csv_tables import MAX_CELL, MAX_ROW, delimiter_of
 from transforms.labels.label_rows import (
     MAX_KEY,
@@ -25,6 +24,7 @@ from transforms.labels.label_rows import (
     find_column,
     label_text,
 )
+from transforms.labels.label_tables import first_rows, read_rows
 
 COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 2)
 NO_HEADER = CsvColumns(",", False, 0, 1, "column 1", "column 2", 2)

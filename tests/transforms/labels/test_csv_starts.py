@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.labels.annotations import first_rows, read_rows
 from transforms.labels.csv_tables import (
     DELIMITERS,
     delimiter_of,
@@ -17,6 +16,7 @@ from transforms.labels.csv_tables import (
     read_start,
 )
 from transforms.labels.label_columns import resolve_columns
+from transforms.labels.label_tables import first_rows, read_rows
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from transforms.core.messages import LabelsError
-from transforms.labels.annotations import first_rows
 from transforms.labels.label_columns import resolve_columns, with_place_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_tables import first_rows
 
 ROWS = b"id,label,split,who\n1,cat,train,a\n2,dog,,b\n"
 

@@ -1,19 +1,55 @@
-"""Tables with types of their own: JSON Lines and Parquet."""
+"""Tables that label files become: JSON Lines and Parquet, and the rows of files of any format."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import itertools
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from transforms.core.messages import LabelsError, first_line
-from transforms.labels.csv_tables import MAX_ROW, ROW_BYTES, ReadableBytes, check_growth, read_lines
+from transforms.labels.annotations import VOC_COLUMNS, YOLO_COLUMNS, voc_rows, yolo_rows
+from transforms.labels.coco import COCO_COLUMNS, SEGMENTATION, coco_rows, read_coco
+from transforms.labels.csv_tables import (
+    MAX_ROW,
+    ROW_BYTES,
+    ReadableBytes,
+    Rejoined,
+    check_growth,
+    parse_rows,
+    read_head,
+    read_lines,
+    read_start,
+)
 from transforms.labels.keys import nfc
-from transforms.labels.label_rows import header_names, list_text, text_problem, value_text
-from transforms.labels.table_formats import LIST_SEPARATOR, Table, TableRows
+from transforms.labels.label_rows import (
+    CsvColumns,
+    FirstRows,
+    LabelRow,
+    MalformedRow,
+    columns_by_name,
+    header_names,
+    label_rows,
+    list_text,
+    text_problem,
+    value_text,
+)
+from transforms.labels.table_formats import (
+    COCO,
+    CSV,
+    HEAD_BYTES,
+    JSONL,
+    LIST_SEPARATOR,
+    PARQUET,
+    VOC,
+    YOLO,
+    Table,
+    TableRows,
+    find_format,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -297,3 +333,152 @@ def _short(values: list[float | None]) -> list[str | None]:
     import numpy as np
 
     return [None if each is None or each != each else str(np.float32(each)) for each in values]
+
+
+# The rows of any label file: CSV, JSON Lines, Parquet, or annotations of COCO, VOC and YOLO.
+
+MAX_ANNOTATION = 4 << 20
+"""The largest file of annotations of one image, in bytes: it is held in memory."""
+
+_OF_ONE_IMAGE = {VOC: VOC_COLUMNS, YOLO: YOLO_COLUMNS}
+
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def first_rows(
+    binary_file: ReadableBytes,
+    n: int,
+    *,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    path: str,
+) -> FirstRows:
+    """The format and the first `n` rows of a table, to resolve the columns from.
+
+    A COCO file is read to its end, for its categories.
+
+    Args:
+        binary_file: open for reading bytes at its start; Parquet is read at any position. Not
+            closed.
+        n: how many rows.
+        encoding: a Python codec name, of a CSV.
+        delimiter: between the cells of a CSV; None to find it.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: the file cannot be read as a table, as far as these rows go.
+    """
+    head = read_head(binary_file, HEAD_BYTES)
+    again = Rejoined(head, binary_file)
+    format_ = find_format(path, head)
+    if path.lower().endswith(".json") and head.startswith(_UTF_16):
+        raise LabelsError(f"{path} is UTF-16: save it as UTF-8, as all JSON is")
+    if format_ == VOC:
+        raise LabelsError(
+            f"{path} is XML: convert and plan read annotations of Pascal VOC, from files named .xml"
+        )
+    if format_ == CSV:
+        start = read_start(read_lines(again, encoding=encoding, path=path), delimiter or "")
+        table = Table((), parse_rows(start.lines, start.delimiter, path))
+        first = _first_of(table, n, CSV, path)
+        return first._replace(delimiter=start.delimiter, because=start.because)
+    if format_ == JSONL:
+        return _first_of(json_lines_table(again, None, path=path), n, JSONL)
+    file = cast(BinaryIO, binary_file)
+    if format_ == PARQUET:
+        return _first_of(parquet_table(file, None, path=path), n, PARQUET)
+    file.seek(0)
+    categories, left_out = read_coco(file, path=path)
+    file.seek(0)
+    first = _first_of(Table(COCO_COLUMNS, coco_rows(file, categories, path=path)), n, COCO)
+    counted = tuple((what, count) for what, count in left_out.items() if count)
+    return first._replace(categories=categories, left_out=counted)
+
+
+def read_rows(
+    binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
+) -> Iterator[LabelRow | MalformedRow]:
+    """Every row of a table, in order, as a stream; of a CSV, except the header and blank lines.
+
+    Columns with names are matched by them: another file of the same glob may order its columns
+    differently.
+
+    Args:
+        binary_file: open for reading bytes at its start. Not closed.
+        columns: the result of `label_columns.resolve_columns`.
+        encoding: a Python codec name, of a CSV.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: the file cannot be read as a table of its format, or lacks a column.
+    """
+    if columns.format == CSV:
+        given = columns.delimiter if columns.because_delimiter == "given" else ""
+        start = read_start(read_lines(binary_file, encoding=encoding, path=path), given)
+        delimiter = start.delimiter if columns.has_header else columns.delimiter
+        rows = parse_rows(start.lines, delimiter, path)
+        if not columns.has_header:
+            return label_rows(rows, columns)
+        header = next(rows, None)
+        if header is None:
+            return iter(())
+        table = Table(tuple(header_names(header[1])), rows)
+    elif columns.format == JSONL:
+        table = json_lines_table(binary_file, columns.names, path=path)
+    elif columns.format == PARQUET:
+        table = parquet_table(cast(BinaryIO, binary_file), columns.names, path=path)
+    else:
+        file, asked = cast(BinaryIO, binary_file), SEGMENTATION in columns.names
+        rows = coco_rows(file, columns.categories, segmentations=asked, path=path)
+        table = Table(COCO_COLUMNS, rows)
+    return label_rows(table.rows, columns_by_name(table.names, columns, path))
+
+
+def first_annotations(files: Iterator[tuple[str, bytes]], n: int, format_: str) -> FirstRows:
+    """The first `n` rows of files that are of one image each.
+
+    Args:
+        files: paths and contents.
+        n: how many rows.
+        format_: `VOC` or `YOLO`.
+    """
+    rows = (
+        row for path, data in files for row in _rows_of(data, path, format_, segmentations=True)
+    )
+    return _first_of(Table(_OF_ONE_IMAGE[format_], rows), n, format_)
+
+
+def annotation_rows(
+    data: bytes | str, columns: CsvColumns, path: str
+) -> Iterator[LabelRow | MalformedRow]:
+    """The rows of a file that is of one image.
+
+    Args:
+        data: its content, or the reason why it cannot be read.
+        columns: the columns of its format.
+        path: the file.
+    """
+    asked = SEGMENTATION in columns.names
+    return label_rows(_rows_of(data, path, columns.format, segmentations=asked), columns)
+
+
+def _rows_of(data: bytes | str, path: str, format_: str, *, segmentations: bool) -> TableRows:
+    """The rows of a file that is of one image."""
+    if format_ == VOC:
+        return voc_rows(data, path)
+    return yolo_rows(data, path, segmentations=segmentations)
+
+
+def _first_of(table: Table, n: int, format_: str, path: str = "") -> FirstRows:
+    """The names of the columns, if a table has any, and the first rows; fewer if they are long."""
+    rows = [table.names] if table.names else []
+    most, held = n + len(rows), 0
+    for line, cells, problem in table.rows:
+        if problem and not rows:
+            raise LabelsError(f"CSV {path} line {line}: {problem}; correct its first row")
+        if not problem:
+            rows.append(tuple(cells))
+            held += len(cells) + sum(map(len, cells))
+        if len(rows) >= most or held > MAX_ROW:
+            break
+    return FirstRows(",", tuple(rows), "", format_, table.types)

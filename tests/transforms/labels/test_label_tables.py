@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
 from transforms.labels import csv_tables
-from transforms.labels.annotations import first_rows, read_rows
 from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.labels.label_tables import first_rows, parquet_table, read_rows
 from transforms.labels.table_formats import JSONL, LIST_SEPARATOR, PARQUET
-from transforms.labels.typed_tables import parquet_table
 
 COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 3, cell_names=("x",), cells=(2,))
 ROW = {"id": "a.jpg", "label": "cat", "x": 1.5, "more": {"y": [1]}}
