@@ -22,7 +22,7 @@ from transforms.examples.layouts import (
     source_of,
 )
 from transforms.images.check import checked_header, decode_pixels
-from transforms.images.headers import image_format
+from transforms.images.headers import Header, image_format
 from transforms.images.pillow_images import decode, open_image
 from transforms.images.pixel_options import Limits
 from transforms.images.pixels import decode_jpeg
@@ -54,7 +54,7 @@ def stored_pixels(data: bytes, channels: int, limits: Limits, *, depth: int = 8)
     header = checked_header(data, limits)
     format_, pixels = header.format, None
     if depth == 16:
-        return _of_channels(_deep_pixels(data, format_, channels, limits), channels)
+        return _of_channels(_deep_pixels(data, header, channels, limits), channels)
     if format_ == "jpeg" and header.plain:
         pixels = decode_jpeg(data, header, is_grey=channels == 1)
     elif format_ in _OF_PILLOW:
@@ -64,15 +64,15 @@ def stored_pixels(data: bytes, channels: int, limits: Limits, *, depth: int = 8)
     return _of_channels(pixels, channels)
 
 
-def _deep_pixels(data: bytes, format_: str, channels: int, limits: Limits) -> Any:
+def _deep_pixels(data: bytes, header: Header, channels: int, limits: Limits) -> Any:
     """uint16; of 8 bits, those that `tf.io.decode_image` gives for this dtype."""
     from transforms.images.deep_pixels import deep_pixels
 
-    deep = deep_pixels(data, format_, None, limits)
+    deep = deep_pixels(data, header, None, limits)
     if deep is not None:
         return deep
     pixels = stored_pixels(data, channels, limits)
-    return pixels * np.uint16(257 if format_ == "png" else 256)
+    return pixels * np.uint16(257 if header.format == "png" else 256)
 
 
 def _of_channels(pixels: Any, channels: int) -> Any:

@@ -18,7 +18,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import check_image, import_tensorflow
-from transforms.images.headers import read_size
+from transforms.images.headers import Header
 from transforms.images.pillow_images import (
     bits_of,
     decode,
@@ -66,37 +66,35 @@ _HIGH_BITS = 0x40
 _JPEG2000 = re.compile(rb"\xff\x4f\xff\x51.{38}(.)", re.DOTALL)
 _LESS_ONE = 0x7F
 
-DEEP_FORMATS = ("png", "tiff", "heif", "avif", "jxl", "jpeg2000", "ppm")
-"""Formats of which files of more than 8 bits are counted if they lose some."""
 
 # The signature and the first chunk of a PNG.
 _AFTER_IHDR = 8 + 25
 
 
-def is_deep(data: bytes, format_: str, opened: ImageFile.ImageFile | None) -> bool:
-    """Whether an image of one of `DEEP_FORMATS` has more than 8 bits; of a PNG, 16.
+def is_deep(data: bytes, header: Header, opened: ImageFile.ImageFile | None) -> bool:
+    """Whether an image has more than 8 bits.
 
     Args:
         data: the file, whole.
-        format_: of its header.
+        header: of the file.
         opened: the file as Pillow opened it, or None if TensorFlow can read it.
     """
-    if opened is None and format_ == "jxl":
-        return read_size(data).bits > 8
     if opened is None:
-        return format_ == "png" and data[24:25] == b"\x10"
+        return header.bits > 8
     if isinstance(opened, TiffImageFile):
         bits = opened.tag_v2.get(_BITS_PER_SAMPLE, 1)
         return opened.mode in _NUMBERS or 16 in (bits if isinstance(bits, tuple) else (bits,))
-    if format_ == "heif":
+    if header.format == "heif":
         return bits_of(opened) > 8
-    if format_ == "avif":
+    if header.format == "avif":
         coded = _AV1.search(data)
         return coded is not None and bool(coded[1][0] & _HIGH_BITS)
-    if format_ == "jpeg2000":
+    if header.format == "jpeg2000":
         coded = _JPEG2000.search(data)
         return coded is not None and coded[1][0] & _LESS_ONE >= 8
-    # A portable map; its largest value is the last argument of the decoders named so.
+    if header.format != "ppm":
+        return False
+    # The largest value of a portable map is the last argument of the decoders named so.
     codec, _, _, arguments = opened.tile[0]
     if codec.startswith("ppm") and isinstance(arguments, tuple):
         return int(arguments[-1]) > 255
@@ -104,13 +102,13 @@ def is_deep(data: bytes, format_: str, opened: ImageFile.ImageFile | None) -> bo
 
 
 def deep_pixels(
-    data: bytes, format_: str, opened: ImageFile.ImageFile | None, limits: Limits
+    data: bytes, header: Header, opened: ImageFile.ImageFile | None, limits: Limits
 ) -> Pixels | None:
     """The pixels of a PNG or a TIFF of 16 bits, of a TIFF of numbers of 32 bits, or of a deep HEIC.
 
     Args:
         data: the file, whole.
-        format_: of its header.
+        header: of the file.
         opened: the file as Pillow opened it, not yet decoded, or None if TensorFlow can read it.
         limits: of the image.
 
@@ -122,21 +120,21 @@ def deep_pixels(
             not fit and for colour that Pillow reads only with 8 bits.
     """
     if opened is None:
-        if format_ != "png" or not is_deep(data, format_, opened):
+        if header.format != "png" or header.bits <= 8:
             return None
         check_image(data, limits=limits)
-        if data[25:26] == b"\0":
+        if header.channels == 1:
             return np.asarray(decode(open_image(data, ("PNG",), limits)))[:, :, None]
         tensorflow = import_tensorflow()
         return np.asarray(tensorflow.io.decode_png(data, dtype=tensorflow.uint16).numpy())
-    if format_ == "heif" and is_deep(data, format_, opened):
+    if header.format == "heif" and is_deep(data, header, opened):
         pixels, is_premultiplied = deep_samples(data)
         return _divided(pixels) if is_premultiplied else pixels
     if not isinstance(opened, TiffImageFile) or opened.mode == "CMYK":
         return None
     if opened.mode in _NUMBERS:
         return _scaled(np.asarray(decode_as_stored(opened)))
-    if not is_deep(data, format_, opened):
+    if not is_deep(data, header, opened):
         return None
     if opened.mode in ("RGB", "RGBA"):
         # High and low bytes come from two passes over the file.

@@ -90,27 +90,7 @@ class _Bits:
         return offset + self.take(count)
 
 
-class JxlSize(NamedTuple):
-    """The header of a JPEG XL.
-
-    Attributes:
-        height: in pixels, upright.
-        width: in pixels, upright.
-        gray: whether it has one colour channel, not three.
-        alpha: whether one of its extra channels is alpha.
-        extra: extra channels, alpha among them.
-        bits: of a sample of colour.
-    """
-
-    height: int
-    width: int
-    gray: bool = False
-    alpha: bool = False
-    extra: int = 0
-    bits: int = 8
-
-
-def read_size(data: bytes) -> JxlSize:
+def _read_jxl(data: bytes) -> Header:
     """Reads SizeHeader and ImageMetadata up to the colour encoding.
 
     Raises:
@@ -123,7 +103,7 @@ def read_size(data: bytes) -> JxlSize:
         raise ValueError("its codestream has a wrong signature")
     height, width = _size(stream)
     if stream.take(1):
-        return JxlSize(height, width)
+        return Header("jxl", height, width, 3)
     if stream.take(1) and _orientation(stream) > 4:
         height, width = width, height
     bits = _bit_depth(stream)
@@ -131,12 +111,11 @@ def read_size(data: bytes) -> JxlSize:
     extra = stream.choose((0, 0), (1, 0), (2, 4), (1, 12))
     alpha = sum(_is_alpha(stream) for _ in range(extra)) > 0
     stream.take(1)
-    if stream.take(1):
-        gray = False
-    else:
+    colors = 3
+    if not stream.take(1):
         stream.take(1)
-        gray = stream.choose((0, 0), (1, 0), (2, 4), (18, 6)) == 1
-    return JxlSize(height, width, gray, alpha, extra, bits)
+        colors = 1 if stream.choose((0, 0), (1, 0), (2, 4), (18, 6)) == 1 else 3
+    return Header("jxl", height, width, colors + alpha, planes=1 + extra, bits=bits)
 
 
 def _codestream(data: bytes) -> bytes:
@@ -272,6 +251,7 @@ class Header(NamedTuple):
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
         planes: how often a decoder passes over all pixels; extra channels of a JPEG XL count.
         has_app1: whether a JPEG has a block that may hold EXIF or XMP.
+        bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
     """
 
     format: str
@@ -282,6 +262,7 @@ class Header(NamedTuple):
     plain: bool = False
     planes: int = 1
     has_app1: bool = False
+    bits: int = 8
 
     @property
     def pixels(self) -> int:
@@ -540,7 +521,7 @@ def _read_png(data: bytes) -> Header:
             raise CostlyImageError(f"more than {MAX_PACKED_TEXTS} compressed texts")
     channels = 4 if transparent and color == 3 else _PNG_CHANNELS[color]
     plain = start == 8 and max(width, height) <= _PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
-    return Header("png", height, width, channels, plain=plain)
+    return Header("png", height, width, channels, plain=plain, bits=depth)
 
 
 def _read_gif(data: bytes) -> Header:
@@ -613,12 +594,6 @@ def _webp_frame(kind: bytes, body: bytes) -> Header:
 
 def _uint24(data: bytes, position: int) -> int:
     return int(data[position + 2]) << 16 | data[position + 1] << 8 | data[position]
-
-
-def _read_jxl(data: bytes) -> Header:
-    size = read_size(data)
-    channels = (1 if size.gray else 3) + size.alpha
-    return Header("jxl", size.height, size.width, channels, planes=1 + size.extra)
 
 
 _READERS = {

@@ -335,13 +335,10 @@ def change_pixels(
         return CheckedImage(
             *(data, info, original, UNTOUCHED, perceptual_hash, file.tag), has_place=file.has_place
         )
-    # A JPEG, of which there are most, is not asked.
-    is_deep = header.format in deep_pixels.DEEP_FORMATS and deep_pixels.is_deep(
-        data, header.format, file.opened
-    )
+    is_deep = deep_pixels.is_deep(data, header, file.opened)
     deep = None
     if options.depth == 16:
-        deep = deep_pixels.deep_pixels(data, header.format, file.opened, limits)
+        deep = deep_pixels.deep_pixels(data, header, file.opened, limits)
     kept = (file.tag or 1 if options.exif_orientation == "keep" else 1, limits)
     if deep is not None:
         samples = file.changed_deep(deep)

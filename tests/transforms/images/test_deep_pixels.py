@@ -21,6 +21,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import deep_pixels
 from transforms.images import pillow_images as heic_module
 from transforms.images.check import ImageInfo
+from transforms.images.headers import Header
 from transforms.images.pillow_images import TURNS, decode, exif_of, open_image
 from transforms.images.pixel_options import UNTOUCHED, PixelOptions, Resize
 from transforms.images.pixels import scaled
@@ -43,7 +44,7 @@ def stored(data: bytes, options: PixelOptions = DEEP) -> Any:
 
 def decoded(data: bytes) -> Any:
     opened = open_image(data, ("TIFF",), LIMITS)
-    return deep_pixels.deep_pixels(data, "tiff", opened, LIMITS)
+    return deep_pixels.deep_pixels(data, Header("tiff", 0, 0, 0), opened, LIMITS)
 
 
 class TestTiff:
