@@ -15,6 +15,7 @@ from transforms.examples.boxes import SIDES, Box, turned
 from transforms.examples.columns import in_shape
 from transforms.examples.layouts import Feature, Role, source_of
 from transforms.images.check import check_mask_cost
+from transforms.images.pixel_options import Frame
 from transforms.labels.joins import parsed_rows
 
 # Serialized `tf.train.Example`s to arrays, through tfx-bsl, without TensorFlow.
@@ -257,23 +258,21 @@ class KeptValues:
             sides = (_list(kept, kept.names[source]) for source in _BOXES)
             boxes = [turned(Box(*box), turn) for box in zip(*sides, strict=True)]
             made |= {f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES}
+        frame = Frame(*kept.size, turn, turn, stored or kept.size)
         values: dict[str, Any] = {}
         for feature in self._features:
             found = made.get(feature.source)
             if found is None and feature.role is Role.OBJECT_MASK and feature.source in kept.names:
-                found = _masks(feature, kept, turn, stored, self._check)
-            values[feature.name] = _value(feature, kept, stored) if found is None else found
+                found = _masks(feature, kept, frame, self._check)
+            values[feature.name] = _value(feature, kept, frame) if found is None else found
         return values
 
 
-def _masks(
-    feature: Feature, kept: Kept, turn: int, stored: tuple[int, int] | None, check: str
-) -> list[bytes]:
+def _masks(feature: Feature, kept: Kept, frame: Frame, check: str) -> list[bytes]:
     """The masks of the objects in the record, for the new image."""
     # This imports Pillow, which other layouts do not need.
     from transforms.examples.segmentations import refitted_mask
 
-    size = stored or kept.size
     masks = _list(kept, kept.names[feature.source])
     made: dict[bytes, bytes] = {}
     check_mask_cost(len({*masks}), *kept.size)
@@ -281,20 +280,20 @@ def _masks(
         if mask in made:
             continue
         try:
-            made[mask] = refitted_mask(mask, kept.size, turn=turn, stored=size, check=check)
+            made[mask] = refitted_mask(mask, frame, check=check)
         except RejectedImageError as error:
             detail = f"the mask of object {number} in its record: {error.detail}"
             raise RejectedImageError(error.reason, detail) from None
     return [made[mask] for mask in masks]
 
 
-def _value(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> Any:
+def _value(feature: Feature, kept: Kept, frame: Frame) -> Any:
     name = kept.names.get(feature.source)
     if name is None:
-        return _default(feature, kept, stored)
+        return _default(feature, kept, frame)
     values = _list(kept, name)
-    if feature.source == _AREA and stored is not None and stored != kept.size:
-        return [area * math.prod(stored) / math.prod(kept.size) for area in values]
+    if feature.source == _AREA and frame.stored != kept.size:
+        return [area * math.prod(frame.stored) / math.prod(kept.size) for area in values]
     if feature.holds_many:
         return in_shape(feature, values, "its record")
     if len(values) != 1:
@@ -303,7 +302,7 @@ def _value(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> Any:
     return values[0]
 
 
-def _default(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> list[Any]:
+def _default(feature: Feature, kept: Kept, frame: Frame) -> list[Any]:
     """The values of an optional source that the other dataset does not have, as of empty cells."""
     if not (source_of(feature.source).is_optional and all(name in kept.names for name in _BOXES)):
         detail = f"no row has its key, and its record does not hold {feature.source}"
@@ -311,9 +310,8 @@ def _default(feature: Feature, kept: Kept, stored: tuple[int, int] | None) -> li
     sides = [_list(kept, kept.names[source]) for source in _BOXES]
     if source_of(feature.source).role is Role.MARK:
         return [0] * len(sides[0])
-    pixels = math.prod(stored or kept.size)
     return [
-        (xmax - xmin) * (ymax - ymin) * pixels
+        (xmax - xmin) * (ymax - ymin) * math.prod(frame.stored)
         for xmin, xmax, ymin, ymax in zip(*sides, strict=True)
     ]
 

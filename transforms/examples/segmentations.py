@@ -173,38 +173,30 @@ class ObjectMasks:
         return _of_runs(drawn[0]["counts"].decode(), drawn[0]["size"], height, width)
 
 
-def refitted_mask(
-    data: bytes,
-    size: tuple[int, int],
-    *,
-    turn: int,
-    stored: tuple[int, int],
-    check: str = "full",
-) -> bytes:
+def refitted_mask(data: bytes, frame: Frame, *, check: str = "full") -> bytes:
     """The mask of an object in a record, for an image that may be turned or scaled again.
 
     Args:
         data: the mask.
-        size: height and width of the image in the record.
-        turn: the EXIF orientation that was applied to it now, 1 for none.
-        stored: height and width of the new image.
+        frame: of the image, with its size in the record, and what is applied to it now.
         check: mode of `check_image` for a mask that stays as it is; others are decoded.
 
     Raises:
         RejectedImageError: it is not a mask of that size, or damaged.
     """
+    size = frame.height, frame.width
     limits = Limits(max_pixels=math.prod(size), max_bytes=max(1, len(data)))
     header = checked_header(data, limits)
     if (header.format, header.height, header.width, header.channels) != ("png", *size, 1):
         shown = f"{header.format}, {shown_size(header.height, header.width)}"
         detail = f"{shown}, {header.channels} channels, but the image is {shown_size(*size)}"
         raise RejectedImageError(Reason.MASK_SIZE, detail)
-    is_kept = turn == 1 and stored == size
+    is_kept = frame.applied == 1 and frame.stored == size
     examine_image(data, header, mode=check if is_kept else "full", with_hash=False)
     if is_kept:
         return data
     mask = decode_as_stored(open_image(data, ("PNG",), limits))
-    return _png(fitted(mask, turn, Frame(*size, turn, turn, stored)))
+    return _png(fitted(mask, frame.applied, frame))
 
 
 def _png(mask: Image.Image) -> bytes:

@@ -126,7 +126,7 @@ def test_masks_follow_their_image(tag: int) -> None:
     assert drawn(POLYGONS, kept, is_upright=True).tolist() == turned(shown, BACK).tolist()
     assert drawn(POLYGONS, applied, is_upright=True).tolist() == shown.tolist()
     # The same from the mask in a record, for a run that turns its image.
-    again = refitted_mask(saved_mask(stored), (HEIGHT, WIDTH), turn=tag, stored=upright)
+    again = refitted_mask(saved_mask(stored), applied)
     assert read(again).tolist() == turned(stored, TURNS).tolist()
 
 
@@ -138,9 +138,9 @@ def test_resizing_takes_nearest_neighbours() -> None:
     twice = drawn(POLYGONS, FRAME._replace(stored=(2 * HEIGHT, 2 * WIDTH)))
     assert twice.tolist() == np.kron(polygons(), np.ones((2, 2))).tolist()
     mask = saved_mask(polygons())
-    size = HEIGHT, WIDTH
-    assert read(refitted_mask(mask, size, turn=1, stored=(18, 28))).tolist() == twice.tolist()
-    assert refitted_mask(mask, size, turn=1, stored=size) is mask
+    larger = FRAME._replace(stored=(18, 28))
+    assert read(refitted_mask(mask, larger)).tolist() == twice.tolist()
+    assert refitted_mask(mask, FRAME) is mask
 
 
 @pytest.mark.parametrize(
@@ -158,16 +158,15 @@ def test_resizing_takes_nearest_neighbours() -> None:
 def test_a_record_may_hold_anything(mask: bytes, reason: str, turn: int) -> None:
     """Whether its image is turned now or stays as it is."""
     with pytest.raises(RejectedImageError) as caught:
-        refitted_mask(mask, (HEIGHT, WIDTH), turn=turn, stored=(HEIGHT, WIDTH))
+        refitted_mask(mask, FRAME._replace(applied=turn, tag=turn))
     assert caught.value.reason.code == reason
 
 
 def test_of_headers_alone_no_pixels_are_decoded() -> None:
     damaged = saved_mask(polygons())[:-20]
-    size = HEIGHT, WIDTH
-    assert refitted_mask(damaged, size, turn=1, stored=size, check="header") is damaged
+    assert refitted_mask(damaged, FRAME, check="header") is damaged
     with pytest.raises(RejectedImageError):
-        refitted_mask(damaged, size, turn=3, stored=size, check="header")
+        refitted_mask(damaged, FRAME._replace(applied=3, tag=3), check="header")
 
 
 SIZE = [HEIGHT, WIDTH]
