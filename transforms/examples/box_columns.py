@@ -190,12 +190,9 @@ def guess_units(
     large: list[tuple[int, str]] = []
     count = 0
     for at, cells in enumerate(boxes):
-        try:
-            numbers = [float(cell) for cell in cells]
-        except ValueError:
+        if not all(map(_is_number, cells)):
             continue
-        if not all(map(math.isfinite, numbers)):
-            continue
+        numbers = [float(cell) for cell in cells]
         count += 1
         side = max(range(4), key=lambda index: numbers[index])
         if numbers[side] > 1 + ROUNDING["normalized"]:

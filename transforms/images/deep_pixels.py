@@ -46,17 +46,9 @@ _DEEP_COLOR = re.compile(r"(RGB[AaX]?|[RGBA]);16([LBN])")
 # Weights of red, green and blue in grey, of 65536; those of Pillow.
 _LUMA = np.array([19_595, 38_470, 7_471], np.uint32)
 
-# Steps down and to the right by EXIF orientation, after rows and columns of 5 to 8 were exchanged.
-_FLIPS = {
-    1: (1, 1),
-    2: (1, -1),
-    3: (-1, -1),
-    4: (-1, 1),
-    5: (1, 1),
-    6: (1, -1),
-    7: (-1, -1),
-    8: (-1, 1),
-}
+# Steps down and to the right by EXIF orientation, 1 to 4; those of 5 to 8 are the same, after rows
+# and columns were exchanged.
+_FLIPS = ((1, 1), (1, -1), (-1, -1), (-1, 1))
 
 # The properties of the first coded image of an AVIF, and the bit in them for 10 or 12 bits.
 _AV1 = re.compile(rb"av1C\x81.(.)", re.DOTALL)
@@ -251,7 +243,7 @@ def turned(pixels: Pixels, orientation: int) -> Pixels:
     """The pixels upright, by their EXIF orientation."""
     if orientation > 4:
         pixels = pixels.swapaxes(0, 1)
-    down, right = _FLIPS[orientation]
+    down, right = _FLIPS[(orientation - 1) % 4]
     return np.ascontiguousarray(pixels[::down, ::right])
 
 
