@@ -44,12 +44,13 @@ def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[
     from transforms.images.check import CheckedImage
     from transforms.images.embeddings import Embedding
     from transforms.images.pixel_options import CheckOptions
+    from transforms.records.image_origins import Origins
 
     digests = (files_digest(str(model)), "")
     shape = (7, 7, 1280)
     embedding = Embedding(str(model), None, dtype, digests, _SHAPE, shape)
     converter = ImageConverter(
-        root="",
+        origins=Origins(""),
         features=with_embedding(LAYOUTS["embedding"], shape, dtype),
         checks=CheckOptions(max_pixels=10**9, max_bytes=10**9, dedupe="off"),
         embedder=Embedder(embedding),

@@ -84,9 +84,10 @@ def read_ahead(link: Link, planned: Sequence[ShardImage]) -> Reading:
     from transforms.convert_images import ImageConverter
     from transforms.images.check import CheckedImage
     from transforms.images.pixel_options import CheckOptions
+    from transforms.records.image_origins import Origins
 
     converter = ImageConverter(
-        root=f"gs://{_BUCKET}",
+        origins=Origins(f"gs://{_BUCKET}"),
         features=(),
         checks=CheckOptions(max_pixels=10**8, max_bytes=10**8, dedupe="off"),
     )

@@ -86,9 +86,10 @@ def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
     from transforms.core.records import ShardImage
     from transforms.images.check import CheckedImage
     from transforms.images.pixel_options import CheckOptions, PixelOptions
+    from transforms.records.image_origins import Origins
 
     converter = ImageConverter(
-        root="",
+        origins=Origins(""),
         features=(),
         checks=CheckOptions(max_pixels=10**9, max_bytes=10**9, dedupe="off"),
         pixels=PixelOptions(resize=resize, quality=_QUALITY),

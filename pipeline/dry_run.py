@@ -13,7 +13,7 @@ import apache_beam as beam
 
 from pipeline.diff import dataset_records
 from pipeline.errors import DatasetError
-from pipeline.graph import build_plan, converter_of
+from pipeline.graph import build_plan, converter_of, origins_of
 from pipeline.open_dataset import open_dataset
 from pipeline.resolve.config import ConvertConfig
 from pipeline.run.launch import run_pipeline
@@ -28,7 +28,7 @@ from transforms.dataset.manifest import manifest_indexes
 from transforms.examples.encoder import RowChecker
 from transforms.examples.row_features import row_requirements
 from transforms.flow import Plan
-from transforms.labels.joins import class_texts, has_rows
+from transforms.labels.joins import class_texts
 from transforms.labels.label_rules import label_decisions
 from transforms.labels.shards import RecipeMaker, ShardName
 from transforms.list_rejections import count_rejections
@@ -41,9 +41,8 @@ from transforms.records.comparison import (
     option_changes,
     read_part,
 )
-from transforms.records.dataset_images import SourceImages
 from transforms.records.existing_shards import is_copied
-from transforms.records.reuse import ReusedImages
+from transforms.records.image_origins import OriginRules, ShardOrigins
 from transforms.records.stored_images import is_source_record, reusable_record
 from transforms.selection.hash_cuts import stratified_decisions
 from transforms.storage.files import storage_of
@@ -63,10 +62,9 @@ class _MeasureShardFn(beam.DoFn):
 
     def __init__(self, config: ConvertConfig, path: str | None) -> None:
         self._path = path
-        self._bases = config.bases
-        self._sources = config.sources.sources if config.sources else ()
+        self._origins = origins_of(config)
         self._copies = _CopiedShards(config) if path is not None and config.bases else None
-        self._max_bytes = config.checks.max_bytes
+        self._rules = OriginRules(config.checks.max_bytes, config.row_values is not None)
         self._many_labels = row_requirements(config.features).many_labels
         # The element's class does not say: decoded in another process, it is neither of the two.
         self._of_rows = config.of_rows
@@ -119,38 +117,31 @@ class _MeasureShardFn(beam.DoFn):
         # Other plans do not wait for the import of Arrow.
         from transforms.records.comparison import PlannedReads, planned_part
 
-        whole = self._copies and self._copies.find(name, every)
-        given = images
-        images = [image._replace(stored=self._reusable(image)) for image in images]
-        # Larger ones are rejected, and not read.
-        read = [image for image in images if image.size <= self._max_bytes]
-        records = ReusedImages(self._bases, read, self._root)
+        whole = self._copies is not None and self._copies.find(name, every)
+        origins = ShardOrigins(self._origins, self._rules, images)
         # Of a copied shard, only the originals of images that its dataset rejected are read.
-        held = {each.key for each in read if (each.stored if whole else records.holds(each))}
-        others = [image for image in given if image.key not in held]
-        of_sources = SourceImages(self._sources, others)
-        files = [image for image in others if not is_source_record(image.stored)]
-        opened = [image.size for image in files if image.size <= self._max_bytes]
-        for image in read:
-            if not (whole and image.key in held):
-                partners = records.opened(image)
-                opened += [file.size for file in partners if file.size <= self._max_bytes]
-        ranges, copied = (0, 1) if whole else (records.ranges + of_sources.ranges, 0)
-        reads = PlannedReads(
-            len(held), len(opened), sum(opened), ranges, copied, of_sources.records
-        )
+        is_reused = self._rules.may_reuse if whole else origins.is_reused
+        held = {each.key for each in images if is_reused(each)}
+        opened = [
+            image.size
+            for image in images
+            if not (image.key in held or is_source_record(image.stored))
+        ]
+        for image in images:
+            # Larger ones are rejected, and not read.
+            if image.size <= self._rules.max_bytes and not (whole and image.key in held):
+                opened += [file.size for file in origins.opened(image)]
+        opened = [size for size in opened if size <= self._rules.max_bytes]
+        ranges, copied = (0, 1) if whole else (origins.ranges, 0)
+        reads = PlannedReads(len(held), len(opened), sum(opened), ranges, copied, origins.records)
         split = ShardName.parse(name).split
-        images = [each if each.key in held else each._replace(stored="") for each in images]
+        images = [
+            each._replace(stored=reusable_record(each.stored) if each.key in held else "")
+            for each in images
+        ]
         part = planned_part(images, split, reads, many_labels=self._many_labels)
         path = f"{self._path}.{name}"
         storage_of(path).write_whole(path, part)
-
-    def _reusable(self, image: ShardImage) -> str:
-        """The record in a dataset of `--reuse` that an image is taken from, as in `convert`."""
-        is_kept = self._values is not None and is_source_record(image.stored)
-        if is_kept and not has_rows(image.cells):
-            return ""
-        return reusable_record(image.stored)
 
     def _rejection(self, planned: ShardImage | ShardRow) -> Rejection | None:
         """The rejection that the cells of an image or a row will cause, if any."""
@@ -349,7 +340,7 @@ def reuse_lines(
         found = Differences(compare_records(former, records), option_changes(manifest, now))
         lines.append(f"diff     {folder} -> {config.folder.output}")
         lines += [f"  {line}" for line in found.planned_lines()]
-    for source in config.sources.sources if config.sources else ():
+    for source in config.sources.datasets if config.sources else ():
         indexes += 1 + len(manifest_indexes(open_dataset(source.folder)))
     yield f"reused   {reads.reused} images from their records (--reuse)"
     records_too = f", and {reads.records} records of --images" if reads.records else ""

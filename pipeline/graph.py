@@ -25,8 +25,8 @@ from transforms.labels.splits import Splits
 from transforms.labels.vocabulary import missing_labels
 from transforms.plan_shards import RowConverter, TableReader
 from transforms.read_labels import RowReader
-from transforms.records.dataset_images import Source
-from transforms.records.reuse import BaseReader
+from transforms.records.image_origins import Origins
+from transforms.records.other_datasets import ReuseReader, SideReader
 from transforms.selection.hash_cuts import Stratification
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
@@ -51,15 +51,11 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     drop = None
     if config.checks.drops_duplicates:
         max_bytes = config.checks.max_bytes
+        origins = origins_of(config)
         # Of files in archives, no checksum comes with the listing.
-        waits = _waits(config) or any(map(archive_path, config.images))
-        drop = DropDuplicates(
-            config.root,
-            max_bytes=max_bytes,
-            waits=waits,
-            sources=_sources(config),
-            holdouts=config.holdouts,
-        )
+        waits = origins.waits or any(map(archive_path, config.images))
+        origins = origins._replace(waits=waits, bases=())
+        drop = DropDuplicates(origins, max_bytes=max_bytes, holdouts=config.holdouts)
     step = PlanImages(config.shard_plan, config.label_rules, drop, _stratification(config))
     plan: Plan = images | "Plan images" >> step
     return plan
@@ -99,8 +95,7 @@ def _source(config: ConvertConfig) -> ImageSource:
         config.assigner,
         config.row_requirements,
         config.keys,
-        _bases(config),
-        config.sources,
+        _datasets(config),
         PartnerFinder(
             config.partners, key=config.key, images=config.globs, left_out=config.left_out
         )
@@ -120,27 +115,29 @@ def _stratification(config: ConvertConfig) -> Stratification | None:
     )
 
 
-def _waits(config: ConvertConfig) -> bool:
-    """Whether images may be remote though their root is local."""
-    folders = [each.folder for each in _sources(config)] + [each.root for each in config.partners]
-    return not config.images or any(storage_of(each).is_remote for each in folders)
+def origins_of(config: ConvertConfig) -> Origins:
+    """Where the images of a run come from."""
+    sources = config.sources.datasets if config.sources else ()
+    # They may be remote though the root of the images is local.
+    folders = [each.folder for each in sources] + [each.root for each in config.partners]
+    waits = not config.images or any(storage_of(each).is_remote for each in folders)
+    return Origins(config.root, waits, config.bases, sources)
 
 
-def _sources(config: ConvertConfig) -> tuple[Source, ...]:
-    return config.sources.sources if config.sources else ()
-
-
-def _bases(config: ConvertConfig) -> BaseReader | None:
-    if not config.bases:
-        return None
-    return BaseReader(
-        config.bases,
-        root=config.root,
-        key=config.key,
-        are_listed=not config.images,
-        libraries=converter_of(config).libraries,
-        partners=config.partners,
-    )
+def _datasets(config: ConvertConfig) -> list[SideReader]:
+    """What reads the records of other datasets."""
+    readers: list[SideReader] = []
+    if config.bases:
+        reader = ReuseReader(
+            config.bases,
+            root=config.root,
+            key=config.key,
+            are_listed=not config.images,
+            libraries=converter_of(config).libraries,
+            partners=config.partners,
+        )
+        readers.append(reader)
+    return readers + ([config.sources] if config.sources else [])
 
 
 def _table_reader(config: ConvertConfig) -> TableReader:
@@ -173,15 +170,12 @@ def converter_of(config: ConvertConfig) -> ImageConverter | RowConverter:
     if config.of_rows and values is not None:
         return RowConverter(config.features, RowChecker(values, root=config.root))
     return ImageConverter(
-        root=config.root,
+        origins=origins_of(config),
         features=config.features,
         checks=config.checks,
         pixels=config.pixels,
         embedder=_embedder(config),
         rows=values,
-        waits=_waits(config),
-        bases=config.bases,
-        sources=_sources(config),
         partners=config.partners,
     )
 

@@ -16,7 +16,6 @@ from transforms.examples.row_features import RowValues, row_requirements
 from transforms.images.check import CheckedImage, checked_header, examine_image
 from transforms.images.guard import DecoderGuard, image_note
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions
-from transforms.labels.joins import has_rows
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import (
     HEIC_LIBRARIES,
@@ -26,19 +25,15 @@ from transforms.labels.shards import (
     Libraries,
     Recipes,
 )
-from transforms.records.dataset_images import FoundImage, SourceImages
 from transforms.records.existing_shards import WholeShard, find_whole_shard
-from transforms.records.originals import PartnerReader, StoredPartner, read_accepted, too_large
+from transforms.records.image_origins import OriginRules, Origins, ReadImage, ShardOrigins
+from transforms.records.originals import PartnerReader, too_large
 from transforms.records.record_index import content_hash
-from transforms.records.reuse import ReusedImages
-from transforms.records.stored_images import StoredImage, is_source_record, reusable_record
+from transforms.records.stored_images import StoredImage
 from transforms.storage.files import storage_of
-from transforms.storage.read_ahead import ReadAhead, read_together, reading_threads
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
-    from transforms.records.dataset_images import Source
-    from transforms.records.reuse import Base
 
 # Ratio of a photo's pixels to its file size, used to bound what is read ahead.
 _DECODED_TIMES = 15
@@ -55,38 +50,31 @@ class ImageConverter:
     def __init__(
         self,
         *,
-        root: str,
+        origins: Origins,
         features: Sequence[Feature],
         checks: CheckOptions,
         pixels: PixelOptions = AS_THEY_ARE,
         rows: RowValues | None = None,
-        waits: bool = False,
         embedder: Embedder | None = None,
-        bases: Sequence[Base] = (),
-        sources: Sequence[Source] = (),
         partners: Sequence[Partner] = (),
     ) -> None:
         """Sets the options.
 
         Args:
-            root: common folder of the images.
+            origins: of the images.
             features: of the Examples.
             checks: bytes and pixels an image may have, how it is checked, and whether to compute
                 fingerprints, to find exact and near-duplicates.
             pixels: the changes to the pixels.
             rows: the requirements of the layout for rows, or None.
-            waits: whether images may be remote though `root` is local.
             embedder: the model, or None.
-            bases: datasets whose records may be reused.
-            sources: datasets whose records are images of this run.
             partners: of the images: masks and further images.
         """
-        self._bases = tuple(bases)
-        self._sources = tuple(sources)
+        self._origins = origins
+        self._rules = OriginRules(checks.limits.max_bytes, with_values=rows is not None)
         self._kept = KeptValues(features, check=checks.check)
         self.fingerprints = checks.finds_duplicates
-        self._waits = waits
-        self._root = root
+        self._root = origins.root
         self._features = tuple(features)
         self._limits = checks.limits
         self._stores_images = any(feature.role is Role.IMAGE for feature in features)
@@ -126,10 +114,7 @@ class ImageConverter:
         """Makes the encoder and the read-ahead, once for each DoFn instance."""
         self.prepare()
         self._logged: dict[str, object] = {}
-        self._read_ahead = ReadAhead(
-            threads=reading_threads(self._root, waits=self._waits),
-            together=read_together(self._root, waits=self._waits),
-        )
+        self._read_ahead = self._origins.read_ahead()
         self._guard = DecoderGuard(self._limits.max_pixels)
         may_change = self._partners or not self._decoding.pixels.changes_nothing
         if self._decoding.stores_pixels or may_change or self._has_object_masks:
@@ -145,26 +130,11 @@ class ImageConverter:
 
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
-        load: Callable[..., CheckedImage] = self._load_file
-        is_cheap: Callable[[ShardImage], bool] | None = None
-        if self._bases or self._sources:
-            images = list(images)
-        # An image that is never read there would keep the bytes of its neighbours in memory.
-        if self._sources:
-            own = [each for each in images if not (self._bases and self._may_reuse(each))]
-            load = functools.partial(self._load_record, SourceImages(self._sources, own))
-        if self._bases:
-            others = [
-                each._replace(stored=reusable_record(each.stored))
-                for each in images
-                if self._may_reuse(each)
-            ]
-            reused = ReusedImages(self._bases, others, self._root, self._logged)
-            load = functools.partial(self._load_reused, reused, load)
-            if not self._decoding.needs_pixels:
-                is_cheap = reused.is_at_hand
-        accepted = functools.partial(self._accepted, load)
-        loaded = self._read_ahead.map(accepted, images, size=self._held_bytes, is_cheap=is_cheap)
+        images = list(images)
+        origins = ShardOrigins(self._origins, self._rules, images, self._logged)
+        # What is read is decoded then, which takes longer than to change threads.
+        is_cheap = None if self._decoding.needs_pixels else origins.is_at_hand
+        loaded = self._read(images, origins, is_cheap)
         return loaded if self._embedder is None else self._embedder.embed(loaded)
 
     def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:
@@ -180,25 +150,28 @@ class ImageConverter:
     ) -> WholeShard | None:
         """The shard of a base that equals a planned one; see `find_whole_shard`."""
         # Another dataset's record may follow what such an image is.
-        if not self._bases or self._sources:
+        if not self._origins.bases or self._origins.sources:
             return None
         return find_whole_shard(
             name,
             recipes,
             images,
-            bases=self._bases,
+            bases=self._origins.bases,
             describe=self._described,
             load=load or self._load_originals,
         )
 
-    def _may_reuse(self, image: ShardImage) -> bool:
-        is_there = bool(image.stored) and bool(reusable_record(image.stored))
-        return is_there and image.size <= self._limits.max_bytes and not self._keeps_values(image)
+    def _load_originals(self, images: Sequence[ShardImage]) -> Iterator[CheckedImage | Rejection]:
+        return self._read(images, ShardOrigins(self._origins, self._rules, ()))
 
-    def _keeps_values(self, image: ShardImage) -> bool:
-        """Whether further values are those of the record that is this image."""
-        needs = self._rows is not None and is_source_record(image.stored)
-        return needs and not has_rows(image.cells)
+    def _read(
+        self,
+        images: Iterable[ShardImage],
+        origins: ShardOrigins,
+        is_cheap: Callable[[ShardImage], bool] | None = None,
+    ) -> Iterator[CheckedImage | Rejection]:
+        load = functools.partial(self._accepted, functools.partial(self._load, origins))
+        return self._read_ahead.map(load, images, size=self._held_bytes, is_cheap=is_cheap)
 
     def _accepted(
         self, load: Callable[[ShardImage], CheckedImage], image: ShardImage
@@ -208,76 +181,56 @@ class ImageConverter:
         except RejectedImageError as error:
             return Rejection("image", error.reason.code, error.detail, image.path, image.key)
 
-    def _load_record(self, records: SourceImages, image: ShardImage) -> CheckedImage:
-        """An image that is a record of a dataset; or from its file if it is none."""
-        if not is_source_record(image.stored):
-            return self._load_file(image)
-        found = records.read(image)
+    def _load(self, origins: ShardOrigins, image: ShardImage) -> CheckedImage:
+        """An image from its origin, with its masks and further images."""
+        found = origins.read(image)
+        # A record may be larger than its original.
         if len(found.data) > self._limits.max_bytes:
-            raise too_large(len(found.data), self._limits)
-        if found.is_final:
-            checked = self._final(image, found)
-        else:
-            checked = self._checked(image, found.data)
-            if self.fingerprints and (original := found.record.stored.source_content):
-                # Another dataset may have changed the image before.
-                checked = checked._replace(content=original)
-        if not self._keeps_values(image):
+            raise too_large(len(found.data), self._limits.max_bytes)
+        checked = self._final(image, found) if found.is_final else self._checked(image, found)
+        if found.kept is not None:
+            turn = 1 if found.is_final else checked.original.orientation
+            stored = checked.info.height, checked.info.width
+            label = image.label_id, image.label
+            values = self._kept.of(image.cells, found.kept, label=label, turn=turn, stored=stored)
+            checked = checked._replace(values=values)
+        if self._partners is None:
             return checked
-        turn = 1 if found.is_final else checked.original.orientation
-        stored = checked.info.height, checked.info.width
-        label = image.label_id, image.label
-        values = self._kept.of(image.cells, found.kept, label=label, turn=turn, stored=stored)
-        return checked._replace(values=values)
+        return self._partners.add(image, checked, self._guard, found.partners)
 
-    def _final(self, image: ShardImage, found: FoundImage) -> CheckedImage:
+    def _final(self, image: ShardImage, found: ReadImage) -> CheckedImage:
         """An image that is stored as it is in a dataset of the same pixel options."""
-        nothing = self._decoding.changes_nothing
-        checked = found.record.stored.checked(found.data, changes_nothing=nothing)
-        if not self.fingerprints:
-            checked = checked._replace(content="", stored_content="", perceptual_hash=None)
-        elif checked.perceptual_hash is None and checked.info.format != "png":
-            # It is blank, or another version made its hash.
-            note = image_note(full_uri(self._root, image.path), image.version)
-            hash_ = self._guard.call(note, _hash_of_stored, found.data, self._decoding)
-            checked = checked._replace(perceptual_hash=hash_)
-        values = self._values(image, checked)
-        has_place = checked.has_place and self._stores_images
-        return checked._replace(image=image, values=values, has_place=has_place)
-
-    def _load_reused(
-        self,
-        reused: ReusedImages,
-        load: Callable[[ShardImage], CheckedImage],
-        image: ShardImage,
-    ) -> CheckedImage:
-        """An image from its record in a base; from its file if none has it, or it is damaged."""
-        found = reused.read(image)
-        # What a fresh run re-encodes has this limit, too.
-        if found is None or len(found.data) > self._limits.max_bytes:
-            return load(image)
+        assert found.stored is not None
         nothing = self._decoding.changes_nothing
         checked = found.stored.checked(found.data, changes_nothing=nothing)
         if self._decoding.needs_pixels:
-            note = image_note(full_uri(self._root, image.path), image.version)
-            checked = self._guard.call(note, add_pixels, checked, self._decoding)
-        return self._together(image, self._reused(image, checked), found.partners)
+            checked = self._guarded(image, add_pixels, checked)
+        lacks_hash = self.fingerprints and checked.perceptual_hash is None and not found.is_reused
+        if lacks_hash and checked.info.format != "png":
+            # It is blank, or another version made its hash.
+            hash_ = self._guarded(image, _hash_of_stored, found.data)
+            checked = checked._replace(perceptual_hash=hash_)
+        return self._planned(image, checked, found)
 
-    def _reused(self, image: ShardImage, checked: CheckedImage) -> CheckedImage:
-        """An image of a base with its plan and its values."""
+    def _planned(self, image: ShardImage, checked: CheckedImage, found: ReadImage) -> CheckedImage:
+        """An image of a record with its plan and its values."""
         if not self.fingerprints:
             checked = checked._replace(content="", stored_content="", perceptual_hash=None)
-        values = self._values(image, checked)
-        has_place = checked.has_place and self._stores_images
-        return checked._replace(image=image, values=values, is_reused=True, has_place=has_place)
+        return checked._replace(
+            image=image,
+            values=self._values(image, checked),
+            is_reused=found.is_reused,
+            has_place=checked.has_place and self._stores_images,
+        )
 
     def _described(self, image: ShardImage, stored: StoredImage) -> CheckedImage | Rejection | None:
         """An image of a base whose record is not read; None if its size is not known."""
         checked = stored.checked(b"", changes_nothing=self._decoding.changes_nothing)
         if self._embedder is not None:
             checked = checked._replace(embedding=self._embedder.no_embedding)
-        reused = self._accepted(lambda image: self._reused(image, checked), image)
-        if isinstance(reused, Rejection) or not self._may_reuse(image):
+        unread = ReadImage(b"", stored, is_final=True, is_reused=True)
+        reused = self._accepted(lambda image: self._planned(image, checked, unread), image)
+        if isinstance(reused, Rejection) or not self._rules.may_reuse(image):
             return None
         if self._partners:
             described = self._partners.described(image, reused, stored.partners)
@@ -301,32 +254,16 @@ class ImageConverter:
         is_exact = not storage_of(full_uri(self._root, image.path)).has_generations
         return image.size if is_exact and stored.content == stored.source_content else None
 
-    def _load_originals(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
-        accepted = functools.partial(self._accepted, self._load_file)
-        return self._read_ahead.map(accepted, images, size=self._held_bytes)
-
-    def _load_file(self, image: ShardImage) -> CheckedImage:
-        """An image from its file, with its masks and further images."""
-        checked = self._checked(image, read_accepted(self._root, image, self._limits))
-        return checked if self._partners is None else self._together(image, checked)
-
-    def _together(
-        self,
-        image: ShardImage,
-        checked: CheckedImage,
-        reused: Sequence[StoredPartner | None] = (),
-    ) -> CheckedImage:
-        """An image with its masks and further images; see `PartnerReader.add`."""
-        if self._partners is None:
-            return checked
-        return self._partners.add(image, checked, self._guard, reused)
-
-    def _checked(self, image: ShardImage, data: bytes) -> CheckedImage:
-        """Decodes an image so that a crashing decoder costs only this image, on the next try."""
-        note = image_note(full_uri(self._root, image.path), image.version)
-        decoded = self._guard.call(note, decode_image, data, self._decoding)
+    def _checked(self, image: ShardImage, found: ReadImage) -> CheckedImage:
+        """An image whose bytes are decoded, and checked."""
+        data = found.data
+        decoded: CheckedImage = self._guarded(image, decode_image, data)
         content = content_hash(data) if self.fingerprints else ""
         is_same = decoded.data is data or not content
+        stored_content = content if is_same else content_hash(decoded.data)
+        if content and found.stored is not None:
+            # Another dataset may have changed the image before.
+            content = found.stored.source_content or content
         # Not `_replace`, which takes three times as long.
         return CheckedImage(
             decoded.data,
@@ -340,13 +277,18 @@ class ImageConverter:
             image,
             self._values(image, decoded),
             content,
-            content if is_same else content_hash(decoded.data),
+            stored_content,
             has_place=decoded.has_place and self._stores_images,
         )
 
+    def _guarded(self, image: ShardImage, decode: Callable[..., Any], data: Any) -> Any:
+        """Decodes an image so that a crashing decoder costs only this image, on the next try."""
+        note = image_note(full_uri(self._root, image.path), image.version)
+        return self._guard.call(note, decode, data, self._decoding)
+
     def _values(self, image: ShardImage, checked: CheckedImage) -> dict[str, Any]:
         """The values that rows fill, unless its record has them."""
-        if self._rows is None or self._keeps_values(image):
+        if self._rows is None or self._rules.keeps_values(image):
             return {}
         return self._rows.of(image, checked.frame)
 

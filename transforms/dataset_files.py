@@ -34,7 +34,6 @@ from transforms.dataset.output_names import (
     STATISTICS,
     index_file,
 )
-from transforms.find_holdouts import holdout_index
 from transforms.images.pixel_options import CheckOptions, stored_depth, stored_shape
 from transforms.labels.keys import full_uri
 from transforms.labels.label_rules import ANY_LABELS, LabelRules, label_decisions
@@ -44,10 +43,11 @@ from transforms.list_rejections import RejectedLines
 from transforms.records.existing_shards import Converter
 from transforms.records.fingerprints import described, md5_hash
 from transforms.records.originals import originals_root
+from transforms.records.other_datasets import DatasetReader, OtherDataset
 from transforms.records.record_index import FRAME_BYTES, classes_of, content_hash
 from transforms.records.written_index import read_written_index
 from transforms.report.card_files import card_files
-from transforms.selection.equal_images import Holdout, equal_of, find_near, holdout_of, merge_equal
+from transforms.selection.equal_images import equal_of, find_near, holdout_of, merge_equal
 from transforms.selection.hash_cuts import stratified_decisions
 from transforms.storage.files import join, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
@@ -84,7 +84,7 @@ class DatasetDescriber:
         root: str,
         shards: Sequence[ShardSummary],
         data: Iterable[DataFile],
-        holdouts: Sequence[Holdout] = (),
+        holdouts: Sequence[OtherDataset] = (),
         *,
         is_stratified: bool = False,
         shard_starts: Mapping[str, Sequence[int]] | None = None,
@@ -202,7 +202,7 @@ class DatasetDescriber:
 
     def _index(self, file: str) -> pa.Table:
         if held := holdout_of(file):
-            return holdout_index(self.holdouts[held[0]], held[1])
+            return DatasetReader(self.holdouts).shard_table(*held)
         index = read_written_index(self._output, self._shards[file], DESCRIBED)
         if index is None:
             path = join(self._output, index_file(file))
@@ -343,7 +343,7 @@ class DatasetTarget(NamedTuple):
     plan: ShardPlan
     rules: LabelRules = ANY_LABELS
     run: str = ""
-    holdouts: tuple[Holdout, ...] = ()
+    holdouts: tuple[OtherDataset, ...] = ()
 
 
 # DatasetFiles: the content of the manifest and of the other small files of a dataset.
@@ -363,7 +363,7 @@ class DatasetFiles:
     output: str
     dataset: Dataset
     rules: LabelRules
-    holdouts: tuple[Holdout, ...] = ()
+    holdouts: tuple[OtherDataset, ...] = ()
 
     def described(self, gathered: Gathered) -> Dataset:
         """The dataset, completed with the results of the whole run."""

@@ -1,4 +1,4 @@
-"""DropDuplicates: keeps one of several equal images."""
+"""DropDuplicates: keeps one of several equal images, and none that equals one of a holdout."""
 
 from __future__ import annotations
 
@@ -18,18 +18,28 @@ from transforms.core.records import (
     BucketDuplicates,
     Count,
     FingerprintBatch,
+    IndexPart,
     LabelledImage,
     partner_files,
 )
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.dataset.ledger import ShardSummary
-from transforms.find_holdouts import HoldoutFingerprints, HoldoutImages
 from transforms.labels.keys import full_uri, is_staged_root
-from transforms.packing import AddUp, runs_in_process, with_outputs
-from transforms.records.dataset_images import Source, SourceImages
-from transforms.records.fingerprints import BUCKETS, MANY_BUCKETS, md5_hash
-from transforms.records.originals import read_original
-from transforms.records.record_index import content_hash
+from transforms.packing import AddUp, NameInputs, SpreadElements, runs_in_process, with_outputs
+from transforms.records.fingerprints import (
+    BUCKETS,
+    MANY_BUCKETS,
+    fingerprint_batches,
+    md5_hash,
+)
+from transforms.records.image_origins import OriginRules, Origins, ShardOrigins
+from transforms.records.other_datasets import DatasetReader, OtherDataset, part_shard
+from transforms.records.record_index import (
+    class_lists,
+    content_hash,
+    index_rows,
+    source_contents,
+)
 from transforms.records.stored_images import RECORDS, SourceRecord, is_source_record
 from transforms.selection.duplicates import (
     CONTENT,
@@ -41,16 +51,17 @@ from transforms.selection.duplicates import (
 )
 from transforms.selection.equal_images import (
     Equal,
-    Holdout,
     equal_of,
     find_equal,
+    held_file,
+    held_image,
     held_place,
     is_held_image,
     merge_equal,
 )
 from transforms.storage.files import storage_of
 from transforms.storage.interface import CRC_CHARACTERS, listed_md5
-from transforms.storage.read_ahead import ReadAhead, reading_threads
+from transforms.storage.lineage import report_source
 
 # ChooseImages: keeps one of the images with each content, however many there are.
 
@@ -218,6 +229,50 @@ _PARTS = 256
 
 
 @dataclasses.dataclass(eq=False, repr=False)
+class HoldoutIndexes(beam.PTransform):
+    """Lists the indexes of holdouts; on several machines, any worker may read one.
+
+    Input: the pipeline's begin. Output: `IndexPart`. A retry reads one index again.
+
+    Attributes:
+        reader: of the datasets.
+    """
+
+    reader: DatasetReader
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[IndexPart]:
+        listed = (
+            begin
+            | "Name" >> NameInputs(range(len(self.reader.datasets)))
+            | "List" >> beam.FlatMap(_listed, self.reader).with_output_types(IndexPart)
+        )
+        if runs_in_process(begin.pipeline):
+            return listed
+        return listed | "Spread indexes" >> SpreadElements()
+
+
+def _listed(number: int, reader: DatasetReader) -> Iterator[IndexPart]:
+    report_source(reader.datasets[number].folder)
+    yield from reader.parts(number)
+
+
+def held_fingerprints(
+    part: IndexPart, reader: DatasetReader, buckets: int
+) -> Iterator[tuple[int, FingerprintBatch]]:
+    """The fingerprints of an index of a holdout, as those of a shard with a name of its own."""
+    index = reader.table(part)
+    yield from fingerprint_batches(index, held_file(part.number, part_shard(part)), buckets)
+
+
+def held_images(part: IndexPart, reader: DatasetReader) -> Iterator[LabelledImage]:
+    """The images of an index of a holdout, next to those of the run: without a split."""
+    index, folder = reader.table(part), reader.datasets[part.number].folder
+    contents, classes = source_contents(index), class_lists(index)
+    for row, content, labels in zip(index_rows(index), contents, classes, strict=True):
+        yield held_image(folder, row, content or b"", labels)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
 class FindEqualImages(beam.PTransform):
     """Finds images with equal content by their fingerprints.
 
@@ -232,7 +287,7 @@ class FindEqualImages(beam.PTransform):
     """
 
     shards: beam.PCollection[ShardSummary]
-    holdouts: tuple[Holdout, ...] = ()
+    holdouts: tuple[OtherDataset, ...] = ()
 
     def expand(
         self, batches: beam.PCollection[tuple[int, FingerprintBatch]]
@@ -240,7 +295,15 @@ class FindEqualImages(beam.PTransform):
         images: tuple[beam.pvalue.AsSingleton, ...] = ()
         if self.holdouts:
             buckets = BUCKETS if runs_in_process(batches.pipeline) else MANY_BUCKETS
-            held = batches.pipeline | "Holdouts" >> HoldoutFingerprints(self.holdouts, buckets)
+            reader = DatasetReader(self.holdouts)
+            held = (
+                batches.pipeline
+                | "Holdouts" >> HoldoutIndexes(reader)
+                | "Read fingerprints"
+                >> beam.FlatMap(held_fingerprints, reader, buckets).with_output_types(
+                    tuple[int, FingerprintBatch]
+                )
+            )
             batches = (batches, held) | "All fingerprints" >> beam.Flatten()
         held_records = sum(holdout.records for holdout in self.holdouts)
         if not runs_in_process(batches.pipeline):
@@ -284,39 +347,38 @@ class DropDuplicates(beam.PTransform):
     """
 
     def __init__(
-        self,
-        root: str,
-        *,
-        max_bytes: int,
-        waits: bool = False,
-        sources: Sequence[Source] = (),
-        holdouts: tuple[Holdout, ...] = (),
+        self, origins: Origins, *, max_bytes: int, holdouts: Sequence[OtherDataset] = ()
     ) -> None:
         """Describes the files.
 
         Args:
-            root: common folder of the images.
+            origins: of the images.
             max_bytes: larger files are rejected later on, and not compared.
-            waits: whether images may be remote though `root` is local.
-            sources: datasets whose records are images of this run.
             holdouts: datasets whose images are dropped.
         """
         super().__init__()
-        self._holdouts = holdouts
-        self._sources = sources
+        self._holdouts = tuple(holdouts)
+        self._sources = origins.sources
         self._max_bytes = max_bytes
         # The sizes of files say nothing of images that a dataset has changed.
-        self._by_content = root == RECORDS
+        self._by_content = origins.root == RECORDS
         # An image of another storage or in a record has no checksum, and may equal one that has.
-        is_ours = not (waits or holdouts or sources)
-        self._has_checksums = is_ours and storage_of(root).lists_checksums
-        by_content = self._by_content or bool(holdouts)
-        self._candidates = _Candidates(root, max_bytes, waits, sources, by_content)
+        is_ours = not (origins.waits or holdouts or origins.sources)
+        self._has_checksums = is_ours and storage_of(origins.root).lists_checksums
+        self._candidates = _Candidates(
+            origins, OriginRules(max_bytes), self._by_content or bool(holdouts)
+        )
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         known, unread = [], []
         if self._holdouts:
-            held = images.pipeline | "Holdouts" >> HoldoutImages(self._holdouts)
+            reader = DatasetReader(self._holdouts)
+            held = (
+                images.pipeline
+                | "Holdouts" >> HoldoutIndexes(reader)
+                | "Read indexes"
+                >> beam.FlatMap(held_images, reader).with_output_types(LabelledImage)
+            )
             images = (images, held) | "Images and holdouts" >> beam.Flatten()
         if self._has_checksums and not runs_in_process(images.pipeline):
             routed = images | "Route by checksum" >> _with_candidates(
@@ -441,10 +503,8 @@ def _candidate(image: LabelledImage) -> beam.pvalue.TaggedOutput:
 class _Candidates(NamedTuple):
     """Reads candidates, as many in parallel as `WriteShards` does; see `DropDuplicates`."""
 
-    root: str
-    max_bytes: int
-    waits: bool
-    sources: Sequence[Source]
+    origins: Origins
+    rules: OriginRules
     by_content: bool
 
     def hashed(
@@ -452,41 +512,36 @@ class _Candidates(NamedTuple):
     ) -> Iterator[tuple[str, LabelledImage]]:
         """The candidates of a part by the hashes of their content."""
         images: Iterable[LabelledImage] = (LabelledImage(*image) for image in part[1])
-        records = None
-        if self.sources:
-            images = sorted(images)
-            records = SourceImages(self.sources, images)
-        ahead = ReadAhead(threads=reading_threads(self.root, waits=self.waits))
-        hashed = functools.partial(self._hashed, records)
+        records: list[LabelledImage] = []
+        if self.origins.sources:
+            images = records = sorted(images)
+        read = ShardOrigins(self.origins, self.rules, records)
+        hashed = functools.partial(self._hashed, read)
+        ahead = self.origins.read_ahead()
         yield from ahead.map(hashed, images, size=lambda image: image.size)
 
-    def _hashed(
-        self, records: SourceImages | None, image: LabelledImage
-    ) -> tuple[str, LabelledImage]:
-        uri = full_uri(self.root, image.path)
+    def _hashed(self, origins: ShardOrigins, image: LabelledImage) -> tuple[str, LabelledImage]:
+        if is_held_image(image):
+            return CONTENT + held_place(image)[2], image
+        root = self.origins.root
+        uri = full_uri(root, image.path)
         try:
-            if is_held_image(image):
-                return CONTENT + held_place(image)[2], image
-            if records is not None and is_source_record(image.stored):
-                found = records.read(image)
-                known, stored = found.record.stored.source_content, found.record.stored.content
-                # Next to files, a record that holds its original is compared with them.
-                if self.by_content or known != stored:
-                    return CONTENT + (known or content_hash(found.data)), image
-                return md5_hash(found.data), image
-            if self.by_content:
-                return CONTENT + content_hash(self._original(image)), image
-            md5: str | None = listed_md5(image.checksum)
-            # The version of a staged image is not a generation of its object.
-            if not image.checksum and not is_staged_root(self.root):
-                md5 = storage_of(uri).md5(uri, version=image.version)
-            return md5 or md5_hash(self._original(image)), image
+            if not (self.by_content or is_source_record(image.stored)):
+                md5: str | None = listed_md5(image.checksum)
+                # The version of a staged image is not a generation of its object.
+                if not image.checksum and not is_staged_root(root):
+                    md5 = storage_of(uri).md5(uri, version=image.version)
+                if md5:
+                    return md5, image
+            found = origins.read(image)
         except RejectedImageError:
             return f"unreadable {image.key}", image
         except OSError as error:
             # If it were only skipped for now, it would be kept in addition to its duplicate.
             check_final(error, uri)
             return f"unreadable {image.key}", image
-
-    def _original(self, image: LabelledImage) -> bytes:
-        return read_original(self.root, image, max_bytes=self.max_bytes)
+        original = found.stored.source_content if found.stored else ""
+        # Next to files, a record that holds its original is compared with them.
+        if self.by_content or (found.stored and original != found.stored.content):
+            return CONTENT + (original or content_hash(found.data)), image
+        return md5_hash(found.data), image

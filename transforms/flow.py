@@ -39,10 +39,9 @@ from transforms.plan_shards import (
 )
 from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
-from transforms.records.dataset_images import SourceReader
 from transforms.records.existing_shards import Planned, Roots
 from transforms.records.originals import originals_root
-from transforms.records.reuse import BaseReader
+from transforms.records.other_datasets import IMAGES, REUSE, SideReader
 from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
 
@@ -62,8 +61,7 @@ class ImageSource(NamedTuple):
         assigner: gives images their splits and their order.
         requirements: the requirements of the layout for rows.
         keys: of the images to keep; None for all.
-        bases: datasets whose records may be reused; None without them.
-        records: datasets whose records are images; None without them.
+        datasets: read records of other datasets: to reuse, and as images.
         partners: finds masks and further images; None without them.
     """
 
@@ -75,8 +73,7 @@ class ImageSource(NamedTuple):
     assigner: SplitAssigner
     requirements: RowRequirements = ONE_LABEL
     keys: KeyReader | None = None
-    bases: BaseReader | None = None
-    records: SourceReader | None = None
+    datasets: Sequence[SideReader] = ()
     partners: PartnerFinder | None = None
 
 
@@ -108,17 +105,17 @@ class FindLabelledImages(beam.PTransform):
             source.csv_paths,
             source.reader,
             source.keys,
-            source.bases,
-            source.records,
+            source.datasets,
             source.partners,
         )
+        flags = {each.flag for each in source.datasets}
         joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
             label_from=source.label_from,
             assigner=source.assigner,
             requirements=source.requirements,
             selects=source.keys is not None,
-            reuses=source.bases is not None,
-            has_records=source.records is not None,
+            reuses=REUSE in flags,
+            has_records=IMAGES in flags,
             partners=source.partners.partners if source.partners else (),
         )
         return JoinedImages(

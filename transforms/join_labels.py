@@ -14,7 +14,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.arguments import one_of, path_texts
-from transforms.core.records import Count, IndexPart, JoinSide, LabelledImage, NameRange, SourcePart
+from transforms.core.records import Count, IndexPart, JoinSide, LabelledImage, NameRange
 from transforms.core.rejections import Rejection
 from transforms.examples.partners import Partner, join_partners
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
@@ -33,8 +33,7 @@ from transforms.packing import (
     with_outputs,
 )
 from transforms.read_labels import RowReader
-from transforms.records.dataset_images import SourceReader
-from transforms.records.reuse import BaseReader
+from transforms.records.other_datasets import IMAGES, REUSE, Found, SideReader
 from transforms.records.stored_images import is_record, join_records, join_reused
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
@@ -159,38 +158,26 @@ def _label_file(row: _Side) -> str:
     return row[1].where.rpartition(":")[0]
 
 
-# ReadIndexes and ReadSources: read the indexes of other datasets on many workers.
+# ReadIndexes: reads the indexes of other datasets on many workers.
 
 _COUNTS = "counts"
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class ReadIndexes(beam.PTransform):
-    """Reads the indexes of datasets whose records may be reused, each as an element of its own.
+    """Reads the indexes of other datasets, each as an element of its own.
 
-    Input: `IndexPart`. Output: records of bases with the keys of their images. A retry reads one
-    index again.
+    Input: `IndexPart`. Output: `sides`, records with the keys of their images, `counts` of records
+    that are images and of their `labels`. A retry reads one index again.
+
+    Attributes:
+        readers: those of the datasets, by their flags.
     """
 
-    reader: BaseReader
+    readers: Mapping[str, SideReader]
 
-    def expand(self, parts: beam.PCollection[IndexPart]) -> beam.PCollection[_Side]:
-        spread = parts | "Spread indexes" >> SpreadElements()
-        return spread | "Read" >> beam.FlatMap(self.reader.read_part).with_output_types(_Side)
-
-
-@dataclasses.dataclass(eq=False, repr=False)
-class ReadSources(beam.PTransform):
-    """Reads the indexes of datasets whose records are images, each as an element of its own.
-
-    Input: `SourcePart`. Output: `sides`, records with their keys, `counts` of the records and of
-    their `labels`. A retry reads one index again.
-    """
-
-    reader: SourceReader
-
-    def expand(self, parts: beam.PCollection[SourcePart]) -> beam.pvalue.DoOutputsTuple:
-        read = beam.FlatMap(_read_source, self.reader)
+    def expand(self, parts: beam.PCollection[IndexPart]) -> beam.pvalue.DoOutputsTuple:
+        read = beam.FlatMap(_read_index, self.readers)
         return (
             parts
             | "Spread indexes" >> SpreadElements()
@@ -198,10 +185,10 @@ class ReadSources(beam.PTransform):
         )
 
 
-def _read_source(
-    part: SourcePart, reader: SourceReader
+def _read_index(
+    part: IndexPart, readers: Mapping[str, SideReader]
 ) -> Iterator[_Side | beam.pvalue.TaggedOutput]:
-    for result in reader.read_part(part):
+    for result in readers[part.flag].read_part(part):
         if isinstance(result, Count):
             counter("images_found").inc(result.value)
             yield beam.pvalue.TaggedOutput(_COUNTS, result)
@@ -219,14 +206,12 @@ _REJECTIONS = "rejections"
 _REST = "rest"
 _ROWS = "rows"
 _INDEXES = "indexes"
-_SOURCES = "sources"
 
 _TYPES = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
 _FURTHER_TYPES = {
     _REST: NameRange,
     _ROWS: tuple[str, JoinSide],
     _INDEXES: IndexPart,
-    _SOURCES: SourcePart,
 }
 
 # Where `_ReadInputFn` sends what is not a side with its key.
@@ -245,9 +230,9 @@ _COUNTERS = {
 _LABEL_SOURCES = ("csv", "directory", "regex", "webdataset", "records", "given", "none")
 
 
-# A glob of images or of a partner, a label file, a file of keys, a dataset whose records may be
-# reused, and one whose records are images.
-_GLOB, _TABLE, _KEYS, _BASE, _SOURCE = "glob", "table", "keys", "base", "source"
+# A glob of images or of a partner, a label file, and a file of keys; the kind of another dataset is
+# the flag that names it.
+_GLOB, _TABLE, _KEYS = "glob", "table", "keys"
 
 
 class _Input(NamedTuple):
@@ -299,12 +284,12 @@ class _ReadInputFn(beam.DoFn):
         has_labels = source.kind == _GLOB and not source.part.partner
         stage = "listing" if source.kind == _GLOB else "reading"
         is_listing = source.kind == _TABLE and self.hands_on
-        is_dataset = source.kind in (_BASE, _SOURCE)
+        is_dataset = source.kind in (IMAGES, REUSE)
         for result in self.readers[source.kind](source.part):
             if type(result) is not tuple:
                 yield self._tagged(result)
             elif is_dataset:
-                if source.kind == _SOURCE:
+                if source.kind == IMAGES:
                     PROGRESS.count("listing")
                 yield result
             elif is_listing:
@@ -325,7 +310,7 @@ class _ReadInputFn(beam.DoFn):
             yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
 
     def _tagged(
-        self, result: NameRange | IndexPart | SourcePart | Rejection | Count | LabelCells
+        self, result: NameRange | IndexPart | Rejection | Count | LabelCells
     ) -> beam.pvalue.TaggedOutput:
         """A result that is not a side with its key."""
         if isinstance(result, Rejection) and result.subject == "image":
@@ -357,8 +342,7 @@ class ReadInputs(beam.PTransform):
     csv_paths: Sequence[str | os.PathLike[str]]
     reader: RowReader | None
     keys: KeyReader | None = None
-    bases: BaseReader | None = None
-    sources: SourceReader | None = None
+    datasets: Sequence[SideReader] = ()
     partners: PartnerFinder | None = None
 
     def __post_init__(self) -> None:
@@ -382,16 +366,11 @@ class ReadInputs(beam.PTransform):
             inputs.append(_Input(NameRange(keys.path), _KEYS))
             readers[_KEYS] = lambda _: keys.read()
         # On several machines, indexes are handed on one by one.
-        if bases := self.bases:
-            inputs += [_Input(NameRange(base.folder), _BASE) for base in bases.bases]
-            read_base = bases.read if in_process else bases.parts
-            readers[_BASE] = lambda part: read_base(part.glob)
-            held[_INDEXES] = bases.bases and not in_process
-        if sources := self.sources:
-            inputs += [_Input(NameRange(each.folder), _SOURCE) for each in sources.sources]
-            read_source = sources.read if in_process else sources.parts
-            readers[_SOURCE] = lambda part: read_source(part.glob)
-            held[_SOURCES] = sources.sources and not in_process
+        for each in self.datasets:
+            folders = {dataset.folder: at for at, dataset in enumerate(each.datasets)}
+            inputs += [_Input(NameRange(folder), each.flag) for folder in folders]
+            readers[each.flag] = functools.partial(_read_dataset, each, folders, in_process)
+        held[_INDEXES] = self.datasets and not in_process
         read_input = _ReadInputFn(readers, hands_on=images is not None)
         further = [name for name, has_some in held.items() if has_some]
         read = (
@@ -404,12 +383,11 @@ class ReadInputs(beam.PTransform):
             looked_up = read[_ROWS] | "Look up images" >> LookUpImages(images)
             for name in (_SIDES, _LABELS):
                 found[name].append(looked_up[name])
-        if bases and _INDEXES in further:
-            found[_SIDES].append(read[_INDEXES] | "Read indexes" >> ReadIndexes(bases))
-        if sources and _SOURCES in further:
-            records = read[_SOURCES] | "Read records" >> ReadSources(sources)
+        if _INDEXES in further:
+            indexes = ReadIndexes({each.flag: each for each in self.datasets})
+            of_records = read[_INDEXES] | "Read indexes" >> indexes
             for name in (_SIDES, _COUNTS, _LABELS):
-                found[name].append(records[name])
+                found[name].append(of_records[name])
         for number, limit in enumerate(limits, 1):
             list_range = _ReadInputFn({_GLOB: self._lists(limit)})
             read = (
@@ -435,6 +413,14 @@ class ReadInputs(beam.PTransform):
         """Whether several workers should list one glob."""
         has_ranges = any(storage_of(each.glob).lists_ranges for each in globs)
         return has_ranges and not runs_in_process(pipeline)
+
+
+def _read_dataset(
+    reader: SideReader, folders: Mapping[str, int], in_process: bool, part: NameRange
+) -> Iterator[Found | IndexPart]:
+    """The records of a dataset; on several machines its indexes, which are handed on one by one."""
+    number = folders[part.glob]
+    return reader.read(number) if in_process else reader.parts(number)
 
 
 def _with_outputs(fn: beam.DoFn, *further: str) -> beam.PTransform:

@@ -76,6 +76,7 @@ from transforms.list_rejections import overlap
 from transforms.packing import with_outputs
 from transforms.read_labels import RowReader
 from transforms.records.existing_shards import Converter
+from transforms.records.image_origins import Origins
 from transforms.records.originals import originals_root
 from transforms.stage_images import StageImages
 from transforms.storage.files import storage_of
@@ -289,9 +290,12 @@ class WriteDataset(beam.PTransform):
             joined, root = self._joined(images), self._root
         drop = None
         if self._checks.drops_duplicates:
-            originals = originals_root(self._folder.output, root)
-            drop = DropDuplicates(originals, max_bytes=self._checks.max_bytes, waits=True)
+            drop = DropDuplicates(self._origins(root), max_bytes=self._checks.max_bytes)
         return joined | "Plan images" >> PlanImages(self._plan, self._rules, drop), root
+
+    def _origins(self, root: str) -> Origins:
+        """Where images below `root` are read; they may be remote though it is local."""
+        return Origins(originals_root(self._folder.output, root), waits=True)
 
     def _joined(self, images: object) -> JoinedImages:
         """The images of `FindImages` or `LabelImages`.
@@ -324,12 +328,11 @@ class WriteDataset(beam.PTransform):
             self._checks,
             Dataset(self._options, {}, root, self._features, (), is_strict=self._checks.strict),
             ImageConverter(
-                root=originals_root(self._folder.output, root),
+                origins=self._origins(root),
                 features=self._features,
                 checks=self._checks,
                 pixels=self._pixels,
                 rows=RowValues(self._features, requirements) if requirements.needs_rows else None,
-                waits=True,
                 embedder=self._embedder(),
             ),
             self._plan,

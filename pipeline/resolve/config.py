@@ -29,9 +29,7 @@ from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import SplitAssigner, Splits
 from transforms.labels.table_formats import CSV, YOLO
-from transforms.records.dataset_images import SourceReader
-from transforms.records.reuse import Base
-from transforms.selection.equal_images import Holdout
+from transforms.records.other_datasets import ImageRecordReader, OtherDataset
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,9 +101,9 @@ class ConvertConfig:
     row_places: tuple[str, ...] | None = None
     workers: int | None = None
     keys: KeyReader | None = None
-    bases: tuple[Base, ...] = ()
-    sources: SourceReader | None = None
-    holdouts: tuple[Holdout, ...] = ()
+    bases: tuple[OtherDataset, ...] = ()
+    sources: ImageRecordReader | None = None
+    holdouts: tuple[OtherDataset, ...] = ()
     partners: tuple[Partner, ...] = ()
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[DatasetWarning, ...] = ()
@@ -116,7 +114,7 @@ class ConvertConfig:
     @property
     def globs(self) -> tuple[str, ...]:
         """The globs among `images`."""
-        folders = {each.folder for each in self.sources.sources} if self.sources else set()
+        folders = {each.folder for each in self.sources.datasets} if self.sources else set()
         return tuple(each for each in self.images if each not in folders)
 
     @property
@@ -222,7 +220,7 @@ class ConvertConfig:
         if self._label_format != CSV:
             inputs["label_format"] = self._label_format
         if self.sources is not None:
-            inputs["datasets"] = [each.folder for each in self.sources.sources]
+            inputs["datasets"] = [each.folder for each in self.sources.datasets]
         for partner in self.partners:
             # The globs of others are in the layout file.
             if partner.name == MASK:

@@ -10,20 +10,18 @@ import itertools
 import logging
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.errors import UsageError, refusing, trying
-from pipeline.open_dataset import has_manifest, open_dataset
+from pipeline.errors import UsageError
+from pipeline.open_dataset import has_manifest
 from pipeline.options.parser import is_given
 from pipeline.resolve.config import ConvertConfig
-from pipeline.resolve.samples import ImageSample, JobSize, SourceDataset
-from transforms.core.messages import Decision, first_line
+from pipeline.resolve.samples import GivenDataset, ImageSample, JobSize, reading_index
+from transforms.core.messages import Decision
 from transforms.core.option import declared
-from transforms.dataset.manifest import manifest_indexes
 from transforms.dataset.output_names import LABELS, MANIFEST, STAGING
 from transforms.examples.layouts import (
-    PATH,
     SOURCES,
     Feature,
     Needs,
@@ -33,17 +31,22 @@ from transforms.examples.layouts import (
     with_role,
 )
 from transforms.examples.partners import Partner
-from transforms.find_holdouts import checked_index, holdout_entries
 from transforms.find_images import LeftOut
 from transforms.images.pixel_options import UNTOUCHED, PixelOptions
 from transforms.labels.keys import MEMORY, WILDCARD, glob_regex, tidy_root
 from transforms.labels.shards import changed_libraries
 from transforms.labels.splits import is_split_name
-from transforms.records.dataset_images import Source, SourceReader, record_rows
-from transforms.records.record_index import RecordIndexError
-from transforms.records.reuse import Base, BasePartner
+from transforms.records.other_datasets import (
+    HOLDOUT,
+    IMAGES,
+    REUSE,
+    DatasetReader,
+    ImageRecordReader,
+    OtherDataset,
+    OtherPartner,
+    index_parts,
+)
 from transforms.records.stored_images import RECORDS, has_records
-from transforms.selection.equal_images import Holdout
 from transforms.storage.files import is_same_path, join, storage_of
 
 # The datasets of `--reuse`: whether their records can be reused in this run.
@@ -51,7 +54,7 @@ from transforms.storage.files import is_same_path, join, storage_of
 _LOGGER = logging.getLogger(__name__)
 
 
-def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...]:
+def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[OtherDataset, ...]:
     """The datasets whose records can be reused; of each other, a line says why not.
 
     Args:
@@ -66,21 +69,20 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[Base, ...
         # A run that was killed while it replaced this dataset has all shards staged already.
         if _is_output(folder, config) and not has_manifest(folder):
             continue
-        with refusing(UsageError, because="--reuse: "):
-            manifest = open_dataset(folder)
+        dataset = GivenDataset.opened(REUSE, folder)
+        manifest = dataset.manifest
         if reason := _difference(manifest, config):
             _LOGGER.warning("--reuse %s has no effect: %s", folder, reason)
             continue
         # Rows that list images spell them as the path of the CSV.
         own = config.globs if config.images else (config.root,)
-        root = same_spelling(manifest["root"], own)
-        # An edited manifest may lack its digest: the reader refuses it.
-        digest = manifest.get("digest", "")
-        feature, partners = _feature(manifest, config), _partners(manifest, config)
-        paths = [each["name"] for each in manifest["features"] if each["source"] == PATH]
-        bases.append(
-            Base(folder, feature, digest, root, _is_of_pixels(config), partners, *paths[:1])
+        base = dataset.of_run(
+            feature=_feature(manifest, config),
+            root=same_spelling(manifest["root"], own),
+            is_pixels=_is_of_pixels(config),
+            partners=_partners(manifest, config),
         )
+        bases.append(base)
     # A dataset that is in place is compared with the plan, or replaced: it needs no records.
     is_compared = bases and not config.folder.overwrite and has_manifest(config.folder.output)
     return () if is_compared else tuple(bases)
@@ -126,13 +128,15 @@ def _feature(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
     return "" if files else next(iter(pixels), "")
 
 
-def _partners(manifest: Mapping[str, Any], config: ConvertConfig) -> tuple[BasePartner | None, ...]:
+def _partners(
+    manifest: Mapping[str, Any], config: ConvertConfig
+) -> tuple[OtherPartner | None, ...]:
     """The masks and further images of a dataset, in the order of this run; None without one."""
     # A mask has the orientation of the stored image: both have files, or both pixels (`_feature`).
     names = {each["source"]: each["name"] for each in manifest["features"]}
     roots = manifest.get("partners", {})
     return tuple(
-        BasePartner(names[source], same_spelling(roots[partner.name], partner.globs))
+        OtherPartner(names[source], same_spelling(roots[partner.name], partner.globs))
         if (source := f"{partner.name}.bytes") in names and partner.name in roots
         else None
         for partner in config.partners
@@ -169,13 +173,14 @@ def other_pixel_option(manifest: Mapping[str, Any], config: ConvertConfig) -> st
 # The datasets of `--holdout`, none of whose images may be in the new dataset.
 
 
-def read_holdouts(flags: argparse.Namespace) -> tuple[Holdout, ...]:
+def read_holdouts(flags: argparse.Namespace) -> tuple[OtherDataset, ...]:
     """The datasets, each checked by its first index.
 
     Raises:
         UsageError: a folder holds no dataset, or none that images can be compared with.
     """
-    return tuple(dict.fromkeys(_holdout(value, flags) for value in flags.holdout or ()))
+    found = (_holdout(value, flags) for value in flags.holdout or ())
+    return tuple({(each.folder, each.split): each for each in found}.values())
 
 
 def folder_and_split(value: str) -> tuple[str, str]:
@@ -190,37 +195,24 @@ def folder_and_split(value: str) -> tuple[str, str]:
     return folder.rstrip("/") or "/", split
 
 
-def _holdout(value: str, flags: argparse.Namespace) -> Holdout:
+def _holdout(value: str, flags: argparse.Namespace) -> OtherDataset:
     folder, split = folder_and_split(value)
-    name = f"--holdout {value}"
+    name = f"{HOLDOUT} {value}"
     if is_same_path(folder, flags.output):
         raise UsageError(f"{name} is also --output: its images would equal themselves")
-    with refusing(UsageError, because="--holdout: "):
-        manifest = open_dataset(folder)
+    dataset = GivenDataset.opened(HOLDOUT, folder)
+    manifest = dataset.manifest
     if split and split not in manifest["splits"]:
         has = ", ".join(manifest["splits"])
         raise UsageError(f"{name}: {folder} has no split {split!r}, but {has}")
-    splits = manifest["splits"].values() if not split else [manifest["splits"][split]]
-    records = sum(each["records"] for each in splits)
-    entries = holdout_entries(manifest, split)
-    if sum(entry["records"] for entry in entries) != records:
-        raise UsageError(f"{name}: it has no index of its records: convert its images again")
+    dataset.check_index(name, split)
     if not _has_images(manifest["options"], manifest["features"]):
         raise UsageError(f"{name}: its records are rows, not images")
-    with _reading_index(name):
-        for entry in [entry for entry in entries if entry["records"]][:1]:
-            checked_index(folder, entry)
-    has_sizes = not has_records(manifest)
-    return Holdout(folder, split, manifest.get("digest", ""), records, has_sizes)
-
-
-@contextlib.contextmanager
-def _reading_index(name: str, hint: str = "") -> Iterator[None]:
-    with trying(f"read the index of {name}"):
-        try:
-            yield
-        except RecordIndexError as error:
-            raise UsageError(f"{name}: {first_line(error)}{hint}") from error
+    with reading_index(name):
+        for part in itertools.islice(index_parts(manifest, HOLDOUT, split=split), 1):
+            DatasetReader().checked(folder, part)
+    records, has_sizes = dataset.count("records", split), not has_records(manifest)
+    return dataset.of_run(split=split, records=records, has_sizes=has_sizes)
 
 
 def _has_images(options: dict[str, object], features: list[dict[str, object]]) -> bool:
@@ -291,7 +283,7 @@ _OF_RECORDS = re.compile(r"\.tfrecords?(\.gz)?\*?$")
 _OF_FILES = ("label_regex", "root")
 
 
-def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[SourceDataset, ...]]:
+def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[GivenDataset, ...]]:
     """The globs among the values of `--images`, and the datasets.
 
     A folder is a dataset if it holds a manifest, or files of a dataset without one.
@@ -300,7 +292,7 @@ def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[SourceDat
         UsageError: a dataset is not finished, or its records are not images.
     """
     globs: list[str] = []
-    found: dict[str, SourceDataset] = {}
+    found: dict[str, GivenDataset] = {}
     for pattern in flags.images or ():
         folder = pattern.rstrip("/") or "/"
         if not _is_dataset(folder):
@@ -338,10 +330,9 @@ def _check_no_part(pattern: str) -> None:
         )
 
 
-def _opened(folder: str, flags: argparse.Namespace) -> SourceDataset:
-    with refusing(UsageError, because="--images: "):
-        manifest = open_dataset(folder)
-    name = f"--images {folder}"
+def _opened(folder: str, flags: argparse.Namespace) -> GivenDataset:
+    dataset = GivenDataset.opened(IMAGES, folder)
+    manifest, name = dataset.manifest, f"{IMAGES} {folder}"
     if is_same_path(folder, flags.output):
         raise UsageError(
             f"{name} is also --output, whose manifest is removed while it is replaced: write to "
@@ -357,14 +348,12 @@ def _opened(folder: str, flags: argparse.Namespace) -> SourceDataset:
             f"{name}: its shards are compressed, so no record can be read alone: give the images "
             "of which it was made"
         )
-    listed = sum(entry["records"] for entry in manifest_indexes(manifest))
-    if listed != sum(split["records"] for split in manifest["splits"].values()):
-        raise UsageError(f"{name}: it has no index of its records: convert its images again")
-    return SourceDataset(folder, manifest)
+    dataset.check_index(name)
+    return dataset
 
 
 def check_flags_of_records(
-    flags: argparse.Namespace, sources: Sequence[SourceDataset], *, has_files: bool
+    flags: argparse.Namespace, sources: Sequence[GivenDataset], *, has_files: bool
 ) -> None:
     """Refuses flags that have no meaning for records.
 
@@ -399,7 +388,7 @@ def check_flags_of_records(
         )
 
 
-def left_partners(sources: Sequence[SourceDataset]) -> list[Decision]:
+def left_partners(sources: Sequence[GivenDataset]) -> list[Decision]:
     """A decision for each dataset whose masks and further images are not taken over."""
     roles = (Role.MASK, Role.FURTHER_IMAGE)
     return [
@@ -410,7 +399,7 @@ def left_partners(sources: Sequence[SourceDataset]) -> list[Decision]:
     ]
 
 
-def key_kind(flags: argparse.Namespace, sources: Sequence[SourceDataset]) -> str | None:
+def key_kind(flags: argparse.Namespace, sources: Sequence[GivenDataset]) -> str | None:
     """The kind of the keys of records, which rows have to name; None if it is not known.
 
     Raises:
@@ -428,7 +417,7 @@ def key_kind(flags: argparse.Namespace, sources: Sequence[SourceDataset]) -> str
     return kind
 
 
-def kind_of_labels(kind: str, sources: Sequence[SourceDataset]) -> str:
+def kind_of_labels(kind: str, sources: Sequence[GivenDataset]) -> str:
     """The kind of labels: numbers that are names in a dataset stay names.
 
     Args:
@@ -444,7 +433,7 @@ NO_FILES = ImageSample([], RECORDS, True, size=JobSize(is_all=True))
 
 
 def sample_records(
-    sources: Sequence[SourceDataset], kind: str, files: ImageSample = NO_FILES
+    sources: Sequence[GivenDataset], kind: str, files: ImageSample = NO_FILES
 ) -> ImageSample:
     """The first records, and the first images of the globs.
 
@@ -456,12 +445,12 @@ def sample_records(
     Raises:
         UsageError: an index is damaged or cannot be read.
     """
-    keys = {row["key"]: "" for source in sources for row in _first_rows(source, _SAMPLE)}
-    sizes = [source.size for source in sources]
-    is_all = all(size.images <= _SAMPLE for size in sizes)
+    keys = {row["key"]: "" for source in sources for row in source.rows(_SAMPLE)}
+    counts = [source.count("records") for source in sources]
+    is_all = all(count <= _SAMPLE for count in counts)
     whole = JobSize(
-        files.size.images + sum(size.images for size in sizes),
-        files.size.bytes + sum(size.bytes for size in sizes),
+        files.size.images + sum(counts),
+        files.size.bytes + sum(source.count("bytes") for source in sources),
         files.size.is_all,
     )
     return dataclasses.replace(
@@ -472,13 +461,9 @@ def sample_records(
     )
 
 
-def _first_rows(source: SourceDataset, count: int) -> Iterator[dict[str, Any]]:
-    with _reading_index(f"--images {source.folder}", "; see `verify`"):
-        for row, _ in itertools.islice(record_rows(source.folder, source.manifest), count):
-            yield row
-
-
-def source_reader(sources: Sequence[SourceDataset], config: ConvertConfig) -> SourceReader | None:
+def source_reader(
+    sources: Sequence[GivenDataset], config: ConvertConfig
+) -> ImageRecordReader | None:
     """What lists the records in the job; None without datasets.
 
     Args:
@@ -490,7 +475,7 @@ def source_reader(sources: Sequence[SourceDataset], config: ConvertConfig) -> So
     """
     if not sources:
         return None
-    return SourceReader(
+    return ImageRecordReader(
         tuple(_source(each, config) for each in sources),
         label_from=config.label_from,
         keeps_splits=config.split_from != "hash",
@@ -498,29 +483,26 @@ def source_reader(sources: Sequence[SourceDataset], config: ConvertConfig) -> So
     )
 
 
-def _source(source: SourceDataset, config: ConvertConfig) -> Source:
+def _source(source: GivenDataset, config: ConvertConfig) -> OtherDataset:
     manifest = source.manifest
     [feature, *_] = with_role(manifest["features"], Role.IMAGE)
     roles = {source_of(each.source).role for each in config.features}
     computes = bool(roles & {Role.PIXELS, Role.EMBEDDING})
     is_final = not computes and not other_pixel_option(manifest, config)
     is_changed = not {*manifest.get("pixels", {})} <= {*UNTOUCHED}
-    return Source(
-        source.folder,
-        manifest.get("digest", ""),
-        feature,
-        {name: each.name for name, each in source.features.items()},
+    return source.of_run(
+        feature=feature,
         is_final=is_final,
         # All images of a dataset have them, or none.
         has_hashes=not config.checks.drops_duplicates
-        or all(row["content"] for row in _first_rows(source, 1)),
+        or all(row["content"] for row in source.rows(1)),
         # See `source_side`.
         has_sizes=(is_final or not is_changed) and not has_records(manifest),
     )
 
 
 def features_of_records(
-    features: Iterable[Feature], sources: Sequence[SourceDataset], layout: str
+    features: Iterable[Feature], sources: Sequence[GivenDataset], layout: str
 ) -> tuple[Feature, ...]:
     """The features of a layout, of which records fill those that rows would fill.
 
@@ -553,7 +535,7 @@ def features_of_records(
 
 
 def _check_held(
-    feature: Feature, sources: Sequence[SourceDataset], layout: str, names: Sequence[str]
+    feature: Feature, sources: Sequence[GivenDataset], layout: str, names: Sequence[str]
 ) -> None:
     for source in sources:
         if not any(name in source.features for name in names):
@@ -564,7 +546,7 @@ def _check_held(
 
 
 def _typed(
-    feature: Feature, held: Sequence[Feature], sources: Sequence[SourceDataset], layout: str
+    feature: Feature, held: Sequence[Feature], sources: Sequence[GivenDataset], layout: str
 ) -> Feature:
     """The feature with the type that its column has in the records."""
     first = held[0]

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from pipeline.errors import UsageError, refusing, trying
+from pipeline.open_dataset import open_dataset
 from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.path_flags import check_path, check_paths, has_scheme
-from transforms.core.messages import Decision
+from transforms.core.messages import Decision, first_line
+from transforms.dataset.manifest import manifest_indexes
 from transforms.examples.layouts import ROWS, Feature
 from transforms.examples.partners import Partner
 from transforms.find_images import LeftOut
@@ -43,6 +45,8 @@ from transforms.labels.table_formats import (
     is_yolo,
 )
 from transforms.read_labels import annotation_files
+from transforms.records.other_datasets import ImageRecordReader, OtherDataset, index_parts
+from transforms.records.record_index import RecordIndexError, index_split
 from transforms.storage.files import join, storage_of
 from transforms.storage.interface import FoundFile
 
@@ -590,31 +594,83 @@ def _check_same(path: str, formats: Mapping[str, str]) -> None:
             )
 
 
-# The whole sample.
+# Datasets that are inputs of a run, each with a finished manifest.
 
 
-class SourceDataset(NamedTuple):
-    """A dataset among the values of `--images`.
+class GivenDataset(NamedTuple):
+    """A dataset that a flag names.
 
     Attributes:
+        flag: that names it.
         folder: its folder, as given.
         manifest: of the dataset.
     """
 
+    flag: str
     folder: str
     manifest: Mapping[str, Any]
+
+    @classmethod
+    def opened(cls, flag: str, folder: str) -> GivenDataset:
+        """Reads the manifest.
+
+        Raises:
+            UsageError: the folder holds no dataset that this program reads.
+        """
+        with refusing(UsageError, because=f"{flag}: "):
+            return cls(flag, folder, open_dataset(folder))
 
     @property
     def features(self) -> dict[str, Feature]:
         """Its features by their sources."""
         return {each["source"]: Feature.from_manifest(each) for each in self.manifest["features"]}
 
-    @property
-    def size(self) -> JobSize:
-        """The number of its records, and their bytes."""
-        splits = self.manifest["splits"].values()
-        count, size = (sum(split[name] for split in splits) for name in ("records", "bytes"))
-        return JobSize(count, size, True)
+    def count(self, name: str, split: str = "") -> int:
+        """The `records` or `bytes` of a split; of all if it is empty."""
+        splits = self.manifest["splits"]
+        return sum(splits[each][name] for each in ([split] if split else splits))
+
+    def check_index(self, name: str, split: str = "") -> None:
+        """Checks that every record of a split is in an index; of all if it is empty."""
+        entries = manifest_indexes(self.manifest)
+        listed = sum(each["records"] for each in entries if split in ("", index_split(each)))
+        if listed != self.count("records", split):
+            raise UsageError(f"{name}: it has no index of its records: convert its images again")
+
+    def rows(self, count: int) -> Iterator[dict[str, Any]]:
+        """The first rows of its indexes.
+
+        Raises:
+            UsageError: an index is damaged or cannot be read.
+        """
+        reader = ImageRecordReader()
+        tables = (
+            (part, reader.checked(self.folder, part))
+            for part in index_parts(self.manifest, self.flag)
+        )
+        rows = (reader.rows(self.folder, part, table) for part, table in tables)
+        with reading_index(f"{self.flag} {self.folder}", "; see `verify`"):
+            for row, _ in itertools.islice(itertools.chain.from_iterable(rows), count):
+                yield row
+
+    def of_run(self, **more: Any) -> OtherDataset:
+        """The dataset as an input of the job, with these further fields."""
+        names = {each["source"]: each["name"] for each in self.manifest["features"]}
+        # An edited manifest may lack its digest: the reader refuses it.
+        return OtherDataset(self.folder, self.manifest.get("digest", ""), names=names, **more)
+
+
+@contextlib.contextmanager
+def reading_index(name: str, hint: str = "") -> Iterator[None]:
+    """Raises a `UsageError` that names the dataset for an index that cannot be read."""
+    with trying(f"read the index of {name}"):
+        try:
+            yield
+        except RecordIndexError as error:
+            raise UsageError(f"{name}: {first_line(error)}{hint}") from error
+
+
+# The whole sample.
 
 
 class Sample(NamedTuple):
@@ -640,6 +696,6 @@ class Sample(NamedTuple):
     places: tuple[str, ...] | None = None
     left_out: LeftOut = LeftOut()
     ignoring: Sequence[Decision] = ()
-    sources: tuple[SourceDataset, ...] = ()
+    sources: tuple[GivenDataset, ...] = ()
     kind: str | None = None
     partners: tuple[Partner, ...] = ()

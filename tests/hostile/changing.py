@@ -13,8 +13,8 @@ from pathlib import Path
 import pipeline.convert
 import transforms.convert_images
 from pipeline.errors import run_command
-from transforms.core.records import ShardImage
-from transforms.images.pixel_options import Limits
+from transforms.core.records import LabelledImage, ShardImage
+from transforms.records.image_origins import ReadImage, ShardOrigins
 
 
 def _grow(path: Path) -> None:
@@ -55,16 +55,15 @@ def main() -> int:
     """Converts, and makes the change just before the file is read."""
     name, change, *words = sys.argv[1:]
 
-    read_accepted = transforms.convert_images.read_accepted
-
-    def read_changed(root: str, image: ShardImage, limits: Limits) -> bytes:
-        path = Path(root, image.path)
-        if str(path).endswith(name):
-            CHANGES[change](path)
-        return read_accepted(root, image, limits)
+    class Changing(ShardOrigins):
+        def read(self, image: ShardImage | LabelledImage) -> ReadImage:
+            path = Path(self._origins.root, image.path)
+            if str(path).endswith(name):
+                CHANGES[change](path)
+            return super().read(image)
 
     # Only where shards are written: images are read before to be compared.
-    transforms.convert_images.read_accepted = read_changed
+    transforms.convert_images.ShardOrigins = Changing
     return run_command(lambda: pipeline.convert.main(words), "convert")
 
 

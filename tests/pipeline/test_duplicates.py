@@ -29,6 +29,7 @@ from tests.pipeline.commands import (
 from transforms.images.pillow_images import exif_of
 from transforms.labels.keys import key_hashes
 from transforms.labels.splits import Splits
+from transforms.records.image_origins import ReadImage, ShardOrigins
 from transforms.storage.local_storage import LocalStorage
 
 SPLITS = {"splits": "train=0.6,test=0.4", "num_shards": 2, "label_from": "directory"}
@@ -299,15 +300,14 @@ def copied(tmp_path: Path) -> dict[str, Any]:
 def test_a_kept_image_that_is_rewritten_before_it_is_stored(
     copied: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_accepted = transforms.convert_images.read_accepted
-
-    def read_changed(root: str, image: Any, limits: Any) -> bytes:
-        if image.path == "a.jpg":
-            CHANGES["is_rewritten"](Path(root, image.path))
-        return read_accepted(root, image, limits)
+    class Changing(ShardOrigins):
+        def read(self, image: Any) -> ReadImage:
+            if image.path == "a.jpg":
+                CHANGES["is_rewritten"](Path(self._origins.root, image.path))
+            return super().read(image)
 
     # Only where shards are written: images are read before to be compared.
-    monkeypatch.setattr(transforms.convert_images, "read_accepted", read_changed)
+    monkeypatch.setattr(transforms.convert_images, "ShardOrigins", Changing)
     assert convert(**copied).code == 0
     check_that_nobody_knows_the_kept_image(Dataset(copied["output"]))
 

@@ -15,8 +15,8 @@ from tests.pipeline.commands import Dataset, convert, digests, make_dataset
 from tests.pipeline.reusing import check_same, drawn, flags_of
 from transforms.dataset.manifest import crc32c_hex, to_bytes
 from transforms.examples.tfrecord import masked_crc32c
+from transforms.records.other_datasets import ReuseReader
 from transforms.records.record_index import HEAD_BYTES, index_bytes, read_index
-from transforms.records.reuse import BaseReader
 
 
 @pytest.fixture
@@ -95,13 +95,13 @@ def test_a_damaged_base_gives_the_same_bytes(
         case "overwritten meanwhile":
             # After its indexes were read, before its records are.
             other = make_dataset(tmp_path / "other", **{**flags, "seed": 9}).folder
-            read = BaseReader.read
+            read = ReuseReader.read
 
-            def read_and_replace(reader: BaseReader, folder: str) -> Iterator[Any]:
-                yield from [*read(reader, folder)]
-                shutil.copytree(other, folder, dirs_exist_ok=True)
+            def read_and_replace(reader: ReuseReader, number: int) -> Iterator[Any]:
+                yield from [*read(reader, number)]
+                shutil.copytree(other, base.folder, dirs_exist_ok=True)
 
-            monkeypatch.setattr(BaseReader, "read", read_and_replace)
+            monkeypatch.setattr(ReuseReader, "read", read_and_replace)
         case "changed meanwhile":
             monkeypatch.setattr(
                 "pipeline.resolve.datasets.open_dataset", lambda _: {**base.manifest, "digest": "x"}

@@ -13,6 +13,7 @@ from transforms.core.records import ShardImage
 from transforms.dataset.ledger import ShardSummary
 from transforms.examples.layouts import LAYOUTS
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions
+from transforms.records.image_origins import Origins
 from transforms.write_shards import WriteShards
 
 NAME = "train-00000-of-00001.tfrecord"
@@ -41,7 +42,7 @@ def write(
 ) -> list[ShardSummary]:
     checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe="off")
     converter = ImageConverter(
-        root=str(root), features=LAYOUTS["slim"], checks=checks, pixels=pixels
+        origins=Origins(str(root)), features=LAYOUTS["slim"], checks=checks, pixels=pixels
     )
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:

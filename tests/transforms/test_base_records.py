@@ -13,7 +13,7 @@ import pytest
 from tests.transforms.indexed_shards import framed
 from transforms.examples.tfrecord import TFRecordError
 from transforms.images.check import ImageInfo
-from transforms.records.reuse import CompressedRecords, record_sources
+from transforms.records.image_origins import CompressedRecords, record_sources
 from transforms.records.stored_images import StoredImage
 from transforms.storage.local_storage import LocalStorage
 

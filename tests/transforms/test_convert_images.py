@@ -24,7 +24,8 @@ from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import CheckOptions, Limits, PixelOptions, Resize
 from transforms.labels.shards import Recipes
 from transforms.records import originals as original_images
-from transforms.records.reuse import Base, RecordRun, ReusedImages
+from transforms.records.image_origins import Origins, RecordRun, ShardOrigins
+from transforms.records.other_datasets import OtherDataset
 from transforms.records.stored_images import stored_side
 from transforms.storage.read_ahead import ReadAhead
 
@@ -35,9 +36,10 @@ SHARD = "train-00000-of-00001.tfrecord"
 def converter(root: Path, limits: Limits = LIMITS, **changes: Any) -> ImageConverter:
     of_checks = {name: changes.pop(name) for name in ("check", "dedupe") if name in changes}
     checks = CheckOptions(**limits._asdict(), **{"dedupe": "off", **of_checks})
+    origins = Origins(str(root), bases=tuple(changes.pop("bases", ())))
     options = {"features": LAYOUTS["slim"], "checks": checks, **changes}
     # As a worker gets it.
-    made: ImageConverter = pickle.loads(pickle.dumps(ImageConverter(root=str(root), **options)))
+    made: ImageConverter = pickle.loads(pickle.dumps(ImageConverter(origins=origins, **options)))
     made.setup()
     return made
 
@@ -182,7 +184,7 @@ def test_no_more_images_are_decoded_at_once_than_there_are_cores(
 
 def stored_images(
     folder: Path, images: Sequence[ShardImage], root: Path, **options: Any
-) -> tuple[Base, list[ShardImage]]:
+) -> tuple[OtherDataset, list[ShardImage]]:
     """A base with these images, and the images with their places there."""
     made = converter(root, dedupe="report", **options)
     stored, frames = [], b""
@@ -211,7 +213,7 @@ def stored_images(
         frames += framed(example)
     folder.mkdir()
     (folder / SHARD).write_bytes(frames)
-    return Base(str(folder), "image/encoded", "", str(root)), stored
+    return OtherDataset(str(folder), "", "image/encoded", root=str(root)), stored
 
 
 def test_a_reused_image_that_became_too_large_is_rejected_as_a_fresh_one(tmp_path: Path) -> None:
@@ -239,18 +241,18 @@ def test_images_that_are_too_large_do_not_hold_what_their_neighbours_read(
         (tmp_path / f"{number}.png").write_bytes(data)
         images.append(planned(f"{number}.png", len(data)))
     base, stored = stored_images(tmp_path / "base", images, tmp_path)
-    made: list[ReusedImages] = []
+    made: list[ShardOrigins] = []
 
-    def noted(*given: Any) -> ReusedImages:
-        made.append(ReusedImages(*given))
+    def noted(*given: Any) -> ShardOrigins:
+        made.append(ShardOrigins(*given))
         return made[-1]
 
-    monkeypatch.setattr(convert_images, "ReusedImages", noted)
+    monkeypatch.setattr(convert_images, "ShardOrigins", noted)
     limits = LIMITS._replace(max_bytes=images[1].size - 1)
     loaded = [*converter(tmp_path, limits=limits, bases=[base]).load(stored)]
     assert [getattr(each, "is_reused", None) for each in loaded] == [True, None, True]
-    [reused] = made
-    runs = [source for source, _ in reused._sources.values()]
+    [origins] = made
+    runs = [source for source, _ in origins._reused.values()]
     assert [isinstance(run, RecordRun) and run._data for run in runs] == [None, None]
 
 
@@ -268,7 +270,7 @@ def test_what_a_base_rejected_is_read_several_at_once(
 
     monkeypatch.setattr(convert_images, "find_whole_shard", find)
     monkeypatch.setattr(original_images, "read_original", read)
-    made = converter(tmp_path, bases=[Base("base", "", "", "")])
+    made = converter(tmp_path, bases=[OtherDataset("base", "")])
     made._read_ahead = ReadAhead(threads=2)
     found: Any = made.whole_shard(SHARD, Recipes("", "", ""), [])
     assert [each.reason for each in found] == ["not_an_image"] * 2

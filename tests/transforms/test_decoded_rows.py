@@ -22,7 +22,6 @@ from tests.transforms.decoded_rows import all_steps, everything_decoded
 from transforms import (
     add_totals,
     drop_duplicates,
-    find_holdouts,
     join_labels,
     plan_shards,
     publish_dataset,
@@ -168,7 +167,7 @@ def several_machines() -> Iterator[None]:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (
-            *(add_totals, choose_images, drop_duplicates, dry_run, find_holdouts, join_labels),
+            *(add_totals, choose_images, drop_duplicates, dry_run, join_labels),
             *(plan_shards, publish_dataset, verify_shards, write_shards),
         ):
             patch.setattr(module, "runs_in_process", lambda _: False)

@@ -22,12 +22,13 @@ from transforms import drop_duplicates as choose_images
 from transforms.core.records import BucketDuplicates, LabelledImage
 from transforms.dataset.ledger import ShardSummary
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
-from transforms.records.dataset_images import FoundImage, Source
 from transforms.records.fingerprints import fingerprint_batches, md5_hash
+from transforms.records.image_origins import Origins, ReadImage, ShardOrigins
+from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import content_hash
-from transforms.records.stored_images import RECORDS, SourceRecord, source_side
+from transforms.records.stored_images import RECORDS, SourceRecord, is_source_record, source_side
 from transforms.selection.duplicates import part_of
-from transforms.selection.equal_images import Holdout, equal_of, find_near, merge_equal
+from transforms.selection.equal_images import equal_of, find_near, merge_equal
 from transforms.storage.local_storage import LocalStorage
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]
@@ -99,14 +100,14 @@ def listed(folder: Path) -> Iterator[LabelledImage]:
 
 
 def chosen(
-    images: list[LabelledImage], folder: Path | str, sources: Sequence[Source] = ()
+    images: list[LabelledImage], folder: Path | str, sources: Sequence[OtherDataset] = ()
 ) -> dict[str, list[Any]]:
     """The outputs of the step; groups and counts added up."""
     outputs = collect(
         lambda pipeline: (
             pipeline
             | "Images" >> beam.Create(images).with_output_types(LabelledImage)
-            | "Drop" >> DropDuplicates(str(folder), max_bytes=100, sources=sources)
+            | "Drop" >> DropDuplicates(Origins(str(folder), sources=tuple(sources)), max_bytes=100)
         )._asdict()
     )
     return {
@@ -152,7 +153,7 @@ def test_a_file_without_a_checksum_may_equal_an_object_that_has_one(
     assert outputs["counts"] == [1]
 
 
-CHANGED = Source("out", "", "image/encoded", {}, False)
+CHANGED = OtherDataset("out", "", "image/encoded")
 FINAL = CHANGED._replace(is_final=True)
 
 
@@ -163,15 +164,13 @@ def in_record(image: LabelledImage, **more: Any) -> LabelledImage:
     return image._replace(checksum="", stored=f"{side.where}\n")
 
 
-class PairRecords:
-    """Stands for `SourceImages`: each record holds the image of the content `pair`."""
+class PairRecords(ShardOrigins):
+    """Each record holds the image of the content `pair`."""
 
-    def __init__(self, sources: Sequence[Source], images: Sequence[LabelledImage]) -> None:
-        self._sources = sources
-
-    def read(self, image: LabelledImage) -> FoundImage:
-        record = SourceRecord.of_text(image.stored)
-        return FoundImage(self._sources[record.stored.base], record, b"pair", {})
+    def read(self, image: Any) -> ReadImage:
+        if not is_source_record(image.stored):
+            return super().read(image)
+        return ReadImage(b"pair", SourceRecord.of_text(image.stored).stored)
 
 
 @pytest.mark.parametrize("in_process", [True, False])
@@ -180,7 +179,7 @@ def test_a_record_may_equal_an_object(
 ) -> None:
     """No listing gives a record a checksum."""
     monkeypatch.setattr(LocalStorage, "lists_checksums", True)
-    monkeypatch.setattr(drop_duplicates, "SourceImages", PairRecords)
+    monkeypatch.setattr(drop_duplicates, "ShardOrigins", PairRecords)
     for module in (drop_duplicates, choose_images):
         monkeypatch.setattr(module, "runs_in_process", lambda _: in_process)
     one, other = (image for image in listed(tmp_path) if image.key in ("130", "131"))
@@ -191,11 +190,14 @@ def test_a_record_may_equal_an_object(
 # Also of what is changed again: a dataset changed the original before.
 @pytest.mark.parametrize("source", [FINAL, CHANGED])
 @pytest.mark.parametrize("has_holdouts", [True, False])
-def test_records_are_named_by_the_hash_that_is_compared(source: Source, has_holdouts: bool) -> None:
+def test_records_are_named_by_the_hash_that_is_compared(
+    source: OtherDataset, has_holdouts: bool
+) -> None:
     image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
     image = in_record(image, content=b"s" * 16, source_content=b"o" * 16)
-    holdouts = (Holdout("bench", "", "", 1),) * has_holdouts
-    name = DropDuplicates(RECORDS, max_bytes=9, sources=[source], holdouts=holdouts)._naming()
+    holdouts = (OtherDataset("bench", "", records=1),) * has_holdouts
+    origins = Origins(RECORDS, sources=(source,))
+    name = DropDuplicates(origins, max_bytes=9, holdouts=holdouts)._naming()
     assert name is not None
     assert name(image) == ((b"o" * 16).hex(), image)
 
@@ -215,9 +217,10 @@ def test_any_image_may_equal_one_whose_size_is_not_known(
     held: list[bool], given: list[bool], is_by_size: bool
 ) -> None:
     image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
-    holdouts = tuple(Holdout("bench", "", "", 1, has_sizes) for has_sizes in held)
-    sources = [CHANGED._replace(has_sizes=has_sizes) for has_sizes in given]
-    name = DropDuplicates("", max_bytes=9, sources=sources, holdouts=holdouts)._naming()
+    holdouts = tuple(OtherDataset("bench", "", has_sizes=has_sizes) for has_sizes in held)
+    sources = tuple(CHANGED._replace(has_sizes=has_sizes) for has_sizes in given)
+    origins = Origins("", sources=sources)
+    name = DropDuplicates(origins, max_bytes=9, holdouts=holdouts)._naming()
     if is_by_size:
         assert name is not None
         assert name(image) == ("5 ", image)
@@ -228,7 +231,7 @@ def test_any_image_may_equal_one_whose_size_is_not_known(
 def test_images_whose_hashes_are_not_known_are_all_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(drop_duplicates, "SourceImages", PairRecords)
+    monkeypatch.setattr(drop_duplicates, "ShardOrigins", PairRecords)
     source = CHANGED._replace(has_hashes=False)
     image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
     one, other, large = (

@@ -16,7 +16,6 @@ import simplejpeg
 from PIL import Image
 
 from tests.images import picture, saved
-from transforms import convert_images
 from transforms.convert_images import ImageConverter
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Rejection
@@ -24,6 +23,8 @@ from transforms.examples.layouts import LAYOUTS
 from transforms.images import check
 from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
+from transforms.records import image_origins
+from transforms.records.image_origins import Origins
 from transforms.records.originals import read_accepted
 
 PHOTO = saved(picture("RGB", 300, 400), "JPEG")
@@ -96,7 +97,7 @@ def prepared(
     dedupe = "report" if fingerprints else "off"
     checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe=dedupe)
     converter = ImageConverter(
-        root=str(folder),
+        origins=Origins(str(folder)),
         features=LAYOUTS["slim"],
         checks=checks,
         pixels=pixels,
@@ -152,7 +153,7 @@ def test_the_bytes_of_an_image_are_copied_once(
         files.append(read_accepted(*arguments))
         return files[0]
 
-    monkeypatch.setattr(convert_images, "read_accepted", read)
+    monkeypatch.setattr(image_origins, "read_accepted", read)
     [checked] = converter.load([planned])
     assert isinstance(checked, CheckedImage) and checked.data is files[0]
 

@@ -16,6 +16,7 @@ from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
 from transforms.labels import shards as recipes
 from transforms.labels.shards import RecipeMaker
+from transforms.records.image_origins import Origins
 
 
 def upgrade(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
@@ -78,7 +79,7 @@ def test_masks_of_objects_depend_on_what_draws_them(
     """And no stored image does, so other layouts may reuse them."""
     checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe="off")
     features = LAYOUTS["detection_masks"]
-    converter = ImageConverter(root=str(tmp_path), features=features, checks=checks)
+    converter = ImageConverter(origins=Origins(str(tmp_path)), features=features, checks=checks)
     images = plan(tmp_path, ["1.jpg"])
     for library, is_kept in (("pycocotools", False), ("pillow", False), ("simplejpeg", True)):
         before = RecipeMaker("", converter.libraries)
@@ -100,7 +101,7 @@ def test_stored_images_do_not_depend_on_what_runs_a_model(
         features = LAYOUTS["slim" if embedder is None else "embedding"]
         checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe="off")
         converter = ImageConverter(
-            root="in",
+            origins=Origins("in"),
             features=features,
             checks=checks,
             pixels=resized,

@@ -15,9 +15,9 @@ from transforms.dataset.manifest import content_digest
 from transforms.examples.partners import Partner
 from transforms.images.check import CheckedPartner
 from transforms.labels.shards import PIXEL_LIBRARIES, Libraries, RecipeMaker
-from transforms.records import reuse as read_base
+from transforms.records import other_datasets
+from transforms.records.other_datasets import OtherDataset, OtherPartner, ReuseReader
 from transforms.records.record_index import HASHES, LIBRARIES, PARTNERS, read_index
-from transforms.records.reuse import Base, BasePartner, BaseReader
 from transforms.records.stored_images import BaseShard, StoredImage
 
 SHARD = "train-00000-of-00001.tfrecord"
@@ -75,14 +75,16 @@ def sides(
         "index": [{"file": "index/train-00000-of-00001.parquet", "records": 2}],
     }
     manifest["digest"] = content_digest(manifest)
-    held = (BasePartner("mask", "in/masks"),) if has_masks else ()
-    base = Base("out", "image", manifest["digest"], "in", is_pixels, held)
+    held = (OtherPartner("mask", "in/masks"),) if has_masks else ()
+    base = OtherDataset(
+        "out", manifest["digest"], "image", root="in", is_pixels=is_pixels, partners=held
+    )
     if digest is not None:
         del manifest["digest"]
         base = base._replace(digest=digest)
-    monkeypatch.setattr(read_base, "read_manifest", lambda _: manifest)
-    monkeypatch.setattr(read_base, "read_listed_index", lambda *_: index)
-    reader = BaseReader(
+    monkeypatch.setattr(other_datasets, "read_manifest", lambda _: manifest)
+    monkeypatch.setattr(other_datasets, "read_listed_index", lambda *_: index)
+    reader = ReuseReader(
         (base,),
         root="in",
         key="path",
@@ -90,7 +92,7 @@ def sides(
         libraries=Libraries((), PIXEL_LIBRARIES),
         partners=(Partner("mask", "--masks", ("in/masks/1/*.png",), "in/masks/1"),) * has_masks,
     )
-    return [side for _, side in reader.read("out")]
+    return [found[1] for found in reader.read(0) if isinstance(found[1], JoinSide)]
 
 
 def test_records_may_be_reused(

@@ -16,8 +16,8 @@ from transforms.find_images import ImageFinder
 from transforms.join_labels import ReadInputs
 from transforms.labels.label_rules import PathRules
 from transforms.labels.vocabulary import merge_cells
-from transforms.records import dataset_images as read_source
-from transforms.records.dataset_images import Source, SourceReader
+from transforms.records import other_datasets
+from transforms.records.other_datasets import ImageRecordReader, OtherDataset, SideReader
 
 INDEXES = [
     {
@@ -33,40 +33,38 @@ INDEXES = [
 
 
 @pytest.fixture
-def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SourceReader:
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImageRecordReader:
     """Reads a dataset with four indexes of three records."""
     manifest = write_dataset(tmp_path, INDEXES)
-    monkeypatch.setattr(read_source, "read_manifest", lambda _: manifest)
-    source = Source(str(tmp_path), manifest["digest"], "image", {}, is_final=False)
-    return SourceReader((source,), label_from="records", keeps_splits=True, with_values=False)
+    monkeypatch.setattr(other_datasets, "read_manifest", lambda _: manifest)
+    return ImageRecordReader([OtherDataset(str(tmp_path), manifest["digest"], "image")])
 
 
-def read(reader: SourceReader) -> tuple[list[Any], int, Any]:
+def read(reader: ImageRecordReader) -> tuple[list[Any], int, Any]:
     """The sides, the number of records and what is counted of the labels, of all workers."""
     finder = ImageFinder(root="", key="path", rules=PathRules())
-    inputs = ReadInputs([], finder, [], None, sources=reader)
+    inputs = ReadInputs([], finder, [], None, datasets=[reader])
     found = collect(lambda pipeline: (pipeline | "Read" >> inputs)._asdict())
     return found["sides"], sum(each.value for each in found["counts"]), merge_cells(found["labels"])
 
 
 def test_a_dataset_is_read_index_by_index(
-    reader: SourceReader, monkeypatch: pytest.MonkeyPatch
+    reader: ImageRecordReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [folder] = [source.folder for source in reader.sources]
-    parts = list(reader.parts(folder))
+    parts = list(reader.parts(0))
     assert len(parts) == len(INDEXES)
     here = read(reader)
     assert len(here[0]) == here[1] == 12
     monkeypatch.setattr(join_labels, "runs_in_process", lambda _: False)
     # No worker reads the whole dataset.
-    monkeypatch.delattr(SourceReader, "read")
+    monkeypatch.delattr(SideReader, "read")
     assert read(reader) == here
 
 
 def test_an_index_that_is_replaced_after_it_was_listed_ends_the_run(
-    reader: SourceReader, tmp_path: Path
+    reader: ImageRecordReader, tmp_path: Path
 ) -> None:
-    part = list(reader.parts(str(tmp_path)))[2]
+    part = list(reader.parts(0))[2]
     [index] = (tmp_path / "index").glob("train-00002-*")
     index.write_bytes(index.read_bytes()[:-1] + b"x")
     with pytest.raises(LabelsError, match=r"--images .*00002.* was changed since"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +16,20 @@ from transforms.core.records import Count
 from transforms.dataset.manifest import content_digest
 from transforms.dataset.output_names import index_file
 from transforms.labels.vocabulary import LabelCells
-from transforms.records import dataset_images as read_source
-from transforms.records.dataset_images import Source, SourceReader
+from transforms.records import other_datasets
+from transforms.records.other_datasets import ImageRecordReader, OtherDataset
 from transforms.records.record_index import read_index
 
 VALUES = {**COLUMNS, "split": "train", "label": "7", "label_id": 0}
 
 
 def read(
-    monkeypatch: pytest.MonkeyPatch, *, digest: str = "", label_from: str = "records", **row: Any
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    digest: str = "",
+    label_from: str = "records",
+    read_index_of: Callable[..., Any] | None = None,
+    **row: Any,
 ) -> list[Any]:
     """What is listed of a dataset with two records alike."""
     columns = {name: [value] * 2 for name, value in {**VALUES, **row}.items()}
@@ -34,13 +40,11 @@ def read(
         "index": [{"file": index_file(SHARD), "records": 2}],
     }
     manifest["digest"] = content_digest(manifest)
-    source = Source("out", digest or manifest["digest"], "image", {}, False)
-    monkeypatch.setattr(read_source, "read_manifest", lambda _: manifest)
-    monkeypatch.setattr(
-        read_source, "read_listed_index", lambda _, entry, columns: index.select(columns)
-    )
-    reader = SourceReader((source,), label_from=label_from, keeps_splits=True, with_values=False)
-    return list(reader.read("out"))
+    source = OtherDataset("out", digest or manifest["digest"], "image")
+    monkeypatch.setattr(other_datasets, "read_manifest", lambda _: manifest)
+    read_listed = read_index_of or (lambda _, entry, columns: index.select(columns))
+    monkeypatch.setattr(other_datasets, "read_listed_index", read_listed)
+    return list(ImageRecordReader((source,), label_from=label_from).read(0))
 
 
 def test_all_records_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,13 +70,12 @@ def test_an_index_that_is_gone_ends_the_run_unless_it_may_come_back(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(read_source, "part_rows", fail)
     error = FileNotFoundError(errno.ENOENT, "No such file or directory", "out/index/x")
     with pytest.raises(LabelsError, match=r"^cannot read --images out: .*'out/index/x'$"):
-        read(monkeypatch)
+        read(monkeypatch, read_index_of=fail)
     error = OSError(errno.ETIMEDOUT, "timed out", "out/index/x")
     with pytest.raises(TransientError):
-        read(monkeypatch)
+        read(monkeypatch, read_index_of=fail)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from transforms.core.rejections import Rejection
 from transforms.images.check import CheckedImage, ImageInfo
 from transforms.labels.shards import Recipes
 from transforms.records.existing_shards import WholeShard, find_whole_shard
-from transforms.records.reuse import Base
+from transforms.records.other_datasets import OtherDataset
 from transforms.records.stored_images import BaseShard, StoredImage, join_reused, stored_side
 
 NAME = "train-00000-of-00001.tfrecord"
 RECIPES = Recipes("plain", "changed", "from HEIC")
-BASES = (Base("one", "image", "", ""), Base("two", "image", "", ""))
+BASES = (OtherDataset("one", "", "image"), OtherDataset("two", "", "image"))
 WHOLE = BaseShard(2, 1000, "0" * 8, "plain")
 
 

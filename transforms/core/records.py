@@ -172,38 +172,15 @@ class NameRange(NamedTuple):
 
 
 class IndexPart(NamedTuple):
-    """An index of a dataset whose records may be reused.
+    """An index of another dataset that is an input of this run.
 
     Attributes:
-        folder: of the dataset.
+        flag: that names the dataset.
+        number: of the dataset among those of the flag.
         text: its entry in the manifest, and those of the files of its records, as JSON.
     """
 
-    folder: str
-    text: str
-
-
-class SourcePart(NamedTuple):
-    """An index of a dataset whose records are images of this run.
-
-    Attributes:
-        folder: of the dataset.
-        text: its entry in the manifest; name, bytes and checksum of each file of its records; and
-            of files of single images those that have rows, in order; as JSON.
-    """
-
-    folder: str
-    text: str
-
-
-class HeldPart(NamedTuple):
-    """An index of a dataset that is held out.
-
-    Attributes:
-        number: of the holdout.
-        text: its entry in the manifest, as JSON.
-    """
-
+    flag: str
     number: int
     text: str
 

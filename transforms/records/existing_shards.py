@@ -35,8 +35,8 @@ from transforms.images.pixel_options import UNTOUCHED
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import Libraries, Recipes, ShardName
 from transforms.records.fingerprints import has_fingerprints
+from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import has_current_hashes
-from transforms.records.reuse import Base
 from transforms.records.stored_images import BaseShard, StoredImage
 from transforms.records.written_index import read_written_index, retried_keys
 from transforms.storage.files import (
@@ -268,7 +268,7 @@ def find_whole_shard(
     recipes: Recipes,
     images: Sequence[ShardImage],
     *,
-    bases: Sequence[Base],
+    bases: Sequence[OtherDataset],
     describe: Callable[[ShardImage, StoredImage], Described | None],
     load: Callable[[Sequence[ShardImage]], Iterable[Described]],
 ) -> WholeShard | None:

@@ -17,7 +17,6 @@ from transforms.examples.layouts import Feature, is_mask, partner_of
 from transforms.examples.partners import Partner
 from transforms.images.check import CheckedImage, CheckedPartner
 from transforms.images.guard import DecoderGuard, image_note
-from transforms.images.pixel_options import Limits
 from transforms.labels.keys import (
     IN_STAGING,
     MEMORY,
@@ -102,31 +101,31 @@ def read_original(root: str, image: ShardImage | LabelledImage, *, max_bytes: in
     return data
 
 
-def read_accepted(root: str, image: ShardImage, limits: Limits) -> bytes:
+def read_accepted(root: str, image: ShardImage | LabelledImage, max_bytes: int) -> bytes:
     """The bytes of an image's file, if it may become a record.
 
     Args:
         root: common folder of the images.
         image: with its path, size and version.
-        limits: of the file.
+        max_bytes: of the file.
 
     Raises:
         RejectedImageError: it is too large, or can never be read.
         TransientError: a retry may succeed; it fails the shard, not the image.
     """
-    if image.size > limits.max_bytes:
-        raise too_large(image.size, limits)
+    if image.size > max_bytes:
+        raise too_large(image.size, max_bytes)
     try:
-        return read_original(root, image, max_bytes=limits.max_bytes)
+        return read_original(root, image, max_bytes=max_bytes)
     except OSError as error:
         check_final(error, full_uri(root, image.path))
         reason = Reason.BAD_MEMBER if isinstance(error, MemberError) else Reason.UNREADABLE
         raise RejectedImageError(reason, error.strerror or first_line(error)) from error
 
 
-def too_large(size: int, limits: Limits) -> RejectedImageError:
+def too_large(size: int, max_bytes: int) -> RejectedImageError:
     """The rejection of a file of this many bytes."""
-    detail = f"{size} bytes; --max_bytes is {limits.max_bytes}"
+    detail = f"{size} bytes; --max_bytes is {max_bytes}"
     return RejectedImageError(Reason.TOO_MANY_BYTES, detail)
 
 
@@ -266,7 +265,7 @@ class PartnerReader:
         self, partner: Partner, file: ShardImage, checked: CheckedImage, guard: DecoderGuard
     ) -> StoredPartner:
         decoding = self._decoding
-        data = read_accepted(partner.root, file, decoding.limits)
+        data = read_accepted(partner.root, file, decoding.limits.max_bytes)
         note = image_note(full_uri(partner.root, file.path), file.version)
         if not is_mask(partner.name):
             decoded = guard.call(note, decode_image, data, decoding)

@@ -425,11 +425,7 @@ def index_places(manifest: Mapping[str, Any]) -> dict[str, IndexPlace]:
     entries = {entry["file"]: entry for entry in manifest.get("index", ())}
     places: dict[str, IndexPlace] = {}
     for split, listed in manifest["splits"].items():
-        own = [
-            entry
-            for name, entry in entries.items()
-            if ShardName.parse(shard_of_index(name)).split == split
-        ]
+        own = [entry for entry in entries.values() if index_split(entry) == split]
         rows = ((entry, row) for entry in own for row in range(entry["records"]))
         for shard in listed["shards"]:
             if "/" not in shard["file"]:
@@ -456,7 +452,7 @@ def index_list_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Whether the indexes of a manifest have as many rows as the splits have records."""
     rows = dict.fromkeys(manifest["splits"], 0)
     for entry in manifest.get("index", ()):
-        split = ShardName.parse(shard_of_index(entry["file"])).split
+        split = index_split(entry)
         rows[split] = rows.get(split, 0) + entry["records"]
     for split, listed in manifest["splits"].items():
         if rows[split] != listed["records"]:
@@ -528,6 +524,11 @@ def _stored(held: Mapping[str, Sequence[Any]]) -> bytes | None:
 
 def _problem(column: str, found: object, listed: object) -> str:
     return f"its {column} is {found!r:.{_SHOWN}}, the index says {listed!r:.{_SHOWN}}"
+
+
+def index_split(entry: Mapping[str, Any]) -> str:
+    """The split of an index, by its entry in the manifest."""
+    return ShardName.parse(shard_of_index(entry["file"])).split
 
 
 def shard_of_index(index: str) -> str:

@@ -55,7 +55,7 @@ def partner_rows(
     ]
 
 
-def read_partner(row: Mapping[str, Any]) -> tuple[PartnerFile, CheckedPartner] | None:
+def read_partner(row: Mapping[str, Any]) -> StoredPartnerFile | None:
     """A mask or further image of an index: its file, and what the record holds of it.
 
     None if nothing proves that its file is unchanged, or that the record is sound.
@@ -121,6 +121,9 @@ _STORED = -2
 _PLACE = ("base", "shard", "record", "offset", "length")
 
 Joined = LabelledImage | Rejection | Count
+
+# The file of a mask or further image of a record, and what the record holds of it.
+StoredPartnerFile = tuple[PartnerFile, CheckedPartner]
 
 
 class BaseShard(NamedTuple):
@@ -224,7 +227,7 @@ def stored_side(
     row: Mapping[str, Any],
     path: str,
     whole: BaseShard | None = None,
-    partners: Sequence[tuple[PartnerFile, CheckedPartner] | None] = (),
+    partners: Sequence[StoredPartnerFile | None] = (),
 ) -> JoinSide:
     """A record of a base as a side of the join.
 

@@ -29,25 +29,6 @@ from transforms.records.fingerprints import (
 _BETWEEN = ":"
 
 
-class Holdout(NamedTuple):
-    """A dataset, or one of its splits, that is held out.
-
-    Attributes:
-        folder: of the dataset.
-        split: the split; empty for all.
-        digest: of its manifest; another one ends the run.
-        records: their number.
-        has_sizes: whether its index has the sizes of all originals; not if some of its images were
-            records of a dataset that had changed them.
-    """
-
-    folder: str
-    split: str
-    digest: str
-    records: int
-    has_sizes: bool = True
-
-
 def held_file(number: int, file: str) -> str:
     """The name of a shard of a holdout among those of the new dataset.
 

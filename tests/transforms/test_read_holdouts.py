@@ -12,20 +12,18 @@ from apache_beam.metrics.metric import Lineage
 
 from tests.transforms.beam import collect
 from tests.transforms.indexed_shards import write_dataset
-from transforms import find_holdouts
+from transforms import drop_duplicates
 from transforms.core.messages import LabelsError, TransientError
-from transforms.core.records import HeldPart
-from transforms.find_holdouts import (
-    HoldoutFingerprints,
-    HoldoutImages,
-    HoldoutIndexes,
-    listed_indexes,
-    read_holdout_index,
-)
+from transforms.core.records import FingerprintBatch, IndexPart, LabelledImage
+from transforms.drop_duplicates import HoldoutIndexes, held_fingerprints, held_images
 from transforms.packing import SpreadElements
-from transforms.selection.equal_images import Holdout
+from transforms.records import other_datasets
+from transforms.records.other_datasets import DatasetReader, OtherDataset
 
-HOLDOUT = Holdout("gs://bucket/bench", "", "", 1)
+HOLDOUT = OtherDataset("gs://bucket/bench", "")
+READER = DatasetReader([HOLDOUT])
+PART = IndexPart("--holdout", 0, '[{"file": "x"}, []]')
+PRINTS: Any = tuple[int, FingerprintBatch]
 
 
 def test_a_holdout_that_is_gone_ends_the_run_unless_it_may_come_back(
@@ -36,25 +34,25 @@ def test_a_holdout_that_is_gone_ends_the_run_unless_it_may_come_back(
 
     def read() -> None:
         with pytest.raises(LabelsError, match=r"^cannot read --holdout gs://bucket/bench: .*'x'$"):
-            listed_indexes(HOLDOUT)
+            list(READER.parts(0))
         with pytest.raises(LabelsError, match=r"^cannot read --holdout gs://bucket/bench: .*'x'$"):
-            read_holdout_index(HOLDOUT, {"file": "x"})
+            READER.table(PART)
 
-    monkeypatch.setattr(find_holdouts, "read_manifest", fail)
-    monkeypatch.setattr(find_holdouts, "read_listed_index", fail)
+    monkeypatch.setattr(other_datasets, "read_manifest", fail)
+    monkeypatch.setattr(other_datasets, "read_listed_index", fail)
     error = FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
     read()
     error = OSError(errno.ETIMEDOUT, "timed out", "x")
     with pytest.raises(TransientError):
-        listed_indexes(HOLDOUT)
+        list(READER.parts(0))
     with pytest.raises(TransientError):
-        read_holdout_index(HOLDOUT, {"file": "x"})
+        READER.table(PART)
 
 
 def test_a_holdout_is_a_source_of_the_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find_holdouts, "listed_indexes", lambda _: [])
+    monkeypatch.setattr(DatasetReader, "parts", lambda *_: [])
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | HoldoutFingerprints((HOLDOUT,), 8)
+    _ = pipeline | HoldoutIndexes(READER)
     result = pipeline.run()
     result.wait_until_finish()
     assert set(Lineage.query(result.metrics(), Lineage.SOURCE)) == {"gcs:bucket.bench"}
@@ -67,15 +65,18 @@ def test_a_holdout_is_read_index_by_index(tmp_path: Path, monkeypatch: pytest.Mo
         for shard in range(4)
     ]
     manifest = write_dataset(tmp_path, indexes)
-    monkeypatch.setattr(find_holdouts, "read_manifest", lambda _: manifest)
-    holdout = Holdout(str(tmp_path), "", manifest["digest"], 12)
+    monkeypatch.setattr(other_datasets, "read_manifest", lambda _: manifest)
+    reader = DatasetReader([OtherDataset(str(tmp_path), manifest["digest"], records=12)])
 
     def read() -> dict[str, list[Any]]:
         def construct(pipeline: beam.Pipeline) -> dict[str, beam.PCollection[Any]]:
+            parts = pipeline | "Indexes" >> HoldoutIndexes(reader)
+            prints = beam.FlatMap(held_fingerprints, reader, 2).with_output_types(PRINTS)
+            images = beam.FlatMap(held_images, reader).with_output_types(LabelledImage)
             return {
-                "indexes": pipeline | "Indexes" >> HoldoutIndexes((holdout,)),
-                "prints": pipeline | "Prints" >> HoldoutFingerprints((holdout,), 2),
-                "images": pipeline | "Images" >> HoldoutImages((holdout,)),
+                "indexes": parts,
+                "prints": parts | "Prints" >> prints,
+                "images": parts | "Images" >> images,
             }
 
         return collect(construct)
@@ -84,9 +85,9 @@ def test_a_holdout_is_read_index_by_index(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(here["indexes"]) == len(indexes)
     assert len(here["images"]) == 12
     spread: list[type] = []
-    monkeypatch.setattr(find_holdouts, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(drop_duplicates, "runs_in_process", lambda _: False)
     monkeypatch.setattr(
-        find_holdouts, "SpreadElements", lambda: spread.append(HeldPart) or SpreadElements()
+        drop_duplicates, "SpreadElements", lambda: spread.append(IndexPart) or SpreadElements()
     )
     assert read() == here
-    assert len(spread) == 3
+    assert len(spread) == 1

@@ -1,0 +1,454 @@
+"""Where images come from: files, and records of other datasets."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple, TypeAlias
+
+from transforms.core.messages import check_final, first_line
+from transforms.core.records import LabelledImage, PartnerFile, ShardImage, partner_files
+from transforms.core.rejections import Reason, RejectedImageError
+from transforms.examples.decoder import Kept, decode_example, only_bytes
+from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
+from transforms.images.headers import image_format, read_header
+from transforms.labels.joins import has_rows
+from transforms.labels.keys import MEMORY, full_uri
+from transforms.records.originals import StoredPartner, read_accepted
+from transforms.records.other_datasets import OtherDataset
+from transforms.records.record_index import FRAME_BYTES, content_hash
+from transforms.records.stored_images import (
+    COMPRESSED,
+    RECORDS,
+    SourceRecord,
+    StoredImage,
+    is_source_record,
+    reusable_record,
+)
+from transforms.records.written_index import open_records
+from transforms.storage.files import join, storage_of
+from transforms.storage.read_ahead import ReadAhead, read_together, reading_threads
+
+# Reads records of other datasets: neighbours at once, and those of a compressed file in order.
+
+# Bytes of neighbours that are read at once; of a remote file, with what is between them: a request
+# takes as long as a few megabytes.
+_RUN_BYTES = 8 << 20
+_REMOTE_GAP_BYTES = 1 << 20
+
+# Runs that are fetched while one is used.
+_AHEAD, _REMOTE_AHEAD = 1, 2
+
+
+class RecordRun:
+    """Neighbours in one file, read by the first thread that needs one of them.
+
+    Attributes:
+        path: of the file.
+        is_at_hand: whether most records are in memory when they are needed.
+        following: the runs that will probably be needed next.
+    """
+
+    def __init__(self, path: str, stored: StoredImage) -> None:
+        self.path = path
+        self.following: Sequence[RecordRun] = ()
+        self._storage = storage_of(path)
+        # Neighbours are read at once. Many threads wait for the answers of a bucket.
+        self.is_at_hand = not self._storage.is_remote
+        self._start = stored.offset
+        self._end = stored.offset + stored.length + FRAME_BYTES
+        self._left = 1
+        self._lock = threading.Lock()
+        self._data: bytes | None = None
+        self._fetched: Future[bytes] | None = None
+
+    def takes(self, path: str, stored: StoredImage) -> bool:
+        """Adds the next record if it follows the others."""
+        end = stored.offset + stored.length + FRAME_BYTES
+        gap = _REMOTE_GAP_BYTES if self._storage.is_remote else 0
+        if path != self.path or not 0 <= stored.offset - self._end <= gap:
+            return False
+        if end - self._start > _RUN_BYTES:
+            return False
+        self._end = end
+        self._left += 1
+        return True
+
+    def payload(self, stored: StoredImage) -> bytes:
+        """The data of one record; raises OSError or TFRecordError."""
+        with self._lock:
+            if self._data is None:
+                for run in self.following:
+                    run.fetch()
+                self._data = self._fetched.result() if self._fetched else self._read()
+                self._fetched = None
+            data = self._data
+            self._left -= 1
+            if not self._left:
+                self._data = None
+        at, offset = stored.offset - self._start, stored.offset
+        return framed_payload(data, at, stored.length, record=stored.record, offset=offset)
+
+    def fetch(self) -> None:
+        """Begins to read in another thread, if nobody does."""
+        # Whoever holds the lock reads.
+        if self._lock.acquire(blocking=False):
+            with contextlib.ExitStack() as held:
+                held.callback(self._lock.release)
+                if self._data is None and self._fetched is None and self._left:
+                    self._fetched = _pool().submit(self._read)
+
+    def _read(self) -> bytes:
+        length = self._end - self._start
+        read = functools.partial(self._storage.read_range, self.path, follow_links=False)
+        return read_frames(read, self._start, length)
+
+
+class CompressedRecords:
+    """Records of a compressed file, which is read once, in order.
+
+    Attributes:
+        path: of the file.
+        is_at_hand: see `RecordRun`; to decompress takes longer than to change threads.
+    """
+
+    is_at_hand = False
+
+    def __init__(self, path: str, records: Iterable[int]) -> None:
+        """Opens nothing.
+
+        Args:
+            path: of the file.
+            records: the numbers of those that are asked for, each once, in any order.
+        """
+        self.path = path
+        self._wanted = set(records)
+        self._held: dict[int, bytes] = {}
+        self._next = 0
+        self._lock = threading.Lock()
+        self._file = contextlib.ExitStack()
+        self._records: Iterator[bytes] | None = None
+
+    def payload(self, stored: StoredImage) -> bytes:
+        """See `RecordRun`; keeps what other threads will ask for."""
+        with self._lock:
+            if self._records is None:
+                self._records = self._file.enter_context(
+                    open_records(self.path, follow_links=False)
+                )
+            while self._next <= stored.record:
+                record = next(self._records, None)
+                if record is None:
+                    raise TFRecordError(self._next, 0, "the file ends before this record")
+                if self._next in self._wanted:
+                    self._held[self._next] = record
+                self._next += 1
+            self._wanted.discard(stored.record)
+            if not self._wanted:
+                self._file.close()
+            data = self._held.pop(stored.record)
+        if len(data) != stored.length:
+            problem = f"it has {len(data)} bytes, and the index says {stored.length}"
+            raise TFRecordError(stored.record, 0, problem)
+        return data
+
+
+RecordSource = RecordRun | CompressedRecords
+"""Gives some records of one file, each of them once."""
+
+
+def record_sources(
+    placed: Iterable[tuple[str, str, StoredImage]],
+) -> dict[str, tuple[RecordSource, StoredImage]]:
+    """The sources of the records of some images by their keys; reads nothing.
+
+    A compressed file is used if half of what must be read of it is needed, in the order in which
+    it is needed; the other images are left out.
+
+    Args:
+        placed: key, path of the file and place of the record of each image, in the order in which
+            they are read.
+    """
+    found: dict[str, tuple[RecordSource, StoredImage]] = {}
+    runs: list[RecordRun] = []
+    compressed: dict[str, list[tuple[str, StoredImage]]] = {}
+    for key, path, stored in placed:
+        if path.endswith(COMPRESSED):
+            in_order = compressed.setdefault(path, [])
+            if not in_order or in_order[-1][1].record < stored.record:
+                in_order.append((key, stored))
+            continue
+        if not runs or not runs[-1].takes(path, stored):
+            runs.append(RecordRun(path, stored))
+        found[key] = runs[-1], stored
+    for number, run in enumerate(runs):
+        ahead = _REMOTE_AHEAD if storage_of(run.path).is_remote else _AHEAD
+        run.following = runs[number + 1 : number + 1 + ahead]
+    for path, in_order in compressed.items():
+        if 2 * len(in_order) > in_order[-1][1].record:
+            source = CompressedRecords(path, [stored.record for _, stored in in_order])
+            found.update((key, (source, stored)) for key, stored in in_order)
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(2 * _REMOTE_AHEAD, thread_name_prefix="read-records")
+
+
+# A fork has the pool without its threads.
+os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+# Reads images from their files and records, each of them checked.
+
+_LOGGER = logging.getLogger(__name__)
+
+# Formats whose size a glance at the header tells.
+_SIZED = ("jpeg", "png")
+
+Image: TypeAlias = ShardImage | LabelledImage
+
+
+class ReadImage(NamedTuple):
+    """An image as its origin gives it.
+
+    Attributes:
+        data: its file, or the image that a record holds.
+        stored: what the index of another dataset says of it; None for a file.
+        is_final: whether it is stored as it is: a run with the same pixel options made and checked
+            it.
+        is_reused: whether its record is one of `--reuse`.
+        partners: its masks and further images in the record; None for one that must be read from
+            its file; empty for all.
+        kept: its record, if further values are taken from that.
+    """
+
+    data: bytes
+    stored: StoredImage | None = None
+    is_final: bool = False
+    is_reused: bool = False
+    partners: Sequence[StoredPartner | None] = ()
+    kept: Kept | None = None
+
+
+class Origins(NamedTuple):
+    """Where the images of a run come from.
+
+    Attributes:
+        root: common folder of their files.
+        waits: whether images may be remote though `root` is local.
+        bases: datasets whose records may be reused.
+        sources: datasets whose records are images of the run.
+    """
+
+    root: str
+    waits: bool = False
+    bases: tuple[OtherDataset, ...] = ()
+    sources: tuple[OtherDataset, ...] = ()
+
+    def read_ahead(self) -> ReadAhead:
+        """What reads images, as many at once as pays off for their files."""
+        threads = reading_threads(self.root, waits=self.waits)
+        return ReadAhead(threads=threads, together=read_together(self.root, waits=self.waits))
+
+
+class OriginRules(NamedTuple):
+    """What decides where an image is read from.
+
+    Attributes:
+        max_bytes: larger images are rejected.
+        with_values: whether the layout needs values that rows, or records, have.
+    """
+
+    max_bytes: int
+    with_values: bool = False
+
+    def keeps_values(self, image: Image) -> bool:
+        """Whether further values are those of the record that is this image."""
+        needs = self.with_values and is_source_record(image.stored)
+        return needs and not has_rows(image.cells)
+
+    def may_reuse(self, image: Image) -> bool:
+        """Whether an image may be taken from a record of `--reuse`."""
+        is_there = bool(image.stored) and bool(reusable_record(image.stored))
+        return is_there and image.size <= self.max_bytes and not self.keeps_values(image)
+
+
+class ShardOrigins:
+    """Where the images of one shard are read from.
+
+    Attributes:
+        ranges: the number of parts of shards that are read, each at once.
+        records: the number of images that are records of `--images`, and not reused.
+    """
+
+    def __init__(
+        self,
+        origins: Origins,
+        rules: OriginRules,
+        images: Sequence[Image],
+        logged: dict[str, object] | None = None,
+    ) -> None:
+        """Groups neighbours; reads nothing.
+
+        Args:
+            origins: of the images of the run.
+            rules: of the run.
+            images: those that are read once each, in this order.
+            logged: files of `--reuse` about which there was a line; of several shards.
+        """
+        self._origins = origins
+        self._rules = rules
+        self._logged = {} if logged is None else logged
+        self._gone: set[str] = set()
+        reused = ((image.key, self._reusable(image)) for image in images)
+        # An image that is never read there would keep the bytes of its neighbours in memory.
+        self._reused = _sources(origins.bases, reused)
+        own = (
+            (image.key, SourceRecord.of_text(image.stored).stored)
+            for image in images
+            if is_source_record(image.stored) and image.key not in self._reused
+        )
+        self._own = _sources(origins.sources, own)
+        found = (*self._reused.values(), *self._own.values())
+        self.ranges = len({id(source) for source, _ in found})
+        self.records = len(self._own)
+
+    def is_reused(self, image: Image) -> bool:
+        """Whether an image is read from its record of `--reuse`, as long as that is sound."""
+        return image.key in self._reused
+
+    def is_at_hand(self, image: Image) -> bool:
+        """Whether `read` mostly copies bytes that were read with those of its neighbours."""
+        found = self._reused.get(image.key)
+        return found is not None and found[0].is_at_hand and not self.opened(image)
+
+    def opened(self, image: Image) -> list[PartnerFile]:
+        """The masks and further images that are read from their files."""
+        files = partner_files(image.partners)
+        if image.key not in self._reused:
+            return files
+        partners = self._reused[image.key][1].partners
+        return [file for file, known in zip(files, partners, strict=True) if known is None]
+
+    def read(self, image: Image) -> ReadImage:
+        """An image from the first of its origins that has it.
+
+        A line says which record of `--reuse` is damaged or gone.
+
+        Raises:
+            RejectedImageError: its file is too large, or its record damaged, or it cannot be read.
+            TransientError: a retry may succeed.
+        """
+        if image.key in self._reused:
+            found = self._from_reused(image, *self._reused[image.key])
+            # What a fresh run re-encodes has this limit, too.
+            if found is not None and len(found.data) <= self._rules.max_bytes:
+                return found
+        if is_source_record(image.stored):
+            return self._from_record(image)
+        return ReadImage(read_accepted(self._origins.root, image, self._rules.max_bytes))
+
+    def _reusable(self, image: Image) -> StoredImage | None:
+        """The first of the records of an image that hold it; None if none does."""
+        if not self._origins.bases or not self._rules.may_reuse(image):
+            return None
+        every = StoredImage.all_of_text(reusable_record(image.stored))
+        return next((each for each in every if self._origins.bases[each.base].feature), None)
+
+    def _from_reused(
+        self, image: Image, source: RecordSource, stored: StoredImage
+    ) -> ReadImage | None:
+        """An image as it is stored in `--reuse`; None if that is damaged or gone."""
+        if source.path in self._gone:
+            return None
+        try:
+            base = self._origins.bases[stored.base]
+            example = source.payload(stored)
+            data = only_bytes(example, base.feature)
+            is_same = content_hash(data) == stored.content
+            if not (is_same and self._is_of(image, stored, data, example)):
+                raise ValueError("the image is not that of the index")
+            each = zip(base.partners, stored.partners, strict=True)
+            partners = [
+                StoredPartner.of_record(only_bytes(example, own.feature), known)
+                if own and known
+                else None
+                for own, known in each
+            ]
+        except OSError as error:
+            self._gone.add(source.path)
+            self._log(source.path, error.strerror or first_line(error))
+        except ValueError as error:
+            self._log(source.path, first_line(error))
+        else:
+            return ReadImage(data, stored, True, True, partners)
+        return None
+
+    def _is_of(self, image: Image, stored: StoredImage, data: bytes, example: bytes) -> bool:
+        """Whether a record says the same of its image as an index that may have been edited."""
+        base = self._origins.bases[stored.base]
+        if base.path_feature and base.root not in (RECORDS, MEMORY):
+            path = only_bytes(example, base.path_feature).decode()
+            if full_uri(base.root, path) != full_uri(self._origins.root, image.path):
+                return False
+        if base.is_pixels:
+            return True
+        format_, info = image_format(data), stored.info
+        if format_ not in _SIZED:
+            return format_ == info.format
+        header = read_header(data, format_)
+        return (format_, header.height, header.width) == info[:3]
+
+    def _log(self, path: str, why: str) -> None:
+        """One line for each file of a base: all of its records may have changed."""
+        mine = object()
+        # Several threads may find out at the same time.
+        if self._logged.setdefault(path, mine) is mine:
+            message = "originals are read instead of some records of %s: %s"
+            _LOGGER.warning(message, path, why)
+
+    def _from_record(self, image: Image) -> ReadImage:
+        """An image that is a record of `--images`, after comparing it with its checksums."""
+        stored, labels = SourceRecord.of_text(image.stored)
+        dataset = self._origins.sources[stored.base]
+        path = join(dataset.folder, stored.shard)
+        # One that was to be reused is read alone.
+        source, _ = self._own.get(image.key) or (RecordRun(path, stored), stored)
+        try:
+            example = decode_example(source.payload(stored))
+            [data] = example[dataset.feature]
+            if stored.content and content_hash(data) != stored.content:
+                raise ValueError("its image is not that of the index")
+        except OSError as error:
+            check_final(error, path)
+            problem = error.strerror or first_line(error)
+        except TFRecordError as error:
+            problem = error.problem
+        except (ValueError, KeyError, TypeError) as error:
+            problem = first_line(error)
+        else:
+            kept = None
+            if self._rules.keeps_values(image):
+                kept = Kept(dataset.names, example, labels, (stored.info.height, stored.info.width))
+            is_final = dataset.is_final and bool(stored.content)
+            return ReadImage(data, stored, is_final, kept=kept)
+        detail = f"record {stored.record} of {path}: {problem}"
+        raise RejectedImageError(Reason.UNREADABLE, detail)
+
+
+def _sources(
+    datasets: Sequence[OtherDataset], stored: Iterable[tuple[str, StoredImage | None]]
+) -> dict[str, tuple[RecordSource, StoredImage]]:
+    """The sources of the records of images by their keys, see `record_sources`."""
+    return record_sources(
+        (key, join(datasets[each.base].folder, each.shard), each)
+        for key, each in stored
+        if each is not None
+    )
