@@ -141,22 +141,22 @@ def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:
 def _read_indexes(folder: str, manifest: Mapping[str, Any]) -> Iterator[Records]:
     """The records of each shard of a dataset, in order."""
     from transforms.records.comparison import COLUMNS, Records
-    from transforms.records.record_index import PARTNERS, read_index
-    from transforms.storage.files import join, read_dataset_file, storage_of
+    from transforms.records.record_index import PARTNERS
+    from transforms.records.written_index import read_listed_index
+    from transforms.storage.files import join, storage_of
+
+    changed = (
+        "is damaged, or was replaced by another run: its checksum is not that of the manifest; run "
+        "the same command again, or `verify`"
+    )
 
     def read(entry: Mapping[str, Any]) -> Records:
-        path = join(folder, entry["file"])
         try:
-            data = read_dataset_file(path, entry)
+            index = read_listed_index(folder, entry, (*COLUMNS, PARTNERS), changed=changed)
         except OSError as error:
+            path = join(folder, entry["file"])
             raise input_error(f"cannot read the index {path}", error) from error
-        if data is None:
-            raise UsageError(
-                f"{path} is damaged, or was replaced by another run: its checksum is not that of "
-                "the manifest; run the same command again, or `verify`"
-            )
-        columns = (*COLUMNS, PARTNERS)
-        return Records.of_index(read_index(data, path, records=entry["records"], columns=columns))
+        return Records.of_index(index)
 
     yield from storage_of(folder).for_each(read, manifest["index"])
 

@@ -47,7 +47,6 @@ from transforms.selection.duplicates import (
     Verdict,
     decide,
     part_of,
-    resolve_duplicates,
 )
 from transforms.selection.equal_images import (
     Equal,
@@ -90,7 +89,7 @@ class UniqueImages(NamedTuple):
 
 
 class ChooseImages(beam.PTransform):
-    """Keeps one of the images with equal content; see `resolve_duplicates`.
+    """Keeps one of the images with equal content; see `decide`.
 
     On several machines, images are added up by their content where they are, and the verdict is
     joined with them in up to 64 parts: of 30 million equal images, a part has half a million names.
@@ -136,21 +135,34 @@ def _chosen(step: beam.PTransform, **more: Any) -> beam.PTransform:
 
 
 def _choose(
-    group: tuple[str, Iterable[LabelledImage]],
+    content: tuple[str, Iterable[LabelledImage]],
 ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-    md5, images = group
-    decision = resolve_duplicates((LabelledImage(*image) for image in images), md5=md5)
-    if decision.kept is not None:
-        yield decision.kept
-    for rejection in decision.rejections:
-        yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
-    yield from _counts(decision.rows, decision.partners)
-    if decision.equal is not None:
-        yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(decision.equal)))
+    md5, given = content
+    images = [LabelledImage(*image) for image in given]
+    group, verdict = ContentGroup(), None
+    if len(images) > 1:
+        for image in images:
+            group.add(image)
+    if group.has_several:
+        verdict, equal = decide(group, md5=md5)
+        yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(equal)))
+    yield from _kept(verdict, (image for image in images if not is_held_image(image)))
 
 
-def _counts(rows: int, partners: int) -> Iterator[beam.pvalue.TaggedOutput]:
-    for name, number in (("rows_rejected", rows), ("partners_rejected", partners)):
+def _kept(
+    verdict: Verdict | None, images: Iterable[LabelledImage]
+) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+    """What a verdict says of images; without one, they are kept."""
+    rejected = {"rows_rejected": 0, "partners_rejected": 0}
+    for image in images:
+        rejection = verdict and verdict.rejection(image)
+        if rejection is None:
+            yield image
+        else:
+            rejected["rows_rejected"] += image.rows
+            rejected["partners_rejected"] += len(partner_files(image.partners))
+            yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
+    for name, number in rejected.items():
         if number:
             yield beam.pvalue.TaggedOutput(_COUNTS, Count(name, number))
 
@@ -184,7 +196,7 @@ def _decided(
     content: tuple[str, ContentGroup],
 ) -> Iterator[_OfPart | beam.pvalue.TaggedOutput]:
     md5, group = content
-    if group.images + (group.held is not None) < 2 or not group.images:
+    if not group.has_several:
         return
     verdict, equal = decide(group, md5=md5)
     yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(equal)))
@@ -205,18 +217,8 @@ def _keep(
     # Half a million at most, since the verdict may come last.
     judged = list(part[1])
     verdicts = [Verdict(*json.loads(text)) for text, _ in judged if text]
-    rows = partners = 0
-    for text, image in judged:
-        if text:
-            continue
-        rejection = verdicts[0].rejection(image) if verdicts else None
-        if rejection is None:
-            yield LabelledImage(*image)
-        else:
-            rows += image.rows
-            partners += len(partner_files(image.partners))
-            yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
-    yield from _counts(rows, partners)
+    images = (LabelledImage(*image) for text, image in judged if not text)
+    yield from _kept(verdicts[0] if verdicts else None, images)
 
 
 # FindEqualImages and DropDuplicates: find exact duplicates after writing or before planning.

@@ -12,7 +12,6 @@ import pytest
 
 from tests.transforms.indexed_shards import framed
 from transforms.examples.tfrecord import TFRecordError
-from transforms.images.check import ImageInfo
 from transforms.records.image_origins import CompressedRecords, record_sources
 from transforms.records.stored_images import StoredImage
 from transforms.storage.local_storage import LocalStorage
@@ -21,8 +20,8 @@ MB = 1 << 20
 
 
 def stored(record: int, offset: int = -1, length: int = 10) -> StoredImage:
-    info = ImageInfo("jpeg", 1, 1, 3)
-    return StoredImage(0, "s", record, offset, length, "", "", "", info, 0, (), (1, 1))
+    image = ("jpeg", 1, 1, 3, 0, 0, None, None, None)
+    return StoredImage(0, "s", record, offset, length, "", "", "", *image)
 
 
 def runs(places: Sequence[tuple[int, int]], path: str = "s") -> list[list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from transforms import drop_duplicates
 from transforms import drop_duplicates as choose_images
 from transforms.core.records import BucketDuplicates, LabelledImage
 from transforms.dataset.ledger import ShardSummary
-from transforms.drop_duplicates import DropDuplicates, FindEqualImages
+from transforms.drop_duplicates import ChooseImages, DropDuplicates, FindEqualImages
 from transforms.records.fingerprints import fingerprint_batches, md5_hash
 from transforms.records.image_origins import Origins, ReadImage, ShardOrigins
 from transforms.records.other_datasets import OtherDataset
@@ -137,6 +138,31 @@ def test_every_runner_drops_the_same(
     assert chosen(images, tmp_path) == here
     # Neither objects with an MD5 nor files of their own size.
     assert sorted(read) == [b"disk"] * 2 + [b"gzip"] * 2 + [b"part"]
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_rows_and_partners_of_dropped_images_are_counted(
+    monkeypatch: pytest.MonkeyPatch, in_process: bool
+) -> None:
+    monkeypatch.setattr(drop_duplicates, "runs_in_process", lambda _: in_process)
+    partners = '[["a.png",1,2],["b.png",3,4]]'
+    images = [
+        LabelledImage("train", 0, key, f"{key}.jpg", 9, 0, "cat", 1, partners=partners)
+        for key in "abc"
+    ]
+    outputs = collect(
+        lambda pipeline: (
+            pipeline
+            | "Images" >> beam.Create([("0" * 32, image) for image in images])
+            | "Choose" >> ChooseImages()
+        )._asdict()
+    )
+    assert outputs["images"] == images[:1]
+    assert [each.key for each in sorted(outputs["rejections"])] == ["b", "c"]
+    counted = Counter[str]()
+    for count in outputs["counts"]:
+        counted[count.name] += count.value
+    assert counted == {"rows_rejected": 2, "partners_rejected": 4}
 
 
 @pytest.mark.parametrize("in_process", [True, False])

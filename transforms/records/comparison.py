@@ -390,15 +390,12 @@ class Differences(NamedTuple):
 
     def summary_lines(self) -> Iterator[str]:
         """One line for each kind of difference."""
-        found, new = self.records, self.records.new.table
+        found = self.records
         yield from self._lines_of_records()
-        named = _keys(new, found.kept[1][found.pixels])
-        count = len(found.pixels)
-        yield _line("pixels", f"{count} with another stored image", count, named)
+        yield self._named("pixels", found.pixels, "with another stored image")
         yield _line("originals", f"{len(found.originals)} made from another file")
         if found.has_partners:
-            named, count = _keys(new, found.kept[1][found.partners]), len(found.partners)
-            yield _line("partners", f"{count} with another mask or further image", count, named)
+            yield self._named("partners", found.partners, "with another mask or further image")
         yield from self._lines_of_options()
         other = "other features, such as boxes and cells, or with images without hashes"
         yield _line("files", f"{self.files} with {other}")
@@ -408,17 +405,19 @@ class Differences(NamedTuple):
 
         The other dataset is only planned: of images in both, those without a hash would be opened.
         """
-        found, new = self.records, self.records.new.table
+        found = self.records
         yield from self._lines_of_records()
-        opened = found.kept[1][found.new_unknown()]
-        count = len(opened)
-        yield _line("pixels", f"{count} to be read again", count, _keys(new, opened))
+        yield self._named("pixels", found.new_unknown(), "to be read again")
         if found.has_partners:
-            opened = found.kept[1][found.new_partners()]
-            count = len(opened)
-            what = f"{count} with a mask or further image to be read again"
-            yield _line("partners", what, count, _keys(new, opened))
+            what = "with a mask or further image to be read again"
+            yield self._named("partners", found.new_partners(), what)
         yield from self._lines_of_options()
+
+    def _named(self, name: str, kept: Rows, what: str) -> str:
+        """A line about some of the images that are in both datasets."""
+        rows = self.records.kept[1][kept]
+        keys = _keys(self.records.new.table, rows)
+        return _line(name, f"{len(rows)} {what}", len(rows), keys)
 
     def _lines_of_records(self) -> Iterator[str]:
         found = self.records

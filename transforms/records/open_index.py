@@ -19,8 +19,9 @@ from transforms.dataset.manifest import ManifestError, manifest_shards
 from transforms.dataset.metadata import ShardRange
 from transforms.dataset.output_names import MANIFEST
 from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
-from transforms.records.record_index import FRAME_BYTES, RecordIndexError, index_places, read_index
-from transforms.storage.files import join, read_dataset_file, read_manifest, storage_of
+from transforms.records.record_index import FRAME_BYTES, RecordIndexError, index_places
+from transforms.records.written_index import read_listed_index
+from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.interface import READERS, Stored
 from transforms.storage.read_ahead import ReadAhead
 
@@ -344,11 +345,8 @@ class IndexReader:
         raise RecordIndexError(f"{path} is damaged: its records are not those of {part.file}")
 
     def _read(self, entry: Mapping[str, Any], columns: Sequence[str]) -> pa.Table:
-        path = join(self._folder, entry["file"])
-        data = read_dataset_file(path, entry)
-        if data is None:
-            raise RecordIndexError(f"{path} is damaged: its checksum is not that of the manifest")
-        return read_index(data, path, records=entry["records"], columns=columns)
+        changed = "is damaged: its checksum is not that of the manifest"
+        return read_listed_index(self._folder, entry, columns, changed=changed)
 
 
 class RecordKeys:

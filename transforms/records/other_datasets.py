@@ -111,7 +111,7 @@ _FILE = ("file", *BaseShard._fields)
 def index_parts(
     manifest: Mapping[str, Any], flag: str, number: int = 0, split: str = ""
 ) -> Iterator[IndexPart]:
-    """The indexes of a dataset, in the order of its manifest, each with the files of its records.
+    """The indexes of a dataset that have rows, in the order of its manifest, with their files.
 
     Args:
         manifest: of the dataset.
@@ -120,7 +120,7 @@ def index_parts(
         split: the only one whose indexes count; empty for all.
     """
     for entry, files in indexed_files(manifest):
-        if split in ("", index_split(entry)) and (files or entry["records"]):
+        if entry["records"] and split in ("", index_split(entry)):
             listed = [[each.get(name, "") for name in _FILE] for each in files]
             yield IndexPart(flag, number, json.dumps([entry, listed]))
 
@@ -215,7 +215,7 @@ class DatasetReader:
         # Each image may have its own file; their index names them as one shard.
         is_single = bool(files) and "/" in files[0][0]
         for number, row in enumerate(index_rows(table)):
-            if number >= len(files) and (is_single or not files):
+            if not files or (is_single and number >= len(files)):
                 raise RecordIndexError("its manifest lacks files of its records")
             name, *rest = files[number if is_single else 0]
             shard = BaseShard(*rest)

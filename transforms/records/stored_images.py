@@ -101,13 +101,6 @@ def changes_text(changes: tuple[str, ...]) -> str | None:
 # An image is reused if a base has it under the same URI, size and version. Its line in the index
 # of the base crosses the shuffle as text, and only for images that are reused any further.
 
-STORED_COLUMNS = (
-    *("shard", "record", "offset", "length", "key", "path", "size", "version"),
-    *("content", "source_content", "perceptual_hash", "format", "height", "width", "channels"),
-    *("orientation", "gps", "changes", "source_height", "source_width"),
-)
-"""The columns of an index that `stored_side` reads."""
-
 COMPRESSED = ".gz"
 """The end of the name of a compressed file: its records are read in order."""
 
@@ -116,9 +109,6 @@ _OTHERS = "\v"
 
 # The size of a side that is a record of a base: neither an image nor a row has it.
 _STORED = -2
-
-# What tells the records of one image in several bases apart, next to `whole`.
-_PLACE = ("base", "shard", "record", "offset", "length")
 
 Joined = LabelledImage | Rejection | Count
 
@@ -143,7 +133,7 @@ class BaseShard(NamedTuple):
 
 
 class StoredImage(NamedTuple):
-    """The record of an image in a base.
+    """The record of an image in a base: its place, and what the index says of the image.
 
     Attributes:
         base: number of the base.
@@ -151,15 +141,19 @@ class StoredImage(NamedTuple):
         record: its number there.
         offset: first byte of its frame; -1 in a compressed file.
         length: bytes of its data.
-        content: hash of the stored image, 32 hexadecimal digits.
+        content: hash of the stored image, 32 hexadecimal digits; empty if it is not known.
         source_content: of the original file.
         perceptual_hash: 16 hexadecimal digits, or empty.
-        info: format, height, width and channels of the stored image.
+        format: of the stored image, as the following ones.
+        height: in pixels.
+        width: in pixels.
+        channels: of each pixel.
         orientation: of the original's EXIF tag.
-        changes: to its pixels; empty if it is stored as it is.
-        original: height and width in the file.
+        gps: whether the stored image holds GPS coordinates.
+        changes: to its pixels, with commas between them; None if it is stored as it is.
+        source_height: of the original, if it is another one.
+        source_width: of the original, if it is another one.
         whole: the shard, if this is its first record and it may be copied; else None.
-        has_place: whether the stored image holds GPS coordinates.
         partners: its masks and further images, in the order of this run; None for one whose file
             is another one now.
     """
@@ -172,34 +166,34 @@ class StoredImage(NamedTuple):
     content: str
     source_content: str
     perceptual_hash: str
-    info: ImageInfo
+    format: str
+    height: int
+    width: int
+    channels: int
     orientation: int
-    changes: tuple[str, ...]
-    original: tuple[int, int]
+    gps: int
+    changes: str | None
+    source_height: int | None
+    source_width: int | None
     whole: BaseShard | None = None
-    has_place: bool = False
     partners: tuple[CheckedPartner | None, ...] = ()
 
     @classmethod
     def of_text(cls, text: str) -> StoredImage:
-        """Reads the text in `LabelledImage.stored`."""
-        of_first = text.partition(_OTHERS)[0]
-        *fields, info, orientation, changes, original, whole, place, partners = json.loads(of_first)
-        rest = ImageInfo(*info), orientation, tuple(changes), tuple(original)
-        shard = BaseShard(*whole) if whole else None
+        """Reads the text in `LabelledImage.stored`; of several records, the first."""
+        *columns, whole, partners = json.loads(text.partition(_OTHERS)[0])
         own = (each and CheckedPartner._make([*each[:4], tuple(each[4])]) for each in partners)
-        return cls._make([*fields, *rest, shard, bool(place), tuple(own)])
+        return cls._make([*columns, whole and BaseShard(*whole), tuple(own)])
 
     @classmethod
     def all_of_text(cls, text: str) -> list[StoredImage]:
         """The records of all bases that hold the image: first that of `of_text`."""
-        stored = cls.of_text(text)
-        found = [stored]
-        for other in text.split(_OTHERS)[1:]:
-            *place, whole = json.loads(other)
-            named = dict(zip(_PLACE, place, strict=True))
-            found.append(stored._replace(**named, whole=BaseShard(*whole) if whole else None))
-        return found
+        return list(map(cls.of_text, text.split(_OTHERS)))
+
+    @property
+    def info(self) -> ImageInfo:
+        """Format and size of the stored image."""
+        return ImageInfo(self.format, self.height, self.width, self.channels)
 
     def checked(self, data: bytes, *, changes_nothing: bool) -> CheckedImage:
         """The image as it was when it was checked for the base.
@@ -208,18 +202,31 @@ class StoredImage(NamedTuple):
             data: the stored image.
             changes_nothing: whether the run changes no image.
         """
-        turn = self.orientation if "turned" in self.changes else 1
+        changes = tuple(self.changes.split(",")) if self.changes else ()
+        turn = self.orientation if "turned" in changes else 1
+        size = self.source_height or self.height, self.source_width or self.width
         return CheckedImage(
             data,
             self.info,
-            Original(*self.original, turn),
-            self.changes or (() if changes_nothing else UNTOUCHED),
+            Original(*size, turn),
+            changes or (() if changes_nothing else UNTOUCHED),
             int(self.perceptual_hash, 16) if self.perceptual_hash else None,
             self.orientation,
             content=self.source_content,
             stored_content=self.content,
-            has_place=self.has_place,
+            has_place=bool(self.gps),
         )
+
+
+# The columns of an index that are fields of `StoredImage`, and those that are hashes.
+_OF_INDEX = StoredImage._fields[1:-2]
+_HASHES = ("content", "source_content", "perceptual_hash")
+
+STORED_COLUMNS = ("key", "path", "size", "version", *_OF_INDEX)
+"""The columns of an index that `stored_side` reads."""
+
+# The number of fields that say where a record is.
+_OF_PLACE = StoredImage._fields.index("content")
 
 
 def stored_side(
@@ -251,23 +258,9 @@ def stored_text(
     partners: Sequence[CheckedPartner | None] = (),
 ) -> str:
     """A record as the text that `StoredImage.of_text` reads; its hashes may be unknown."""
-    content, source, hash_ = row["content"] or b"", row["source_content"], row["perceptual_hash"]
-    height, width = row["height"], row["width"]
-    stored = [
-        base,
-        *(row[name] for name in ("shard", "record", "offset", "length")),
-        content.hex(),
-        (source or content).hex(),
-        "" if hash_ is None else hash_.hex(),
-        [row["format"], height, width, row["channels"]],
-        row["orientation"],
-        row["changes"].split(",") if row["changes"] else [],
-        [row["source_height"] or height, row["source_width"] or width],
-        whole,
-        row["gps"],
-        partners,
-    ]
-    return json.dumps(stored, separators=(",", ":"))
+    known = {**row, "source_content": row["source_content"] or row["content"]}
+    columns = [(known[name] or b"").hex() if name in _HASHES else known[name] for name in _OF_INDEX]
+    return json.dumps([base, *columns, whole, partners], separators=(",", ":"))
 
 
 def is_record(side: JoinSide) -> bool:
@@ -317,26 +310,18 @@ def _same_images(texts: Sequence[str]) -> str:
     if len(texts) < 2:
         return "".join(texts)
     read = {text: StoredImage.of_text(text) for text in sorted(texts)}
-    first = min(read, key=lambda text: read[text].partners.count(None))
-    best = read.pop(first)
+    best = min(read.values(), key=lambda each: each.partners.count(None))
     if not best.content or not all(_agree(best, each) for each in read.values()):
         return ""
-    others = (each for each in read.values() if each.partners == best.partners)
-    places = ([*(getattr(each, name) for name in _PLACE), each.whole] for each in others)
-    return _OTHERS.join([first, *(json.dumps(place, separators=(",", ":")) for place in places)])
+    same = (text for text, each in read.items() if each.partners == best.partners)
+    return _OTHERS.join(sorted(same, key=lambda text: read[text] is not best))
 
 
 def _agree(one: StoredImage, other: StoredImage) -> bool:
     """Whether two records hold the same image, and the same partners as far as both have them."""
     each = zip(one.partners, other.partners, strict=True)
     is_same = all(None in pair or pair[0] == pair[1] for pair in each)
-    return is_same and _without_place(one) == _without_place(other)
-
-
-def _without_place(stored: StoredImage) -> StoredImage:
-    """What a record says of its image alone."""
-    place = stored._replace(base=0, shard="", record=0, offset=0, length=0)
-    return place._replace(whole=None, partners=())
+    return is_same and one[_OF_PLACE:-2] == other[_OF_PLACE:-2]
 
 
 # Records of a dataset as images of another one: sides of the join, and their join.

@@ -237,7 +237,11 @@ def read_written_index(
 
 
 def read_listed_index(
-    output: str, entry: Mapping[str, Any], columns: Sequence[str] | None = None
+    output: str,
+    entry: Mapping[str, Any],
+    columns: Sequence[str] | None = None,
+    *,
+    changed: str = _CHANGED,
 ) -> pa.Table:
     """The index of a shard, as the manifest lists it.
 
@@ -245,6 +249,7 @@ def read_listed_index(
         output: the dataset's folder.
         entry: file, number of records, bytes and checksum.
         columns: those to read; None for all.
+        changed: what is said of an index that is not as the manifest lists it.
 
     Raises:
         RecordIndexError: it was changed since it was written.
@@ -253,7 +258,7 @@ def read_listed_index(
     path = join(output, entry["file"])
     data = read_dataset_file(path, entry)
     if data is None:
-        raise RecordIndexError(f"{path} {_CHANGED}")
+        raise RecordIndexError(f"{path} {changed}")
     return read_index(data, path, records=entry["records"], columns=columns)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from transforms.core.messages import and_more
-from transforms.core.records import LabelledImage, partner_files
+from transforms.core.records import LabelledImage
 from transforms.core.rejections import Reason, Rejection
 from transforms.labels.joins import row_labels
 from transforms.records.fingerprints import MAX_IMAGES, described
@@ -43,6 +42,11 @@ class ContentGroup:
     splits: set[str] = dataclasses.field(default_factory=set)
     parts: set[int] = dataclasses.field(default_factory=set)
     held: LabelledImage | None = None
+
+    @property
+    def has_several(self) -> bool:
+        """Whether an image has this content that equals another one, or one of a holdout."""
+        return bool(self.images) and self.images + (self.held is not None) > 1
 
     def add(self, image: LabelledImage) -> None:
         """Adds an image."""
@@ -95,52 +99,14 @@ class Verdict(NamedTuple):
         return Rejection("image", self.reason, self.detail, image.path, image.key)
 
 
-class Decision(NamedTuple):
-    """The decision for images with the same content.
-
-    Attributes:
-        kept: the image that is kept, or None.
-        rejections: one for each other image.
-        rows: label rows of the rejected images.
-        equal: the group, or None for a single image.
-        partners: masks and further images of the rejected images.
-    """
-
-    kept: LabelledImage | None
-    rejections: tuple[Rejection, ...] = ()
-    rows: int = 0
-    equal: Equal | None = None
-    partners: int = 0
-
-
-def resolve_duplicates(images: Iterable[LabelledImage], *, md5: str) -> Decision:
-    """Keeps the image whose key sorts first, or none if their classes differ; in any order.
+def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
+    """Keeps the image whose key sorts first, or none if their classes differ, or one is held out.
 
     Args:
-        images: all images with one content.
+        group: all images with one content, see `ContentGroup.has_several`.
         md5: of that content, to detect a file that was overwritten since; or `CONTENT` and its
             `content_hash`.
     """
-    found = list(images)
-    every = sorted(
-        (image for image in found if not is_held_image(image)), key=lambda image: image.key
-    )
-    if len(found) == 1 or not every:
-        return Decision(every[0] if every else None)
-    group = ContentGroup()
-    for image in found:
-        group.add(image)
-    verdict, equal = decide(group, md5=md5)
-    kept = [image for image in every if image.key == verdict.kept]
-    rejections = tuple(filter(None, map(verdict.rejection, every)))
-    rows = sum(image.rows for image in every) - sum(image.rows for image in kept)
-    dropped = (image for image in every if image.partners and image.key != verdict.kept)
-    partners = sum(len(partner_files(image.partners)) for image in dropped)
-    return Decision(kept[0] if kept else None, rejections, rows, equal, partners)
-
-
-def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
-    """Decides about several images with the same content; see `resolve_duplicates`."""
     is_conflict = len(group.classes) > 1 and group.held is None
     first, second, *_ = (*group.first, *group.first)
     if group.held is not None:

@@ -14,7 +14,7 @@ from tests.transforms.selection.test_equal_images import (
     placed,
 )
 from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage
-from transforms.selection.duplicates import CONTENT, ContentGroup, decide, resolve_duplicates
+from transforms.selection.duplicates import CONTENT, ContentGroup, decide
 from transforms.selection.equal_images import (
     MAX_DISTANCE,
     equal_of,
@@ -92,19 +92,19 @@ MARK = held_image("bench", ROW, bytes(16), ["cat"])
 def test_all_images_with_the_content_of_a_holdout_are_dropped() -> None:
     assert held_place(MARK) == ("bench", "test", "0" * 32)
     for images in ([image("a")], [image("a"), image("b", label="dog")]):
-        decision = resolve_duplicates([*images, MARK], md5=f"{CONTENT}00")
-        assert decision.kept is None
-        assert {each.reason for each in decision.rejections} == {"holdout_image"}
-        assert [each.path for each in decision.rejections] == [each.path for each in images]
-        detail = "an exact duplicate of 'h.jpg' in --holdout bench, split test"
-        assert decision.rejections[0].detail == detail
-        assert decision.rows == len(images)
-        equal = decision.equal
-        assert equal is not None
+        group = ContentGroup()
+        for each in (*images, MARK):
+            group.add(each)
+        verdict, equal = decide(group, md5=f"{CONTENT}00")
+        assert (verdict.kept, verdict.reason) == ("", "holdout_image")
+        assert all(map(verdict.rejection, images))
+        assert verdict.detail == "an exact duplicate of 'h.jpg' in --holdout bench, split test"
         assert (equal.dropped, equal.conflicts, equal.held) == (len(images), 0, 1)
         assert equal.listed[0]["images"][-1]["dataset"] == "bench"
-    assert resolve_duplicates([MARK], md5="x").kept is None
-    assert resolve_duplicates([image("a")], md5="x").kept == image("a")
+    for one in (MARK, image("a")):
+        group = ContentGroup()
+        group.add(one)
+        assert not group.has_several
 
 
 def test_groups_merge_in_any_order() -> None:
