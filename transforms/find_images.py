@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
-from transforms.core.records import Count, JoinSide, NameRange
+from transforms.core.records import Count, JoinSide, Kind, NameRange
 from transforms.core.rejections import Reason, Rejection
 from transforms.examples.partners import Partner, PartnerKeys, partner_side
 from transforms.labels.image_names import any_case
@@ -126,7 +126,7 @@ class ImageFinder(FileFinder):
         label = file.label if is_neighbour else self.rules.label(path, folder=folder)
         split = self.rules.split(path)
         return key, JoinSide(
-            path, file.size, file.version, label, "", split, "", "", True, file.checksum
+            path, file.size, file.version, label, "", split, "", "", Kind.IMAGE, file.checksum
         )
 
 

@@ -14,7 +14,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.arguments import one_of, path_texts
-from transforms.core.records import Count, IndexPart, JoinSide, LabelledImage, NameRange
+from transforms.core.records import Count, IndexPart, JoinSide, Kind, LabelledImage, NameRange
 from transforms.core.rejections import Rejection
 from transforms.examples.partners import Partner, join_partners
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
@@ -34,7 +34,7 @@ from transforms.packing import (
 )
 from transforms.read_labels import RowReader
 from transforms.records.other_datasets import IMAGES, REUSE, Found, SideReader
-from transforms.records.stored_images import is_record, join_records, join_reused
+from transforms.records.stored_images import join_records, join_reused
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
 from transforms.storage.lineage import report_source
@@ -69,7 +69,11 @@ class _JoinFn(beam.DoFn):
         groups = grouped_sides(part[1])
         if self.reuses:
             # If only a base has a key, there is nothing to plan.
-            groups = {key: sides for key, sides in groups.items() if not all(map(is_record, sides))}
+            groups = {
+                key: sides
+                for key, sides in groups.items()
+                if any(side.kind != Kind.RECORD for side in sides)
+            }
         PROGRESS.count("planning", len(groups))
         return itertools.chain.from_iterable(itertools.starmap(self._joined, groups.items()))
 

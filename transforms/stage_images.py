@@ -11,7 +11,7 @@ import apache_beam as beam
 
 from transforms.core.arguments import exact_text, path_text, truth
 from transforms.core.option import declared, read_arguments
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.join_labels import JoinedImages, JoinLabels
 from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells
@@ -267,7 +267,9 @@ class _StageFn(beam.DoFn):
         label, cells = self._labels(key, labels)
         write_original(self._root, key, data)
         version = content_version(data)
-        side = JoinSide(key, len(data), version, label, "", split=split, cells=cells, is_image=True)
+        side = JoinSide(
+            key, len(data), version, label, "", split=split, cells=cells, kind=Kind.IMAGE
+        )
         return image, side
 
     def _labels(self, key: str, labels: tuple[str, ...]) -> tuple[str, str]:

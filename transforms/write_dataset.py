@@ -27,7 +27,7 @@ from transforms.core.option import (
     recorded_values,
 )
 from transforms.core.option_types import FindImagesOptions, LabelImagesOptions, WriteDatasetOptions
-from transforms.core.records import Count, JoinSide, ShardImage
+from transforms.core.records import Count, JoinSide, Kind, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.dataset.dataset_options import DatasetOptions, FileOptions, shard_plan
 from transforms.dataset.manifest import Dataset
@@ -187,7 +187,7 @@ class _LookUpFn(beam.DoFn):
         text = given_label(label)
         found = find_listed(uri)
         path = listed_path(uri, self._root)
-        image = JoinSide(path, found.size, found.version, text, "", is_image=True)
+        image = JoinSide(path, found.size, found.version, text, "", kind=Kind.IMAGE)
         return listed_key(uri, kind=self._key, root=self._root), image
 
 

@@ -104,7 +104,7 @@ def test_a_damaged_base_gives_the_same_bytes(
             monkeypatch.setattr(ReuseReader, "read", read_and_replace)
         case "changed meanwhile":
             monkeypatch.setattr(
-                "pipeline.resolve.datasets.open_dataset", lambda _: {**base.manifest, "digest": "x"}
+                "pipeline.resolve.samples.open_dataset", lambda _: {**base.manifest, "digest": "x"}
             )
     ran = convert(output=tmp_path / "out", reuse=base.folder, **flags)
     assert ran.code == 0, ran.err

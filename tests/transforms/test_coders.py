@@ -18,7 +18,7 @@ from transforms.labels.vocabulary import LabelCells
 from transforms.packing import RecordCoder
 
 RECORDS = [
-    *(kind for _, kind in inspect.getmembers(records, inspect.isclass)),
+    *(kind for _, kind in inspect.getmembers(records, inspect.isclass) if issubclass(kind, tuple)),
     Rejection,
     LabelCells,
 ]

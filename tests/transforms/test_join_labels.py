@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +13,11 @@ import pytest
 from tests.servers.gcs import GcsServer
 from tests.servers.gcs_requests import parameters_of
 from tests.transforms.beam import collect
+from tests.transforms.records.test_stored_images import ROW
 from transforms import join_labels
 from transforms import join_labels as match_sides
 from transforms import packing as pack_names
-from transforms.core.records import Count, JoinSide, LabelledImage, NameRange
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage, NameRange
 from transforms.examples.partners import Partner
 from transforms.find_images import ImageFinder, PartnerFinder
 from transforms.join_labels import JoinLabels, ReadInputs
@@ -185,9 +186,9 @@ def join(
 
 def test_join_labels() -> None:
     keys = [f"key {number}" for number in range(20)]
-    images = [(key, JoinSide(f"{key}.jpg", 10, 2**62, "", "", is_image=True)) for key in keys]
+    images = [(key, JoinSide(f"{key}.jpg", 10, 2**62, "", "", kind=Kind.IMAGE)) for key in keys]
     rows = [(key, JoinSide("", 0, 0, f"label of {key}", f"a.csv:{key}")) for key in keys]
-    lone = JoinSide("lone.jpg", 1, 1, "", "", is_image=True)
+    lone = JoinSide("lone.jpg", 1, 1, "", "", kind=Kind.IMAGE)
     other = ("other", JoinSide("", 0, 0, "x", "a.csv:99"))
     joined = join("csv", [*images, images[0], ("lone", lone)], [*rows, rows[1], other])
 
@@ -214,7 +215,7 @@ def test_join_labels() -> None:
 
 
 def test_batches_of_any_size_are_joined_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    images = [(f"{n}", JoinSide(f"{n}.jpg", n, 1, "", "", is_image=True)) for n in range(20)]
+    images = [(f"{n}", JoinSide(f"{n}.jpg", n, 1, "", "", kind=Kind.IMAGE)) for n in range(20)]
     rows = [(f"{n}", JoinSide("", 0, 0, "x", f"a.csv:{n}")) for n in range(3, 24)]
     joined = join("csv", images, rows)
     assert [len(joined[name]) for name in ("images", "rejections")] == [17, 7]
@@ -232,8 +233,8 @@ def test_keys_that_only_a_base_has_are_not_counted(monkeypatch: pytest.MonkeyPat
 
     progress = SimpleNamespace(count=count)
     monkeypatch.setattr(match_sides, "PROGRESS", progress)
-    record = stored_side(0, defaultdict(lambda: None, content=b"", size=1, version=1), "1.jpg")
-    image = JoinSide("1.jpg", 1, 1, "cat", "", is_image=True)
+    record = stored_side(0, {**ROW, "size": 1, "version": 1}, "1.jpg")
+    image = JoinSide("1.jpg", 1, 1, "cat", "", kind=Kind.IMAGE)
     row = JoinSide("", 0, 0, "x", "a.csv:9")
     sides = [("1", record), ("1", image), ("2", record), ("3", record), ("3", row)]
     joined = join("csv", sides, reuses=True)
@@ -246,6 +247,6 @@ def by_number(image: LabelledImage) -> int:
 
 
 def test_join_without_rows() -> None:
-    joined = join("directory", [("1", JoinSide("cat/1.jpg", 10, 5, "cat", "", is_image=True))])
+    joined = join("directory", [("1", JoinSide("cat/1.jpg", 10, 5, "cat", "", kind=Kind.IMAGE))])
     [image] = joined["images"]
     assert (image.label, image.rows) == ("cat", 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pytest
 
 from tests.transforms.core.checked_images import checked
-from transforms.core.records import JoinSide, LabelledImage, ShardImage
+from transforms.core.records import JoinSide, Kind, LabelledImage, ShardImage
 from transforms.core.rejections import Rejection
 from transforms.images.check import CheckedImage, ImageInfo
 from transforms.labels.shards import Recipes
@@ -119,8 +119,8 @@ def test_it_may_be_that_of_any_base() -> None:
     def in_both(number: int, whole: BaseShard | None = None) -> ShardImage:
         older = planned(number, base=0).stored.replace(NAME, "older")
         texts = (older, planned(number, whole=whole).stored)
-        sides = [JoinSide("a.jpg", -2, 1, "", "", group="7", cells=text) for text in texts]
-        image = JoinSide("a.jpg", 7, 1, "", "", is_image=True)
+        sides = [JoinSide("a.jpg", 7, 1, "", "", cells=text, kind=Kind.RECORD) for text in texts]
+        image = JoinSide("a.jpg", 7, 1, "", "", kind=Kind.IMAGE)
         [joined] = join_reused("a", [*sides, image], join=as_is)
         assert isinstance(joined, LabelledImage)
         return planned(number)._replace(stored=joined.stored)

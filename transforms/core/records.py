@@ -4,21 +4,37 @@ import json
 from typing import NamedTuple
 
 
-class JoinSide(NamedTuple):
-    """One side of the join: a found image or a label row.
-
-    One type for both sides lets one GroupByKey join them.
+class Kind:
+    """What a side of the join is: plain numbers, which cross the shuffle.
 
     Attributes:
-        path: the image below the common root of the globs; empty for a label row.
-        size: bytes of the image file.
+        ROW: a label row.
+        IMAGE: a file that is an image.
+        IMAGE_RECORD: a record of another dataset that is an image.
+        PARTNER: a file that is a mask or further image.
+        KEY_LINE: a line of `--keys`.
+        RECORD: a record of another dataset, of which an image may be taken.
+    """
+
+    ROW, IMAGE, IMAGE_RECORD, PARTNER, KEY_LINE, RECORD = range(6)
+
+
+class JoinSide(NamedTuple):
+    """One side of the join: a found image, a label row, or what else has its key.
+
+    One type for all sides lets one GroupByKey join them.
+
+    Attributes:
+        path: the file below the common root of its globs; empty for a label row.
+        size: bytes of the file.
         version: changes when the file's content does (modification time or object generation).
         label: label text; empty for an image whose label is in a CSV.
-        where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `selected_keys`.
+        where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `selected_keys`; of an image
+            from a record that record, and of a record its masks, see `stored_images`.
         split: the split of the row or the image's folder, from `split_text`.
         group: the row's group; images of one group share a split. The name of a partner.
         cells: the cells that the layout needs, see `row_cells`; empty if it needs none.
-        is_image: whether this side is an image, not a label row.
+        kind: see `Kind`.
         checksum: of an image, see `FoundFile`; empty unless duplicates are dropped.
     """
 
@@ -30,16 +46,13 @@ class JoinSide(NamedTuple):
     split: str = ""
     group: str = ""
     cells: str = ""
-    is_image: bool = False
+    kind: int = Kind.ROW
     checksum: str = ""
 
-
-def is_partner(side: JoinSide) -> bool:
-    """Whether a side is the file of a mask or of a further image, not an image or a row.
-
-    A row has no path; a line of `--keys` and a record of `--reuse` have a size below 0.
-    """
-    return not side.is_image and bool(side.path) and side.size >= 0
+    @property
+    def is_image(self) -> bool:
+        """Whether it is an image, from a file or from a record."""
+        return self.kind in (Kind.IMAGE, Kind.IMAGE_RECORD)
 
 
 class PartnerFile(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.messages import and_more
-from transforms.core.records import Count, JoinSide, LabelledImage, is_partner
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.examples.layouts import Role, partner_of, source_of
 from transforms.images.check import ImageInfo, check_mask_cost
@@ -61,7 +61,7 @@ def partner_side(name: str, path: str, size: int, version: int) -> JoinSide:
         size: in bytes.
         version: see `JoinSide`.
     """
-    return JoinSide(path, size, version, "", "", group=name)
+    return JoinSide(path, size, version, "", "", group=name, kind=Kind.PARTNER)
 
 
 def join_partners(
@@ -89,7 +89,7 @@ def join_partners(
     sides: list[JoinSide] = []
     count = 0
     for side in group:
-        if not is_partner(side):
+        if side.kind != Kind.PARTNER:
             sides.append(side)
             continue
         count += 1

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.messages import and_more
-from transforms.core.records import Count, JoinSide, LabelledImage, ShardImage
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.labels.image_names import MISSING, OUTSIDE
 from transforms.labels.splits import SplitAssigner
@@ -344,7 +344,9 @@ def _label_image(
     split = row.split or image.split
     # Not `_replace`, which takes three times as long.
     path, size, version, _, where, *_, checksum = image
-    return JoinSide(path, size, version, label, where, split, row.group, cells, True, checksum)
+    return JoinSide(
+        path, size, version, label, where, split, row.group, cells, Kind.IMAGE, checksum
+    )
 
 
 def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from transforms.core.messages import LabelsError
-from transforms.core.records import Count, JoinSide, LabelledImage, is_partner
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Reason, Rejection
 
 # Globs for names that no file system expands, such as objects in a bucket.
@@ -380,10 +380,6 @@ STANDARD_INPUT = "-"
 MAX_LINE = 1 << 16
 """The longest line of a file of keys, in bytes; paths and object names are not longer."""
 
-# The size of a side that is a line of `--keys`, not an image or a row. A field of its own would
-# travel with every image.
-_KEY_LINE = -1
-
 Joined = LabelledImage | Rejection | Count
 
 
@@ -393,7 +389,7 @@ def key_line(where: str) -> JoinSide:
     Args:
         where: the file and the line, `FILE:LINE`.
     """
-    return JoinSide("", _KEY_LINE, 0, "", where)
+    return JoinSide("", 0, 0, "", where, kind=Kind.KEY_LINE)
 
 
 def key_of_line(line: bytes, where: str) -> str:
@@ -433,7 +429,7 @@ def join_selected(
     lines: list[str] = []
     sides: list[JoinSide] = []
     for side in group:
-        if side.size == _KEY_LINE and not side.is_image:
+        if side.kind == Kind.KEY_LINE:
             lines.append(side.where)
         else:
             sides.append(side)
@@ -448,7 +444,7 @@ def join_selected(
 
 
 def _left_out(sides: list[JoinSide]) -> Iterator[Count]:
-    partners = [(side.group, side.path) for side in sides if is_partner(side)]
+    partners = [(side.group, side.path) for side in sides if side.kind == Kind.PARTNER]
     images = [side.path for side in sides if side.is_image]
     for name, found in (("partners", partners), ("images", images)):
         if distinct := len({*found}):

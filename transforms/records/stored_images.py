@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from transforms.core.records import (
     Count,
     JoinSide,
+    Kind,
     LabelledImage,
     PartnerFile,
     ShardImage,
@@ -106,9 +107,6 @@ COMPRESSED = ".gz"
 
 # Between a record and those of other bases with the same image. No JSON text holds it.
 _OTHERS = "\v"
-
-# The size of a side that is a record of a base: neither an image nor a row has it.
-_STORED = -2
 
 Joined = LabelledImage | Rejection | Count
 
@@ -248,7 +246,7 @@ def stored_side(
     """
     text = stored_text(base, row, whole, [each and each[1] for each in partners])
     files = files_text([each and each[0] for each in partners])
-    return JoinSide(path, _STORED, row["version"], "", files, cells=text, group=str(row["size"]))
+    return JoinSide(path, row["size"], row["version"], "", files, cells=text, kind=Kind.RECORD)
 
 
 def stored_text(
@@ -261,11 +259,6 @@ def stored_text(
     known = {**row, "source_content": row["source_content"] or row["content"]}
     columns = [(known[name] or b"").hex() if name in _HASHES else known[name] for name in _OF_INDEX]
     return json.dumps([base, *columns, whole, partners], separators=(",", ":"))
-
-
-def is_record(side: JoinSide) -> bool:
-    """Whether a side is a record of a base, neither an image nor a row."""
-    return side.size == _STORED and not side.is_image
 
 
 def join_reused(
@@ -284,9 +277,8 @@ def join_reused(
     stored: dict[tuple[str, int, int], list[JoinSide]] = {}
     sides: list[JoinSide] = []
     for side in group:
-        if is_record(side):
-            place = side.path, int(side.group), side.version
-            stored.setdefault(place, []).append(side)
+        if side.kind == Kind.RECORD:
+            stored.setdefault(side[:3], []).append(side)
         else:
             sides.append(side)
     if not sides:
@@ -405,7 +397,9 @@ def source_side(
     size = row["size"] if row["size"] and is_original else row["length"]
     version = _version(row, shard_crc32c, with_values, is_final)
     cells = json.dumps([*dict.fromkeys(labels)], ensure_ascii=False)
-    return JoinSide(row["path"], size, version, "", where, row["split"], "", cells, True)
+    return JoinSide(
+        row["path"], size, version, "", where, row["split"], "", cells, Kind.IMAGE_RECORD
+    )
 
 
 def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_final: bool) -> int:
@@ -443,12 +437,12 @@ def join_records(
         requirements: the requirements of the layout for rows.
     """
     sides = list(group)
-    records = sorted(side for side in sides if side.is_image and side.where)
+    records = sorted(side for side in sides if side.kind == Kind.IMAGE_RECORD)
     if not records:
         yield from join(key, sides)
         return
     rows = [side for side in sides if not side.is_image]
-    files = [side for side in sides if side.is_image and not side.where]
+    files = [side for side in sides if side.kind == Kind.IMAGE]
     reason, detail = _contradiction(key, records, files, has_rows=bool(rows))
     if reason is not None:
         # The same record may be listed twice.
@@ -467,7 +461,7 @@ def join_records(
     if not rows:
         yield _own(key, image, stored, label_from, assigner, requirements)
         return
-    for joined in join(key, [image._replace(where="", cells=""), *rows]):
+    for joined in join(key, [image._replace(where="", cells="", kind=Kind.IMAGE), *rows]):
         if isinstance(joined, LabelledImage):
             yield joined._replace(stored=stored)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator
 
-from transforms.core.records import JoinSide
+from transforms.core.records import JoinSide, Kind
 from transforms.labels.image_names import (
     MISSING,
     OUTSIDE,
@@ -58,7 +58,7 @@ class RowImages:
                 image = self._image(uri)
             else:
                 # Not even its size is read.
-                image = JoinSide(listed_path(uri, self.root), 0, OUTSIDE, "", "", is_image=True)
+                image = JoinSide(listed_path(uri, self.root), 0, OUTSIDE, "", "", kind=Kind.IMAGE)
             return listed_key(uri, kind=self.key, root=self.root), image, row[1]
 
         for key, image, row in ReadAhead(threads=READERS).map(look_up, rows):
@@ -71,7 +71,7 @@ class RowImages:
         label, split = self.rules.label(path), self.rules.split(path)
         checksum = found.checksum if self.with_checksums else ""
         return JoinSide(
-            path, found.size, found.version, label, "", split, is_image=True, checksum=checksum
+            path, found.size, found.version, label, "", split, kind=Kind.IMAGE, checksum=checksum
         )
 
 

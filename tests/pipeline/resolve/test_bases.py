@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.resolve import datasets as bases
+from pipeline.resolve import samples
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.datasets import read_bases, same_spelling
 from tests.transforms.beam import changed, make_config
@@ -65,7 +65,7 @@ def test_a_base_that_is_replaced_in_a_bucket_may_end_with_a_slash(
 ) -> None:
     config = make_config(tmp_path / "in", tmp_path / "out")
     config = changed(config, output="gs://b/out", overwrite=True)
-    monkeypatch.setattr(bases, "open_dataset", lambda _: manifest_of(config))
+    monkeypatch.setattr(samples, "open_dataset", lambda _: manifest_of(config))
     # An object with two slashes is another one.
     is_there = "gs://b/out/manifest.json".__eq__
     monkeypatch.setattr(GcsStorage, "exists", lambda _, path: is_there(path))
@@ -90,7 +90,7 @@ def test_a_manifest_without_a_digest_is_left_to_the_reader(
 ) -> None:
     config = make_config(tmp_path / "in", tmp_path / "out")
     manifest = manifest_of(config)
-    monkeypatch.setattr(bases, "open_dataset", lambda _: manifest)
+    monkeypatch.setattr(samples, "open_dataset", lambda _: manifest)
     [base] = read_bases(["base"], config)
     assert (base.folder, base.digest, base.root) == ("base", "", config.root)
     pixels = PixelOptions(transcode="jpeg", quality=90)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.labels.splits import SplitAssigner, Splits
 from transforms.stage_images import given_image, join_given
@@ -60,7 +60,7 @@ SIDES = st.builds(
     label=st.sampled_from(["", "cat", "dog"]),
     where=st.just(""),
     split=st.sampled_from(["", "train", "../x"]),
-    is_image=st.just(True),
+    kind=st.just(Kind.IMAGE),
 )
 
 

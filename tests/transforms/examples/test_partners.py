@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from transforms.core.records import (
     Count,
     JoinSide,
+    Kind,
     LabelledImage,
     PartnerFile,
     ShardImage,
@@ -26,7 +27,7 @@ from transforms.labels.splits import SplitAssigner, Splits
 
 MASKS = Partner("mask", "--masks", ("m/*.png",), "m")
 LEFT = Partner("images.left", "images.left", ("l/*.png",), "l")
-PHOTO = JoinSide("k.jpg", 10, 1, "", "", is_image=True)
+PHOTO = JoinSide("k.jpg", 10, 1, "", "", kind=Kind.IMAGE)
 ROW = JoinSide("", 0, 0, "cat", "labels.csv:2")
 MASK = partner_side("mask", "k.png", 20, 3)
 OTHER = partner_side("mask", "한/k.png", 21, 4)

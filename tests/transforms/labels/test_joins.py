@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.labels import joins
 from transforms.labels.joins import RowRequirements, join_group
@@ -21,7 +21,7 @@ ASSIGNER = SplitAssigner(Splits((("train", 1.0),)), seed=0)
 
 
 def image(path: str, label: str = "") -> JoinSide:
-    return JoinSide(path, 10, 1, label, "", is_image=True)
+    return JoinSide(path, 10, 1, label, "", kind=Kind.IMAGE)
 
 
 def row(label: str, line: int) -> JoinSide:
@@ -69,7 +69,7 @@ def test_labels_that_nobody_asks_for_contradict_nothing() -> None:
 
 
 def test_an_image_that_changed_between_two_listings_is_one_image() -> None:
-    new = JoinSide("k.jpg", 10, 2, "cat", "", is_image=True)
+    new = JoinSide("k.jpg", 10, 2, "cat", "", kind=Kind.IMAGE)
     old = new._replace(size=90, version=1)
     for found in ([old, new], [new, old]):
         assert join(*found, label_from="directory") == [

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from transforms.core.messages import LabelsError
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.labels.keys import MAX_LINE, Joined, join_selected, key_line, key_of_line
 
-IMAGE = JoinSide("cat/1.jpg", 9, 3, "", "", is_image=True)
+IMAGE = JoinSide("cat/1.jpg", 9, 3, "", "", kind=Kind.IMAGE)
 # Its size is that of a key line; only images have sizes.
 ODD = IMAGE._replace(size=-1)
 ROW = JoinSide("", 0, 0, "cat", "labels.csv:2")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.transforms.records.test_stored_images import ROW
-from transforms.core.records import Count, JoinSide, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.labels.joins import ONE_LABEL, RowRequirements, join_group
 from transforms.labels.splits import SplitAssigner, Splits
@@ -25,7 +25,7 @@ from transforms.records.stored_images import (
 
 RECORD = {**ROW, "key": "a", "path": "a.jpg", "split": "test", "label": "cat", "label_id": 4}
 MANY = RowRequirements(many_labels=True, needs_rows=True)
-FILE = JoinSide("a.jpg", 50, 9, "cat", "", is_image=True)
+FILE = JoinSide("a.jpg", 50, 9, "cat", "", kind=Kind.IMAGE)
 
 
 def record(base: int = 0, *, with_values: bool = False, **changed: Any) -> JoinSide:

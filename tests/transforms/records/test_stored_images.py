@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from transforms.core.records import JoinSide, LabelledImage, PartnerFile
+from transforms.core.records import JoinSide, Kind, LabelledImage, PartnerFile
 from transforms.images.check import CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.stored_images import (
@@ -40,7 +40,7 @@ ROW: dict[str, Any] = {
     "source_height": None,
     "source_width": None,
 }
-IMAGE = JoinSide("a.jpg", 50, 9, "cat", "", is_image=True)
+IMAGE = JoinSide("a.jpg", 50, 9, "cat", "", kind=Kind.IMAGE)
 
 
 def join(key: str, sides: Iterable[JoinSide]) -> Iterator[LabelledImage]:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.marks import rest_slow
 from tests.privileges import without_privileges
 from tests.transforms.beam import convert, make_config, make_images
-from transforms.core.records import Count, JoinSide, NameRange
+from transforms.core.records import Count, JoinSide, Kind, NameRange
 from transforms.core.rejections import Rejection, RejectionLimit
 from transforms.find_images import ImageFinder
 from transforms.labels.label_rules import PathRules
@@ -112,7 +112,7 @@ def test_find_images(tmp_path: Path) -> None:
     detail = f"the name holds bytes that are not UTF-8: {shown}"
     *found, count = find(tmp_path, "**/*.jpg")
     assert sorted(found, key=len) == [
-        ("cat/1.jpg", JoinSide("cat/1.jpg", 3, 7, "cat", "", is_image=True)),
+        ("cat/1.jpg", JoinSide("cat/1.jpg", 3, 7, "cat", "", kind=Kind.IMAGE)),
         Rejection("image", "name_not_utf8", detail, shown, ""),
     ]
     assert count == Count("images_found", 2)
