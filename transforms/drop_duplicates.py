@@ -110,7 +110,7 @@ class ChooseImages(beam.PTransform):
         decided = (
             contents
             | "Add up contents"
-            >> beam.CombinePerKey(AddUp(ContentGroup, _add_image, ContentGroup.merge))
+            >> beam.CombinePerKey(AddUp(ContentGroup, ContentGroup.add, ContentGroup.merge))
             | "Decide"
             >> with_outputs(
                 beam.FlatMap(_decided), "verdicts", _OfPart, **{_GROUPS: BucketDuplicates}
@@ -138,7 +138,7 @@ def _choose(
     content: tuple[str, Iterable[LabelledImage]],
 ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
     md5, given = content
-    images = [LabelledImage(*image) for image in given]
+    images = list(given)
     group, verdict = ContentGroup(), None
     if len(images) > 1:
         for image in images:
@@ -167,11 +167,6 @@ def _kept(
             yield beam.pvalue.TaggedOutput(_COUNTS, Count(name, number))
 
 
-def _add_image(group: ContentGroup, image: LabelledImage) -> None:
-    # In another process, Beam decodes rows to a generated class.
-    group.add(LabelledImage(*image))
-
-
 class MergeGroups(beam.CombineFn):
     """Merges groups of exact duplicates: all are counted, the first are listed."""
 
@@ -179,7 +174,7 @@ class MergeGroups(beam.CombineFn):
         return []
 
     def add_input(self, accumulator: list[Equal], group: BucketDuplicates) -> list[Equal]:
-        accumulator.append(equal_of(BucketDuplicates(*group)))
+        accumulator.append(equal_of(group))
         return accumulator if len(accumulator) < _MERGED else self.compact(accumulator)
 
     def merge_accumulators(self, accumulators: Iterable[list[Equal]]) -> list[Equal]:
@@ -217,7 +212,7 @@ def _keep(
     # Half a million at most, since the verdict may come last.
     judged = list(part[1])
     verdicts = [Verdict(*json.loads(text)) for text, _ in judged if text]
-    images = (LabelledImage(*image) for text, image in judged if not text)
+    images = (image for text, image in judged if not text)
     yield from _kept(verdicts[0] if verdicts else None, images)
 
 
@@ -329,8 +324,7 @@ def _equal(
 ) -> BucketDuplicates:
     if images is not None:
         images = max(images, held)
-    # In another process, Beam decodes rows to a generated class.
-    return find_equal((FingerprintBatch(*batch) for batch in bucket[1]), images=images)
+    return find_equal(bucket[1], images=images)
 
 
 class DropDuplicates(beam.PTransform):
@@ -445,8 +439,6 @@ def _routed(
 
     All other images whose CRC32C is known are read: they may equal one of these.
     """
-    # In another process, Beam decodes rows to a generated class.
-    image = LabelledImage(*image)
     md5 = listed_md5(image.checksum)
     if not 0 < image.size <= max_bytes or len(image.checksum) < CRC_CHARACTERS:
         yield image
@@ -470,8 +462,6 @@ def _by_content(image: LabelledImage) -> tuple[str, LabelledImage]:
 
 def _picked_alone(image: LabelledImage, max_bytes: int) -> LabelledImage | beam.pvalue.TaggedOutput:
     """Takes each image for one that may equal another, since no size or hash says otherwise."""
-    # In another process, Beam decodes rows to a generated class.
-    image = LabelledImage(*image)
     # Nothing of a holdout is read, so it may lack a size. Others are rejected later for theirs.
     may_equal = is_held_image(image) or 0 < image.size <= max_bytes
     return _candidate(image) if may_equal else image
@@ -513,7 +503,7 @@ class _Candidates(NamedTuple):
         self, part: tuple[int, Iterable[LabelledImage]]
     ) -> Iterator[tuple[str, LabelledImage]]:
         """The candidates of a part by the hashes of their content."""
-        images: Iterable[LabelledImage] = (LabelledImage(*image) for image in part[1])
+        images = part[1]
         records: list[LabelledImage] = []
         if self.origins.sources:
             images = records = sorted(images)

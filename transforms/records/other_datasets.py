@@ -258,8 +258,6 @@ class SideReader(DatasetReader, abc.ABC):
 
     def read_part(self, part: IndexPart) -> Iterator[Found]:
         """Yields the records of one index; raises as `parts` does."""
-        # In other processes than the one that made it, its class is one of Beam's.
-        part = IndexPart(*part)
         dataset = self.datasets[part.number]
         with self._explained(dataset):
             yield from self._found(part, self.checked(dataset.folder, part))
