@@ -147,16 +147,13 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 def _quota(folder: Path) -> int | None:
     """The cores that a control group allows, rounded up; None without a quota."""
     with contextlib.suppress(OSError, ValueError):
-        quota, period = (folder / "cpu.max").read_text().split()
-        return None if quota == "max" else _rounded_up(int(quota), int(period))
-    with contextlib.suppress(OSError, ValueError):
-        quota_us = int((folder / "cpu.cfs_quota_us").read_text())
-        return _rounded_up(quota_us, int((folder / "cpu.cfs_period_us").read_text()))
+        try:
+            parts = (folder / "cpu.max").read_text().split()
+        except OSError:
+            parts = [(folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")]
+        quota, period = map(int, parts)
+        return -(-quota // period) if quota > 0 and period > 0 else None
     return None
-
-
-def _rounded_up(quota: int, period: int) -> int | None:
-    return -(-quota // period) if quota > 0 and period > 0 else None
 
 
 def _runner_options(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def voc_rows(data: bytes | str, path: str) -> TableRows:
     try:
         if isinstance(data, str):
             raise LabelsError(data)
-        reader.read(_decoded(data))
+        # In a text, its declaration of an encoding does not count.
+        reader.parser.Parse(_decoded(data), True)
     except LabelsError as error:
         yield 1, [stem], str(error)
         return
@@ -83,6 +84,7 @@ class _Reader:
     """Follows the elements of a file.
 
     Attributes:
+        parser: to which the file is given.
         root: the name of the outermost element.
         image: the name of the image; empty if the file has none.
         objects: the line and the cells of each object.
@@ -94,16 +96,12 @@ class _Reader:
         self.objects: list[tuple[int, list[str]]] = []
         self._path: list[str] = []
         self._text: list[str] = []
-        self._parser: Any = expat.ParserCreate()
-        self._parser.buffer_text = True
-        self._parser.StartDoctypeDeclHandler = _refuse
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._text.append
-
-    def read(self, data: bytes | str) -> None:
-        """Reads the whole file; in a text, its declaration of an encoding does not count."""
-        self._parser.Parse(data, True)
+        self.parser: Any = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = _refuse
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text.append
 
     def _start(self, name: str, _: dict[str, str]) -> None:
         self._path.append(name)
@@ -116,7 +114,7 @@ class _Reader:
         elif len(self._path) == 2 and name == "object":
             if len(self.objects) == MAX_OBJECTS:
                 raise ValueError(f"it has more than {MAX_OBJECTS} objects")
-            self.objects.append((self._parser.CurrentLineNumber, [""] * len(VOC_COLUMNS)))
+            self.objects.append((self.parser.CurrentLineNumber, [""] * len(VOC_COLUMNS)))
 
     def _end(self, _: str) -> None:
         place = tuple(self._path[1:]) if len(self._path) <= 4 else ()

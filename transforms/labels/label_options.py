@@ -22,16 +22,13 @@ from transforms.core.option import (
 )
 from transforms.labels.csv_tables import parse_delimiter
 from transforms.labels.keys import KEY_KINDS
-from transforms.labels.label_rows import KEY_CELLS
-from transforms.labels.label_rules import NEW_CLASSES, parse_label_regex
+from transforms.labels.label_rules import parse_label_regex
 from transforms.labels.shards import (
     DEFAULT_SHARD_SIZE,
     MAX_SHARDS,
-    SHARD_BY,
     SMALLEST_SHARD,
 )
-from transforms.labels.splits import SPLIT_SOURCES, parse_splits
-from transforms.labels.vocabulary import LABEL_KINDS
+from transforms.labels.splits import parse_splits
 
 LABELS = Need("--labels CSV")
 
@@ -156,7 +153,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
     )
     label_kind: str = option(
         "auto",
-        choices=LABEL_KINDS,
+        choices=("auto", "integer", "text"),
         help="type of the labels; auto: integers if all of them are",
         conflicts=(_NO_LABELS,),
         parameter=Parameter("Kind of labels"),
@@ -200,7 +197,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
     )
     key_cells: str = option(
         "auto",
-        choices=KEY_CELLS,
+        choices=("auto", "as_is"),
         help="how rows spell keys; auto: also with backslashes, or relative to another folder",
         needs=(LABELS,),
         parameter=Parameter("Spelling of keys"),
@@ -240,7 +237,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         python="PathText | Sequence[str]",
     )
     new_classes: str | None = option(
-        choices=NEW_CLASSES,
+        choices=("append", "refuse"),
         help="labels that --class_names lacks: new classes after the known ones (append), or an "
         "error (refuse); if omitted, their images are rejected",
         needs=(Need("--class_names FILE|DATASET"),),
@@ -283,7 +280,7 @@ class SplitOptions(Group, title="output", recorded=as_it_is):
         conflicts=(Conflict("split_from", ("directory",)),),
     )
     split_from: str | None = option(
-        choices=(*SPLIT_SOURCES, "records"),
+        choices=("hash", "csv", "directory", "records"),
         help="source of the split; if omitted: csv with --split_column, records of datasets "
         "without --splits, else hash",
         needs=(LABELS._replace(values=("csv",)),),
@@ -377,7 +374,7 @@ class ShardOptions(Group, title="output", recorded=as_it_is, conflicts=(_PER_IMA
     )
     shard_by: str = option(
         "hash",
-        choices=SHARD_BY,
+        choices=("hash", "records"),
         help="shards are equal ranges of the hash of the key, or have equal numbers of records",
         parameter=Parameter("Division into shards"),
         recorded=only("records"),

@@ -94,9 +94,6 @@ class KeyCells(NamedTuple):
 
 AS_THEY_ARE = KeyCells()
 
-KEY_CELLS = ("auto", "as_is")
-"""The choices for the spelling of keys: inferred from the first cells, or unchanged."""
-
 
 def keys_as_they_are(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCells | None:
     """The result of `find_key_cells` for unchanged cells."""

@@ -109,8 +109,6 @@ def parse_label_regex(text: str) -> re.Pattern[str]:
 
 # The rules of flags for labels: which become classes, and with which ids.
 
-NEW_CLASSES = ("append", "refuse")
-
 # Maximum number of labels in a message.
 _MAX_SHOWN_LABELS = 10
 
@@ -119,7 +117,7 @@ class LabelRules(NamedTuple):
     """The rules of flags for labels and their ids.
 
     Attributes:
-        kind: one of `LABEL_KINDS`.
+        kind: `auto`, `integer` or `text`.
         class_names: the classes in the order of their ids, or None for sorted labels.
         dense: whether integers are numbered from the first id.
         first_id: the id of the first class: 1 if readers reserve 0 for the

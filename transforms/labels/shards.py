@@ -43,9 +43,6 @@ SMALLEST_SHARD = 10**6
 
 DEFAULT_SHARD_SIZE = 150_000_000
 
-SHARD_BY = ("hash", "records")
-"""What divides a split into shards: equal ranges of the hash, or equal numbers of records."""
-
 _NAME = re.compile(
     r"(?P<split>[A-Za-z][A-Za-z0-9_]*)-(?P<number>\d{5})-of-(?P<total>\d{5})\.tfrecord(?P<gz>\.gz)?"
 )

@@ -181,9 +181,6 @@ def _usage(text: str, problem: str) -> ValueError:
 
 # Assigns images to splits by hash, row or folder, and to positions in the order.
 
-SPLIT_SOURCES = ("hash", "csv", "directory")
-"""The sources of a split: shares and a hash, a column of the CSV, or a folder."""
-
 
 @dataclasses.dataclass(frozen=True)
 class SplitAssigner:
@@ -192,7 +189,8 @@ class SplitAssigner:
     Attributes:
         splits: the splits with their shares.
         seed: of their hash and of the order.
-        split_from: one of `SPLIT_SOURCES`, or `records`: the splits of other datasets.
+        split_from: `hash` for shares, `csv` for a column, `directory` for a folder, or `records`
+            for the splits of other datasets.
         by_group: whether to hash the group instead of the key.
         keeps_group: whether a later step assigns groups to splits, and needs their names.
     """

@@ -14,8 +14,6 @@ from transforms.labels.label_rows import label_text
 
 # The kind of labels: integers or text, and which cells are missing or do not fit.
 
-LABEL_KINDS = ("auto", "integer", "text")
-
 MISSING_LABELS = frozenset(
     "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|-NaN|-nan|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|NaN|None|n/a"
     "|nan|null".split("|")
@@ -86,7 +84,7 @@ def missing_labels(kind: str, class_names: Iterable[str] | None = None) -> froze
     """The cells that count as missing, in addition to empty ones.
 
     Args:
-        kind: one of `LABEL_KINDS`; with `text`, every text is a label.
+        kind: `auto`, `integer` or `text`; with `text`, every text is a label.
         class_names: the classes, if they are given; a name among them is a label.
     """
     if kind == "text":
@@ -206,7 +204,7 @@ def decide_kind(cells: LabelCells, kind: str = "auto") -> str:
 
     Args:
         cells: counts of all labels.
-        kind: one of `LABEL_KINDS`; all except `auto` decide.
+        kind: `auto`, `integer` or `text`; all except `auto` decide.
 
     Returns:
         `integer`, `text`, or `none` without labels.
