@@ -19,7 +19,7 @@ from transforms.core.rejections import Rejection
 from transforms.examples.partners import Partner, join_partners
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
 from transforms.labels.image_names import LISTED_NAMES
-from transforms.labels.joins import ONE_LABEL, RowRequirements, join_group
+from transforms.labels.joins import ONE_LABEL, JoinRules, RowRequirements, join_group
 from transforms.labels.keys import join_selected
 from transforms.labels.splits import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, LabelCounter
@@ -472,14 +472,10 @@ class JoinLabels(beam.PTransform):
     ) -> None:
         super().__init__()
         one_of("label_from", label_from, _LABEL_SOURCES)
-        rules: Any = {
-            "label_from": label_from,
-            "assigner": assigner,
-            "requirements": requirements,
-        }
-        self._join: JoinGroup = functools.partial(join_group, **rules)
+        rules = JoinRules(label_from, assigner, requirements)
+        self._join: JoinGroup = functools.partial(join_group, rules=rules)
         if has_records:
-            self._join = functools.partial(join_records, join=self._join, **rules)
+            self._join = functools.partial(join_records, rules=rules, join=self._join)
         if partners:
             self._join = functools.partial(join_partners, join=self._join, partners=partners)
         if selects:

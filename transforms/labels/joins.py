@@ -195,13 +195,29 @@ _NO_LABEL = {
 }
 
 
+class JoinRules(NamedTuple):
+    """What decides the label and the place of an image.
+
+    Attributes:
+        label_from: `csv` when labels come from rows; `directory`, `regex`, `webdataset`, `records`,
+            `given` or `none` when an image has its own, or needs none. Rows may still list these
+            images.
+        assigner: gives an image its split and its order.
+        requirements: the requirements of the layout for rows.
+    """
+
+    label_from: str
+    assigner: SplitAssigner
+    requirements: RowRequirements = ONE_LABEL
+
+    @property
+    def has_own(self) -> bool:
+        """Whether an image has a label of its own."""
+        return self.label_from not in ("csv", "none")
+
+
 def join_group(
-    key: str,
-    group: Iterable[JoinSide],
-    *,
-    label_from: str,
-    assigner: SplitAssigner,
-    requirements: RowRequirements = ONE_LABEL,
+    key: str, group: Iterable[JoinSide], rules: JoinRules
 ) -> Iterator[LabelledImage | Rejection | Count]:
     """Joins all images and rows with one key.
 
@@ -212,23 +228,18 @@ def join_group(
     Args:
         key: the join key.
         group: the images and rows that have it.
-        label_from: `csv` when labels come from rows; `directory`, `regex`, `webdataset`, `given`
-            or `none` when an image has its own, or needs none. Rows may still list these images.
-        assigner: gives the image its split and its order.
-        requirements: the requirements of the layout for rows.
+        rules: what decides its label and its place.
 
     Yields:
         at most one `LabelledImage`, a `Rejection` for each image and unmatched row that is left
         out, and a `Count` for each further number of the ledger.
     """
-    found, rows, unlabelled = _sides(
-        group, label_from == "csv" and requirements.has_label, requirements.boxes
-    )
+    found, rows, unlabelled = _sides(group, rules)
     # Nearly always, there is one.
     images = sorted(set(found)) if len(found) > 1 else found
     labels: set[str] = set()
     if len(images) > 1:
-        if label_from not in ("csv", "none"):
+        if rules.has_own:
             labels = {image.label for image in images}
         newest = {image.path: image for image in sorted(images, key=lambda each: each.version)}
         images = sorted(newest.values())
@@ -247,16 +258,14 @@ def join_group(
         if len(labels) > 1:
             detail = f"its folders or pairs give it several labels: {_names(map(repr, labels))}"
             raise RejectedImageError(Reason.AMBIGUOUS_LABEL, detail)
-        image = _label_image(
-            key, images[0], rows, unlabelled, label_from=label_from, requirements=requirements
-        )
+        image = _label_image(key, images[0], rows, unlabelled, rules)
     except RejectedImageError as error:
         for image in images:
             yield Rejection("image", error.reason.code, error.detail, image.path, key)
         if rows or unlabelled:
             yield Count("rows_rejected", len(rows) + len(unlabelled))
         return
-    yield from _place(key, image, len(rows), assigner)
+    yield from _place(key, image, len(rows), rules.assigner)
     for row in unlabelled:
         reason = Reason.MALFORMED_ROW.code
         yield Rejection("row", reason, "its label is missing", row.where, key)
@@ -279,9 +288,11 @@ def _place(
 
 
 def _sides(
-    group: Iterable[JoinSide], needs_label: bool, boxes: Sequence[int]
+    group: Iterable[JoinSide], rules: JoinRules
 ) -> tuple[list[JoinSide], list[JoinSide], list[JoinSide]]:
     """The images, the rows, and the rows without a required label."""
+    needs_label = rules.label_from == "csv" and rules.requirements.has_label
+    boxes = rules.requirements.boxes
     images: list[JoinSide] = []
     rows: list[JoinSide] = []
     unlabelled: list[JoinSide] = []
@@ -299,15 +310,14 @@ def _label_image(
     image: JoinSide,
     rows: list[JoinSide],
     unlabelled: list[JoinSide],
-    *,
-    label_from: str,
-    requirements: RowRequirements,
+    rules: JoinRules,
 ) -> JoinSide:
     """The image with the data of its rows.
 
     Raises:
         RejectedImageError: it has no label, or its rows contradict each other.
     """
+    label_from, requirements = rules.label_from, rules.requirements
     if image.version == MISSING:
         raise RejectedImageError(Reason.UNREADABLE, "there is no such file")
     if image.version == OUTSIDE:
@@ -315,10 +325,9 @@ def _label_image(
         raise RejectedImageError(Reason.OUTSIDE_ROOT, detail)
     if label_from == "none" and not rows:
         return image._replace(label="")
-    from_path = label_from not in ("csv", "none")
-    if from_path and not image.label:
+    if rules.has_own and not image.label:
         raise RejectedImageError(Reason.NO_LABEL, _NO_LABEL[label_from])
-    if from_path and not rows:
+    if rules.has_own and not rows:
         return image
     if not rows and unlabelled:
         detail = f"the label is missing in {_names(row.where for row in unlabelled)}"
@@ -339,7 +348,7 @@ def _label_image(
         (other.split, other.group) != (row.split, row.group) for other in rows
     ):
         raise RejectedImageError(Reason.SPLIT_CONFLICT, _places(rows))
-    label = image.label if from_path else "" if requirements.many_labels else row.label
+    label = image.label if rules.has_own else "" if requirements.many_labels else row.label
     cells = _kept_rows(rows, requirements) if requirements.needs_rows else ""
     split = row.split or image.split
     # Not `_replace`, which takes three times as long.

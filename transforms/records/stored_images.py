@@ -19,8 +19,7 @@ from transforms.core.records import (
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
-from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells
-from transforms.labels.splits import SplitAssigner
+from transforms.labels.joins import JoinRules, labels_cells
 
 # Masks and further images in the rows of an index, and of the records of bases.
 #
@@ -417,11 +416,9 @@ def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_fi
 def join_records(
     key: str,
     group: Iterable[JoinSide],
+    rules: JoinRules,
     *,
     join: Callable[[str, Iterable[JoinSide]], Iterable[Joined]],
-    label_from: str,
-    assigner: SplitAssigner,
-    requirements: RowRequirements = ONE_LABEL,
 ) -> Iterator[Joined]:
     """Joins the images and rows of one key, some of which are records of datasets.
 
@@ -431,10 +428,8 @@ def join_records(
     Args:
         key: the join key.
         group: the images and rows that have it.
+        rules: what decides the label and the place of the image.
         join: joins images of files and rows, see `join_group`.
-        label_from: see `join_group`.
-        assigner: gives an image its split and its order.
-        requirements: the requirements of the layout for rows.
     """
     sides = list(group)
     records = sorted(side for side in sides if side.kind == Kind.IMAGE_RECORD)
@@ -459,7 +454,7 @@ def join_records(
     image = records[0]
     stored = image.where + _END
     if not rows:
-        yield _own(key, image, stored, label_from, assigner, requirements)
+        yield _own(key, image, stored, rules)
         return
     for joined in join(key, [image._replace(where="", cells="", kind=Kind.IMAGE), *rows]):
         if isinstance(joined, LabelledImage):
@@ -487,15 +482,9 @@ def _contradiction(
     return None, ""
 
 
-def _own(
-    key: str,
-    image: JoinSide,
-    stored: str,
-    label_from: str,
-    assigner: SplitAssigner,
-    requirements: RowRequirements,
-) -> LabelledImage | Rejection:
+def _own(key: str, image: JoinSide, stored: str, rules: JoinRules) -> LabelledImage | Rejection:
     """An image with the labels of its record."""
+    label_from, assigner, requirements = rules
     labels: list[str] = [] if label_from == "none" else json.loads(image.cells)
     label = cells = ""
     try:

@@ -20,7 +20,7 @@ from transforms.core.records import (
 )
 from transforms.core.rejections import Rejection
 from transforms.examples.partners import Joined, Partner, join_partners, partner_side
-from transforms.labels.joins import join_group
+from transforms.labels.joins import JoinRules, join_group
 from transforms.labels.keys import join_selected, key_line
 from transforms.labels.shards import shard_recipe
 from transforms.labels.splits import SplitAssigner, Splits
@@ -41,7 +41,7 @@ def join(
     key: str = "k",
 ) -> list[Joined]:
     assigner = SplitAssigner(Splits((("train", 1.0),)), seed=0)
-    images = functools.partial(join_group, label_from=label_from, assigner=assigner)
+    images = functools.partial(join_group, rules=JoinRules(label_from, assigner))
     return list(join_partners(key, sides, join=images, partners=partners))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.labels import joins
-from transforms.labels.joins import RowRequirements, join_group
+from transforms.labels.joins import JoinRules, RowRequirements, join_group
 from transforms.labels.splits import SplitAssigner, Splits
 
 Joined = LabelledImage | Rejection | Count
@@ -35,7 +35,7 @@ def labelled(image: JoinSide, label: str, rows: int, cells: str = "") -> Labelle
 
 
 def join(*sides: JoinSide, label_from: str = "csv") -> list[Joined]:
-    return list(join_group("k", sides, label_from=label_from, assigner=ASSIGNER))
+    return list(join_group("k", sides, JoinRules(label_from, ASSIGNER)))
 
 
 def rejected(reason: str, detail: str, path: str, subject: str = "image") -> Rejection:
@@ -233,8 +233,7 @@ def cells(label: str, line: int, *each: str) -> JoinSide:
 
 
 def joined(*sides: JoinSide, requirements: RowRequirements) -> list[Joined]:
-    given = {"label_from": "csv", "assigner": ASSIGNER, "requirements": requirements}
-    return list(join_group("k", sides, **given))
+    return list(join_group("k", sides, JoinRules("csv", ASSIGNER, requirements)))
 
 
 def test_rows_are_kept_in_the_order_of_their_lines() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.transforms.records.test_stored_images import ROW
 from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
-from transforms.labels.joins import ONE_LABEL, RowRequirements, join_group
+from transforms.labels.joins import ONE_LABEL, JoinRules, RowRequirements, join_group
 from transforms.labels.splits import SplitAssigner, Splits
 from transforms.records.stored_images import (
     SourceRecord,
@@ -36,13 +36,10 @@ def record(base: int = 0, *, with_values: bool = False, **changed: Any) -> JoinS
 def joined(
     *sides: JoinSide, label_from: str = "records", requirements: RowRequirements = ONE_LABEL
 ) -> list[Any]:
-    rules: dict[str, Any] = {
-        "label_from": label_from,
-        "assigner": SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="records"),
-        "requirements": requirements,
-    }
-    join = functools.partial(join_group, **rules)
-    found = list(join_records("a", sides, join=join, **rules))
+    assigner = SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="records")
+    rules = JoinRules(label_from, assigner, requirements)
+    join = functools.partial(join_group, rules=rules)
+    found = list(join_records("a", sides, rules, join=join))
     # Every image that was found is written, rejected, or found again.
     counted: Counter[str] = Counter()
     for each in found:
@@ -122,11 +119,10 @@ def test_the_version_follows_what_is_taken() -> None:
 def test_a_record_may_also_be_reused() -> None:
     side = record()
     base = stored_side(3, {**ROW, "version": side.version}, "a.jpg")
-    rules: dict[str, Any] = {
-        "label_from": "records",
-        "assigner": SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="records"),
-    }
-    join = functools.partial(join_records, join=functools.partial(join_group, **rules), **rules)
+    assigner = SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="records")
+    rules = JoinRules("records", assigner)
+    joins_files = functools.partial(join_group, rules=rules)
+    join = functools.partial(join_records, rules=rules, join=joins_files)
     [image] = join_reused("a", [side, base], join=join)
     assert isinstance(image, LabelledImage)
     assert reusable_record(image.stored) == base.cells
