@@ -31,6 +31,9 @@ MAX_OUTLINES = 8 << 20
 MAX_POLYGONS = 10_000
 """The most polygons of an object."""
 
+MAX_SEGMENTATIONS = 16 << 20
+"""The most characters of the different segmentations in an image: a core parses them in 4 seconds."""
+
 MAX_MASKS = 32 << 20
 """The most bytes that the masks of an image have together."""
 
@@ -75,6 +78,7 @@ class ObjectMasks:
         # Objects without a segmentation share their mask.
         self._made: dict[str, bytes] = {}
         self._outline = self._held = 0.0
+        self._read = 0
 
     def check_cost(self, masks: int) -> None:
         """Checks the time that some different masks take.
@@ -100,6 +104,10 @@ class ObjectMasks:
         """
         if text not in self._made:
             self.check_cost(len(self._made))
+            self._read += len(text)
+            if self._read > MAX_SEGMENTATIONS:
+                shown = f"more than {MAX_SEGMENTATIONS} characters"
+                raise _too_costly(f"the segmentations of its objects have {shown}")
             self._made[text] = _png(self._drawn(self._runs(text)))
         mask_bytes = self._made[text]
         self._held += len(mask_bytes)

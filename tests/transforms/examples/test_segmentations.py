@@ -277,6 +277,22 @@ def test_the_outlines_of_all_objects_of_an_image_are_bounded(
     assert caught.value.detail == "the outlines of its objects have more than 2097152 pixels"
 
 
+def test_the_texts_of_all_segmentations_of_an_image_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(segmentations, "MAX_SEGMENTATIONS", 1 << 20)
+    masks = ObjectMasks(MaskFrame(1000, 1000, 1, False, (20, 20), False), is_upright=False)
+    texts = (
+        json.dumps({"size": [1000, 1000], "counts": [first, *[1] * 99_999, 900_001 - first]})
+        for first in range(9)
+    )
+    with pytest.raises(RejectedImageError) as caught:
+        for text in texts:
+            masks.mask(text)
+    assert caught.value.reason.value == "too_costly"
+    assert caught.value.detail == "the segmentations of its objects have more than 1048576 characters"
+
+
 def test_equal_segmentations_share_their_mask() -> None:
     frame = Frame(5000, 4000, stored=(5000, 4000))
     masks = ObjectMasks(frame, is_upright=False)
