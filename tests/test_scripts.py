@@ -40,6 +40,8 @@ def test_help_installs_nothing(script: str, flag: str, tmp_path: Path) -> None:
         (["report", "o"], "-m pipeline.report o"),
         (["diff", "a", "b"], "-m pipeline.diff a b"),
         (["export", "a", "--dali", "b"], "-m pipeline.export a --dali b"),
+        (["help", "show"], "-m pipeline.show --help"),
+        (["help"], "-m pipeline.convert --help"),
     ],
 )
 def test_flags_are_those_of_convert_and_commands_are_passed_on(

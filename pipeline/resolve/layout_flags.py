@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pipeline.errors import UsageError, refusing
 from pipeline.resolve.box_flags import (
@@ -50,7 +50,7 @@ from transforms.labels.label_rows import (
     CsvColumns,
     FirstRows,
     LabelRow,
-    find_column,
+    column_finder,
     header_names,
     quote_names,
 )
@@ -331,12 +331,15 @@ def with_cells(
     Raises:
         LabelsError: a column is missing or repeated.
     """
-    at = tuple(_column(header, name, path, layout) for name in names)
+    find = column_finder(header, path=path)
+    at = tuple(_column(find, header, name, path, layout) for name in names)
     return columns._replace(cell_names=names, cells=at)
 
 
-def _column(header: Sequence[str], name: str, path: str, layout: str) -> int:
-    at = find_column(header, name, path=path)
+def _column(
+    find: Callable[[str], int | None], header: Sequence[str], name: str, path: str, layout: str
+) -> int:
+    at = find(name)
     if at is None and not header and (numbered := re.fullmatch(r"column ([0-9]+)", name)):
         return int(numbered[1]) - 1
     if at is None:

@@ -224,12 +224,13 @@ def infer_types(
     """
     kept = list(rows)
     typed, decisions = [], []
+    places = {name: at for at, name in enumerate(columns)}
     for feature in features:
         if feature.column is None:
             typed.append(feature)
             continue
         what = f"type of {feature.name}"
-        at = columns.index(feature.column)
+        at = places[feature.column]
         because = "the type of the column in the file" if feature.name in of_file else "given"
         if not feature.dtype:
             dtype, because = _narrowest(feature, kept, at)

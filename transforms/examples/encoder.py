@@ -30,7 +30,7 @@ from transforms.images.pixel_options import AS_THEY_ARE, Limits, Original, Pixel
 from transforms.images.stripping import strip_metadata
 from transforms.images.tags import orientation_tag, tags_of
 from transforms.labels.keys import full_uri
-from transforms.labels.label_rows import find_column
+from transforms.labels.label_rows import column_finder
 
 # Decodes one image file in one call: the stored image, its pixels and a model's input.
 #
@@ -335,13 +335,14 @@ def table_features(header: Sequence[str], but: str | None, *, path: str) -> tupl
     Raises:
         LabelsError: a column has no name, or the same name as another.
     """
+    find = column_finder(header, path=path)
     for at, name in enumerate(header, 1):
         if not name:
             raise LabelsError(
                 f"{path}: column {at} has no name: name it in the first line, or leave it out "
                 "with a layout of your own (docs/layouts.md)"
             )
-        find_column(header, name, path=path)
+        find(name)  # raises if it is repeated
     names = (name for name in header if name != but)
     return tuple(Feature(name, COLUMN + name, "") for name in names)
 

@@ -32,7 +32,7 @@ MAX_POLYGONS = 10_000
 """The most polygons of an object."""
 
 MAX_SEGMENTATIONS = 16 << 20
-"""The most characters of the different segmentations in an image: a core parses them in 4 seconds."""
+"""The most characters of the different segmentations of an image: they take 4 seconds."""
 
 MAX_MASKS = 32 << 20
 """The most bytes that the masks of an image have together."""

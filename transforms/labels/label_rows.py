@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -307,15 +308,28 @@ def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
     >>> find_column(["ID", "label"], "id", path="a.csv"), find_column(["ID"], "x", path="a.csv")
     (0, None)
     """
-    wanted = nfc(wanted.strip())
-    found = [at for at, name in enumerate(names) if name == wanted]
-    if not found:
-        folded = wanted.casefold()
-        found = [at for at, name in enumerate(names) if name.casefold() == folded]
-    if len(found) > 1:
-        places = " and ".join(str(at + 1) for at in found)
-        raise LabelsError(f"{path} has several columns {wanted!r} ({places}): rename all but one")
-    return found[0] if found else None
+    return column_finder(names, path=path)(wanted)
+
+
+def column_finder(names: Sequence[str], *, path: str) -> Callable[[str], int | None]:
+    """`find_column` for any number of columns of one header."""
+    places: dict[str, list[int]] = defaultdict(list)
+    folded: dict[str, list[int]] = defaultdict(list)
+    for at, name in enumerate(names):
+        places[name].append(at)
+        folded[name.casefold()].append(at)
+
+    def find(wanted: str) -> int | None:
+        wanted = nfc(wanted.strip())
+        found = places.get(wanted) or folded.get(wanted.casefold(), [])
+        if len(found) > 1:
+            shown = " and ".join(str(at + 1) for at in found)
+            raise LabelsError(
+                f"{path} has several columns {wanted!r} ({shown}): rename all but one"
+            )
+        return found[0] if found else None
+
+    return find
 
 
 def quote_names(names: Sequence[str], most: int = 20, length: int = 60) -> str:
@@ -334,8 +348,10 @@ def columns_by_name(names: Sequence[str], columns: CsvColumns, path: str) -> Csv
         LabelsError: it lacks a column.
     """
 
+    column = column_finder(names, path=path)
+
     def find(wanted: str) -> int:
-        at = find_column(names, wanted, path=path)
+        at = column(wanted)
         if at is None:
             raise LabelsError(
                 f"{path} has no column {wanted!r}; it has {quote_names(names)}. All files "

@@ -281,7 +281,7 @@ def test_the_texts_of_all_segmentations_of_an_image_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(segmentations, "MAX_SEGMENTATIONS", 1 << 20)
-    masks = ObjectMasks(MaskFrame(1000, 1000, 1, False, (20, 20), False), is_upright=False)
+    masks = ObjectMasks(Frame(1000, 1000, stored=(20, 20)), is_upright=False)
     texts = (
         json.dumps({"size": [1000, 1000], "counts": [first, *[1] * 99_999, 900_001 - first]})
         for first in range(9)
@@ -289,8 +289,10 @@ def test_the_texts_of_all_segmentations_of_an_image_are_bounded(
     with pytest.raises(RejectedImageError) as caught:
         for text in texts:
             masks.mask(text)
-    assert caught.value.reason.value == "too_costly"
-    assert caught.value.detail == "the segmentations of its objects have more than 1048576 characters"
+    assert caught.value.reason.code == "too_costly"
+    assert (
+        caught.value.detail == "the segmentations of its objects have more than 1048576 characters"
+    )
 
 
 def test_equal_segmentations_share_their_mask() -> None:

@@ -21,6 +21,7 @@ from transforms.labels.label_rows import (
     CsvColumns,
     LabelRow,
     MalformedRow,
+    column_finder,
     find_column,
     label_text,
 )
@@ -286,3 +287,9 @@ def test_blank_lines_before_the_header_count_as_lines(blank: str) -> None:
     data = blank * 3 + "id,label\n1,cat\n"
     assert rows_of(data) == [LabelRow("1", "cat", 5)]
     assert first_rows(io.BytesIO(data.encode()), 9, path="a.csv").rows[0] == ("id", "label")
+
+
+def test_columns_of_a_wide_header_are_found_in_linear_time() -> None:
+    names = [f"c{at}" for at in range(100_000)]
+    find = column_finder(names, path="a.csv")
+    assert list(map(find, names)) == list(range(len(names)))
