@@ -8,7 +8,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from transforms.core.messages import LabelsError
 from transforms.labels.csv_tables import MAX_CELL, open_text
@@ -171,7 +171,7 @@ SEGMENTATION = "segmentation"
 """The column of segmentations, whose cells are JSON."""
 
 SEGMENTATIONS = "segmentations"
-"""What `CocoFile.left_out` calls them."""
+"""What `FirstRows.left_out` calls them."""
 
 COCO_COLUMNS = (
     *("file_name", "category", "x", "y", "width", "height", "area", "iscrowd"),
@@ -182,20 +182,9 @@ COCO_COLUMNS = (
 _MAX_ID = 2**31
 
 
-class CocoFile(NamedTuple):
-    """What a file holds.
-
-    Attributes:
-        categories: its classes, in its order.
-        left_out: how many annotations have keypoints, which become no features, or a
-            segmentation, which becomes a mask only if a layout has one.
-    """
-
-    categories: tuple[Category, ...]
-    left_out: Mapping[str, int]
-
-
-def read_coco(binary_file: BinaryIO, *, path: str) -> CocoFile:
+def read_coco(
+    binary_file: BinaryIO, *, path: str
+) -> tuple[tuple[Category, ...], tuple[tuple[str, int], ...]]:
     """Reads the whole file once.
 
     The names of the images are in memory: about 200 bytes each.
@@ -203,6 +192,10 @@ def read_coco(binary_file: BinaryIO, *, path: str) -> CocoFile:
     Args:
         binary_file: open for reading bytes; gzip is recognized by its first bytes. Not closed.
         path: the name of the file for messages.
+
+    Returns:
+        its classes, in its order; and how many annotations have keypoints, which become no
+        features, or a segmentation, which becomes a mask only if a layout has one.
 
     Raises:
         LabelsError: it is not an annotation file with boxes, it is damaged, or its ids contradict
@@ -237,7 +230,7 @@ def read_coco(binary_file: BinaryIO, *, path: str) -> CocoFile:
             "or one JSON object per line"
         )
     categories = [Category(number, name, uses[number]) for number, name in names.items()]
-    return CocoFile(tuple(categories), left_out)
+    return tuple(categories), tuple((what, count) for what, count in left_out.items() if count)
 
 
 def coco_rows(

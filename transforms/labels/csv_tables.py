@@ -11,7 +11,7 @@ import itertools
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from transforms.core.messages import LabelsError
 from transforms.labels.keys import IMAGE_EXTENSIONS
@@ -421,29 +421,19 @@ def likely_delimiter(rows: Sequence[Sequence[str]]) -> str:
     return ""
 
 
-class CsvStart(NamedTuple):
-    """The start of a CSV.
-
-    Attributes:
-        delimiter: between its cells.
-        because: the evidence for it; `given` if it was given.
-        lines: all lines; those before the first row are blank.
-    """
-
-    delimiter: str
-    because: str
-    lines: Iterator[str]
-
-
-def read_start(lines: Iterator[str], delimiter: str = "") -> CsvStart:
+def read_start(lines: Iterator[str], delimiter: str = "") -> tuple[str, str, Iterator[str]]:
     r"""Reads up to the first row.
 
     Args:
         lines: of the file.
         delimiter: between its cells, if that is given.
 
-    >>> start = read_start(iter(["# from a\n", "sep=;\n", "id;label\n"]))
-    >>> start.delimiter, start.because, list(start.lines)
+    Returns:
+        the delimiter; the evidence for it, `given` if it was given; and all lines, of which those
+        before the first row are blank.
+
+    >>> found, because, lines = read_start(iter(["# from a\n", "sep=;\n", "id;label\n"]))
+    >>> found, because, list(lines)
     (';', "its line 'sep=;'", ['\n', '\n', 'id;label\n'])
     """
     declared, because = delimiter, "given" if delimiter else ""
@@ -456,8 +446,8 @@ def read_start(lines: Iterator[str], delimiter: str = "") -> CsvStart:
         if text.strip() and not (skipped < _MOST and _is_comment(text.strip(), delimiter)):
             found = declared or delimiter_of(line)
             again = itertools.chain(itertools.repeat("\n", skipped), [line], lines)
-            return CsvStart(found, because or "the first line of the file", again)
-    return CsvStart(declared or ",", because, iter(()))
+            return found, because or "the first line of the file", again
+    return declared or ",", because, iter(())
 
 
 def _is_comment(text: str, delimiter: str) -> bool:

@@ -378,10 +378,10 @@ def first_rows(
             f"{path} is XML: convert and plan read annotations of Pascal VOC, from files named .xml"
         )
     if format_ == CSV:
-        start = read_start(read_lines(again, encoding=encoding, path=path), delimiter or "")
-        table = Table((), parse_rows(start.lines, start.delimiter, path))
-        first = _first_of(table, n, CSV, path)
-        return first._replace(delimiter=start.delimiter, because=start.because)
+        lines = read_lines(again, encoding=encoding, path=path)
+        found, because, lines = read_start(lines, delimiter or "")
+        first = _first_of(Table((), parse_rows(lines, found, path)), n, CSV, path)
+        return first._replace(delimiter=found, because=because)
     if format_ == JSONL:
         return _first_of(json_lines_table(again, None, path=path), n, JSONL)
     file = cast(BinaryIO, binary_file)
@@ -391,8 +391,7 @@ def first_rows(
     categories, left_out = read_coco(file, path=path)
     file.seek(0)
     first = _first_of(Table(COCO_COLUMNS, coco_rows(file, categories, path=path)), n, COCO)
-    counted = tuple((what, count) for what, count in left_out.items() if count)
-    return first._replace(categories=categories, left_out=counted)
+    return first._replace(categories=categories, left_out=left_out)
 
 
 def read_rows(
@@ -414,9 +413,9 @@ def read_rows(
     """
     if columns.format == CSV:
         given = columns.delimiter if columns.because_delimiter == "given" else ""
-        start = read_start(read_lines(binary_file, encoding=encoding, path=path), given)
-        delimiter = start.delimiter if columns.has_header else columns.delimiter
-        rows = parse_rows(start.lines, delimiter, path)
+        lines = read_lines(binary_file, encoding=encoding, path=path)
+        found, _, lines = read_start(lines, given)
+        rows = parse_rows(lines, found if columns.has_header else columns.delimiter, path)
         if not columns.has_header:
             return label_rows(rows, columns)
         header = next(rows, None)

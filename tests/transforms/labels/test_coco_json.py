@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from transforms.core.messages import LabelsError
-from transforms.labels.coco import COCO_COLUMNS, CocoFile, class_ids, coco_rows, read_coco
+from transforms.labels.coco import COCO_COLUMNS, class_ids, coco_rows, read_coco
 from transforms.labels.table_formats import Category
 
 IMAGES = [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "b.jpg"}]
@@ -27,7 +27,7 @@ def stream(content: Any) -> io.BytesIO:
 
 
 def rows(content: Any, *, masks: bool = False) -> list[tuple[int, list[str], str]]:
-    categories = read_coco(stream(content), path="a.json").categories
+    categories = read_coco(stream(content), path="a.json")[0]
     return list(coco_rows(stream(content), categories, segmentations=masks, path="a.json"))
 
 
@@ -48,8 +48,8 @@ def test_sections_in_any_order() -> None:
 def test_compressed_files_are_read_twice_too() -> None:
     ahead = {"annotations": [BOX] * 9, "categories": CATEGORIES, "images": IMAGES}
     data = gzip.compress(json.dumps(ahead).encode())
-    found = read_coco(io.BytesIO(data), path="a.json.gz")
-    assert len(list(coco_rows(io.BytesIO(data), found.categories, path="a.json.gz"))) == 10
+    categories, _ = read_coco(io.BytesIO(data), path="a.json.gz")
+    assert len(list(coco_rows(io.BytesIO(data), categories, path="a.json.gz"))) == 10
 
 
 def test_what_becomes_no_feature_is_counted() -> None:
@@ -59,8 +59,9 @@ def test_what_becomes_no_feature_is_counted() -> None:
         {**BOX, "segmentation": []},
     ]
     found = read_coco(stream(document(annotations=annotations)), path="a.json")
-    assert found == CocoFile(
-        (Category(18, "dog", 3), Category(1, "person", 0)), {"segmentations": 2, "keypoints": 1}
+    assert found == (
+        (Category(18, "dog", 3), Category(1, "person", 0)),
+        (("segmentations", 2), ("keypoints", 1)),
     )
 
 
@@ -147,7 +148,7 @@ def test_files_that_are_refused(content: Any, says: str) -> None:
 
 def test_names_of_categories_may_be_numbers() -> None:
     content = document(categories=[{"id": 18, "name": 7}])
-    assert read_coco(stream(content), path="a.json").categories == (Category(18, "7", 1),)
+    assert read_coco(stream(content), path="a.json")[0] == (Category(18, "7", 1),)
 
 
 def test_bytes_that_are_not_text() -> None:
@@ -201,6 +202,6 @@ def test_names_that_are_held_are_as_long_as_keys(section: str, item: Any, says: 
     whole = {"images": [], "categories": [{"id": 1, "name": "a"}], "annotations": [box]}
     data = json.dumps({**whole, section: [item]}).encode()
     with pytest.raises(LabelsError, match=says):
-        found = read_coco(io.BytesIO(data), path="a.json").categories
+        found = read_coco(io.BytesIO(data), path="a.json")[0]
         for _ in coco_rows(io.BytesIO(data), found, path="a.json"):
             pass
