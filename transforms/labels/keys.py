@@ -426,13 +426,9 @@ def join_selected(
         the results of `join`; counts of images, rows and partners that are left out; for a key
         without an image, a `Rejection`.
     """
-    lines: list[str] = []
-    sides: list[JoinSide] = []
-    for side in group:
-        if side.kind == Kind.KEY_LINE:
-            lines.append(side.where)
-        else:
-            sides.append(side)
+    found = list(group)
+    lines = [side.where for side in found if side.kind == Kind.KEY_LINE]
+    sides = [side for side in found if side.kind != Kind.KEY_LINE]
     if not lines:
         yield from _left_out(sides)
         return
