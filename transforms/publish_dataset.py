@@ -15,7 +15,7 @@ import apache_beam as beam
 from transforms.add_totals import SummarizeShards
 from transforms.core.records import BucketDuplicates, Count, FileBatch, RejectedPart
 from transforms.core.rejections import Rejection
-from transforms.dataset.image_statistics import strict_message
+from transforms.dataset.image_statistics import KEYS_UNMATCHED, strict_message
 from transforms.dataset.ledger import Gathered, Ledger, PlanTotals, ShardSummary, in_order
 from transforms.dataset.manifest import (
     FileContent,
@@ -553,7 +553,10 @@ class _Publisher:
     def _refuse(self, gathered: Gathered) -> NoReturn:
         rejected = join(self._staging, REJECTED)
         write_content(self._output, f"{STAGING}/{REJECTED}", self._files.rejected(gathered))
-        self._fail("too_many_rejected", gathered.refusal(self._max_rejected, rejected))
+        found = self._dataset.warnings
+        why = [warning.text for warning in found if warning.code == KEYS_UNMATCHED]
+        refusal = gathered.refusal(self._max_rejected, rejected)
+        self._fail("too_many_rejected", "; ".join((refusal, *why)))
 
     def _fail(self, status: str, message: str) -> NoReturn:
         """Writes the outcome for the launcher, and fails the job."""

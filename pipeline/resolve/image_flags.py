@@ -336,7 +336,7 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
             *key_decisions(config.keys),
             *sample.ignoring,
         ),
-        warnings=warnings,
+        warnings=(*(found.warnings if found else ()), *warnings),
         left_out=sample.left_out,
         sampled=images.size,
         holdouts=read_holdouts(flags),

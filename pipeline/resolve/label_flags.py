@@ -22,10 +22,12 @@ from pipeline.resolve.samples import (
     Sample,
     key_hint,
     listed_key_hint,
+    mismatch_hint,
     read_label_inputs,
 )
 from transforms.core.machine import scratch_folder
 from transforms.core.messages import Decision, LabelsError, given, quantity
+from transforms.dataset.image_statistics import KEYS_UNMATCHED, DatasetWarning
 from transforms.dataset.output_names import LABELS, MANIFEST
 from transforms.find_images import KeyReader
 from transforms.labels.annotations import yaml_class_names
@@ -483,9 +485,9 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
         one = LabelFiles(inputs._replace(paths=(path,)), columns)
         next(label_rows(flags, one), None)
     found = LabelFiles(inputs, columns)
-    if sample.images.is_all:
-        _check_any_match(sample, key, found)
-    return found
+    if not sample.images.is_all:
+        return found
+    return found._replace(warnings=_check_matches(sample, key, found))
 
 
 def label_rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[LabelRow]:
@@ -555,19 +557,45 @@ def _rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, L
                 yield from ((path, row) for row in rows if isinstance(row, LabelRow))
 
 
-def _check_any_match(sample: Sample, key: str, found: LabelFiles) -> None:
-    """Refuses labels if no row identifies an image; the search ends at the first that does."""
+def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[DatasetWarning, ...]:
+    """Refuses labels if no row identifies an image, and warns if most rows or images are alone.
+
+    Of files for each image, one that does is enough: all would have to be opened.
+    """
     flags, keys = sample.flags, sample.images.keys(key)
+    named: set[str] = set()
     cells: list[str] = []
-    for row in label_rows(flags, found):
-        if row_key(row.key, kind=key) in keys:
-            return
-        if len(cells) < _HINT_ROWS:
+    count, matches, is_whole = 0, 0, True
+    for row in label_rows(flags, files):
+        if named and (count >= SAMPLE_ROWS or FORMATS[files.first.format].is_per_image):
+            is_whole = False
+            break
+        count += 1
+        found = row_key(row.key, kind=key)
+        if found in keys:
+            named.add(found)
+            matches += 1
+        elif len(cells) < SAMPLE_ROWS:
             cells.append(row.key)
-    if not cells:
+    if not count:
         raise UsageError(f"--labels {flags.labels} has no usable row: check its columns")
-    hint = key_hint(cells, sample.images)
-    raise UsageError(
-        f"no row of --labels {flags.labels} names an image: column {found.columns.key_name!r} "
-        f"holds {cells[0][:60]!r}, images have keys like {min(keys)!r} (--key {key}); {hint}"
+    alone = keys.keys() - named
+    shown = (
+        f"column {files.columns.key_name!r} holds {''.join(cells[:1])[:60]!r}, images have keys "
+        f"like {min(alone, default='')!r} (--key {key})"
     )
+    if not named:
+        hint = key_hint(cells[:_HINT_ROWS], sample.images)
+        raise UsageError(f"no row of --labels {flags.labels} names an image: {shown}; {hint}")
+    is_most = 2 * matches < count or 2 * len(named) < len(keys)
+    if not (is_most and cells and alone):
+        return ()
+    hint = mismatch_hint(cells, alone, sample.images, key)
+    if not (hint or is_whole):
+        # The rows of these images may be further down.
+        return ()
+    rows = f"{count - matches} of {'' if is_whole else 'the first '}{count} rows"
+    images = f"{len(alone)} of {len(keys)} images"
+    hint = hint or "check --label_key and --key"
+    text = f"{rows} of --labels {flags.labels} name no image, and {images} no row: {shown}; {hint}"
+    return (DatasetWarning(KEYS_UNMATCHED, text),)

@@ -8,8 +8,9 @@ import dataclasses
 import glob
 import itertools
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from pipeline.errors import UsageError, refusing, trying
@@ -17,6 +18,7 @@ from pipeline.open_dataset import open_dataset
 from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.path_flags import check_path, check_paths, has_scheme
 from transforms.core.messages import Decision, first_line
+from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.manifest import manifest_indexes
 from transforms.examples.layouts import ROWS, Feature
 from transforms.examples.partners import Partner
@@ -309,6 +311,14 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
 # Characters of a line and of a key that are shown.
 _SHOWN = 60
 
+# What two spellings of a key differ in, and what makes them the same.
+_SPELLINGS: Mapping[str, Callable[[str], str]] = {
+    "upper and lower case": str.casefold,
+    "leading zeros": lambda key: re.sub(r"(?<!\d)0+(?=\d)", "", key),
+    "the extension": lambda key: os.path.splitext(key)[0],
+    "the folder": os.path.basename,
+}
+
 
 def key_hint(cells: Sequence[str], sample: ImageSample) -> str:
     """Which `--key` makes rows name images; the one under which the fewest images share a key.
@@ -319,6 +329,41 @@ def key_hint(cells: Sequence[str], sample: ImageSample) -> str:
     """
     named = _other_kind(cells, sample, lambda cell, kind: row_key(cell, kind=kind))
     return named or "check --label_key and --key"
+
+
+def mismatch_hint(
+    cells: Sequence[str], keys: Collection[str], sample: ImageSample, kind: str
+) -> str:
+    """What at least half of the keys without a counterpart differ in; empty if nothing is found.
+
+    Args:
+        cells: those of rows without an image.
+        keys: those of images without a row.
+        sample: the images.
+        kind: of the keys.
+    """
+    rows = {row_key(cell, kind=kind) for cell in cells}
+    least = -(-min(len(rows), len(keys)) // 2)
+    named = _other_kind(cells, sample, lambda cell, kind: row_key(cell, kind=kind), least)
+    hints: Counter[str] = Counter()
+    for what, spell in _SPELLINGS.items():
+        known = {spell(key): key for key in keys}
+        pairs = [(row, known[spell(row)]) for row in rows if spell(row) in known]
+        if pairs:
+            row, key = min(pairs)
+            hints[f"{row[-_SHOWN:]!r} and {key[-_SHOWN:]!r} differ in {what}"] = len(pairs)
+    for texts, others, (which, not_which) in (
+        (rows, keys, ("cells", "keys of images")),
+        (keys, rows, ("keys of images", "cells")),
+    ):
+        for text in texts:
+            for at in range(1, min(len(text), _SHOWN)):
+                if text[at:] in others:
+                    hints[f"{which} begin with {text[:at]!r}, {not_which} do not"] += 1
+                if text[:-at] in others:
+                    hints[f"{which} end with {text[-at:]!r}, {not_which} do not"] += 1
+    hint = max(hints, key=lambda hint: (hints[hint], hint), default="")
+    return "; ".join(filter(None, (hint if hints[hint] >= least else "", named)))
 
 
 def listed_key_hint(lines: Sequence[str], sample: ImageSample, kind: str) -> str:
@@ -341,14 +386,14 @@ def listed_key_hint(lines: Sequence[str], sample: ImageSample, kind: str) -> str
 
 
 def _other_kind(
-    texts: Sequence[str], sample: ImageSample, key_of: Callable[[str, str], str]
+    texts: Sequence[str], sample: ImageSample, key_of: Callable[[str, str], str], least: int = 1
 ) -> str:
-    """The `--key` to try, under which some texts are keys; empty if there is none."""
+    """The `--key` to try, under which at least so many texts are keys; empty if there is none."""
     found = []
     for kind in KEY_KINDS:
         keys = sample.keys(kind)
         named = sum(key_of(text, kind) in keys for text in texts)
-        if named:
+        if named >= least:
             found.append((len(sample.uris) - len(keys), -named, kind))
     if not found:
         return ""
@@ -423,10 +468,12 @@ class LabelFiles(NamedTuple):
     Attributes:
         inputs: the files.
         columns: in each of them.
+        warnings: about rows without images.
     """
 
     inputs: LabelInputs
     columns: CsvColumns
+    warnings: tuple[DatasetWarning, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:

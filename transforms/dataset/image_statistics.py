@@ -254,6 +254,9 @@ TINY_SPLIT = 10
 MAX_CHANCE = 1e-6
 """If chance alone explains a split's share with less than this probability, warn."""
 
+KEYS_UNMATCHED = "keys_unmatched"
+"""The code of a warning about keys, which is also the likely reason of too many rejections."""
+
 # Classes and problems named one by one in a message.
 _MAX_NAMED = 3
 

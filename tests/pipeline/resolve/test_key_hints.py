@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipeline.resolve import label_flags
 from tests.conftest import draw
-from tests.pipeline.commands import plan
+from tests.marks import rest_slow
+from tests.pipeline.commands import convert, plan
 
 
 @pytest.fixture
@@ -83,3 +86,74 @@ def test_keys_that_are_compared_as_they_are(twins: Path, kind: str, line: str, h
     keys = twins / "keys.txt"
     keys.write_text(f"{line}\n")
     refused(f"(--key {kind}); {hint}", **FLAGS, label_from="none", key=kind, keys=keys)
+
+
+def near_misses(folder: Path, spelled: Callable[[str], str]) -> dict[str, Any]:
+    """Flags with images of which the rows name one, and spell the others in another way."""
+    names = [f"{letter}{number:02}" for letter in "pq" for number in range(1, 5)]
+    for at, name in enumerate(names):
+        draw(folder / "in" / "cat" / f"{name}.jpg", seed=at)
+    cells = [f"cat/{names[0]}.jpg", *(spelled(f"cat/{name}.jpg") for name in names[1:])]
+    return {"images": f"{folder}/in/*/*.jpg", "output": folder / "out", "root": folder / "in"} | {
+        "labels": rows(folder, *cells)
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "spelled", "hint"),
+    rest_slow(
+        [
+            ("stem", lambda cell: cell.replace("/", "/img_"), "cells begin with 'img_', keys of"),
+            ("path", str.upper, "'CAT/P02.JPG' and 'cat/p02.jpg' differ in upper and lower case"),
+            (
+                "path",
+                lambda cell: f"x/{cell}",
+                "; cells begin with 'x/', keys of images do not; try",
+            ),
+            ("path", lambda cell: cell[4:], "keys of images begin with 'cat/', cells do not; try"),
+            ("path", lambda cell: f"dog{cell[3:]}", "differ in the folder; try --key name"),
+            ("path", lambda cell: f"{cell[:7]}.bmp", "differ in the extension; try --key stem"),
+            ("path", lambda cell: f"dog{cell[3:7]}.JPG", "(--key path); try --key stem"),
+            ("name", lambda cell: cell[:7], "cells do not; try --key stem"),
+            ("stem", lambda cell: cell.replace("0", ""), "'p2' and 'p02' differ in leading zeros"),
+            ("stem", lambda cell: cell[:7] + "_l", "cells end with '_l', keys of images do not"),
+            ("stem", lambda cell: "x", "(--key stem); check --label_key and --key"),
+        ]
+    ),
+)
+def test_a_row_that_matches_by_accident_hides_no_hint(
+    tmp_path: Path, key: str, spelled: Callable[[str], str], hint: str
+) -> None:
+    flags = near_misses(tmp_path, spelled)
+    ran = plan(**flags, key=key)
+    [line] = [line for line in ran.out.splitlines() if line.startswith("warning ")]
+    assert "7 of 8 rows of --labels" in line and "and 7 of 8 images no row:" in line
+    assert f"column 'id' holds {spelled('cat/p02.jpg')!r}, images have keys like " in line
+    assert hint in line
+
+
+def test_too_many_rejections_come_with_the_hint(tmp_path: Path) -> None:
+    flags = near_misses(tmp_path, str.upper)
+    ran = convert(**flags, max_rejected=0)
+    assert ran.code == 3 and "column 'id' holds 'CAT/P02.JPG'" in ran.error()
+    assert ran.error().endswith("'P02' and 'p02' differ in upper and lower case")
+    ran = convert(**flags, max_rejected="100%")
+    assert ran.code == 0 and "'P02' and 'p02' differ in upper" in ran.out
+
+
+def test_no_hint_for_rows_or_images_that_are_only_more(tmp_path: Path) -> None:
+    flags = near_misses(tmp_path, str)
+    names = [f"{letter}0{number}" for letter in "pq" for number in range(1, 5)]
+    for cells in (names[:1], [*names, *map(str, range(30))], [*names[:4], *"xyz"]):
+        ran = plan(**flags | {"labels": rows(tmp_path, *cells)})
+        assert ran.code == 0 and "warning " not in ran.out
+
+
+def test_rows_of_images_further_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = near_misses(tmp_path, str)
+    monkeypatch.setattr(label_flags, "SAMPLE_ROWS", 4)
+    cells = [*"stuv", "p01", "x", *(f"p0{number}" for number in (2, 3, 4))]
+    assert "warning " not in plan(**flags | {"labels": rows(tmp_path, *cells)}).out
+    cells[:4] = ["P01", "P02", "P03", "P04"]
+    found = plan(**flags | {"labels": rows(tmp_path, *cells)}).out
+    assert "4 of the first 5 rows of --labels" in found and "differ in upper" in found
