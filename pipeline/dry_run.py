@@ -16,6 +16,7 @@ from pipeline.errors import DatasetError
 from pipeline.graph import build_plan, converter_of, origins_of
 from pipeline.open_dataset import open_dataset
 from pipeline.resolve.config import ConvertConfig
+from pipeline.resolve.datasets import moved_keys
 from pipeline.run.launch import run_pipeline
 from transforms.add_totals import SummarizeShards
 from transforms.convert_images import ImageConverter
@@ -337,6 +338,8 @@ def reuse_lines(
             lines.append(f"diff     {folder} cannot be compared: {error}")
             continue
         indexes += 1 + len(manifest["index"]) if folder in used else 0
+        if manifest["options"].get("key") == config.key == "path":
+            former = former.rekeyed(*moved_keys(manifest["root"], config.root))
         found = Differences(compare_records(former, records), option_changes(manifest, now))
         lines.append(f"diff     {folder} -> {config.folder.output}")
         lines += [f"  {line}" for line in found.planned_lines()]

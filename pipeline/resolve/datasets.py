@@ -109,6 +109,21 @@ def same_spelling(root: str, globs: Sequence[str]) -> str:
     return next(each for each in spelled if each.startswith("/") in kinds)
 
 
+def moved_keys(was: str, now: str) -> tuple[str, str]:
+    """What keys lose and get at their begin below another root; nothing if they stay.
+
+    A root that was moved with all of its images keeps their keys.
+
+    >>> moved_keys("y/2024", "y"), moved_keys("y", "y/2024"), moved_keys("y", "z")
+    (('', '2024/'), ('2024/', ''), ('', ''))
+    """
+    if RECORDS in (was, now):
+        return "", ""
+    was, now = (f"{storage_of(root).absolute(root).removesuffix('/')}/" for root in (was, now))
+    lost = now.removeprefix(was) if now.startswith(was) else ""
+    return lost, was.removeprefix(now) if was.startswith(now) else ""
+
+
 def _is_output(folder: str, config: ConvertConfig) -> bool:
     return config.folder.overwrite and is_same_path(folder, config.folder.output)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pipeline.errors import UsageError, refusing
 from pipeline.options.option_table import OPTIONS
@@ -21,6 +21,7 @@ from pipeline.resolve.datasets import (
     kind_of_labels,
     left_out,
     left_partners,
+    moved_keys,
     read_bases,
     read_holdouts,
     sample_records,
@@ -102,7 +103,6 @@ from transforms.labels.label_rows import (
 from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.table_formats import CSV, FORMATS
 from transforms.list_rejections import overlap
-from transforms.records.stored_images import RECORDS
 from transforms.storage.files import join, storage_of
 
 # The flag `--root`: the folder below which paths and keys begin.
@@ -136,37 +136,28 @@ def _spellings(root: str) -> list[str]:
     return [tidy_root(spelled) for spelled in storage_of(root).spellings(root)]
 
 
-def check_same_root(
-    flags: argparse.Namespace, config: ConvertConfig, former: Mapping[str, Any]
-) -> None:
-    """Refuses to replace a dataset by one with another root, unless a flag requests it.
+def root_change(flags: argparse.Namespace, config: ConvertConfig, former: str) -> str:
+    """What another root than that of a former dataset changes, and the flag that decides.
 
-    A root that was moved with all of its images keeps their keys.
+    Args:
+        flags: the result of `parse_flags`.
+        config: of the run.
+        former: the root of the dataset.
 
-    Raises:
-        UsageError: the keys, and so the splits, of unchanged images would change.
+    Returns:
+        the end of a sentence; empty if a flag decides, or unchanged images keep their keys.
     """
     keys_move = config.key in ("path", "row") or config.split_from == "directory"
-    was, now = (storage_of(root).absolute(root) for root in (former["root"], config.root))
-    is_nested = was != now and (_contains(was, now) or _contains(now, was))
-    has_none = RECORDS in (former["root"], config.root)
-    if flags.root is not None or not keys_move or not is_nested or has_none:
-        return
+    if flags.root is not None or not keys_move or not any(moved_keys(former, config.root)):
+        return ""
+    was, now = former or ".", config.root or "."
     globs = config.images or (flags.labels,)
-    keep = any(
-        all(is_below(glob, root) for glob in globs) for root in _spellings(former["root"] or ".")
+    keep = any(all(is_below(glob, root) for glob in globs) for root in _spellings(was))
+    advice = f"--root {was} keeps the keys; " if keep else ""
+    return (
+        f"the root {was!r}, but the root is now {now!r}: this changes every key, and moves images "
+        f"to other splits. {advice}--root {now} accepts the change"
     )
-    advice = f"--root {former['root'] or '.'} keeps the keys; " if keep else ""
-    raise UsageError(
-        f"--output {config.folder.output} holds a dataset with the root "
-        f"{former['root'] or '.'!r}, but the root is now {config.root or '.'!r}: this changes "
-        f"every key, and moves images to other splits. {advice}--root {config.root or '.'} "
-        "accepts the change"
-    )
-
-
-def _contains(folder: str, other: str) -> bool:
-    return other.startswith(folder.removesuffix("/") + "/")
 
 
 # What a command converts: images and their labels, or rows.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import uuid
 from typing import Any
 
@@ -11,7 +12,7 @@ from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import has_manifest
 from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.config import ConvertConfig
-from pipeline.resolve.image_flags import check_same_root, is_table, resolve
+from pipeline.resolve.image_flags import is_table, resolve, root_change
 from pipeline.resolve.path_flags import check_paths
 from transforms.core.messages import LabelsError, as_written, format_bytes
 from transforms.dataset.dataset_card import card_options
@@ -29,6 +30,8 @@ from transforms.examples.layouts import Role, is_layout_file
 from transforms.records.existing_shards import check_output
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.local_storage import free_bytes
+
+_LOGGER = logging.getLogger(__name__)
 
 # The least part of the images that a dataset has, unless it fails.
 _AT_LEAST = 0.8
@@ -62,10 +65,13 @@ def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
     if former is None:
         _check_foreign(config.folder.output)
         _check_room(config)
-    elif config.folder.overwrite:
-        check_same_root(flags, config, former)
-    else:
+    elif not config.folder.overwrite:
         _check_same_options(config, former)
+    elif change := root_change(flags, config, former["root"]):
+        raise UsageError(f"--output {config.folder.output} holds a dataset with {change}")
+    for base in config.bases:
+        if change := root_change(flags, config, base.root):
+            _LOGGER.warning("--reuse %s has %s", base.folder, change)
 
 
 def _check_replaced(output: str, former: dict[str, Any] | None) -> None:

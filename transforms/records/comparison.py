@@ -13,6 +13,7 @@ import numpy as np
 from transforms.core.messages import as_written
 from transforms.core.records import ShardImage
 from transforms.dataset.manifest import manifest_shards
+from transforms.labels.keys import nfc
 from transforms.labels.vocabulary import parse_labels
 from transforms.records.record_index import (
     CONTENT_BYTES,
@@ -158,6 +159,26 @@ class Records:
             table = table.set_column(at, name, table.column(name).combine_chunks())
         pa.default_memory_pool().release_unused()
         return cls(table, classes, many_labels)
+
+    def rekeyed(self, lost: str, got: str) -> Records:
+        """The records with the keys that their files have below another root.
+
+        Args:
+            lost: what keys lose at their begin; others are no keys below that root.
+            got: what they get there.
+        """
+        import pyarrow.compute as pc
+
+        keys = self.table.column("key")
+        if lost:
+            # A name that no key has.
+            others = pc.binary_join_element_wise("..", keys, "/")
+            kept = pc.utf8_slice_codeunits(keys, len(nfc(lost)))
+            keys = pc.if_else(pc.starts_with(keys, nfc(lost)), kept, others)
+        if got:
+            keys = pc.binary_join_element_wise(nfc(got), keys, "")
+        at = self.table.column_names.index("key")
+        return dataclasses.replace(self, table=self.table.set_column(at, "key", keys))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from pipeline.errors import UsageError
 from pipeline.resolve.image_flags import root_of
 from tests.conftest import draw
-from tests.pipeline.commands import convert, make_dataset, plan
+from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, plan
 from tests.pipeline.reading import split_of
 from transforms.labels.keys import image_key
 from transforms.labels.splits import SplitAssigner, Splits
@@ -152,3 +153,41 @@ def test_what_keeps_all_keys_is_not_refused(years: Path, flags: dict[str, str]) 
     more = {"images": f"{years}/y/*/*"} if "key" in flags else {}
     assert convert(**{**right, **{k: v for k, v in changed.items() if k == "key"}}).code == 0
     assert plan(**{**right, **more, **changed, "overwrite": True}).code == 0
+
+
+@pytest.fixture
+def warned(caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
+    def run(command: Callable[..., Ran], **flags: object) -> list[str]:
+        caplog.clear()
+        ran = command(**flags)
+        assert ran.code == 0, ran.err
+        return [*caplog.messages, ran.out]
+
+    return run
+
+
+def test_another_root_than_that_of_a_reused_dataset(
+    years: Path, warned: Callable[..., list[str]]
+) -> None:
+    old = make_dataset(years / "old", images=f"{years}/y/2024/*", **SPLITS)
+    flags = {"images": [f"{years}/y/2024/*", f"{years}/y/2025/*"], "reuse": old.folder, **SPLITS}
+    change = (
+        f"--reuse {old.folder} has the root '{years}/y/2024', but the root is now '{years}/y': "
+        "this changes every key, and moves images to other splits. "
+    )
+    accept = f"--root {years}/y accepts the change"
+    [said, out] = warned(plan, **flags, output=years / "new")
+    assert said == change + accept
+    [said, _] = warned(convert, **flags, output=years / "new")
+    assert said == change + accept
+    now = split_of(Dataset(years / "new"))
+    moved = sum(now[stem] != split for stem, split in split_of(old).items())
+    assert moved and f"\n  moved       {moved} in another split: '2024/2024-" in out
+    assert "\n  added       20: '2025/2025-0.jpg'" in out and "\n  removed     0\n" in out
+    # The other way round, images of 2025 are gone, and a root keeps the others where they are.
+    flags |= {"images": f"{years}/y/2024/*", "reuse": years / "new", "output": years / "fewer"}
+    [said, out] = warned(plan, **flags)
+    assert f". --root {years}/y keeps the keys; --root {years}/y/2024 accepts" in said
+    assert f"\n  moved       {moved} in" in out and "\n  removed     20: '../2025/2025-0" in out
+    [out] = warned(plan, **flags, root=years / "y")
+    assert "\n  moved       0 in another split\n" in out
