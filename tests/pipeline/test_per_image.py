@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from pipeline import Records
 from tests.conftest import draw
 from tests.images import picture, saved
 from tests.marks import rest_slow
@@ -18,12 +19,14 @@ from tests.pipeline.commands import (
     check_sound,
     convert,
     digests,
+    index_rows,
     make_dataset,
     plan,
     show,
     verify,
 )
 from tests.pipeline.reading import SLIM
+from tests.pipeline.test_reuse_bases import edit_index
 from tests.servers.gcs import GcsServer
 from transforms.examples.decoder import decode_example
 from transforms.examples.tfrecord import read_records
@@ -101,6 +104,26 @@ def test_the_manifest_lists_every_file(one: Dataset) -> None:
     assert sorted(file["file"] for file in listed) == sorted(found)
     assert all(file["records"] == 1 for file in listed)
     assert all(file["bytes"] == found[file["file"]].stat().st_size for file in listed)
+
+
+def test_the_indexes_name_the_files(one: Dataset) -> None:
+    named = [row["shard"] for rows in index_rows(one.folder).values() for row in rows]
+    assert sorted(named) == sorted(files(one))
+
+
+def test_the_index_of_an_earlier_version_names_a_shard(
+    photos: Path, dataset: Dataset, tmp_path: Path
+) -> None:
+    whole = digests(dataset.folder)
+    edit_index(dataset, shard=lambda files: ["train-00000-of-00001.tfrecord"] * len(files))
+    check_sound(dataset.folder)
+    assert make(photos, tmp_path / "reused", reuse=dataset.folder).ledger == dataset.ledger
+    assert digests(tmp_path / "reused") == whole
+    assert len(Records(dataset.folder, "train")) == dataset.manifest["splits"]["train"]["records"]
+    of_records = make_dataset(tmp_path / "records", images=dataset.folder, files="per_image")
+    assert {*files(of_records)} == {*files(dataset)}
+    edit_index(dataset, shard=lambda files: ["train/other.tfrecord"] * len(files))
+    assert "index/train-00000-of-00001.parquet: was changed" in verify(dataset.folder).out
 
 
 def test_commands_and_the_report_count_files(one: Dataset) -> None:

@@ -125,7 +125,7 @@ def test_a_damaged_base_gives_the_same_bytes(
 
 def edit_index(base: Dataset, **columns: Any) -> None:
     """Edits the first index, and seals it and the manifest again."""
-    path = sorted((base.folder / "index").iterdir())[0]
+    path = base.folder / base.manifest["index"][0]["file"]
     table = read_index(path.read_bytes(), "x")
     for name, edited in columns.items():
         number, values = table.column_names.index(name), table.column(name).to_pylist()

@@ -16,7 +16,7 @@ import xxhash
 
 from transforms.core.records import ShardImage, ShardRow
 from transforms.dataset.manifest import manifest_indexes, manifest_shards
-from transforms.dataset.output_names import index_file
+from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
 from transforms.images.check import CheckedImage
 from transforms.labels.joins import parsed_rows
@@ -596,8 +596,11 @@ class IndexRows:
         offsets: Sequence[int | None] = [None] * count
         if has_offsets:
             offsets = [0] * count if is_per_image else _offsets(self.lengths)
+        files = [shard] * count
+        if is_per_image:
+            files = image_files([(split, key) for key in self.keys()], gzip=not has_offsets)
         columns = {
-            "shard": [shard] * count,
+            "shard": files,
             "record": range(count),
             "offset": offsets,
             "length": self.lengths,

@@ -16,7 +16,7 @@ from transforms.core.messages import LabelsError, check_final, first_line, parse
 from transforms.core.rejections import RETRIED
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import ManifestError
-from transforms.dataset.output_names import REJECTED, STAGING, index_file
+from transforms.dataset.output_names import REJECTED, STAGING, image_files, index_file
 from transforms.examples.tfrecord import LARGEST_RECORD, read_records
 from transforms.labels.shards import ShardName
 from transforms.records.record_index import (
@@ -289,7 +289,8 @@ class IndexedRows:
             if place.first == 0 and not storage_of(path).exists(path):
                 problem = "the file is missing"
             elif not fast:
-                return self._rows(place)[place.first : place.first + shard["records"]], ""
+                rows = self._rows(place, shard["file"])
+                return rows[place.first : place.first + shard["records"]], ""
             elif place.first == 0:
                 crc32c = storage_of(path).checksum(path, size=place.entry["bytes"])
                 problem = _CHANGED if crc32c != place.entry["crc32c"] else ""
@@ -301,12 +302,16 @@ class IndexedRows:
         # Files of single images share an index, whose problem is reported once.
         return None, problem if place.first == 0 else ""
 
-    def _rows(self, place: IndexPlace) -> list[dict[str, Any]]:
+    def _rows(self, place: IndexPlace, file: str) -> list[dict[str, Any]]:
         name = place.entry["file"]
         if self._last[0] != name:
             table = read_listed_index(self._output, place.entry, ("shard", "split", *COMPARED))
             shard = shard_of_index(name)
-            names = {"shard": (shard, f"{shard}.gz"), "split": (ShardName.parse(shard).split,)}
+            split = ShardName.parse(shard).split
+            keys = table.column("key").to_pylist() if "/" in file else []
+            files = image_files([(split, key) for key in keys], gzip=file.endswith(".gz"))
+            # Earlier versions named files of single images as one shard.
+            names = {"shard": (shard, f"{shard}.gz", *files), "split": (split,)}
             for column, known in names.items():
                 if not {*table.column(column).unique().to_pylist()} <= {*known}:
                     raise RecordIndexError(f"{name} is damaged: its {column} is another one")

@@ -175,6 +175,9 @@ def test_compressed_files_have_no_offsets_and_files_of_one_image_begin_at_0() ->
     assert rows.table(SHARD, "t", has_offsets=False).column("offset").to_pylist() == [None, None]
     per_image = rows.table(SHARD, "t", is_per_image=True)
     assert per_image.column("offset").to_pylist() == [0, 0]
+    assert per_image.column("shard").to_pylist() == ["t/a.tfrecord", "t/b.tfrecord"]
+    packed = rows.table(f"{SHARD}.gz", "t", has_offsets=False, is_per_image=True)
+    assert packed.column("shard").to_pylist() == ["t/a.tfrecord.gz", "t/b.tfrecord.gz"]
 
 
 def test_rows_without_images() -> None:
