@@ -327,7 +327,7 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
             *key_decisions(config.keys),
             *sample.ignoring,
         ),
-        warnings=(*(found.warnings if found else ()), *warnings),
+        warnings=(*(found.warnings if found else ()), *warnings, *layout.odd_cells),
         left_out=sample.left_out,
         sampled=images.size,
         holdouts=read_holdouts(flags),

@@ -21,8 +21,9 @@ from pipeline.resolve.path_flags import check_path, read_flag_file
 from pipeline.resolve.samples import ImageSample, Sample, list_inputs, plain_globs, why_empty
 from transforms.core.messages import Decision, LabelsError
 from transforms.core.option import vars_of
+from transforms.dataset.image_statistics import DatasetWarning
 from transforms.examples.boxes import BoxRules
-from transforms.examples.columns import TypedRow, infer_types, with_file_types
+from transforms.examples.columns import TypedRow, infer_types, odd_cells, with_file_types
 from transforms.examples.layout_files import LayoutError, LayoutFile, parse_layout
 from transforms.examples.layout_options import LayoutOptions
 from transforms.examples.layouts import (
@@ -78,6 +79,7 @@ class Layout:
         chosen: the box columns, if the layout has boxes and the CSV is known.
         label_separator: between the labels in a cell; empty when a cell is one label.
         types: the decisions about column types.
+        odd_cells: warnings about them.
         of_file: the names of the features whose type is that of a column in the file.
     """
 
@@ -86,6 +88,7 @@ class Layout:
     chosen: ChosenBoxes | None = None
     label_separator: str = ""
     types: tuple[Decision, ...] = ()
+    odd_cells: tuple[DatasetWarning, ...] = ()
     of_file: frozenset[str] = frozenset()
 
     @property
@@ -197,7 +200,14 @@ class Layout:
             chosen = with_orientation(chosen, flag, first, columns, locate)
         typed = [TypedRow(row.line, row.cells) for row in first]
         features, types = infer_types(self.features, typed, columns, self.of_file)
-        return dataclasses.replace(self, features=features, chosen=chosen, types=tuple(types))
+        odd = odd_cells(self.features, features, typed, columns)
+        return dataclasses.replace(
+            self,
+            features=features,
+            chosen=chosen,
+            types=tuple(types),
+            odd_cells=tuple(DatasetWarning("odd_cells", text) for text in odd),
+        )
 
     def _without_masks(self, rows: Iterable[LabelRow]) -> list[LabelRow]:
         """The rows without their segmentations, which may have a megabyte each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -159,8 +160,12 @@ def cell_values(feature: Feature, where: str, cell: str) -> list[bytes | int | f
 
 DTYPES = ("int64", "float", "bytes")
 
-_NOT = {"int64": "not an integer", "float": "not a number"}
 _FLAG = "--layout"
+
+# One cell of so many, or fewer, decides a type by mistake.
+_ODD = 1000
+
+_NOT_FINITE = re.compile(r"[+-]?(inf(inity)?|nan)", re.IGNORECASE)
 
 
 class TypedRow(NamedTuple):
@@ -241,6 +246,50 @@ def infer_types(
     return tuple(typed), decisions
 
 
+def odd_cells(
+    before: Iterable[Feature],
+    features: Iterable[Feature],
+    rows: Sequence[TypedRow],
+    columns: Sequence[str],
+) -> list[str]:
+    """A warning for each column whose type was decided by one cell of thousands.
+
+    Args:
+        before: the features of a layout.
+        features: the result of `infer_types` for them.
+        rows: the first rows.
+        columns: the names of their cells.
+    """
+    warnings = []
+    for former, feature in zip(before, features, strict=True):
+        if former.dtype or feature.column is None or feature.dtype == DTYPES[0]:
+            continue
+        narrower = DTYPES[DTYPES.index(feature.dtype) - 1]
+        cells = _placed(feature._replace(default=None), rows, columns.index(feature.column))
+        odd = ((value, place) for value, place in cells if not fits(value, narrower))
+        found = list(itertools.islice(odd, len(rows) // _ODD + 1))
+        if 0 < len(found) <= len(rows) // _ODD:
+            value, place = found[0]
+            make = "makes" if len(found) == 1 else "make"
+            warnings.append(
+                f"{len(found)} of {len(rows)} cells of column {feature.column!r} {make} it "
+                f"{feature.dtype}, not {narrower}: {place} {_unfit(value, narrower)}; correct it, "
+                "or give the type in a layout file"
+            )
+    return warnings
+
+
+def _unfit(value: str, dtype: str) -> str:
+    """Why a value is not of a type."""
+    if dtype == "int64":
+        is_large = value.lstrip("+-").isdigit()
+        return "is outside the range of int64" if is_large else "is not an integer"
+    if _NOT_FINITE.fullmatch(value):
+        return "is not finite"
+    is_large = _FLOAT.fullmatch(value) is not None
+    return "is outside the range of 32-bit floats" if is_large else "is not a number"
+
+
 def fits(value: str, type_: str) -> bool:
     """Whether a value has a type."""
     try:
@@ -263,11 +312,11 @@ def _narrowest(feature: Feature, rows: Sequence[TypedRow], at: int) -> tuple[str
         if not zeros and len(value) > 1 and value[0] == "0" and value.isdigit():
             zeros = place
         while not fits(value, dtype):
-            dtype, decided = next(dtypes), place
+            decided, dtype = f"{place} {_unfit(value, dtype)}", next(dtypes)
     if not first:
         return "bytes", "no cell has a value"
     if decided:
-        return dtype, f"{decided} is {_NOT[DTYPES[DTYPES.index(dtype) - 1]]}"
+        return dtype, decided
     lost = f"; {zeros} loses its zeros" if zeros else ""
     return dtype, f"all are integers, first {first}{lost}"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.rejections import RejectedImageError
-from transforms.examples.columns import TYPES, TypedRow, cell_values, infer_types
+from transforms.examples.columns import DTYPES, TYPES, TypedRow, cell_values, infer_types, odd_cells
 from transforms.examples.layouts import Feature
 from transforms.examples.row_features import RowValues, row_requirements
 
@@ -23,6 +23,7 @@ def infer(feature: Feature, *cells: str) -> tuple[str, str]:
 
 
 OPEN = Feature("x", "csv.a", "")
+IMAGE = Feature("i", "image.bytes", "bytes")
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,40 @@ OPEN = Feature("x", "csv.a", "")
 )
 def test_types_that_are_not_given(cells: list[str], dtype: str, because: str) -> None:
     assert infer(OPEN, *cells) == (dtype, because)
+
+
+@pytest.mark.parametrize(
+    ("cell", "dtype", "reason"),
+    [
+        ("1e39", "bytes", "outside the range of 32-bit floats"),
+        ("-inf", "bytes", "not finite"),
+        ("Infinity", "bytes", "not finite"),
+        ("+nan", "bytes", "not finite"),
+        ("1_0", "bytes", "not a number"),
+        ("9" * 19, "float", "outside the range of int64"),
+        ("9" * 40, "bytes", "outside the range of 32-bit floats"),
+        ("2.5", "float", "not an integer"),
+    ],
+)
+def test_the_cell_that_decides_is_described_as_it_is(cell: str, dtype: str, reason: str) -> None:
+    assert infer(OPEN, "1", cell) == (dtype, f"{cell!r} (line 3) is {reason}")
+    # One of thousands is a warning, too; two of them are not one.
+    narrower = DTYPES[DTYPES.index(dtype) - 1]
+    others = ["1.5" if narrower == "float" else "7"] * 999
+    text = (
+        f"1 of 1000 cells of column 'a' makes it {dtype}, not {narrower}: {cell!r} (line 2) is "
+        f"{reason}; correct it, or give the type in a layout file"
+    )
+    assert odd(OPEN, cell, *others) == [text]
+    assert odd(OPEN, cell, *others[1:]) == odd(OPEN, cell, cell, *others) == []
+    assert odd(OPEN._replace(dtype="float"), cell, *others) == []
+
+
+def odd(feature: Feature, *cells: str) -> list[str]:
+    """The warnings about a column."""
+    rows = [TypedRow(line, (cell,)) for line, cell in enumerate(cells, 2)]
+    features, _ = infer_types([feature, IMAGE], rows, ["a"])
+    return odd_cells([feature, IMAGE], features, rows, ["a"])
 
 
 def test_a_default_is_a_value_and_stands_for_missing_cells() -> None:
