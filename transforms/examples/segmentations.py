@@ -52,6 +52,9 @@ _MERGED = 8
 
 _SHOWN = 40
 
+# COCO has hundredths of a pixel.
+_DECIMALS = 2
+
 _Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 _Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
@@ -163,6 +166,10 @@ class ObjectMasks:
             raise _bad(f"{len(polygons)} polygons, more than {MAX_POLYGONS}")
         sides = (width // scale[0], height // scale[1])
         scaled = [_points(polygon, sides) * scale for polygon in polygons]
+        if scale != (1, 1):
+            # A side is a whole number of fifths of a pixel: what is lost where COCO's hundredths
+            # become shares of the image would move those that are half-way.
+            scaled = [points.round(_DECIMALS) for points in scaled]
         outline = sum(map(_outline, scaled))
         if outline > MAX_OUTLINE:
             raise _bad(f"an outline of {outline:.0f} pixels, more than {MAX_OUTLINE}")

@@ -57,6 +57,23 @@ def normalized(height: int, width: int) -> Any:
     return {"normalized": [each.ravel().tolist() for each in sides]}
 
 
+@pytest.mark.parametrize("form", ["%g", "%.6f", "%.17g"])
+@given(
+    st.lists(st.tuples(st.integers(0, 6400), st.integers(0, 4800)), min_size=3, max_size=9),
+    st.sampled_from([10, 100]),
+)
+def test_outlines_of_yolo_made_from_coco_have_its_masks(
+    form: str, places: list[tuple[int, int]], parts: int
+) -> None:
+    """Also with the six digits that Ultralytics writes."""
+    height, width = 480, 640
+    polygon = np.divide(places, parts)
+    shares = [float(form % each) for each in (polygon / (width, height)).ravel()]
+    expected = decode_runs(coco.frPyObjects([polygon.ravel().tolist()], height, width))[..., 0]
+    frame = Frame(height, width, stored=(height, width))
+    assert (drawn({"normalized": [shares]}, frame) == expected).all()
+
+
 @pytest.mark.parametrize("tag", [1, 6])
 @pytest.mark.parametrize("is_upright", [False, True])
 def test_normalized_polygons(tag: int, is_upright: bool) -> None:
