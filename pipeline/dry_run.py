@@ -6,7 +6,7 @@ import dataclasses
 import glob
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import apache_beam as beam
@@ -64,17 +64,25 @@ class _MeasureShardFn(beam.DoFn):
     def __init__(self, config: ConvertConfig, path: str | None) -> None:
         self._path = path
         self._origins = origins_of(config)
-        self._copies = _CopiedShards(config) if path is not None and config.bases else None
+        self._config = config
         self._rules = OriginRules(config.checks.max_bytes, config.row_values is not None)
         self._many_labels = row_requirements(config.features).many_labels
         # The element's class does not say: decoded in another process, it is neither of the two.
         self._of_rows = config.of_rows
         self._values = config.row_values
-        self._root = config.root
 
     def setup(self) -> None:
-        if self._copies is not None:
-            self._copies.setup()
+        self._whole_shard = None
+        config = self._config
+        if self._path is None or not config.bases:
+            return
+        converter = converter_of(config)
+        # `convert` copies whole shards of images from a dataset of `--reuse`.
+        if isinstance(converter, ImageConverter):
+            libraries = converter.libraries._replace(gzip=config.files.gzip)
+            self._recipes = RecipeMaker(config.dataset.digest, libraries)
+            converter.prepare()
+            self._whole_shard = converter.whole_shard
 
     def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
         name, group = shard
@@ -118,7 +126,7 @@ class _MeasureShardFn(beam.DoFn):
         # Other plans do not wait for the import of Arrow.
         from transforms.records.comparison import PlannedReads, planned_part
 
-        whole = self._copies is not None and self._copies.find(name, every)
+        whole = self._is_copied(name, every)
         origins = ShardOrigins(self._origins, self._rules, images)
         # Of a copied shard, only the originals of images that its dataset rejected are read.
         is_reused = self._rules.may_reuse if whole else origins.is_reused
@@ -144,12 +152,20 @@ class _MeasureShardFn(beam.DoFn):
         path = f"{self._path}.{name}"
         storage_of(path).write_whole(path, part)
 
+    def _is_copied(self, name: str, images: Sequence[ShardImage]) -> bool:
+        """Whether a shard is copied, provided that what that dataset rejected is rejected again."""
+        if self._whole_shard is None:
+            return False
+        recipes = self._recipes.recipes(name, images)
+        whole = self._whole_shard(name, recipes, images, _rejected_again)
+        return whole is not None and is_copied(whole, self._config.folder.output)
+
     def _rejection(self, planned: ShardImage | ShardRow) -> Rejection | None:
         """The rejection that the cells of an image or a row will cause, if any."""
         if self._values is None:
             return None
         if self._of_rows:
-            checker = RowChecker(self._values, root=self._root)
+            checker = RowChecker(self._values, root=self._config.root)
             checked = checker.check(cast(ShardRow, planned))
             return checked if isinstance(checked, Rejection) else None
         image = cast(ShardImage, planned)
@@ -158,30 +174,6 @@ class _MeasureShardFn(beam.DoFn):
         except RejectedImageError as error:
             return Rejection("image", error.reason.code, error.detail, image.path, image.key)
         return None
-
-
-class _CopiedShards:
-    """Finds the planned shards that `convert` copies from a dataset of `--reuse`. Picklable."""
-
-    def __init__(self, config: ConvertConfig) -> None:
-        self._converter = converter_of(config)
-        self._digest = config.dataset.digest
-        self._libraries = self._converter.libraries._replace(gzip=config.files.gzip)
-        self._output = config.folder.output
-
-    def setup(self) -> None:
-        """Looks up the versions of libraries, once for each DoFn instance."""
-        self._recipes = RecipeMaker(self._digest, self._libraries)
-        if isinstance(self._converter, ImageConverter):
-            self._converter.prepare()
-
-    def find(self, name: str, images: Sequence[ShardImage]) -> bool:
-        """Whether a shard is copied, provided that what that dataset rejected is rejected again."""
-        if not isinstance(self._converter, ImageConverter):
-            return False
-        recipes = self._recipes.recipes(name, images)
-        whole = self._converter.whole_shard(name, recipes, images, _rejected_again)
-        return whole is not None and is_copied(whole, self._output)
 
 
 def _rejected_again(images: Iterable[ShardImage]) -> Iterator[Rejection]:
@@ -213,22 +205,21 @@ class _SumUpFn(beam.DoFn):
         planned = self._config.shard_plan.files(totals.bytes, totals.images)
         is_per_image = self._config.files.per_image
         shards = {} if is_per_image else {name: len(names) for name, names in planned.items()}
+        of_splits: dict[str, list[ShardSummary]] = {name: [] for name in planned}
+        for shard in gathered.shards:
+            of_splits[ShardName.parse(shard.file).split].append(shard)
+        records = {name: [each.records for each in of_splits[name]] for name in planned}
+        sizes: Mapping[str, int] = totals.bytes
+        if not self._config.of_rows:
+            sizes = {name: sum(each.image_bytes for each in of_splits[name]) for name in planned}
         splits = {
-            name: {"images": 0, "files": 0 if is_per_image else len(names), "bytes": 0}
+            name: {
+                "images": sum(records[name]),
+                "files": sum(records[name]) if is_per_image else len(names),
+                "bytes": sizes[name],
+            }
             for name, names in planned.items()
         }
-        records: dict[str, list[int]] = {}
-        for shard in gathered.shards:
-            name = ShardName.parse(shard.file).split
-            split = splits[name]
-            if self._config.shard_plan.by_records:
-                records.setdefault(name, []).append(shard.records)
-            split["images"] += shard.records
-            split["files"] += shard.records if is_per_image else 0
-            split["bytes"] += shard.image_bytes
-        if self._config.of_rows:
-            for name, split in splits.items():
-                split["bytes"] = gathered.totals.bytes[name]
         features = self._config.features
         return {
             "of_rows": self._config.of_rows,
@@ -244,7 +235,7 @@ class _SumUpFn(beam.DoFn):
             ),
             "options": self._config.options,
             "splits": splits,
-            "shard_records": records,
+            "shard_records": records if self._config.shard_plan.by_records else {},
             "ledger": dataclasses.asdict(gathered.ledger),
             "rejected": count_reasons(gathered.reasons),
             "bad_cells": [each.detail for each in gathered.rejected.first_of(*_OF_CELLS)],
