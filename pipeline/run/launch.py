@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
 import apache_beam as beam
@@ -186,9 +187,45 @@ def run_pipeline(
     Raises:
         DatasetError: it fails for a reason that fits in one line.
     """
+    options = _options(beam_flags, workers=workers)
+    if not shows_logs():
+        # We get the exception itself; Beam also logs it, several times.
+        _mute_beam()
+        show_plain_warnings()
+    # Beam makes a folder, which a killed run would leave behind.
     with scratch_folder() as scratch:
-        options = _options(beam_flags, workers=workers)
-        return _run_in(scratch, construct, options, progress=progress, left=left, workers=workers)
+        try:
+            with temporary_files_in(scratch):
+                runner = runner_with(options) if workers > 1 else None
+                pipeline = beam.Pipeline(runner=runner, options=options)
+        except ValueError as error:
+            raise UsageError(" ".join(str(error).split())) from error
+        construct(pipeline)
+        try:
+            with show_progress(progress), machine_shared(options, workers):
+                result = pipeline.run()
+                _wait_for(result, options, is_watched=progress != "off")
+        except Exception as error:
+            _raise_known(error, left)
+            raise
+    return _final_counters(result)
+
+
+def _wait_for(result: Any, options: PipelineOptions, *, is_watched: bool) -> None:
+    """Waits until a job ends; the progress of one that runs elsewhere is asked for."""
+    link = _tell_job(result, options)
+    polling: AbstractContextManager[None] = contextlib.nullcontext()
+    if is_watched and not is_local_runner(options):
+        polling = poll_metrics(lambda: read_counters(result))
+    try:
+        with polling:
+            result.wait_until_finish()
+    except KeyboardInterrupt:
+        if link is None:
+            raise
+        raise KeyboardInterrupt(
+            f"stopped waiting, but the job continues: cancel it at {link}"
+        ) from None
 
 
 def _options(beam_flags: Sequence[str], *, workers: int) -> PipelineOptions:
@@ -207,48 +244,6 @@ def _options(beam_flags: Sequence[str], *, workers: int) -> PipelineOptions:
     options.view_as(SetupOptions).save_main_session = False
     make_buffers_sound(options)
     return options
-
-
-def _run_in(
-    scratch: str,
-    construct: Callable[[beam.Pipeline], Any],
-    options: PipelineOptions,
-    *,
-    progress: str,
-    left: str,
-    workers: int,
-) -> dict[str, int]:
-    if not shows_logs():
-        # We get the exception itself; Beam also logs it, several times.
-        _mute_beam()
-        show_plain_warnings()
-    try:
-        # Beam makes a folder, which a killed run would leave behind.
-        with temporary_files_in(scratch):
-            runner = runner_with(options) if workers > 1 else None
-            pipeline = beam.Pipeline(runner=runner, options=options)
-    except ValueError as error:
-        raise UsageError(" ".join(str(error).split())) from error
-    construct(pipeline)
-    try:
-        with show_progress(progress), machine_shared(options, workers):
-            result = pipeline.run()
-            link = _tell_job(result, options)
-            is_watched = progress != "off" and not is_local_runner(options)
-            polling = poll_metrics(lambda: read_counters(result))
-            try:
-                with polling if is_watched else contextlib.nullcontext():
-                    result.wait_until_finish()
-            except KeyboardInterrupt:
-                if link is None:
-                    raise
-                raise KeyboardInterrupt(
-                    f"stopped waiting, but the job continues: cancel it at {link}"
-                ) from None
-    except Exception as error:
-        _raise_known(error, left)
-        raise
-    return _final_counters(result)
 
 
 def _final_counters(result: Any) -> dict[str, int]:

@@ -173,13 +173,9 @@ class ShardSummary:
         )
         return (self.file, self.recipe) == (file, recipe) and is_staged
 
-    def to_text(self) -> str:
-        """One line that `from_text` reads."""
-        return json.dumps(dataclasses.asdict(self) | {"rejections": [*map(list, self.rejections)]})
-
     def to_sidecar(self) -> str:
         """The text of the sidecar of a staged shard: a line, and its digest."""
-        line = self.to_text()
+        line = json.dumps(dataclasses.asdict(self) | {"rejections": [*map(list, self.rejections)]})
         return f"{line}\n{_line_digest(line)}\n"
 
     @classmethod
@@ -188,18 +184,12 @@ class ShardSummary:
         lines = text.split("\n")
         if len(lines) != 3 or lines[2] or _line_digest(lines[0]) != lines[1]:
             return None
-        return cls.from_text(lines[0])
-
-    @classmethod
-    def from_text(cls, text: str) -> ShardSummary | None:
-        """Reads the result of `to_text`; None if it is truncated or damaged."""
         try:
-            data = parse_json(text)
-            rejections = tuple(Rejection(*fields) for fields in data["rejections"])
-            files = data["files"]
-            if files is not None:
-                files = tuple(ImageFile(*fields) for fields in files)
-            return cls(**{**data, "rejections": rejections, "files": files})
+            data = parse_json(lines[0])
+            data["rejections"] = tuple(Rejection(*fields) for fields in data["rejections"])
+            if data["files"] is not None:
+                data["files"] = tuple(ImageFile(*fields) for fields in data["files"])
+            return cls(**data)
         except (ValueError, TypeError, KeyError):
             return None
 

@@ -30,7 +30,8 @@ ALL = "all"
 _EXAMPLES = "write it like train, train[:10%], train[100:200] or train+validation"
 
 _PART = re.compile(r"(?P<split>[^\[\]]+?)(?:\[(?P<slice>[^\[\]]*)\])?")
-_BOUND = re.compile(r"(?P<value>-?\d+(?:\.\d+)?)(?P<unit>%|shard)?", re.ASCII)
+# One end of a slice; without a value it is open.
+_BOUND = re.compile(r"(?:(?P<value>-?\d+(?:\.\d+)?(?=%)|-?\d+)(?P<unit>%|shard)?)?", re.ASCII)
 
 
 class ShardRange(NamedTuple):
@@ -47,13 +48,6 @@ class ShardRange(NamedTuple):
     skip: int
     take: int
     records: int
-
-
-class _Bound(NamedTuple):
-    """One end of a slice; `value` is None if it is open."""
-
-    value: float | None
-    unit: str
 
 
 def shard_ranges(text: str, splits: Mapping[str, Shards]) -> list[ShardRange]:
@@ -104,19 +98,22 @@ def _part_ranges(part: str, splits: Mapping[str, Shards]) -> list[ShardRange]:
 
 def _records(part: str, text: str, shards: Sequence[int]) -> tuple[int, int]:
     """The first record of a slice, and the record after its last one."""
-    ends = [_bound(part, end.strip()) for end in text.split(":")]
-    if len(ends) == 1 and ends[0].unit == "shard" and ends[0].value is not None:
-        start = ends[0].value
+    found = [_BOUND.fullmatch(end.strip()) for end in text.split(":")]
+    ends = [
+        (float(end["value"]) if end["value"] else None, end["unit"] or "") for end in found if end
+    ]
+    if len(ends) == 1 and ends[0][1] == "shard":
+        start = ends[0][0]
         # The shard after the last one is its open end.
-        ends.append(_Bound(None if start == -1 else start + 1, "shard"))
-    units = {end.unit for end in ends if end.value is not None}
-    if len(ends) != 2 or len(units) != 1:
+        ends.append((start + 1 if start not in (None, -1) else None, "shard"))
+    units = {unit for value, unit in ends if value is not None}
+    if None in found or len(ends) != 2 or len(units) != 1:
         raise ValueError(f"{part!r} has no valid slice: {_EXAMPLES}")
     [unit], total = units, sum(shards)
     limit = {"%": 100, "shard": len(shards), "": total}[unit]
     places: list[int] = []
-    for end, default in zip(ends, (0, limit), strict=True):
-        value = default if end.value is None else end.value
+    for (given, _), default in zip(ends, (0, limit), strict=True):
+        value = default if given is None else given
         if abs(value) > limit:
             kind = {"%": "percent", "shard": "shards", "": "records"}[unit]
             raise ValueError(f"{part!r} goes beyond the {limit} {kind} of the split")
@@ -135,15 +132,6 @@ def _closest(percent: float, total: int) -> int:
     """A record, from the beginning; rounded before a negative percentage counts from the end."""
     place = round(percent * total / 100.0)
     return total + place if percent < 0 else place
-
-
-def _bound(part: str, text: str) -> _Bound:
-    if not text:
-        return _Bound(None, "")
-    match = _BOUND.fullmatch(text)
-    if match is None or (match["unit"] != "%" and "." in match["value"]):
-        raise ValueError(f"{part!r} has no valid slice: {_EXAMPLES}")
-    return _Bound(float(match["value"]), match["unit"] or "")
 
 
 # The metadata that TensorFlow Datasets reads: `tfds.builder_from_directory(FOLDER)`.

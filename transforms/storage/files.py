@@ -88,9 +88,7 @@ def storage_of(path: str) -> Storage:
         and ("://" in path or not os.path.isdir(f"{parts.archive}!"))
     ):
         return _archive_storage(_plain_storage(parts.archive), parts.kind)
-    if "://" not in path:
-        return _LOCAL
-    return _GCS if path.startswith(SCHEME) else _beam_storage()
+    return _plain_storage(path)
 
 
 def _plain_storage(path: str) -> Storage:
