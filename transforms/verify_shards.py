@@ -227,7 +227,7 @@ def verify_shard(
         indexes = indexes or IndexedRows(output)
         rows, problem = indexes.checked(shard, fast=fast)
         of_index += [Problem(shard["entry"]["file"], None, problem)] if problem else []
-        if fast and storage.keeps_checksums:
+        if fast and storage.lists_checksums:
             _compare_stored(storage.find(path), shard, found)
         elif not storage.exists(path):
             found.problems = [Problem(name, None, "the file is missing")]

@@ -44,10 +44,19 @@ def import_beam_without(packages: Sequence[str]) -> None:
     """
     if "apache_beam" in sys.modules:
         return
-    with _hidden(packages), _garbage_kept(), _warnings_muted():
-        import apache_beam  # noqa: F401
-
+    muted = logging.root.manager.disable
+    # Of missing packages.
+    logging.disable(logging.WARNING)
+    # What Beam makes now lives as long as the process.
+    gc.disable()
+    try:
+        with _hidden(packages):
+            import apache_beam  # noqa: F401
         end_stages_soon()
+    finally:
+        gc.freeze()
+        gc.enable()
+        logging.disable(muted)
     _left_out.extend(packages)
 
 
@@ -124,25 +133,3 @@ def end_stages_soon() -> None:
     init = statesampler.StateSampler.__init__
     if init.__defaults__ == (getattr(statesampler, "DEFAULT_SAMPLING_PERIOD_MS", None),):
         init.__defaults__ = (_SAMPLING_MS,)
-
-
-@contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Excludes objects that live as long as the process from garbage collection."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-@contextmanager
-def _warnings_muted() -> Iterator[None]:
-    """Mutes warnings about missing packages."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)

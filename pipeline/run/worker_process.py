@@ -7,7 +7,6 @@ did not import with Beam, see `pipeline.run.beam_import`.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from pipeline.run.beam_import import import_beam_without, logging_untouched
 
@@ -21,12 +20,8 @@ def main() -> None:
 
     # Beam prints the traceback of every error here, in which an address may have a secret. The
     # launcher gets it, too, and shows one line if the error is a known one.
-    vars(sdk_worker)["print"] = _print_nothing
+    vars(sdk_worker)["print"] = lambda *_, **__: None
     sdk_worker_main.main(sys.argv)
-
-
-def _print_nothing(*_: Any, **__: Any) -> None:
-    """Instead of `print`."""
 
 
 if __name__ == "__main__":

@@ -104,7 +104,6 @@ class GcsStorage(Storage):
     """Paths that begin with `gs://`; every version is a generation."""
 
     has_generations = True
-    keeps_checksums = True
     lists_checksums = True
     lists_ranges = True
 

@@ -52,8 +52,8 @@ class Stored(NamedTuple):
     Attributes:
         size: bytes.
         version: changes when the content does; the generation where there are generations.
-        crc32c: 8 hexadecimal digits; empty unless `Storage.keeps_checksums`.
-        checksum: see `FoundFile`; empty unless `Storage.keeps_checksums`.
+        crc32c: 8 hexadecimal digits; empty unless `Storage.lists_checksums`.
+        checksum: see `FoundFile`; empty unless `Storage.lists_checksums`.
     """
 
     size: int
@@ -158,11 +158,9 @@ class Storage(abc.ABC):
     has_generations = False
     """Whether a change can name the generation that it replaces, and fails if it is outdated."""
 
-    keeps_checksums = False
-    """Whether `find` returns the CRC32C of a file without reading it."""
-
     lists_checksums = False
-    """Whether `list_range` gives the checksum of every file that is not stored compressed."""
+    """Whether `find` returns the CRC32C of every file, and `list_range` gives the checksum of every
+    one that is not stored compressed."""
 
     lists_ranges = False
     """Whether `list_range` cuts a long glob into ranges."""

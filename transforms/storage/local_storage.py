@@ -142,19 +142,6 @@ def _check_folder(path: str) -> None:
             raise ForeignNameError(f"{path} is {kind}: it must be a real folder; remove it")
 
 
-def _check_file(path: str) -> None:
-    """Checks that a file of the output does not replace a folder.
-
-    Raises:
-        ForeignNameError: it is a folder.
-    """
-    with contextlib.suppress(*NOTHING_THERE):
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            raise ForeignNameError(
-                f"{path} is a folder, but the dataset needs a file there; move the folder"
-            )
-
-
 def _staged_name(entry: os.DirEntry[str], folder: str = "") -> str:
     """The path below the staging folder of something in it, or in a folder of it.
 
@@ -236,8 +223,11 @@ class LocalStorage(Storage):
     def check_replaced(self, output: str, names: Iterable[str]) -> None:
         names = list(names)
         self.check_folders(output, names)
-        for name in names:
-            _check_file(os.path.join(output, name))
+        for path in (os.path.join(output, name) for name in names):
+            if os.path.isdir(path) and not os.path.islink(path):
+                raise ForeignNameError(
+                    f"{path} is a folder, but the dataset needs a file there; move the folder"
+                )
 
     def list_range(
         self, part: NameRange, limit: int, *, with_checksums: bool = False
