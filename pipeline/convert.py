@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.command_line import conversion_begun, start
 from pipeline.errors import UsageError, emphasized
-from pipeline.options.parser import progress_style, runnable
+from pipeline.options.parser import progress_style
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -35,11 +35,9 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
     """
     from pipeline.resolve.preflight import check_flags
     from pipeline.run.launch import convert
-    from pipeline.summary import FINAL, card_lines, convert_lines
+    from pipeline.summary import FINAL, convert_lines
     from transforms.core.messages import Decision, decision_lines, from_manifest, later
     from transforms.dataset.image_statistics import strict_message, warnings_from_json
-    from transforms.dataset.output_names import REPORT
-    from transforms.storage.files import join, storage_of
 
     config = check_flags(flags)
     output = config.folder.output
@@ -52,42 +50,22 @@ def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: floa
                 print(line, flush=True)
 
     done = convert(config, beam_flags, progress=progress_style(flags), before=print_decisions)
-    manifest, counters = done.manifest, done.counters
-    seconds = time.monotonic() - started
+    manifest, seconds = done.manifest, time.monotonic() - started
     warnings = warnings_from_json(manifest)
     if config.checks.strict and warnings:
         # The dataset was published without --strict.
         raise UsageError(f"--output {output}: {strict_message(warnings)}")
-    lines = convert_lines(
-        manifest,
-        output,
-        seconds=seconds,
-        up_to_date=done.up_to_date,
-        resumed=done.resumed,
-        written=done.written,
-        statistics=_statistics(output, manifest),
-        decided=[
-            *(config.decisions if done.up_to_date else ()),
-            *later(from_manifest(manifest), config.decisions),
-        ],
-    )
-    report = join(output, REPORT)
-    if storage_of(report).exists(report):
-        lines.append(f"report   {report}")
-    if done.reused:
-        lines.append(f"reused   {done.reused} images from their records (--reuse)")
-    if counters:
-        counted = ", ".join(f"{name} {count}" for name, count in counters.items())
-        lines.append(f"metrics  {counted}")
-    lines += card_lines(manifest, output)
-    lines.append(f"next     {runnable('show', output)}")
+    before = config.decisions if done.up_to_date else ()
+    decided = [*before, *later(from_manifest(manifest), config.decisions)]
+    statistics = _statistics(output, manifest)
+    lines = [*convert_lines(done, output, seconds=seconds, statistics=statistics, decided=decided)]
     final = [line for line in lines if line.startswith(FINAL)]
     for line in final if flags.quiet else lines:
         print(emphasized(line, sys.stdout))
 
 
 def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
-    """The content of `statistics.json`; None if it is missing or was changed."""
+    """The content of `statistics.json`; empty if it is missing or was changed."""
     from transforms.core.messages import parse_json
     from transforms.dataset.output_names import STATISTICS
     from transforms.storage.files import join, read_dataset_file
@@ -96,8 +74,8 @@ def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
     if listed is not None:
         with contextlib.suppress(OSError):
             data = read_dataset_file(join(output, STATISTICS), listed)
-            return None if data is None else parse_json(data)
-    return None
+            return {} if data is None else parse_json(data)
+    return {}
 
 
 if __name__ == "__main__":

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import resource
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pipeline.options.parser import runnable
 from transforms.core.messages import Decision, decision_lines, format_bytes, printable, quantity
 from transforms.core.rejections import help_for
 from transforms.dataset.dataset_card import Card, card_of
 from transforms.dataset.image_statistics import warning_lines, warnings_from_json
-from transforms.dataset.output_names import INFO, REJECTED
+from transforms.dataset.output_names import INFO, REJECTED, REPORT
 from transforms.images.pixel_options import TO_8_BITS, stored_depth
 from transforms.labels.vocabulary import class_order
 from transforms.report.croissant import properties_of
+from transforms.storage.files import join, storage_of
+
+if TYPE_CHECKING:
+    from pipeline.run.launch import Converted
 
 # The lines of a summary about the name of a dataset and what is said about it.
 
@@ -186,55 +190,59 @@ def reason_lines(rejected: Mapping[str, int], options: Mapping[str, Any]) -> lis
 
 
 def convert_lines(
-    manifest: Mapping[str, Any],
+    done: Converted,
     output: str,
     *,
     seconds: float,
-    up_to_date: bool,
-    resumed: int = 0,
-    written: int = 0,
-    statistics: Mapping[str, Any] | None = None,
-    decided: Iterable[Decision] = (),
-) -> list[str]:
+    statistics: Mapping[str, Any],
+    decided: Iterable[Decision],
+) -> Iterator[str]:
     """The summary of one run of `convert`.
 
     Args:
-        manifest: of the dataset.
-        output: its folder.
+        done: what it did.
+        output: the folder of the dataset.
         seconds: the duration of the run.
-        up_to_date: whether the dataset was there already.
-        resumed: shards that an earlier attempt wrote.
-        written: records of the others, if there are any of these.
         statistics: the content of `statistics.json`.
         decided: decisions that were made during the run.
     """
-    described = [
-        *decision_lines(decided),
-        *dataset_lines(manifest),
-        *duplicate_lines(statistics or {}),
-        *_leakage_lines(statistics or {}),
-    ]
-    where = [f"dataset  {output}", f"rejected {os.path.join(output, REJECTED)}"]
-    if up_to_date:
-        return [f"up to date: {output} holds this dataset already", *described]
-    records = manifest["ledger"]["records_written"]
-    read = sum(split["image_bytes"] for split in manifest["splits"].values())
-    of_images = f" of {format_bytes(read)}"
-    unit = "images"
-    if manifest["ledger"].get("rows_written"):
-        of_images, unit = "", "rows"
-    if resumed:
+    manifest = done.manifest
+    if done.up_to_date:
+        yield f"up to date: {output} holds this dataset already"
+    yield from decision_lines(decided)
+    yield from dataset_lines(manifest)
+    yield from duplicate_lines(statistics)
+    yield from _leakage_lines(statistics)
+    if not done.up_to_date:
+        yield from _speed_lines(done, seconds)
+        yield f"dataset  {output}"
+        yield f"rejected {join(output, REJECTED)}"
+    report = join(output, REPORT)
+    if storage_of(report).exists(report):
+        yield f"report   {report}"
+    if done.reused:
+        yield f"reused   {done.reused} images from their records (--reuse)"
+    if done.counters:
+        counted = ", ".join(f"{name} {count}" for name, count in done.counters.items())
+        yield f"metrics  {counted}"
+    yield from card_lines(manifest, output)
+    yield f"next     {runnable('show', output)}"
+
+
+def _speed_lines(done: Converted, seconds: float) -> Iterator[str]:
+    ledger = done.manifest["ledger"]
+    read = sum(split["image_bytes"] for split in done.manifest["splits"].values())
+    records, unit = ledger["records_written"], "rows" if ledger.get("rows_written") else "images"
+    of_images = "" if unit == "rows" else f" of {format_bytes(read)}"
+    if done.resumed:
         # The others took no time of this run.
-        records, of_images = written, ""
-        described.append(
-            f"resumed  {quantity(resumed, 'shard')} that an earlier attempt had written"
-        )
+        records, of_images = done.written, ""
+        yield f"resumed  {quantity(done.resumed, 'shard')} that an earlier attempt had written"
     rate = f" = {records / seconds:.0f} {unit}/s" if seconds >= _MIN_SECONDS else ""
-    speed = (
+    yield (
         f"speed    {records} records{of_images} in {seconds:.1f} s{rate}, "
         f"peak memory {format_bytes(peak_memory())}"
     )
-    return [*described, speed, *where]
 
 
 def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:

@@ -297,12 +297,8 @@ class BucketLock:
                     # Gone with the staging folder: the dataset is published.
                     if self._storage.find(self._uri) is not None:
                         self._is_lost = True
-                        _interrupt_main_thread()
+                        # Like Ctrl-C, but unlike `_thread.interrupt_main`, it also ends a wait.
+                        main = threading.main_thread().ident
+                        assert main is not None
+                        signal.pthread_kill(main, _TAKEN_OVER)
                     return
-
-
-def _interrupt_main_thread() -> None:
-    """Interrupts like Ctrl-C: unlike `_thread.interrupt_main`, a signal also ends a wait."""
-    main = threading.main_thread().ident
-    assert main is not None
-    signal.pthread_kill(main, _TAKEN_OVER)

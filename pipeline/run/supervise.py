@@ -181,7 +181,7 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
         signal.signal(_INTERRUPT, end_now)
         # Beam waits for its workers, which do not get the signal.
         _kill_descendants()
-        _end_after(_GRACE_SECONDS, _end_interrupted)
+        _end_after(_GRACE_SECONDS, lambda: _end_all(INTERRUPTED))
         raise KeyboardInterrupt
 
     def unraisable(failure: sys.UnraisableHookArgs) -> None:
@@ -273,14 +273,13 @@ def _end_without_worker(error: BaseException | None) -> None:
         "no memory for that many, lower --workers; then run the same command again",
         file=sys.stderr,
     )
-    _kill_descendants()
-    os._exit(1)
+    _end_all(1)
 
 
-def _end_interrupted() -> None:
-    """Ends this waiting process, and the processes that it started."""
+def _end_all(code: int) -> None:
+    """Ends this process, and the processes that it started."""
     _kill_descendants()
-    os._exit(INTERRUPTED)
+    os._exit(code)
 
 
 def _kill_descendants() -> None:
@@ -312,8 +311,7 @@ def _kill_left(run: str) -> None:
 def _end_with_parent(parent: int) -> None:
     """Ends this process and its workers when its parent is gone, even if that was killed."""
     os.read(parent, 1)
-    _kill_descendants()
-    os._exit(128 + signal.SIGKILL)
+    _end_all(128 + signal.SIGKILL)
 
 
 @contextlib.contextmanager

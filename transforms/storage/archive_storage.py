@@ -159,13 +159,18 @@ class ArchiveStorage(Storage):
     def _directory(self, archive: str) -> Directory | None:
         return DIRECTORIES.directory(self._inner, archive, self._kind)
 
-    def find(self, path: str) -> Stored | None:
+    def _member(self, path: str) -> tuple[Stored, Member] | None:
+        """The archive and the member of a path; None if there is none."""
         archive, _, name = _parts(path)
         found = self._directory(archive) if name else None
         member = found.by_name.get(name) if found else None
-        if found is None or member is None:
+        return (found.stored, member) if found and member else None
+
+    def find(self, path: str) -> Stored | None:
+        if (found := self._member(path)) is None:
             return None
-        return Stored(member.size, member_version(found.stored, member.offset, member.size))
+        stored, member = found
+        return Stored(member.size, member_version(stored, member.offset, member.size))
 
     def open_reader(
         self, path: str, *, follow_links: bool = True
@@ -178,16 +183,14 @@ class ArchiveStorage(Storage):
     ) -> bytes:
         """See `Storage.read_bytes`; a member that is too large is not decompressed."""
         most = MAX_TEXT_BYTES if max_bytes is None else max_bytes
-        archive, _, name = _parts(path)
-        found = self._directory(archive)
-        member = found.by_name.get(name) if found else None
-        if found is None or member is None:
+        if (found := self._member(path)) is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such file in the archive", path)
+        stored, member = found
         if member.problem:
             raise MemberError(member.problem)
         if member.size > most:
             raise TooLargeError(member.size, most, path)
-        return self._read(archive, found.stored, member.offset, member.size)
+        return self._read(_parts(path).archive, stored, member.offset, member.size)
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         archive, offset = _parts(uri).archive, member_offset(version)
