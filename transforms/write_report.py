@@ -253,8 +253,7 @@ def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, st
 
 def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
     """Thumbnails of unchecked files, made in a process with limits."""
-    from transforms.report.pillow_thumbnails import rejected_thumbnail
-    from transforms.report.thumbnails import LIMITS
+    from transforms.report.thumbnails import LIMITS, rejected_thumbnail
 
     # A separate process, because the setting for truncated files is global.
     child = DecodingChild()

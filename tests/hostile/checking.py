@@ -29,7 +29,7 @@ from transforms.core.rejections import RejectedImageError
 from transforms.images.check import check_image, import_tensorflow
 from transforms.images.pixel_options import Limits, PixelOptions, Resize
 from transforms.images.pixels import change_pixels
-from transforms.report.pillow_thumbnails import rejected_thumbnail
+from transforms.report.thumbnails import rejected_thumbnail
 
 # Of a core, for each image; on a busy machine that takes longer on the clock.
 SECONDS = 10

@@ -1,26 +1,34 @@
 """Thumbnails for the report: small JPEGs as data URIs.
 
 libjpeg-turbo decodes JPEGs, nearly all images, at about the scale of their thumbnail, in half of
-Pillow's time. Pillow is imported for the first image of another kind.
+Pillow's time. Pillow is imported for the first image of another kind, and for rejected files, of
+which it shows as much as can be decoded.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import Any
+import io
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simplejpeg
 
-from transforms.core.rejections import RejectedImageError
+from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import checked_header
 from transforms.images.pixel_options import Limits
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # Limits for files opened for a thumbnail: a report must not cost more than the conversion.
 LIMITS = Limits(max_pixels=50_000_000, max_bytes=32 << 20)
 
 QUALITIES = (80, 60, 40, 25)
 """Qualities of a thumbnail, tried in turn."""
+
+# Pillow's names of formats that TensorFlow reads.
+_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 
 # A data URI takes four characters for three bytes.
 _HEAD = "data:image/jpeg;base64,"
@@ -48,9 +56,6 @@ def thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
         picture = _of_jpeg(data, header.height, header.width, edge)
         if picture is not None:
             return as_uri(_fitting(picture, max_bytes))
-
-    # Few reports need it.
-    from transforms.report.pillow_thumbnails import pillow_thumbnail
 
     return pillow_thumbnail(data, edge=edge, max_bytes=max_bytes)
 
@@ -123,3 +128,73 @@ def _fitting(picture: Any, max_bytes: int) -> bytes:
                 return file
         height, width, _ = picture.shape
         picture = _averaged(picture, *_within(height, width, smaller(max(height, width))))
+
+
+def pillow_thumbnail(
+    data: bytes, *, edge: int, max_bytes: int, formats: tuple[str, ...] = _FORMATS
+) -> str:
+    """As `thumbnail`, for all `formats`, which are Pillow's names."""
+    from transforms.images.pillow_images import decode, open_image
+
+    try:
+        image = open_image(data, formats, LIMITS)
+        # For a JPEG, libjpeg decodes only what is needed.
+        image.draft(None, (edge, edge))
+        picture = _on_grey(decode(image))
+    except RejectedImageError:
+        return ""
+    picture.thumbnail((edge, edge), reducing_gap=2.0)
+    return as_uri(_fitting_picture(picture, max_bytes))
+
+
+def rejected_thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
+    """The thumbnail of a rejected file, decoded as far as possible; see `thumbnail`.
+
+    Must run in its own process: it makes Pillow accept truncated files for the whole
+    process, and damaged files can crash decoders.
+    """
+    from PIL import ImageFile
+
+    from transforms.images.pillow_images import FOREIGN, quiet_pillow
+
+    quiet_pillow()
+    ImageFile.LOAD_TRUNCATED_IMAGES = True
+    if not _is_cheap(data):
+        return ""
+    # Also those with a signature that TensorFlow cannot read.
+    foreign = (name for name in FOREIGN if name not in ("PPM", "TGA"))
+    formats = (*_FORMATS, *foreign)
+    return pillow_thumbnail(data, edge=edge, max_bytes=max_bytes, formats=formats)
+
+
+def _is_cheap(data: bytes) -> bool:
+    """Whether the header of a possibly unchecked file is within the limits."""
+    try:
+        checked_header(data, LIMITS)
+    except RejectedImageError as error:
+        # A header that only Pillow can read is limited there.
+        return error.reason in (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
+    return True
+
+
+def _on_grey(image: Image) -> Image:
+    """An RGB image with grey for transparency, which is visible on light and dark pages."""
+    from PIL import Image
+
+    if image.mode == "I;16":
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.mode not in ("LA", "RGBA"):
+        return image.convert("RGB")
+    with_alpha = image.convert("RGBA")
+    behind = Image.new("RGBA", image.size, (160, 160, 160, 255))
+    return Image.alpha_composite(behind, with_alpha).convert("RGB")
+
+
+def _fitting_picture(picture: Image, max_bytes: int) -> bytes:
+    while True:
+        for quality in QUALITIES:
+            file = io.BytesIO()
+            picture.save(file, "JPEG", quality=quality, optimize=True)
+            if file.tell() <= max_bytes or max(picture.size) <= _SMALLEST:
+                return file.getvalue()
+        picture.thumbnail((smaller(max(picture.size)),) * 2)
