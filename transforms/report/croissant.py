@@ -238,14 +238,9 @@ def croissant_json(
         **further,
     }
     described |= {name: value for name, value in said.items() if value}
-    single, table = "A TFRecord file for each record.", "A table with a row for each record"
-    table += ", in the order of the records."
-    folders = (
-        _file_set(f"{split.name}-files", single, _TFRECORD, f"{split.name}/*")
-        for split in content.splits
-    )
+    table = "A table with a row for each record, in the order of the records."
     described["distribution"] = [
-        *(_record_files(data) if content.in_shards else folders),
+        *(_record_files(data) if content.in_shards else _folders(content)),
         *(_file(each.file, each.bytes, each.sha256, _PARQUET) for each in indexes),
         _file_set(_INDEX, table, _PARQUET, "index/*.parquet"),
         _file(LABELS, len(labels), hashlib.sha256(labels).hexdigest(), "text/plain"),
@@ -260,40 +255,32 @@ def _record_files(data: Iterable[DataFile]) -> Iterator[dict[str, Any]]:
         yield _file(each.file, each.bytes, each.sha256, encoding)
 
 
+def _folders(content: DatasetContent) -> Iterator[dict[str, Any]]:
+    for split in content.splits:
+        single = "A TFRecord file for each record."
+        yield _file_set(f"{split.name}-files", single, _TFRECORD, f"{split.name}/*")
+
+
 def _file(name: str, size: int, sha256: str, encoding: str) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": name,
-        "name": name,
-        "contentUrl": name,
-        "contentSize": f"{size} B",
-        "encodingFormat": encoding,
-        "sha256": sha256,
-    }
+    content = {"contentSize": f"{size} B", "encodingFormat": encoding, "sha256": sha256}
+    return _node("FileObject", name, contentUrl=name, **content)
 
 
 def _file_set(name: str, description: str, encoding: str, includes: str) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileSet",
-        "@id": name,
-        "name": name,
-        "description": description,
-        "encodingFormat": encoding,
-        "includes": includes,
-    }
+    content = {"description": description, "encodingFormat": encoding, "includes": includes}
+    return _node("FileSet", name, **content)
+
+
+def _node(kind: str, name: str, **content: Any) -> dict[str, Any]:
+    return {"@type": f"cr:{kind}", "@id": name, "name": name, **content}
 
 
 def _records(content: DatasetContent) -> dict[str, Any]:
     key = {} if content.of_rows else {"key": {"@id": f"{RECORDS}/key"}}
     place = ": record R of the file SHARD" if content.in_shards else ""
-    return {
-        "@type": "cr:RecordSet",
-        "@id": RECORDS,
-        "name": RECORDS,
-        "description": f"The records, as the index describes them{place}.",
-        **key,
-        "field": [_field(*each) for each in _fields(content)],
-    }
+    described = f"The records, as the index describes them{place}."
+    fields = [_field(*each) for each in _fields(content)]
+    return _node("RecordSet", RECORDS, description=described, **key, field=fields)
 
 
 def _fields(content: DatasetContent) -> Iterable[tuple[str, str, str, bool]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import hashlib
 import io
@@ -501,17 +500,28 @@ def read_zip_member(read: Callable[[int, int], bytes], offset: int, size: int) -
         raise MemberError("the directory of the archive names a place where no file begins")
     if flags & _ENCRYPTED:
         raise MemberError("it is encrypted: decrypt the archive")
-    rest = _Rest(read, offset, start, data, is_end=len(data) < wanted)
+    at, is_end = start, len(data) < wanted
+
+    def following(length: int) -> bytes:
+        """The next bytes; fewer at the end of the archive."""
+        nonlocal at, data
+        missing = at + length - len(data)
+        if missing > 0 and not is_end:
+            data += read(offset + len(data), missing)
+        found = data[at : at + length]
+        at += len(found)
+        return found
+
     if method == zipfile.ZIP_STORED:
-        plain, after = rest.next(size), b""
+        plain, after = following(size), b""
     elif method == zipfile.ZIP_DEFLATED:
-        plain, after = _inflated(rest, size)
+        plain, after = _inflated(following, size)
     else:
         raise MemberError(_unread(method))
     if len(plain) != size:
         raise MemberError(f"its data has {len(plain)} bytes, not the {size} of the directory")
     if flags & _SIZES_FOLLOW:
-        after += rest.next(_DESCRIPTOR_BYTES - len(after))
+        after += following(_DESCRIPTOR_BYTES - len(after))
         at = 4 if after.startswith(_DESCRIPTOR) else 0
         crc = int.from_bytes(after[at : at + 4], "little")
     if zlib.crc32(plain) != crc:
@@ -519,28 +529,12 @@ def read_zip_member(read: Callable[[int, int], bytes], offset: int, size: int) -
     return plain
 
 
-@dataclasses.dataclass
-class _Rest:
-    """The bytes of an archive from a member's data on, which begin at `at` in `data`."""
-
-    read: Callable[[int, int], bytes]
-    offset: int
-    at: int
-    data: bytes
-    is_end: bool
-
-    def next(self, length: int) -> bytes:
-        """The next bytes; fewer at the end of the archive."""
-        missing = self.at + length - len(self.data)
-        if missing > 0 and not self.is_end:
-            self.data += self.read(self.offset + len(self.data), missing)
-        found = self.data[self.at : self.at + length]
-        self.at += len(found)
-        return found
-
-
-def _inflated(rest: _Rest, size: int) -> tuple[bytes, bytes]:
+def _inflated(following: Callable[[int], bytes], size: int) -> tuple[bytes, bytes]:
     """The decompressed data of a member, and some bytes that follow it.
+
+    Args:
+        following: gives that many of the next bytes.
+        size: of the decompressed data.
 
     Raises:
         MemberError: it is damaged, or decompresses to more than `size` bytes.
@@ -551,7 +545,7 @@ def _inflated(rest: _Rest, size: int) -> tuple[bytes, bytes]:
     lengths = [size + _DESCRIPTOR_BYTES, _MORE, _MORE + size // 8]
     try:
         while lengths and not inflater.eof and len(plain) <= size:
-            found = rest.next(lengths.pop(0))
+            found = following(lengths.pop(0))
             if not found:
                 break
             plain += inflater.decompress(found, size + 1 - len(plain))

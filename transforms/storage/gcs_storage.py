@@ -160,12 +160,9 @@ class GcsStorage(Storage):
 
     def find(self, path: str) -> Stored | None:
         try:
-            with translate_errors(path):
-                blob = blob_of(path)
-                blob.reload(retry=retry())
+            return stored_object(_metadata(path))
         except FileNotFoundError:
             return None
-        return stored_object(blob)
 
     def checksum(self, path: str, *, size: int) -> str | None:
         stored = self.find(path)
@@ -181,9 +178,7 @@ class GcsStorage(Storage):
         Raises:
             OSError: the object is gone, was overwritten, or cannot be queried.
         """
-        with translate_errors(uri):
-            blob = blob_of(uri)
-            blob.reload(if_generation_match=version, retry=retry())
+        blob = _metadata(uri, version)
         if blob.md5_hash is None or blob.content_encoding == "gzip":
             return None
         return base64.b64decode(blob.md5_hash).hex()
@@ -218,17 +213,18 @@ class GcsStorage(Storage):
     @contextlib.contextmanager
     def open_reader(self, path: str, *, follow_links: bool = True) -> Iterator[BinaryIO]:
         """A stream of an object's bytes as stored, fetched in parts of one generation."""
-        with translate_errors(path):
-            blob = blob_of(path)
-            blob.reload(retry=retry())
-            with blob.open(
+        blob = _metadata(path)
+        with (
+            translate_errors(path),
+            blob.open(
                 "rb",
                 chunk_size=_CHUNK,
                 raw_download=True,
                 if_generation_match=blob.generation,
                 retry=retry(),
-            ) as stream:
-                yield stream
+            ) as stream,
+        ):
+            yield stream
 
     @contextlib.contextmanager
     def open_writer(self, path: str) -> Iterator[Any]:
@@ -325,6 +321,18 @@ class GcsStorage(Storage):
         other = next(self.list_files(f"{folder}/**"), None)
         is_ours = next(self.list_files(f"{folder}/{STAGING}/**"), None) is not None
         return other.uri if other and not is_ours else None
+
+
+def _metadata(uri: str, generation: int | None = None) -> Blob:
+    """An object with its metadata: one request.
+
+    Raises:
+        OSError: it is gone, has another generation, or cannot be queried.
+    """
+    with translate_errors(uri):
+        blob = blob_of(uri)
+        blob.reload(if_generation_match=generation, retry=retry())
+    return blob
 
 
 def _read_part(uri: str, generation: int | None, offset: int, length: int) -> bytes:
