@@ -113,16 +113,13 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
 
 def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
     """TFRecords and indexes of other datasets; a reader's glob would match them too."""
-    listed = {shard["file"] for shard in manifest_shards(manifest)}
-    folder = join(glob.escape(output), "")
-    for below in sorted({name.rpartition("/")[0] for name in listed} | {""}):
-        start = f"{below}/" if below else ""
-        for file in storage_of(output).list_files(f"{folder}{glob.escape(start)}*.tfrecord*"):
+    shards = [shard["file"] for shard in manifest_shards(manifest)]
+    listed = {*shards, *(entry["file"] for entry in manifest_indexes(manifest))}
+    folders = {f"{name.rpartition('/')[0]}/".lstrip("/") for name in shards} | {""}
+    patterns = [(start, "*.tfrecord*") for start in sorted(folders)]
+    for start, pattern in (*patterns, (f"{INDEX}/", "*.parquet")):
+        found = join(glob.escape(output), glob.escape(start) + pattern)
+        for file in storage_of(output).list_files(found):
             name = start + file.uri.rsplit("/", 1)[-1]
             if name not in listed:
                 yield Problem(name, None, _EXTRA)
-    indexes = {entry["file"] for entry in manifest_indexes(manifest)}
-    for file in storage_of(output).list_files(f"{folder}{INDEX}/*.parquet"):
-        name = f"{INDEX}/{file.uri.rsplit('/', 1)[-1]}"
-        if name not in indexes:
-            yield Problem(name, None, _EXTRA)

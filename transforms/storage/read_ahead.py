@@ -183,19 +183,18 @@ class ReadAhead:
         is_cheap: Callable[[Item], bool] | None,
     ) -> Iterator[tuple[list[Item], int | None]]:
         """Items for one thread, and their bytes; None for a cheap item."""
+        most = min(_TOGETHER_BYTES, self._max_bytes)
         group: list[Item] = []
         group_bytes = 0
         for item in items:
-            if is_cheap is not None and is_cheap(item):
-                if group:
-                    yield group, group_bytes
-                    group, group_bytes = [], 0
-                yield [item], None
-                continue
-            item_bytes = size(item)
-            if group and group_bytes + item_bytes > min(_TOGETHER_BYTES, self._max_bytes):
+            is_alone = is_cheap is not None and is_cheap(item)
+            item_bytes = 0 if is_alone else size(item)
+            if group and (is_alone or group_bytes + item_bytes > most):
                 yield group, group_bytes
                 group, group_bytes = [], 0
+            if is_alone:
+                yield [item], None
+                continue
             group.append(item)
             group_bytes += item_bytes
             if len(group) >= self._together:
