@@ -36,7 +36,7 @@ from tests.transforms.beam import make_config
 from transforms.core.machine import PROCESSES_VARIABLE
 from transforms.find_images import LeftOut
 from transforms.images.embeddings import Embedding
-from transforms.records import reuse as read_base
+from transforms.records import other_datasets as read_base
 
 GB = 1 << 30
 LARGE = JobSize(20_000, 0)
