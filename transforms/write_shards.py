@@ -34,13 +34,11 @@ from transforms.labels.shards import Libraries, RecipeMaker, Recipes, ShardName
 from transforms.packing import runs_in_process, with_outputs
 from transforms.records.existing_shards import (
     Converter,
+    ExistingShards,
     FinishedShard,
     Planned,
-    PublishedShards,
     Roots,
     copy_whole,
-    finished_shard,
-    read_published,
 )
 from transforms.records.fingerprints import BUCKETS, MANY_BUCKETS, fingerprint_batches
 from transforms.records.record_index import IndexRows, index_bytes
@@ -334,9 +332,6 @@ class ShardOverlap:
 
 _FINGERPRINTS = "fingerprints"
 
-# Used instead of a recipe: an image of the shard that was unreadable can be read now.
-_READABLE = "readable"
-
 
 class WriteShards(beam.io.WriteToTFRecord):
     """Writes planned shards as TFRecord files under staging names.
@@ -412,12 +407,17 @@ class _WriteShardFn(beam.DoFn):
         manifest = join(self.output, MANIFEST)
         self._compare_only = not self.overwrite and storage_of(manifest).exists(manifest)
         self._recipes = RecipeMaker(self.options_digest, self.libraries)
-        self._published = PublishedShards()
         self._finisher: ShardFinisher[FinishedShard] = ShardFinisher()
         self._overlap = ShardOverlap()
-        if self._compare_only:
-            self._published = read_published(self.output, self.roots, per_image=self._per_image)
-        else:
+        self._existing = ExistingShards(
+            self.output,
+            self.roots,
+            with_fingerprints=self.converter.fingerprints,
+            with_sha256=self.with_sha256,
+            compares=self._compare_only,
+            per_image=self._per_image,
+        )
+        if not self._compare_only:
             storage_of(self._staging).make_directory(self._staging)
 
     def process(
@@ -427,26 +427,11 @@ class _WriteShardFn(beam.DoFn):
         images = sorted(unordered)
         recipes = self._recipes.recipes(name, images)
         if self._compare_only:
-            known = [each for each in reversed(recipes) if each in self._published.recipes]
-            recipe = known[0] if known else recipes.unchanged
-            if self._published.has_become_readable(images, self.converter.load):
-                recipe = _READABLE
             written = functools.partial(self._checksum, name, images)
-            recipe = self._published.compared(name, recipe, images, self.roots, written)
+            recipe = self._existing.compared(name, recipes, images, self.converter.load, written)
             yield ShardSummary(file=name, recipe=recipe)
             return
-        found = (
-            finished_shard(
-                self.output,
-                name,
-                recipe,
-                roots=self._roots_digest,
-                with_fingerprints=self.converter.fingerprints,
-                with_sha256=self.with_sha256,
-            )
-            for recipe in dict.fromkeys(recipes)
-        )
-        finished = next(filter(None, found), None)
+        finished = self._existing.finished(name, recipes)
         if finished is not None:
             counter("shards_reused").inc()
             PROGRESS.advance(len(images), len(finished.summary.rejections))

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from transforms.core.records import ShardImage
-from transforms.records.existing_shards import PublishedShards, Roots
+from transforms.labels.shards import Recipes
+from transforms.records import existing_shards
+from transforms.records.existing_shards import ExistingShards, Roots
 
 NAME = "train-00000-of-00001.tfrecord"
 IMAGES = [
@@ -18,18 +20,40 @@ ROOTS = Roots("photos", ("masks",))
 ENTRY = {"file": NAME, "recipe": "r", "records": 2, "bytes": 70, "crc32c": "ab"}
 
 
+MANIFEST = {
+    "splits": {"train": {"shards": [ENTRY]}},
+    "root": "photos",
+    "partners": {"mask": "masks"},
+    "rejected": {},
+    "files": {},
+}
+
+
+@pytest.fixture(autouse=True)
+def manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(existing_shards, "read_manifest", lambda _: MANIFEST)
+
+
 def compared(
-    recipe: str, roots: Roots | None, images: list[ShardImage] = IMAGES, crc32c: str = "ab"
+    recipe: str,
+    roots: Roots | None,
+    images: list[ShardImage] = IMAGES,
+    crc32c: str = "ab",
+    *,
+    per_image: bool = False,
 ) -> tuple[str, int]:
     """The result of a comparison, and how many shards were converted for it."""
-    published = PublishedShards({"r"}, {NAME: ENTRY}, roots=ROOTS)
+    published = ExistingShards(
+        "out", roots, with_fingerprints=True, with_sha256=False, compares=True, per_image=per_image
+    )
     converted: list[str] = []
 
     def written() -> tuple[int, str]:
         converted.append(NAME)
         return 70, crc32c
 
-    return published.compared(NAME, recipe, images, roots, written), len(converted)
+    recipes = Recipes(recipe, recipe, recipe)
+    return published.compared(NAME, recipes, images, lambda _: (), written), len(converted)
 
 
 def test_the_same_files_are_not_read() -> None:
@@ -46,8 +70,7 @@ def test_files_of_other_folders_are_compared_by_their_bytes(roots: Roots) -> Non
     assert compared("r", roots, crc32c="cd") == ("other files", 1)
     # That one was rejected then shows in its bytes.
     assert compared("r", roots, [*IMAGES, IMAGES[0]]) == ("r", 1)
-    per_image = PublishedShards({"r"}, roots=ROOTS)
-    assert per_image.compared(NAME, "r", IMAGES, roots, lambda: (70, "ab")) == "other files"
+    assert compared("r", roots, per_image=True) == ("other files", 0)
 
 
 def test_the_folder_of_a_list_does_not_move_what_it_lists_elsewhere() -> None:

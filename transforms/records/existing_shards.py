@@ -175,39 +175,6 @@ def staged_files(output: str, file: str, recipe: str) -> set[str]:
     return names | possible_files(summary)
 
 
-def finished_shard(
-    output: str,
-    file: str,
-    recipe: str,
-    *,
-    roots: str,
-    with_fingerprints: bool,
-    with_sha256: bool,
-) -> FinishedShard | None:
-    """A complete shard that an earlier run wrote with this recipe, or None.
-
-    Args:
-        output: the folder.
-        file: of the shard.
-        recipe: of the shard.
-        roots: see `ShardSummary`; files of the same names in other folders may hold other bytes.
-        with_fingerprints: whether this run compares images; one of a run that did not is none.
-        with_sha256: whether this run needs the SHA-256 of the files.
-    """
-    summary = read_sidecar(sidecar_path(output, file, recipe))
-    if summary is None or not summary.is_of(file, recipe) or summary.roots != roots:
-        return None
-    # A run without a name computes no SHA-256, and images may have become readable.
-    lacks_sha256 = with_sha256 and not summary.index_sha256
-    if lacks_sha256 or any(each.reason in RETRIED for each in summary.rejections):
-        return None
-    index = read_written_index(output, summary)
-    if index is None or not is_whole(output, summary):
-        return None
-    is_same = not summary.records or has_fingerprints(index) == with_fingerprints
-    return FinishedShard(summary, index) if is_same and has_current_hashes(index) else None
-
-
 def is_whole(output: str, summary: ShardSummary) -> bool:
     """Whether all bytes of a shard are there, staged or published.
 
@@ -411,7 +378,8 @@ class Converter(Protocol):
 
 # The shards of a finished dataset, with which a run compares its plan.
 
-_NONE: Mapping[str, Mapping[str, Any]] = {}
+# Used instead of a recipe: an image of the shard that was unreadable can be read now.
+_READABLE = "readable"
 
 # Used instead of a recipe: images of the same names, sizes and times in another folder give other
 # records, or may do so.
@@ -443,36 +411,87 @@ class Roots(NamedTuple):
 
     def spelled_as(self, others: Roots) -> Roots:
         """These, but as others spell them where both name the same folder."""
+        mine, theirs = (self.images, *self.partners), (others.images, *others.partners)
         images, *partners = (
             other if own == other or is_same_path(own, other) else own
-            for own, other in zip(
-                (self.images, *self.partners), (others.images, *others.partners), strict=False
-            )
+            for own, other in zip(mine, (*theirs, *mine[len(theirs) :]), strict=False)
         )
         return Roots(images, tuple(partners))
 
 
-class PublishedShards(NamedTuple):
-    """What the manifest says of the shards.
+class ExistingShards:
+    """The shards that exist of a dataset: of a finished one, or of runs that did not finish."""
 
-    Attributes:
-        recipes: of all shards.
-        shards: their entries by name; empty for single-image files, of which it lists every one.
-        retried: keys of the images that were left out for one of the reasons `RETRIED`.
-        roots: of the images, spelled as those of this run.
-    """
+    def __init__(
+        self,
+        output: str,
+        roots: Roots | None,
+        *,
+        with_fingerprints: bool,
+        with_sha256: bool,
+        compares: bool = False,
+        per_image: bool = False,
+    ) -> None:
+        """Reads the manifest of a finished dataset; there are none of its shards if it is gone.
 
-    recipes: Set[str] = frozenset()
-    shards: Mapping[str, Mapping[str, Any]] = _NONE
-    retried: Set[str] = frozenset()
-    roots: Roots = Roots()
+        Args:
+            output: the folder.
+            roots: of the images of this run; None for rows.
+            with_fingerprints: whether this run compares images; a staged shard of a run that did
+                not is none.
+            with_sha256: whether this run needs the SHA-256 of the files.
+            compares: whether the folder holds a finished dataset that is compared with the plan.
+            per_image: whether every image has its own file.
+
+        Raises:
+            ManifestError: the manifest cannot be used.
+        """
+        self._output = output
+        self._roots = roots
+        self._with_fingerprints = with_fingerprints
+        self._with_sha256 = with_sha256
+        manifest = read_manifest(join(output, MANIFEST)) if compares else None
+        shards = manifest_shards(manifest) if manifest else []
+        self._recipes = {shard["recipe"] for shard in shards}
+        # Of single-image files, the manifest lists every one.
+        self._published = {} if per_image else {shard["file"]: shard for shard in shards}
+        self._retried: Set[str] = frozenset()
+        self._former = Roots()
+        if manifest:
+            former = Roots(manifest["root"], tuple(manifest.get("partners", {}).values()))
+            self._former = former if roots is None else former.spelled_as(roots)
+            # The lines of other rejections may be gigabytes.
+            if any(manifest["rejected"].get(reason) for reason in RETRIED):
+                size = manifest["files"].get(REJECTED, {"bytes": 0})["bytes"]
+                self._retried = retried_keys(output, size)
+
+    def finished(self, name: str, recipes: Recipes) -> FinishedShard | None:
+        """A complete shard that an earlier run wrote with one of the recipes, or None."""
+        found = (self._finished(name, recipe) for recipe in dict.fromkeys(recipes))
+        return next(filter(None, found), None)
+
+    def _finished(self, name: str, recipe: str) -> FinishedShard | None:
+        summary = read_sidecar(sidecar_path(self._output, name, recipe))
+        # Files of the same names in other folders may hold other bytes.
+        roots = self._roots.digest if self._roots else ""
+        if summary is None or not summary.is_of(name, recipe) or summary.roots != roots:
+            return None
+        # A run without a name computes no SHA-256, and images may have become readable.
+        lacks_sha256 = self._with_sha256 and not summary.index_sha256
+        if lacks_sha256 or any(each.reason in RETRIED for each in summary.rejections):
+            return None
+        index = read_written_index(self._output, summary)
+        if index is None or not is_whole(self._output, summary):
+            return None
+        is_same = not summary.records or has_fingerprints(index) == self._with_fingerprints
+        return FinishedShard(summary, index) if is_same and has_current_hashes(index) else None
 
     def compared(
         self,
         name: str,
-        recipe: str,
+        recipes: Recipes,
         images: Sequence[Planned],
-        roots: Roots | None,
+        load: Callable[[Iterable[Planned]], Iterable[CheckedImage | Rejection]],
         written: Callable[[], tuple[int, str]],
     ) -> str:
         """The recipe of a published shard if it would be written again byte by byte.
@@ -484,14 +503,18 @@ class PublishedShards(NamedTuple):
 
         Args:
             name: of a planned shard.
-            recipe: of it.
+            recipes: that it may have.
             images: planned for it.
-            roots: of the images; None for rows.
+            load: reads images.
             written: converts the shard; returns its bytes and its checksum.
         """
-        is_moved = roots is not None and recipe in self.recipes and self._are_moved(images, roots)
+        known = [each for each in reversed(recipes) if each in self._recipes]
+        recipe = known[0] if known else recipes.unchanged
+        if self._has_become_readable(images, load):
+            recipe = _READABLE
+        is_moved = recipe in self._recipes and self._are_moved(images)
         other = _OTHER_FILES if is_moved else recipe
-        published = self.shards.get(name)
+        published = self._published.get(name)
         if published is None:
             return other
         is_touched = published["recipe"] != recipe and published["records"] == len(images)
@@ -500,14 +523,16 @@ class PublishedShards(NamedTuple):
         is_same = written() == (published["bytes"], published["crc32c"])
         return str(published["recipe"]) if is_same else other
 
-    def _are_moved(self, images: Iterable[Planned], roots: Roots) -> bool:
+    def _are_moved(self, images: Iterable[Planned]) -> bool:
         """Whether an image, or a mask of it, is another file than the one in the dataset."""
-        return self.roots != roots and any(
-            self.roots.uris(image) != roots.uris(image)
-            for image in cast(Iterable[ShardImage], images)
+        former, roots = self._former, self._roots
+        if roots is None or roots == former:
+            return False
+        return any(
+            former.uris(image) != roots.uris(image) for image in cast(Iterable[ShardImage], images)
         )
 
-    def has_become_readable(
+    def _has_become_readable(
         self,
         images: Iterable[Planned],
         load: Callable[[Iterable[Planned]], Iterable[CheckedImage | Rejection]],
@@ -515,42 +540,9 @@ class PublishedShards(NamedTuple):
         """Whether an image that could not be read for the dataset can be read now.
 
         A permission that was granted since, or a decoder that was installed, changes no recipe.
-
-        Args:
-            images: of a planned shard.
-            load: reads images.
         """
-        if not self.retried:
-            return False
-        missed = (image for image in images if image.key in self.retried)
+        missed = [image for image in images if image.key in self._retried]
         return any(
             isinstance(result, CheckedImage) or result.reason not in RETRIED
-            for result in load(missed)
+            for result in (load(missed) if missed else ())
         )
-
-
-def read_published(output: str, roots: Roots | None, *, per_image: bool) -> PublishedShards:
-    """The shards of the dataset in a folder; none if it is gone meanwhile.
-
-    Args:
-        output: the folder.
-        roots: of the images of this run; None for rows.
-        per_image: whether every image has its own file.
-
-    Raises:
-        ManifestError: its manifest cannot be used.
-    """
-    manifest = read_manifest(join(output, MANIFEST))
-    if manifest is None:
-        return PublishedShards()
-    shards = manifest_shards(manifest)
-    rejected = manifest["files"].get(REJECTED, {"bytes": 0})
-    # The lines of other rejections may be gigabytes.
-    has_retried = any(manifest["rejected"].get(reason) for reason in RETRIED)
-    former = Roots(manifest["root"], tuple(manifest.get("partners", {}).values()))
-    return PublishedShards(
-        {shard["recipe"] for shard in shards},
-        {} if per_image else {shard["file"]: shard for shard in shards},
-        retried_keys(output, rejected["bytes"]) if has_retried else frozenset(),
-        former if roots is None else former.spelled_as(roots),
-    )
