@@ -334,7 +334,7 @@ def reuse_lines(
         found = Differences(compare_records(former, records), option_changes(manifest, now))
         lines.append(f"diff     {folder} -> {config.folder.output}")
         lines += [f"  {line}" for line in found.planned_lines()]
-    for source in config.sources.datasets if config.sources else ():
+    for source in config.sources:
         indexes += 1 + len(manifest_indexes(open_dataset(source.folder)))
     yield f"reused   {reads.reused} images from their records (--reuse)"
     records_too = f", and {reads.records} records of --images" if reads.records else ""

@@ -26,7 +26,7 @@ from transforms.labels.vocabulary import missing_labels
 from transforms.plan_shards import RowConverter, TableReader
 from transforms.read_labels import RowReader
 from transforms.records.image_origins import Origins
-from transforms.records.other_datasets import ReuseReader, SideReader
+from transforms.records.other_datasets import ImageRecordReader, ReuseReader, SideReader
 from transforms.selection.hash_cuts import Stratification
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
@@ -117,18 +117,17 @@ def _stratification(config: ConvertConfig) -> Stratification | None:
 
 def origins_of(config: ConvertConfig) -> Origins:
     """Where the images of a run come from."""
-    sources = config.sources.datasets if config.sources else ()
     # They may be remote though the root of the images is local.
-    folders = [each.folder for each in sources] + [each.root for each in config.partners]
+    folders = [each.folder for each in config.sources] + [each.root for each in config.partners]
     waits = not config.images or any(storage_of(each).is_remote for each in folders)
-    return Origins(config.root, waits, config.bases, sources)
+    return Origins(config.root, waits, config.bases, config.sources)
 
 
 def _datasets(config: ConvertConfig) -> list[SideReader]:
     """What reads the records of other datasets."""
     readers: list[SideReader] = []
     if config.bases:
-        reader = ReuseReader(
+        reused = ReuseReader(
             config.bases,
             root=config.root,
             key=config.key,
@@ -136,8 +135,16 @@ def _datasets(config: ConvertConfig) -> list[SideReader]:
             libraries=converter_of(config).libraries,
             partners=config.partners,
         )
-        readers.append(reader)
-    return readers + ([config.sources] if config.sources else [])
+        readers.append(reused)
+    if config.sources:
+        images = ImageRecordReader(
+            config.sources,
+            label_from=config.label_from,
+            keeps_splits=config.split_from != "hash",
+            with_values=config.row_requirements.needs_rows,
+        )
+        readers.append(images)
+    return readers
 
 
 def _table_reader(config: ConvertConfig) -> TableReader:

@@ -29,7 +29,7 @@ from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import SplitAssigner, Splits
 from transforms.labels.table_formats import CSV, YOLO
-from transforms.records.other_datasets import ImageRecordReader, OtherDataset
+from transforms.records.other_datasets import OtherDataset
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class ConvertConfig:
         workers: worker processes on this machine, or None to decide.
         keys: reads the keys of the images to keep; None for all images.
         bases: datasets whose records may be reused.
-        sources: lists the records of the datasets in `images`; None without them.
+        sources: the datasets in `images`, whose records are images.
         holdouts: datasets whose images are reported like duplicates.
         partners: masks and further images, in the order of their names.
         decisions: decisions made before the job starts; they do not affect any record.
@@ -102,7 +102,7 @@ class ConvertConfig:
     workers: int | None = None
     keys: KeyReader | None = None
     bases: tuple[OtherDataset, ...] = ()
-    sources: ImageRecordReader | None = None
+    sources: tuple[OtherDataset, ...] = ()
     holdouts: tuple[OtherDataset, ...] = ()
     partners: tuple[Partner, ...] = ()
     decisions: tuple[Decision, ...] = ()
@@ -114,7 +114,7 @@ class ConvertConfig:
     @property
     def globs(self) -> tuple[str, ...]:
         """The globs among `images`."""
-        folders = {each.folder for each in self.sources.datasets} if self.sources else set()
+        folders = {each.folder for each in self.sources}
         return tuple(each for each in self.images if each not in folders)
 
     @property
@@ -219,8 +219,8 @@ class ConvertConfig:
         inputs: dict[str, Any] = {"images": list(self.images), "labels": list(self.csv_paths)}
         if self._label_format != CSV:
             inputs["label_format"] = self._label_format
-        if self.sources is not None:
-            inputs["datasets"] = [each.folder for each in self.sources.datasets]
+        if self.sources:
+            inputs["datasets"] = [each.folder for each in self.sources]
         for partner in self.partners:
             # The globs of others are in the layout file.
             if partner.name == MASK:

@@ -41,7 +41,6 @@ from transforms.records.other_datasets import (
     IMAGES,
     REUSE,
     DatasetReader,
-    ImageRecordReader,
     OtherDataset,
     OtherPartner,
     index_parts,
@@ -476,29 +475,16 @@ def sample_records(
     )
 
 
-def source_reader(
-    sources: Sequence[GivenDataset], config: ConvertConfig
-) -> ImageRecordReader | None:
-    """What lists the records in the job; None without datasets.
+def image_source(source: GivenDataset, config: ConvertConfig) -> OtherDataset:
+    """A dataset whose records are images of a run.
 
     Args:
-        sources: the datasets.
-        config: of the run, which says whether their images are final.
+        source: the dataset.
+        config: of the run, which says whether its images are final.
 
     Raises:
         UsageError: an index is damaged or cannot be read.
     """
-    if not sources:
-        return None
-    return ImageRecordReader(
-        tuple(_source(each, config) for each in sources),
-        label_from=config.label_from,
-        keeps_splits=config.split_from != "hash",
-        with_values=config.row_requirements.needs_rows,
-    )
-
-
-def _source(source: GivenDataset, config: ConvertConfig) -> OtherDataset:
     manifest = source.manifest
     [feature, *_] = with_role(manifest["features"], Role.IMAGE)
     roles = {source_of(each.source).role for each in config.features}

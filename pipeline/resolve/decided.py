@@ -94,7 +94,7 @@ def _columns(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]
 
 def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     because = "default with --labels and --images"
-    if config.sources is not None:
+    if config.sources:
         because = "records keep their keys"
     elif config.partners and not (config.csv_paths and config.images):
         because = f"default with {config.partners[0].title}"

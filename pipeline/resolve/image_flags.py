@@ -17,6 +17,7 @@ from pipeline.resolve.datasets import (
     NO_FILES,
     check_flags_of_records,
     find_datasets,
+    image_source,
     key_kind,
     kind_of_labels,
     left_out,
@@ -25,7 +26,6 @@ from pipeline.resolve.datasets import (
     read_bases,
     read_holdouts,
     sample_records,
-    source_reader,
 )
 from pipeline.resolve.decided import check_splits, decide, extensions, split_source
 from pipeline.resolve.label_flags import (
@@ -312,7 +312,8 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
     sample, labels = _table(flags) if is_table(flags) else _images_and_labels(flags)
     found, layout, images = labels.files, labels.layout, sample.images
     config = _config(sample, labels)
-    config = dataclasses.replace(config, sources=source_reader(sample.sources, config))
+    sources = tuple(image_source(each, config) for each in sample.sources)
+    config = dataclasses.replace(config, sources=sources)
     labels.classes.check_ids(config.label_rules)
     warnings = check_splits(flags, images, found, labels.split_from, labels.label_from)
     boxes = (*extensions(images), *(layout.chosen.decisions if layout.chosen else ()))
