@@ -66,24 +66,6 @@ class RecordPlaces(NamedTuple):
     digest: str = ""
 
 
-class _Run(NamedTuple):
-    """Neighbours in one file, which are read at once.
-
-    Attributes:
-        file: number of the file.
-        first: the place of the first record.
-        records: how many there are.
-        offset: the first byte to read.
-        length: bytes to read.
-    """
-
-    file: int
-    first: int
-    records: int
-    offset: int
-    length: int
-
-
 class RecordFiles:
     """Reads records by their places. Several threads may use it, and it can be pickled."""
 
@@ -110,7 +92,7 @@ class RecordFiles:
         Raises:
             UnreadableRecordError: it cannot be read, or is damaged.
         """
-        return self._read_run(self._run(place))[0]
+        return self._read_run(range(place, place + 1))[0]
 
     def read_many(self, places: Iterable[int]) -> list[bytes]:
         """Records by their places, in any order; in parallel if answers take long.
@@ -135,70 +117,62 @@ class RecordFiles:
         runs = self._runs(places)
         if storage_of(self.places.folder).is_remote:
             ahead = ReadAhead(threads=READERS)
-            read: Iterable[list[bytes]] = ahead.map(
-                self._read_run, runs, size=lambda run: run.length
-            )
+            read: Iterable[list[bytes]] = ahead.map(self._read_run, runs, size=self._bytes)
         else:
             read = map(self._read_run, runs)
         for run in read:
             yield from run
 
-    def _runs(self, places: Iterable[int]) -> Iterator[_Run]:
-        """Neighbours that follow each other are joined."""
-        joined: _Run | None = None
+    def _runs(self, places: Iterable[int]) -> Iterator[range]:
+        """Places that are read at once: those that follow each other in one file."""
+        run, end = range(0), 0
         for place in places:
-            run = self._run(place)
-            if joined is None:
-                joined = run
-            elif (
-                run.file == joined.file
-                and run.first == joined.first + joined.records
-                and run.offset == joined.offset + joined.length
-                and joined.length + run.length <= _RUN_BYTES
-            ):
-                joined = joined._replace(
-                    records=joined.records + 1, length=joined.length + run.length
-                )
-            else:
-                yield joined
-                joined = run
-        if joined is not None:
-            yield joined
+            joined = range(run.start, place + 1)
+            if place == run.stop < end and self._bytes(joined) <= _RUN_BYTES:
+                run = joined
+                continue
+            if run:
+                yield run
+            run, end = range(place, place + 1), self.places.starts[self._file(place) + 1]
+        if run:
+            yield run
 
-    def _run(self, place: int) -> _Run:
-        places = self.places
-        # Files without records start at the same place as the next one.
-        file = bisect_right(places.starts, place) - 1
-        length = int(places.lengths[place]) + FRAME_BYTES
-        return _Run(file, place, 1, int(places.offsets[place]), length)
+    def _bytes(self, run: range) -> int:
+        """The bytes of neighbours in one file."""
+        offsets, last = self.places.offsets, run[-1]
+        end = int(offsets[last]) + int(self.places.lengths[last]) + FRAME_BYTES
+        return end - int(offsets[run.start])
 
-    def _read_run(self, run: _Run) -> list[bytes]:
-        places, start = self.places, 0
-        number = places.skipped[run.file] + run.first - places.starts[run.file]
+    def _read_run(self, run: range) -> list[bytes]:
+        first, start = int(self.places.offsets[run.start]), 0
+        number = self.number(run.start)
         try:
-            data = read_frames(self._open(run.file), run.offset, run.length)
+            data = read_frames(self._open(self._file(run.start)), first, self._bytes(run))
             records = []
-            for at in range(run.records):
-                length = int(places.lengths[run.first + at])
-                offset = run.offset + start
+            for at, place in enumerate(run):
+                length = int(self.places.lengths[place])
                 records.append(
-                    framed_payload(data, start, length, record=number + at, offset=offset)
+                    framed_payload(data, start, length, record=number + at, offset=first + start)
                 )
                 start += length + FRAME_BYTES
         except TFRecordError as error:
-            raise UnreadableRecordError(f"{self.path(run.first)}: {error}") from error
+            raise UnreadableRecordError(f"{self.path(run.start)}: {error}") from error
         except OSError as error:
             detail = (error.strerror or first_line(error)).removesuffix(".")
-            raise UnreadableRecordError(f"cannot read {self.path(run.first)}: {detail}") from error
+            raise UnreadableRecordError(f"cannot read {self.path(run.start)}: {detail}") from error
         return records
+
+    def _file(self, place: int) -> int:
+        # Files without records start at the same place as the next one.
+        return bisect_right(self.places.starts, place) - 1
 
     def path(self, place: int) -> str:
         """The file that holds a record."""
-        return join(self.places.folder, self.places.files[self._run(place).file])
+        return join(self.places.folder, self.places.files[self._file(place)])
 
     def number(self, place: int) -> int:
         """The number of a record in its file, from 0."""
-        file = self._run(place).file
+        file = self._file(place)
         return self.places.skipped[file] + place - self.places.starts[file]
 
 
