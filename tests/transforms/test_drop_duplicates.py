@@ -56,7 +56,7 @@ def test_equal_images_of_several_shards(
 
     def check(outputs: list[BucketDuplicates]) -> None:
         equal = merge_equal(map(equal_of, outputs))
-        assert equal.counts == (20, 60, 0, 0, 0)
+        assert equal[:5] == (20, 60, 0, 0, 0)
         assert find_near(outputs, images=120).compared == 120
 
     with make_pipeline() as pipeline:
@@ -127,7 +127,7 @@ def test_every_runner_drops_the_same(
     here = chosen(images, tmp_path)
     assert len(here["images"]) == 20 + 5 + 2
     assert len(here["rejections"]) == 99 + 4 + 2
-    assert here["groups"][0].counts == (6, 110, 0, 1, 103)
+    assert here["groups"][0][:5] == (6, 110, 0, 1, 103)
     assert here["counts"] == [105]
     for module in (drop_duplicates, choose_images):
         monkeypatch.setattr(module, "runs_in_process", lambda _: False)

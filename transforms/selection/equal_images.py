@@ -126,9 +126,9 @@ class Equal(NamedTuple):
         across_splits: groups with images of several splits.
         conflicts: groups whose images have different classes.
         dropped: images that were left out as exact duplicates.
+        held: groups with an image of a holdout; their images there are not counted.
         listed: groups as JSON objects: `conflict`, `across_splits`, and `images`, which are either
             records `[file, number]` or, outside of all shards, their entries in `statistics.json`.
-        held: groups with an image of a holdout; their images there are not counted.
     """
 
     groups: int = 0
@@ -136,13 +136,8 @@ class Equal(NamedTuple):
     across_splits: int = 0
     conflicts: int = 0
     dropped: int = 0
-    listed: tuple[dict[str, Any], ...] = ()
     held: int = 0
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """All numbers of the new images."""
-        return self.groups, self.images, self.across_splits, self.conflicts, self.dropped
+    listed: tuple[dict[str, Any], ...] = ()
 
 
 class Near(NamedTuple):
@@ -316,22 +311,19 @@ def equal_group(
     listed = {"conflict": conflict, "across_splits": across, "images": list(images)}
     if held:
         listed["held"] = True
-    return Equal(1, size, int(across), int(conflict), dropped, (listed,), int(held))
+    return Equal(1, size, int(across), int(conflict), dropped, int(held), (listed,))
 
 
 def merge_equal(parts: Iterable[Equal]) -> Equal:
     """Adds up groups; conflicts and groups across splits are listed first."""
-    counts, held = [0] * 5, 0
+    total: list[int] = [0] * (len(Equal._fields) - 1)
     listed: list[dict[str, Any]] = []
-    for part in parts:
-        counts = [one + other for one, other in zip(counts, part.counts, strict=True)]
-        held += part.held
-        listed += part.listed
+    for *counts, groups in parts:
+        total = [one + other for one, other in zip(total, counts, strict=True)]
+        listed += groups
         if len(listed) > 4 * MAX_GROUPS:
             listed = sorted(listed, key=_urgency)[:MAX_GROUPS]
-    groups, images, across, conflicts, dropped = counts
-    first = tuple(sorted(listed, key=_urgency)[:MAX_GROUPS])
-    return Equal(groups, images, across, conflicts, dropped, first, held)
+    return Equal._make([*total, tuple(sorted(listed, key=_urgency)[:MAX_GROUPS])])
 
 
 def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, bool, str]:
@@ -342,8 +334,8 @@ def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, bool, str]:
 
 def equal_of(bucket: BucketDuplicates) -> Equal:
     """The groups of a bucket."""
-    groups, images, across, conflicts, dropped, listed, held = json.loads(bucket.equal)
-    return Equal(groups, images, across, conflicts, dropped, tuple(listed), held)
+    *counts, listed = json.loads(bucket.equal)
+    return Equal._make([*counts, tuple(listed)])
 
 
 def find_near(

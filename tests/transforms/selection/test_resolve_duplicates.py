@@ -40,7 +40,7 @@ def test_the_smallest_key_stays(images: list[LabelledImage]) -> None:
         assert rejection is not None
         assert (rejection.key, rejection.reason) == (key, "duplicate_image")
         assert rejection.detail == "an exact duplicate of 'a.jpg', which is kept"
-    assert equal.counts == (1, 3, 1, 0, 2)
+    assert equal[:5] == (1, 3, 1, 0, 2)
 
 
 @given(st.permutations([image("a"), image("b", "dog"), image("c")]))
@@ -50,7 +50,7 @@ def test_different_labels_reject_all(images: list[LabelledImage]) -> None:
     rejections = [verdict.rejection(each) for each in images]
     assert [each and each.reason for each in rejections] == ["conflicting_labels"] * 3
     assert "labelled 'cat', 'dog'" in verdict.detail
-    assert equal.counts == (1, 3, 0, 1, 0)
+    assert equal[:5] == (1, 3, 0, 1, 0)
 
 
 @given(
