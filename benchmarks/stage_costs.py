@@ -6,6 +6,7 @@ is another process.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import gc
 import json
@@ -26,8 +27,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from transforms.core.records import BucketDuplicates, RejectedPart
-from transforms.core.rejections import Rejection, RejectionTotals
-from transforms.dataset.ledger import PlanTotals, ShardSummary, ShardTotals, in_order
+from transforms.core.rejections import Rejection
+from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary, in_order
 from transforms.dataset.manifest import (
     Dataset,
     StagedParts,
@@ -42,7 +43,7 @@ from transforms.dataset.manifest import index_files as indexes_of
 from transforms.dataset.output_names import MANIFEST, REJECTED, STAGING, rejected_part
 from transforms.dataset_files import DESCRIBED
 from transforms.examples.layouts import LAYOUTS
-from transforms.list_rejections import PART_LINES, RejectedLines, begin_parts, part_of
+from transforms.list_rejections import PART_LINES, RejectedLines, begin_parts
 from transforms.packing import AddUp
 from transforms.publish_dataset import Publication, write_content
 from transforms.records.fingerprints import pack
@@ -124,9 +125,7 @@ def publish_shard() -> float:
     dataset = Dataset({}, {}, "gs://photos", LAYOUTS["slim"], ("train",))
     everything = {
         "totals": [PlanTotals()],
-        "written": [ShardTotals()],
-        "rejected": [RejectionTotals()],
-        "counts": [],
+        "run": [RunTotals()],
         "shards": shards,
     }
 
@@ -205,14 +204,11 @@ def _prepare_and_finish(server: GcsServer, count: int) -> tuple[float, float]:
 def reject_line() -> float:
     """To count a rejection, to find its part, and to write its line."""
     rejections = _rejections(_LINES)
-    totals = RejectionTotals()
 
     def work() -> None:
+        begins = begin_parts(RunTotals.of(rejections)) or []
         for each in rejections:
-            totals.add(each)
-        begins = begin_parts([tuple(each) for each in rejections[::5]], totals)
-        for each in rejections:
-            part_of(each, begins)
+            bisect.bisect_right(begins, each)
         RejectedLines("out", "photos").text(sorted(rejections))
 
     return _seconds(work, _LINES)

@@ -18,13 +18,12 @@ from pipeline.open_dataset import open_dataset
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.datasets import moved_keys
 from pipeline.run.launch import run_pipeline
-from transforms.add_totals import SummarizeShards
 from transforms.convert_images import ImageConverter
 from transforms.core.messages import decisions_to_json, format_bytes
 from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.image_statistics import warnings_to_json
-from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order
+from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order, shortened
 from transforms.dataset.manifest import manifest_indexes
 from transforms.examples.encoder import RowChecker
 from transforms.examples.row_features import row_requirements
@@ -32,8 +31,8 @@ from transforms.flow import Plan
 from transforms.labels.joins import class_texts
 from transforms.labels.label_rules import label_decisions
 from transforms.labels.shards import RecipeMaker, ShardName
-from transforms.list_rejections import count_rejections
-from transforms.packing import AddCounts, Everything, Gather, runs_in_process
+from transforms.packing import Everything, Gather
+from transforms.publish_dataset import add_up_run
 from transforms.records.comparison import (
     Differences,
     PlannedReads,
@@ -245,22 +244,16 @@ class _SumUpFn(beam.DoFn):
 def _planned(
     plan: Plan, config: ConvertConfig, parts: str | None
 ) -> dict[str, beam.PCollection[Any]]:
-    """What `_SumUpFn` gathers; on several machines, no more than one can hold."""
+    """What `_SumUpFn` gathers: no more than one worker can hold."""
     shards = plan.shards | "Measure shards" >> beam.ParDo(
         _MeasureShardFn(config, parts)
     ).with_output_types(ShardSummary)
-    gathered = {"totals": plan.totals, "counts": plan.counts}
-    if runs_in_process(shards.pipeline):
-        return {**gathered, "shards": shards, "rejections": plan.rejections}
-    summarized = shards | "Summarize shards" >> SummarizeShards()
-    every = (plan.rejections, summarized.rejections) | "All rejections" >> beam.Flatten()
-    rejected = every | "Count rejections" >> count_rejections()
+    added = {"counts": plan.counts, "rejections": plan.rejections, "shards": shards}
+    short = shards | "Shorten summaries" >> beam.Map(shortened).with_output_types(ShardSummary)
     return {
-        **gathered,
-        "counts": plan.counts | "Add up counts" >> AddCounts(),
-        "shards": summarized.shards,
-        "written": summarized.totals,
-        "rejected": rejected,
+        "totals": plan.totals,
+        "run": added | "Add up the plan" >> add_up_run(),
+        "shards": short,
     }
 
 

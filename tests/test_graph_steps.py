@@ -16,7 +16,6 @@ import apache_beam as beam
 import pytest
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.typehints import typehints
-from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
 import pipeline
 import transforms
@@ -24,12 +23,17 @@ import transforms.core
 from pipeline.graph import build
 from tests.test_layering import PIPELINE, TRANSFORMS, name_of, parsed
 from tests.transforms.beam import make_config, make_pipeline
-from transforms.add_totals import AddTotals, Part
-from transforms.core.records import BucketDuplicates, Count, FingerprintBatch, JoinSide, ShardImage
+from transforms.core.records import (
+    BucketDuplicates,
+    FingerprintBatch,
+    JoinSide,
+    RejectedPart,
+    ShardImage,
+)
 from transforms.core.rejections import Rejection
-from transforms.dataset.ledger import PlanTotals, ShardSummary
+from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary
 from transforms.labels.label_rows import CsvColumns
-from transforms.packing import Gather, NameBatch, NameInputs, PackImages, PackSides
+from transforms.packing import AddTogether, Gather, NameBatch, NameInputs, PackImages, PackSides
 
 
 def classes(package: Any) -> Iterator[type]:
@@ -184,18 +188,17 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
         if not isinstance(applied.transform, beam.GroupByKey):
             continue
         above = [type(parent.transform) for parent in parents(applied)]
-        # The globs, spread over the workers; and what is gathered, see the next test.
-        if NameInputs in above or Gather in above:
+        # The globs, spread over the workers; counts, however many images there are; and what is
+        # gathered, see the next test.
+        if {NameInputs, AddTogether, Gather} & {*above}:
             continue
         [pcollection] = applied.inputs
-        if AddTotals in above:
-            # Counts, however many images there are.
-            assert pcollection.element_type == convert_to_beam_type(Part)
-            continue
         values.append((above[0].__name__, pcollection.element_type.tuple_types[1]))
     # Batches of names, see the next test.
     batches = [("JoinLabels", NameBatch), ("PlanShards", NameBatch)]
-    assert set(values) == {*batches, ("FindEqualImages", FingerprintBatch)}
+    others = [("FindEqualImages", FingerprintBatch), ("ListRejections", Rejection)]
+    assert set(values) == {*batches, *others}
+    assert set(fields(Rejection)) == {str}
     assert set(fields(FingerprintBatch)) == {str}
 
 
@@ -220,7 +223,7 @@ def test_what_is_gathered_are_summaries(steps: list[Step]) -> None:
         if isinstance(applied.transform, Gather)
         for each in applied.inputs
     ]
-    kinds = (ShardSummary, PlanTotals, Rejection, Count, BucketDuplicates)
+    kinds = (ShardSummary, PlanTotals, RunTotals, RejectedPart, BucketDuplicates)
     assert {*gathered} == {kind.__name__ for kind in kinds}
 
 

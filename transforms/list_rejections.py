@@ -8,9 +8,7 @@ import errno
 import hashlib
 import operator
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import apache_beam as beam
 
@@ -18,13 +16,12 @@ from transforms.core import rejections
 from transforms.core.arguments import path_text, root_text
 from transforms.core.messages import check_final
 from transforms.core.records import Count, RejectedPart
-from transforms.core.rejections import Reason, Rejection, RejectionTotals
-from transforms.dataset.ledger import ShardSummary
+from transforms.core.rejections import Reason, Rejection
+from transforms.dataset.ledger import RunTotals, ShardSummary
 from transforms.dataset.manifest import content_summary
 from transforms.dataset.output_names import MANIFEST, STAGING, file_stem, rejected_part
 from transforms.labels.image_names import as_folder
 from transforms.labels.keys import MEMORY, full_uri
-from transforms.packing import AddUp
 from transforms.records.stored_images import RECORDS
 from transforms.storage.files import join, storage_of
 from transforms.storage.metrics import counter
@@ -59,91 +56,71 @@ class RejectedLines:
 
 # ListRejections: counts rejections, and writes their lines in sorted parts, on all workers.
 
-MAX_SAMPLED = 10_000
-"""Of more rejections, about this many say where parts begin, and are examples in messages."""
-
 PART_LINES = 20_000
 """Lines of a part, about: a worker sorts them in 50 MB."""
-
-
-class ListedRejections(NamedTuple):
-    """The outputs of `ListRejections`.
-
-    Attributes:
-        planned: totals of the input; one element.
-        of_shards: totals of those of shards; one element.
-        sample: some of all, as a list; one element.
-        parts: the parts of `rejected.jsonl`; none if there are too many rejections.
-    """
-
-    planned: beam.PCollection[RejectionTotals]
-    of_shards: beam.PCollection[RejectionTotals]
-    sample: beam.PCollection[list[Rejection]]
-    parts: beam.PCollection[RejectedPart]
 
 
 class ListRejections(beam.PTransform):
     """Writes the lines of all rejections, however many there are: a wrong key may reject every row.
 
-    Input: `Rejection`. Output: `ListedRejections`. They are counted first. A sample then says where
-    the parts begin, of which each is sorted and written by one worker; the parts in order are
-    sorted, too. No worker holds more than a part.
+    Input: `Rejection` of the join and the plan. Output: `RejectedPart`; none if there are too many
+    rejections. A sample says where the parts begin, of which each is sorted and written by one
+    worker; the parts in order are sorted, too. No worker holds more than a part.
     """
 
     def __init__(
-        self, lines: RejectedLines, of_shards: beam.PCollection[Rejection], *, overwrite: bool
+        self,
+        lines: RejectedLines,
+        shards: beam.PCollection[ShardSummary],
+        run: beam.PCollection[RunTotals],
+        *,
+        overwrite: bool,
     ) -> None:
         """Describes the rejections.
 
         Args:
             lines: makes their lines.
-            of_shards: further rejections.
+            shards: with further rejections.
+            run: what was added up of all.
             overwrite: whether a dataset in the output folder is replaced; if not, a run only
                 compares, and no line is written.
         """
         super().__init__()
-        self._of_shards = of_shards
+        self._shards = shards
+        self._run = run
         self._write = _WritePartFn(lines, overwrite=overwrite)
 
-    def expand(self, rejections: beam.PCollection[Rejection]) -> ListedRejections:
-        planned = rejections | "Count rejections" >> count_rejections()
-        of_shards = self._of_shards | "Count rejections of shards" >> count_rejections()
-        every = (rejections, self._of_shards) | "Every rejection" >> beam.Flatten()
-        totals = [beam.pvalue.AsSingleton(each) for each in (planned, of_shards)]
-        sample = (
-            every
-            | "Sample rejections" >> beam.FlatMap(_sampled, *totals).with_output_types(Rejection)
-            | "List the sample" >> beam.combiners.ToList()
-        )
-        begins = sample | "Begin parts" >> beam.Map(begin_parts, *totals)
-        parts = (
-            every
-            | "Name parts"
-            >> beam.FlatMap(_named, beam.pvalue.AsSingleton(begins), *totals).with_output_types(
-                tuple[int, Rejection]
-            )
+    def expand(self, rejections: beam.PCollection[Rejection]) -> beam.PCollection[RejectedPart]:
+        begins = self._run | "Begin parts" >> beam.Map(begin_parts)
+        name = beam.FlatMap(_named, beam.pvalue.AsSingleton(begins))
+        return (
+            (rejections, self._shards | "Name rejections of shards" >> of_shards())
+            | "Every rejection" >> beam.Flatten()
+            | "Name parts" >> name.with_output_types(tuple[int, Rejection])
             | "Group lines by part" >> beam.GroupByKey()
             | "Write parts" >> beam.ParDo(self._write).with_output_types(RejectedPart)
         )
-        return ListedRejections(planned, of_shards, sample, parts)
 
 
-def count_rejections() -> beam.PTransform:
-    """A step that adds up rejections where they are made, to one `RejectionTotals`."""
-    return beam.CombineGlobally(AddUp(RejectionTotals, RejectionTotals.add, RejectionTotals.merge))
+def of_shards() -> beam.PTransform:
+    """A step that takes the rejections out of `ShardSummary`."""
+    return beam.FlatMap(operator.attrgetter("rejections")).with_output_types(Rejection)
 
 
-def _sampled(rejection: Rejection, *totals: RejectionTotals) -> Iterator[Rejection]:
-    # The same for every retry.
-    crc = zlib.crc32(f"{rejection.path}\0{rejection.key}".encode(errors="replace"))
-    if crc * _count(totals) < MAX_SAMPLED * 2**32:
-        yield rejection
+def begin_parts(run: RunTotals) -> list[Rejection] | None:
+    """Where all parts but the first begin; None if there are too many rejections to list."""
+    rejected, ordered = run.rejected.count, run.sample
+    if rejected > rejections.MAX_LISTED:
+        return None
+    count = -(-rejected // PART_LINES)
+    return [ordered[len(ordered) * number // count] for number in range(1, count)]
 
 
 def _named(
-    rejection: Rejection, begins: Sequence[Rejection], *totals: RejectionTotals
+    rejection: Rejection, begins: Sequence[Rejection] | None
 ) -> Iterator[tuple[int, Rejection]]:
-    if _count(totals) <= rejections.MAX_LISTED:
+    if begins is not None:
+        # Equal ones are in the same part.
         yield bisect.bisect_right(begins, rejection), rejection
 
 
@@ -166,21 +143,6 @@ class _WritePartFn(beam.DoFn):
             storage.make_directory(staging)
             storage.write_whole(join(staging, name), data)
         yield RejectedPart(number, name, len(ordered), *content_summary(data))
-
-
-def begin_parts(sample: Iterable[Rejection], *totals: RejectionTotals) -> list[Rejection]:
-    """Where all parts but the first begin.
-
-    Args:
-        sample: of the rejections.
-        totals: of all of them.
-    """
-    count, ordered = -(-_count(totals) // PART_LINES), sorted(sample)
-    return [ordered[len(ordered) * number // count] for number in range(1, count) if ordered]
-
-
-def _count(totals: Iterable[RejectionTotals]) -> int:
-    return sum(each.count for each in totals)
 
 
 # CopyRejected: copies rejected images to folders named after their reasons.
@@ -217,11 +179,8 @@ class CopyRejected(beam.PTransform):
         self._rejections = rejections
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[Count]:
-        of_shards = shards | "Name rejected images" >> beam.FlatMap(
-            operator.attrgetter("rejections")
-        ).with_output_types(Rejection)
         return (
-            (of_shards, self._rejections)
+            (shards | "Name rejected images" >> of_shards(), self._rejections)
             | "All rejected images" >> beam.Flatten()
             | "Copy rejected images" >> self._copy.with_output_types(Count)
         )

@@ -9,10 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import apache_beam as beam
-from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms.add_totals import AddTotals, Part, part
 from transforms.core.arguments import whole_number
 from transforms.core.records import Count, LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -33,8 +30,10 @@ from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import MAX_SHARDS, Libraries, Recipes, ShardPlan, shard_index
 from transforms.labels.splits import SplitAssigner
-from transforms.labels.vocabulary import LabelCells
+from transforms.labels.vocabulary import LabelCells, with_images
 from transforms.packing import (
+    AddTogether,
+    AddUp,
     NameBatch,
     NameInputs,
     PackImages,
@@ -68,17 +67,17 @@ class PlannedShards(NamedTuple):
     rejections: beam.PCollection[Rejection]
 
 
-class _TotalFn(beam.DoFn):
-    """Adds up the images of a bundle, so that no name crosses a shuffle to be counted."""
+def _count(totals: PlanTotals, counted: LabelledImage | LabelCells) -> None:
+    if isinstance(counted, LabelCells):
+        totals.merge(PlanTotals(cells=counted))
+    else:
+        totals.add(counted)
 
-    def start_bundle(self) -> None:
-        self._totals = PlanTotals()
 
-    def process(self, image: LabelledImage) -> None:
-        self._totals.add(image)
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield GlobalWindows.windowed_value(part(self._totals))
+def _decided(totals: PlanTotals, rules: LabelRules) -> PlanTotals:
+    rules.check(totals.labels)
+    cells = with_images(totals.cells, totals.labels)
+    return dataclasses.replace(totals, cells=cells, label_kind=rules.decide(cells))
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -88,7 +87,8 @@ class TotalLabels(beam.PTransform):
     Input: `LabelledImage`. Output: one `PlanTotals`.
 
     Raises in the job:
-        LabelsError: see `AddTotals`.
+        LabelsError: labels contradict each other, see `decide_kind`, or are new classes that
+            `--new_classes` refuses.
 
     Attributes:
         labels: the counts of the labels as they were read, if there are any.
@@ -99,13 +99,14 @@ class TotalLabels(beam.PTransform):
     rules: LabelRules = ANY_LABELS
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[PlanTotals]:
-        totals = images | "Total images" >> beam.ParDo(_TotalFn()).with_output_types(Part)
+        counted = {"images": images}
+        if self.labels is not None:
+            counted["labels"] = self.labels
+        totals = counted | "Add totals" >> AddTogether(AddUp(PlanTotals, _count, PlanTotals.merge))
         if self.labels is None:
-            return (totals,) | "Add totals" >> AddTotals()
-        cells = self.labels | "Total labels" >> beam.Map(
-            lambda cells: part(PlanTotals(cells=cells))
-        ).with_output_types(Part)
-        return (totals, cells) | "Add totals" >> AddTotals(self.rules)
+            return totals
+        decide = beam.Map(_decided, self.rules)
+        return totals | "Decide kind" >> decide.with_output_types(PlanTotals)
 
 
 class _AssignFn(beam.DoFn):
@@ -328,7 +329,7 @@ def _read_rows(uri: str, reader: TableReader) -> Iterator[str | beam.pvalue.Tagg
         if isinstance(result, str):
             yield result
         elif isinstance(result, PlanTotals):
-            yield beam.pvalue.TaggedOutput(_TOTALS, part(result))
+            yield beam.pvalue.TaggedOutput(_TOTALS, result)
         elif isinstance(result, Rejection):
             yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
         else:
@@ -357,13 +358,14 @@ class ReadRows(beam.PTransform):
         self._read = beam.FlatMap(_read_rows, reader)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Rows:
-        types = {_TOTALS: Part, _REJECTIONS: Rejection, _COUNTS: Count}
+        types = {_TOTALS: PlanTotals, _REJECTIONS: Rejection, _COUNTS: Count}
         read = (
             begin
             | "Name the files" >> NameInputs(self._paths)
             | "Read rows" >> with_outputs(self._read, "batches", str, **types)
         )
-        totals = (read.totals,) | "Total rows" >> AddTotals()
+        adder = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
+        totals = {"rows": read.totals} | "Total rows" >> AddTogether(adder)
         return Rows(read.batches, totals, read.rejections, read.counts)
 
 

@@ -12,11 +12,18 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import apache_beam as beam
 
-from transforms.add_totals import SummarizeShards
 from transforms.core.records import BucketDuplicates, Count, FileBatch, RejectedPart
 from transforms.core.rejections import Rejection
 from transforms.dataset.image_statistics import KEYS_UNMATCHED, strict_message
-from transforms.dataset.ledger import Gathered, Ledger, PlanTotals, ShardSummary, in_order
+from transforms.dataset.ledger import (
+    Gathered,
+    Ledger,
+    PlanTotals,
+    RunTotals,
+    ShardSummary,
+    in_order,
+    shortened,
+)
 from transforms.dataset.manifest import (
     FileContent,
     content_summary,
@@ -42,7 +49,7 @@ from transforms.dataset.output_names import (
 from transforms.dataset_files import DatasetFiles, DatasetTarget
 from transforms.labels.shards import changed_libraries
 from transforms.list_rejections import ListRejections
-from transforms.packing import AddCounts, Everything, Gather, runs_in_process, with_outputs
+from transforms.packing import AddTogether, AddUp, Everything, Gather, runs_in_process, with_outputs
 from transforms.records.existing_shards import check_output, staged_files
 from transforms.storage.files import (
     join,
@@ -317,42 +324,32 @@ class PublishDataset(beam.PTransform):
         duplicates: beam.PCollection[BucketDuplicates] | None = None,
     ) -> None:
         super().__init__()
-        self._others = {"totals": totals, "rejections": rejections, "counts": counts}
+        self._rejections = rejections
+        self._counts = counts
+        self._others: dict[str, beam.PCollection[Any]] = {"totals": totals}
         if duplicates is not None:
             self._others["duplicates"] = duplicates
         self._publisher = _Publisher(target)
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
+        rejections, publisher = self._rejections, self._publisher
+        added = {"counts": self._counts, "rejections": rejections, "shards": shards}
+        run = added | "Add up the run" >> add_up_run()
+        parts = rejections | "List rejections" >> ListRejections(
+            publisher.lines, shards, run, overwrite=publisher.overwrite
+        )
+        short = shards | "Shorten summaries" >> beam.Map(shortened).with_output_types(ShardSummary)
+        everything = {**self._others, "run": run, "shards": short, "parts": parts}
+        gathered = everything | "Gather what was written" >> Gather()
         if runs_in_process(shards.pipeline):
-            return (
-                {"shards": shards, **self._others}
-                | "Gather what was written" >> Gather()
-                | "Check the ledger and publish"
-                >> beam.Map(_published, self._publisher).with_output_types(str)
-            )
-        return (
-            self._bounded(shards)
-            | "Gather what was written" >> Gather()
-            | "Publish over workers" >> _PublishOverWorkers(self._publisher)
-        )
+            publish = beam.Map(_published, publisher).with_output_types(str)
+            return gathered | "Check the ledger and publish" >> publish
+        return gathered | "Publish over workers" >> _PublishOverWorkers(publisher)
 
-    def _bounded(self, shards: beam.PCollection[ShardSummary]) -> dict[str, beam.PCollection[Any]]:
-        """Collections that one worker can hold, however many images there are."""
-        summarized = shards | "Summarize shards" >> SummarizeShards()
-        others = dict(self._others)
-        listed = others.pop("rejections") | "List rejections" >> ListRejections(
-            self._publisher.lines, summarized.rejections, overwrite=self._publisher.overwrite
-        )
-        return {
-            **others,
-            "counts": others["counts"] | "Add up counts" >> AddCounts(),
-            "shards": summarized.shards,
-            "written": summarized.totals,
-            "rejected": listed.planned,
-            "rejected_of_shards": listed.of_shards,
-            "sample": listed.sample,
-            "parts": listed.parts,
-        }
+
+def add_up_run() -> beam.PTransform:
+    """A step that adds up what one worker need not hold of each image and shard."""
+    return AddTogether(AddUp(RunTotals, RunTotals.add, RunTotals.merge))
 
 
 class _PublishOverWorkers(beam.PTransform):

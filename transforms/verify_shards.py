@@ -23,7 +23,7 @@ from transforms.images.check import ImageInfo, check_image
 from transforms.images.guard import DecoderGuard, image_note
 from transforms.images.pixel_options import Limits
 from transforms.labels.vocabulary import parse_labels
-from transforms.packing import AddUp, Everything, Gather, NameInputs, runs_in_process
+from transforms.packing import AddTogether, AddUp, NameInputs
 from transforms.records.record_index import index_places, next_offset, row_problems
 from transforms.records.written_index import IndexedRows, open_stored, stored_records
 from transforms.storage.files import join, read_manifest, storage_of
@@ -40,9 +40,6 @@ _MAX_DETAIL = 500
 # Bytes of shards that are verified in one call. A large shard goes alone; files of single images
 # would cost more to distribute than to read.
 _GROUP_BYTES = 64 << 20
-
-# Places in which several machines merge results before one merges the rest.
-_FANOUT = 16
 
 # What was found in each split.
 _Splits: TypeAlias = dict[str, Verified]
@@ -100,13 +97,9 @@ class VerifyShards(beam.PTransform):
             | "Spread the shards" >> beam.Reshuffle()
             | "Verify each shard" >> beam.ParDo(self._fn).with_output_types(str)
         )
-        if runs_in_process(begin.pipeline):
-            gathered = {"manifest": manifest, "lines": verified} | "Gather results" >> Gather()
-            write = beam.Map(self._writer.write_lines)
-            return gathered | "Write results" >> write.with_output_types(str)
         # The classes of 73,000 groups are gigabytes.
-        combine = beam.CombineGlobally(AddUp(dict, _add_line, _merge)).with_fanout(_FANOUT)
-        combined = verified | "Combine results" >> combine
+        together = AddTogether(AddUp(dict, _add_line, _merge))
+        combined = {"results": verified} | "Combine results" >> together
         return combined | "Write results" >> beam.Map(self._writer.write).with_output_types(str)
 
 
@@ -133,13 +126,6 @@ class _ResultWriter(NamedTuple):
     path: str
     output: str
     has_classes: bool
-
-    def write_lines(self, everything: Everything) -> str:
-        """Like `write`, for gathered lines of groups."""
-        splits: _Splits = {}
-        for line in everything["lines"]:
-            _add_line(splits, line)
-        return self.write(splits)
 
     def write(self, splits: _Splits) -> str:
         """Writes a line for each split; the path of the file."""

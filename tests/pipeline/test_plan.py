@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from pipeline import dry_run
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, make_dataset, plan, snapshot
 from tests.pipeline.decided_table import block
-from transforms import add_totals, join_labels, plan_shards
+from transforms import join_labels, plan_shards
 
 
 def table(ran: Ran) -> dict[str, list[str]]:
@@ -120,15 +119,13 @@ def test_plan_is_the_same_on_several_machines(
         "output": tmp_path / "out",
     }
     here = plan(**flags)
-    for module in (add_totals, dry_run, join_labels, plan_shards):
+    for module in (join_labels, plan_shards):
         monkeypatch.setattr(module, "runs_in_process", lambda _: False)
     assert plan(**flags) == here
     assert here.code == 0
 
 
-def test_cells_that_reject_are_shown_on_several_machines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cells_that_reject_are_shown(tmp_path: Path) -> None:
     rows = [f"row{number},{number if number % 3 else 'x'}" for number in range(40)]
     (tmp_path / "table.csv").write_text("\n".join(["id,size", *rows]))
     (tmp_path / "layout.yaml").write_text(
@@ -141,8 +138,6 @@ def test_cells_that_reject_are_shown_on_several_machines(
         "output": tmp_path / "out",
     }
     here = plan(**flags)
-    monkeypatch.setattr(dry_run, "runs_in_process", lambda _: False)
-    assert plan(**flags) == here
     assert "14 bad_cell: " in here.out
     assert here.out.count("'x' is not of type int64") == 3
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 import pipeline.diff
-from pipeline import dry_run
 from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset, plan, run_here, snapshot
-from transforms import add_totals, join_labels, plan_shards
+from transforms import join_labels, plan_shards
 from transforms.core.messages import format_bytes
 
 
@@ -107,7 +106,7 @@ def test_it_is_the_same_on_several_machines(
     here = plan(**flags)
     assert here.code == 0, here.err
     assert here.out.count("\ndiff     ") == 2
-    for module in (add_totals, dry_run, join_labels, plan_shards):
+    for module in (join_labels, plan_shards):
         monkeypatch.setattr(module, "runs_in_process", lambda _: False)
     assert plan(**flags) == here
 

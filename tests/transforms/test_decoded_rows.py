@@ -13,19 +13,16 @@ import apache_beam as beam
 import pytest
 from PIL import Image
 
-from pipeline import dry_run
 from tests.engines import dataset
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, arguments, convert, digests, plan, verify
 from tests.transforms.beam import make_pipeline
 from tests.transforms.decoded_rows import all_steps, everything_decoded
 from transforms import (
-    add_totals,
     drop_duplicates,
     join_labels,
     plan_shards,
     publish_dataset,
-    verify_shards,
     write_shards,
 )
 from transforms import (
@@ -167,8 +164,8 @@ def several_machines() -> Iterator[None]:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (
-            *(add_totals, choose_images, drop_duplicates, dry_run, join_labels),
-            *(plan_shards, publish_dataset, verify_shards, write_shards),
+            *(choose_images, drop_duplicates, join_labels),
+            *(plan_shards, publish_dataset, write_shards),
         ):
             patch.setattr(module, "runs_in_process", lambda _: False)
         # As a bucket does, whose listing may lack some of them.

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 
 from tests.pipeline.commands import digests
 from tests.transforms.beam import collect, convert, make_config, make_images
-from transforms import list_rejections, publish_dataset
+from transforms import list_rejections
 from transforms.core import rejections
+from transforms.core.records import RejectedPart
 from transforms.core.rejections import Rejection, RejectionLimit, RejectionTotals
+from transforms.dataset import ledger
+from transforms.dataset.ledger import RunTotals, ShardSummary
 from transforms.labels.label_rows import CsvColumns
 from transforms.list_rejections import ListRejections, RejectedLines, begin_parts
 from transforms.publish_dataset import NotPublishedError
@@ -28,56 +31,56 @@ REJECTIONS = [
     for number in range(300)
 ]
 OF_SHARDS = [Rejection("image", "empty_file", "0 bytes", "", "")]
+SHARD = ShardSummary("train-00000-of-00001.tfrecord", "", rejections=tuple(OF_SHARDS))
+RUN = [*REJECTIONS, SHARD]
 
 
-def listed(output: Path) -> dict[str, list[Any]]:
+def listed(output: Path) -> list[RejectedPart]:
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        planned, of_shards = (
-            pipeline | name >> beam.Create(each).with_output_types(Rejection)
-            for name, each in (("Planned", REJECTIONS), ("Of shards", OF_SHARDS))
-        )
+        planned = pipeline | "Planned" >> beam.Create(REJECTIONS).with_output_types(Rejection)
+        shards = pipeline | "Shards" >> beam.Create([SHARD]).with_output_types(ShardSummary)
+        run = pipeline | "Run" >> beam.Create([RunTotals.of(RUN)])
         lines = RejectedLines(str(output), "photos")
-        found: dict[str, Any] = (
-            planned | ListRejections(lines, of_shards, overwrite=False)
-        )._asdict()
-        return found
+        return {"parts": planned | ListRejections(lines, shards, run, overwrite=False)}
 
-    return collect(construct)
+    return sorted(collect(construct)["parts"])
 
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_rejections, "PART_LINES", 100)
-    monkeypatch.setattr(list_rejections, "MAX_SAMPLED", 60)
+    monkeypatch.setattr(ledger, "MAX_SAMPLED", 60)
 
 
 def test_parts_in_order_are_all_lines_in_order(tmp_path: Path) -> None:
-    found = listed(tmp_path)
-    assert found["planned"] == [RejectionTotals.of(REJECTIONS)]
-    assert found["of_shards"] == [RejectionTotals.of(OF_SHARDS)]
-    parts = sorted(found["parts"])
+    parts = listed(tmp_path)
     assert [part.number for part in parts] == list(range(7))
     assert sum(part.lines for part in parts) == 601
     assert max(part.lines for part in parts) <= 200
     lines = RejectedLines("", "photos").text(sorted([*REJECTIONS, *OF_SHARDS]))
     assert b"".join((tmp_path / ".staging" / part.name).read_bytes() for part in parts) == lines
-    [sample] = found["sample"]
-    assert 30 <= len(sample) <= 120
-    assert set(sample) <= {tuple(each) for each in [*REJECTIONS, *OF_SHARDS]}
+
+
+@given(st.permutations(RUN), st.integers(0, len(RUN)))
+def test_the_sample_is_the_same_in_any_order(run: list[Any], cut: int) -> None:
+    with mock.patch.object(ledger, "MAX_SAMPLED", 60):
+        whole = RunTotals.of(run[:cut])
+        whole.merge(RunTotals.of(run[cut:]))
+        assert whole.planned == RejectionTotals.of(REJECTIONS)
+        assert whole.of_shards == RejectionTotals.of(OF_SHARDS)
+        assert len(whole.sample) == 60 and {*whole.sample} <= {*REJECTIONS, *OF_SHARDS}
+        assert whole.sample == RunTotals.of(RUN).sample
 
 
 def test_a_finished_dataset_is_only_compared(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{}")
-    assert sum(part.lines for part in listed(tmp_path)["parts"]) == 601
+    assert sum(part.lines for part in listed(tmp_path)) == 601
     assert not (tmp_path / ".staging").exists()
 
 
 def test_too_many_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rejections, "MAX_LISTED", 600)
-    found = listed(tmp_path)
-    assert found["parts"] == []
-    assert found["planned"] == [RejectionTotals.of(REJECTIONS)]
-    assert len(found["sample"][0]) <= 120
+    assert listed(tmp_path) == []
     assert not (tmp_path / ".staging").exists()
 
 
@@ -85,17 +88,19 @@ TEXTS = st.text("ab\x00é", max_size=3)
 SOME = st.lists(st.builds(Rejection, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS), max_size=30)
 
 
-@given(SOME, st.data(), st.integers(1, 5))
-def test_any_sample_gives_sorted_parts(
-    rejections: list[Rejection], data: st.DataObject, lines: int
-) -> None:
-    sample = data.draw(st.lists(st.sampled_from(rejections))) if rejections else []
-    with mock.patch.object(list_rejections, "PART_LINES", lines):
-        begins = begin_parts(sample, RejectionTotals.of(rejections))
+@given(SOME, st.integers(1, 5), st.integers(1, 30))
+def test_any_sample_gives_sorted_parts(found: list[Rejection], lines: int, sampled: int) -> None:
+    run = RunTotals.of(found)
+    with (
+        mock.patch.object(list_rejections, "PART_LINES", lines),
+        mock.patch.object(ledger, "MAX_SAMPLED", sampled),
+    ):
+        begins = begin_parts(run)
+    assert begins is not None
     parts: list[list[Rejection]] = [[] for _ in range(len(begins) + 1)]
-    for each in rejections:
+    for each in found:
         parts[bisect.bisect_right(begins, each)].append(each)
-    assert [each for part in parts for each in sorted(part)] == sorted(rejections)
+    assert [each for part in parts for each in sorted(part)] == sorted(found)
 
 
 def unmatched(folder: Path, rows: int, output: str, limit: str = "1") -> Any:
@@ -119,20 +124,18 @@ def unmatched(folder: Path, rows: int, output: str, limit: str = "1") -> Any:
     )
 
 
-@pytest.mark.parametrize("lines", [100, 2])
-def test_parts_give_the_bytes_of_one_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
+def test_parts_of_any_size_give_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_images(tmp_path / "images", ["1.jpg", "2.jpg", "102.jpg"])
     # One more is rejected in its shard.
     (tmp_path / "images/102.jpg").write_bytes(b"")
-    unmatched(tmp_path, 5, "here", "2")
-    monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
-    monkeypatch.setattr(list_rejections, "PART_LINES", lines)
-    unmatched(tmp_path, 5, "elsewhere", "2")
-    assert digests(tmp_path / "elsewhere") == digests(tmp_path / "here")
-    assert not (tmp_path / "elsewhere/.staging").exists()
-    assert len((tmp_path / "here/rejected.jsonl").read_text().splitlines()) == 6
+    unmatched(tmp_path, 5, "one", "2")
+    monkeypatch.setattr(list_rejections, "PART_LINES", 2)
+    unmatched(tmp_path, 5, "three", "2")
+    assert digests(tmp_path / "three") == digests(tmp_path / "one")
+    assert not (tmp_path / "three/.staging").exists()
+    assert len((tmp_path / "one/rejected.jsonl").read_text().splitlines()) == 6
 
 
 @pytest.mark.parametrize(
@@ -145,9 +148,8 @@ def test_parts_give_the_bytes_of_one_process(
 def test_too_many_are_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, message: str
 ) -> None:
-    monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
     monkeypatch.setattr(rejections, "MAX_LISTED", 300)
-    monkeypatch.setattr(list_rejections, "MAX_SAMPLED", 30)
+    monkeypatch.setattr(ledger, "MAX_SAMPLED", 30)
     with pytest.raises(NotPublishedError):
         unmatched(tmp_path, 300, "out", limit)
     expected = json.loads((tmp_path / "out/.staging/outcome.json").read_text())
@@ -159,10 +161,7 @@ def test_too_many_are_refused_in_one_line(
     assert f"rejected.jsonl ({len(lines)} of them), then fix these inputs" in expected["message"]
 
 
-def test_too_many_rejected_images_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
+def test_too_many_rejected_images_are_listed(tmp_path: Path) -> None:
     with pytest.raises(NotPublishedError):
         unmatched(tmp_path, 300, "out", "0")
     lines = (tmp_path / "out/.staging/rejected.jsonl").read_text().splitlines()

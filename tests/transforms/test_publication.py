@@ -14,7 +14,7 @@ import pytest
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_config
 from transforms.core.records import Count, RejectedPart
-from transforms.dataset.ledger import PlanTotals, ShardSummary, in_order
+from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary, in_order
 from transforms.dataset.manifest import build_manifest, crc32c_hex, data_files, in_parts, to_bytes
 from transforms.dataset.output_names import rejected_part
 from transforms.publish_dataset import Prepared, Publication
@@ -55,8 +55,7 @@ class World:
         found: dict[str, list[Any]] = {
             "totals": [PlanTotals()],
             "shards": self._shards,
-            "rejections": [],
-            "counts": [Count("images_found", count)],
+            "run": [RunTotals.of([Count("images_found", count)])],
         }
         manifest = build_manifest(
             make_config(Path("in"), Path("out")).dataset,

@@ -14,21 +14,28 @@ import pytest
 
 from tests.transforms.beam import collect, make_config
 from tests.transforms.dataset.test_shard_totals import content, summary
-from transforms import add_totals as summarize_shards
-from transforms.add_totals import SummarizeShards
 from transforms.core.rejections import Rejection, RejectionTotals
-from transforms.dataset.ledger import Gathered, PlanTotals, ShardSummary, ShardTotals, in_order
+from transforms.dataset.ledger import (
+    Gathered,
+    PlanTotals,
+    RunTotals,
+    ShardSummary,
+    ShardTotals,
+    in_order,
+    shortened,
+)
 from transforms.dataset.manifest import build_manifest, data_files, index_files, to_bytes
 from transforms.packing import _BATCH, Everything, _Packed, _PackFn
 from transforms.packing import _group_by_name as _by_name
+from transforms.publish_dataset import add_up_run
 from transforms.storage.output_changes import Put
 
 
 def summaries(count: int) -> Iterator[ShardSummary]:
-    """Shards of 1,363 images and 1,000 classes, as `SummarizeShards` gives them."""
+    """Shards of 1,363 images and 1,000 classes, as the publishing worker gets them."""
     rng = random.Random(20)
     for number in range(count):
-        yield summarize_shards._shortened(
+        yield shortened(
             ShardSummary(
                 f"train-{number:05d}-of-{count:05d}.tfrecord",
                 f"{rng.getrandbits(128):032x}",
@@ -56,11 +63,9 @@ def gathered(batches: list[_Packed]) -> Gathered:
     """What the publishing worker makes of the batches."""
     everything: Everything = {
         "totals": [PlanTotals()],
-        "written": [ShardTotals()],
-        "rejected": [RejectionTotals()],
-        "counts": [],
+        "run": [RunTotals()],
     }
-    shards = _by_name((0, (batch for _, batch in batches)), {"shards": ShardSummary})
+    shards = _by_name((0, (batch for _, batch in batches)), ["shards"])
     return in_order(["train"], everything | shards)
 
 
@@ -105,16 +110,18 @@ def test_nothing_is_lost_of_what_is_added_up() -> None:
     shards[3] = dataclasses.replace(shards[3], rejections=(rejection,) * 2)
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        found: dict[str, Any] = (
-            pipeline | beam.Create(shards) | "Summarize" >> SummarizeShards()
-        )._asdict()
-        return found
+        created = pipeline | beam.Create(shards)
+        return {
+            "shards": created | beam.Map(shortened),
+            "run": {"shards": created} | "Add up" >> add_up_run(),
+        }
 
     found = collect(construct)
     assert [each.file for each in found["shards"]] == sorted(each.file for each in shards)
     assert {str((s.labels, s.pixels, s.statistics, s.rejections)) for s in found["shards"]} == {
         "({}, {}, {}, ())"
     }
-    [totals] = found["totals"]
-    assert content(totals) == content(ShardTotals.of(shards))
-    assert found["rejections"] == [rejection, rejection]
+    [run] = found["run"]
+    assert content(run.written) == content(ShardTotals.of(shards))
+    assert run.of_shards == RejectionTotals.of([rejection, rejection])
+    assert run.sample == [rejection, rejection]

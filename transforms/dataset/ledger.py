@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import google_crc32c
 
 from transforms.core import rejections
 from transforms.core.messages import LabelsError, parse_json, quantity
-from transforms.core.records import LabelledImage, RejectedPart, partner_files
+from transforms.core.records import Count, LabelledImage, RejectedPart, partner_files
 from transforms.core.rejections import Reason, Rejection, RejectionLimit, RejectionTotals
 from transforms.dataset.image_statistics import DatasetWarning, Statistics, Totals, split_warnings
 from transforms.dataset.output_names import REJECTED, ImageFile, is_attempt, staged_shard
@@ -192,6 +193,17 @@ class ShardSummary:
             return cls(**data)
         except (ValueError, TypeError, KeyError):
             return None
+
+
+# One for all: objects that are pickled together get one, too.
+_NOTHING: dict[str, Any] = {}
+
+
+def shortened(shard: ShardSummary) -> ShardSummary:
+    """A shard without what `RunTotals` add up: less than 170 bytes instead of 30 to 41 kB."""
+    return dataclasses.replace(
+        shard, labels=_NOTHING, pixels=_NOTHING, statistics=_NOTHING, rejections=(), roots=""
+    )
 
 
 def with_index(shard: ShardSummary, index: bytes, *, with_sha256: bool) -> ShardSummary:
@@ -388,6 +400,80 @@ class ShardTotals(Totals):
         return dict(sorted(self.pixels.items()))
 
 
+# RunTotals: what is added up of a run, in any order.
+
+MAX_SAMPLED = 10_000
+"""Of more rejections, so many say where parts begin, and are listed where all would be too many."""
+
+
+@dataclasses.dataclass
+class RunTotals(Totals):
+    """Totals of a run that may have any number of images; a mergeable accumulator.
+
+    Attributes:
+        counts: numbers of the listing, the reading and the join.
+        planned: totals of the rejections of the join and the plan.
+        of_shards: totals of those of shards.
+        written: totals of the shards.
+    """
+
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    planned: RejectionTotals = dataclasses.field(default_factory=RejectionTotals)
+    of_shards: RejectionTotals = dataclasses.field(default_factory=RejectionTotals)
+    written: ShardTotals = dataclasses.field(default_factory=ShardTotals)
+    _sample: list[tuple[int, Rejection]] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def of(cls, elements: Iterable[Count | Rejection | ShardSummary]) -> RunTotals:
+        """The totals of these elements."""
+        totals = cls()
+        for element in elements:
+            totals.add(element)
+        return totals
+
+    def add(self, element: Count | Rejection | ShardSummary) -> None:
+        """Adds a count, a rejection of the join or the plan, or a shard with its rejections."""
+        if isinstance(element, Count):
+            self.counts[element.name] += element.value
+        elif isinstance(element, Rejection):
+            self.planned.add(element)
+            self._keep([(_place_in_sample(element), element)])
+        else:
+            self.written.add(element)
+            for rejection in element.rejections:
+                self.of_shards.add(rejection)
+            self._keep((_place_in_sample(each), each) for each in element.rejections)
+
+    def merge(self, other: RunTotals) -> None:
+        """Adds the totals of another part of the run."""
+        super().merge(other)
+        self.planned.merge(other.planned)
+        self.of_shards.merge(other.of_shards)
+        self._keep(other._sample)
+
+    def _keep(self, rejections: Iterable[tuple[int, Rejection]]) -> None:
+        self._sample.extend(rejections)
+        if len(self._sample) > 2 * MAX_SAMPLED:
+            self._sample = sorted(self._sample)[:MAX_SAMPLED]
+
+    @property
+    def rejected(self) -> RejectionTotals:
+        """The totals of all rejections."""
+        totals = RejectionTotals()
+        totals.merge(self.planned)
+        totals.merge(self.of_shards)
+        return totals
+
+    @property
+    def sample(self) -> list[Rejection]:
+        """All rejections, sorted; of more than `MAX_SAMPLED`, some that every retry gives."""
+        return sorted(rejection for _, rejection in sorted(self._sample)[:MAX_SAMPLED])
+
+
+def _place_in_sample(rejection: Rejection) -> int:
+    return zlib.crc32(f"{rejection.path}\0{rejection.key}".encode(errors="replace"))
+
+
 # All counts of a finished run, in a fixed order.
 
 
@@ -400,11 +486,11 @@ class Gathered(NamedTuple):
         shards: sorted by split and number.
         planned: digest of the rejections of the join and the plan, see `RejectionTotals`.
         rejected: totals of all rejections.
-        rejections: all of them, sorted; of those in parts, a sample.
+        rejections: a sample of them, sorted.
         counts: numbers of the listing, the reading and the join.
         written: totals of the shards; moved here from `shards`.
         of_rows: whether records are made of rows, without images.
-        parts: the parts of `rejected.jsonl` that workers wrote; None if there are no workers.
+        parts: the parts of `rejected.jsonl` that workers wrote; None if nothing is written.
     """
 
     splits: tuple[str, ...]
@@ -555,61 +641,27 @@ def in_order(
 
     Args:
         splits: the splits in order; if empty, those that occur in the totals.
-        everything: `totals`, one `PlanTotals`; `shards`, all `ShardSummary`; `rejections`, those of
-            the join and the plan; `counts` of the listing, the reading and the join. On runners
-            with workers, one `RejectionTotals` each: `rejected` of the join and the plan, and
-            `rejected_of_shards`; and the `parts` of `rejected.jsonl`, with a `sample` of it, one
-            list of tuples. With `written`, one `ShardTotals`, the shards are without labels,
-            statistics and rejections.
+        everything: `totals`, one `PlanTotals`; `run`, one `RunTotals`; `shards`, each with its
+            `ShardSummary`, which may be shortened; and the `parts` of `rejected.jsonl`, if any.
         of_rows: whether records are made of rows, without images.
     """
-    (totals,) = everything["totals"]
+    [totals], [run] = everything["totals"], everything["run"]
     ordered = tuple(splits) or splits_in_order(totals.images)
     rank = {split: position for position, split in enumerate(ordered)}
-    added: Counter[str] = Counter()
-    for count in everything["counts"]:
-        added[count.name] += count.value
 
     def place(shard: ShardSummary) -> tuple[int, int]:
         name = ShardName.parse(shard.file)
         return rank[name.split], name.number
 
-    shards: list[ShardSummary] = sorted(everything["shards"], key=place)
-    listed = sorted(_listed(everything, shards))
-    rejected, planned = _totals(everything, shards)
-    if "written" in everything:
-        [written] = everything["written"]
-    else:
-        written = ShardTotals.of(shards)
-        shards = [dataclasses.replace(shard, statistics={}) for shard in shards]
-    parts = everything.get("parts")
     return Gathered(
-        ordered, totals, shards, planned, rejected, listed, added, written, of_rows, parts
+        ordered,
+        totals,
+        sorted(everything["shards"], key=place),
+        run.planned.digest,
+        run.rejected,
+        run.sample,
+        run.counts,
+        run.written,
+        of_rows,
+        everything.get("parts"),
     )
-
-
-def _listed(
-    everything: Mapping[str, list[Any]], shards: Iterable[ShardSummary]
-) -> Iterator[Rejection]:
-    """All rejections, or a sample of those in parts."""
-    yield from everything.get("rejections", ())
-    for sample in everything.get("sample", ()):
-        yield from sample
-    for shard in shards:
-        yield from shard.rejections
-
-
-def _totals(
-    everything: Mapping[str, list[Any]], shards: Iterable[ShardSummary]
-) -> tuple[RejectionTotals, bytes]:
-    """Totals of all rejections, and the digest of those before the shards."""
-    if "rejected" in everything:
-        [planned] = everything["rejected"]
-        of_shards = everything.get("rejected_of_shards", [])
-    else:
-        planned = RejectionTotals.of(everything["rejections"])
-        of_shards = [RejectionTotals.of(r for shard in shards for r in shard.rejections)]
-    rejected = RejectionTotals()
-    for each in (planned, *of_shards):
-        rejected.merge(each)
-    return rejected, planned.digest

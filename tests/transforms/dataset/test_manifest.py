@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from itertools import starmap
 from typing import Any
 
 import google_crc32c
@@ -14,7 +15,7 @@ from transforms.core.messages import Decision
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection, RejectionTotals
 from transforms.dataset.image_statistics import DatasetWarning
-from transforms.dataset.ledger import Ledger, PlanTotals, ShardSummary, in_order
+from transforms.dataset.ledger import Ledger, PlanTotals, RunTotals, ShardSummary, in_order
 from transforms.dataset.manifest import (
     FORMAT_VERSION,
     Dataset,
@@ -53,8 +54,7 @@ GATHERED = in_order(
     {
         "totals": [PlanTotals(rows_used=3, rows_repeated=1)],
         "shards": [*SHARDS],
-        "rejections": [REJECTION],
-        "counts": [Count(*each) for each in COUNTS.items()],
+        "run": [RunTotals.of([REJECTION, *starmap(Count, COUNTS.items()), *SHARDS])],
     },
 )
 LABELS = b"a\nb\n"

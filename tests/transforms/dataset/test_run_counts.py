@@ -15,8 +15,8 @@ from transforms.dataset.ledger import (
     Gathered,
     LedgerError,
     PlanTotals,
+    RunTotals,
     ShardSummary,
-    ShardTotals,
     in_order,
 )
 from transforms.labels.vocabulary import Vocabulary
@@ -36,37 +36,26 @@ ALL = [*PLANNED, DAMAGED]
 NO_CLASS = Vocabulary.build([])
 
 
-def everything(**others: list[Any]) -> dict[str, list[Any]]:
-    found = {"totals": [TOTALS], "shards": [SHARD], "counts": COUNTS, "rejections": PLANNED}
-    return {**found, **others}
-
-
-def of_workers(*lines: int, **others: list[Any]) -> Gathered:
-    """What workers give: totals, a sample, and parts of as many lines."""
-    found = everything(
-        shards=[dataclasses.replace(SHARD, rejections=())],
-        written=[ShardTotals()],
-        rejected=[RejectionTotals.of(PLANNED)],
-        rejected_of_shards=[RejectionTotals.of([DAMAGED])],
-        sample=[[tuple(each) for each in ALL[:3]]],
-        parts=[RejectedPart(number, "", each, 1, "") for number, each in enumerate(lines)],
-    )
-    del found["rejections"]
-    return in_order(["train"], {**found, **others})
+def gathered(*lines: int, shard: ShardSummary = SHARD) -> Gathered:
+    """What is gathered with parts of `rejected.jsonl` of so many lines; none for a plan."""
+    run = RunTotals.of([*PLANNED, *COUNTS, shard])
+    found: dict[str, list[Any]] = {"totals": [TOTALS], "shards": [shard], "run": [run]}
+    if lines:
+        parts = [RejectedPart(number, "", each, 1, "") for number, each in enumerate(lines) if each]
+        found["parts"] = parts
+    return in_order(["train"], found)
 
 
 def test_totals_stand_for_what_is_not_listed() -> None:
-    whole, counted = in_order(["train"], everything()), of_workers(len(ALL))
-    assert counted.ledger == whole.ledger
-    assert counted.failed == whole.failed == (1, 7)
-    assert counted.reasons == whole.reasons
-    assert counted.planned == whole.planned
-    assert (whole.unlisted, counted.unlisted) == (0, 0)
-    assert whole.rejections == sorted(ALL)
-    assert counted.rejections == sorted(ALL[:3])
-    for each in (whole, counted):
-        each.check()
-    assert whole.ledger.rows_unmatched == 30
+    found = gathered(len(ALL))
+    assert found.failed == (1, 7)
+    assert found.reasons == Counter((each.subject, each.reason) for each in ALL)
+    assert found.planned == RejectionTotals.of(PLANNED).digest
+    assert found.unlisted == 0
+    assert found.rejections == sorted(ALL)
+    found.check()
+    assert found.ledger.rows_unmatched == 30
+    assert gathered().ledger == found.ledger
 
 
 def test_everything_is_put_in_order() -> None:
@@ -86,8 +75,7 @@ def test_everything_is_put_in_order() -> None:
     found = {
         "totals": [PlanTotals(Counter(train=2), Counter(), Counter(), 2)],
         "shards": shards,
-        "rejections": [MALFORMED, row, row],
-        "counts": counts,
+        "run": [RunTotals.of([MALFORMED, row, row, *counts, *shards])],
     }
     gathered = in_order(["b", "a"], found)
     assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]
@@ -100,29 +88,29 @@ def test_everything_is_put_in_order() -> None:
 
 
 def test_a_part_that_is_lost_is_an_error() -> None:
-    of_workers(len(ALL) - 2, 2).check()
+    gathered(len(ALL) - 2, 2).check()
     with pytest.raises(LedgerError, match="31 of 33 lines of rejected.jsonl written"):
-        of_workers(len(ALL) - 2).check()
+        gathered(len(ALL) - 2).check()
 
 
 def test_too_many_rejections_have_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rejections, "MAX_LISTED", len(ALL))
-    assert of_workers(len(ALL)).unlisted == 0
+    assert gathered(len(ALL)).unlisted == 0
     monkeypatch.setattr(rejections, "MAX_LISTED", len(ALL) - 1)
-    found = of_workers()
+    found = gathered(0)
     found.check()
     assert found.unlisted == len(ALL)
-    # In one process all are listed.
-    assert in_order(["train"], everything()).unlisted == 0
+    # A plan lists none.
+    assert gathered().unlisted == 0
 
 
 def test_a_dataset_without_records_is_a_warning() -> None:
     for of_rows, what in ((False, "image"), (True, "row")):
-        shards = [dataclasses.replace(SHARD, records=0)]
-        whole = in_order(["train"], everything(shards=shards))._replace(of_rows=of_rows)
+        shard = dataclasses.replace(SHARD, records=0)
+        whole = gathered(shard=shard)._replace(of_rows=of_rows)
         [warning] = whole.warnings({}, {"train": 1}, NO_CLASS)
         assert warning.code == "no_records"
         assert warning.text == (
             f"the dataset has no record: rejected.jsonl says why each {what} was left out"
         )
-    assert in_order(["train"], everything()).warnings({}, {"train": 1}, NO_CLASS) == []
+    assert gathered().warnings({}, {"train": 1}, NO_CLASS) == []
