@@ -560,42 +560,46 @@ def _rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, L
 def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[DatasetWarning, ...]:
     """Refuses labels if no row identifies an image, and warns if most rows or images are alone.
 
-    Of files for each image, one that does is enough: all would have to be opened.
+    Rows are read until one does and nothing explains those that do not: of a long table, the first
+    ones may be of other images. Of files for each image, none is opened after that.
     """
     flags, keys = sample.flags, sample.images.keys(key)
+    is_single = FORMATS[files.first.format].is_per_image
+    rows, size = label_rows(flags, files), 1 if is_single else SAMPLE_ROWS
     named: set[str] = set()
     cells: list[str] = []
-    count, matches, is_whole = 0, 0, True
-    for row in label_rows(flags, files):
-        if named and (count >= SAMPLE_ROWS or FORMATS[files.first.format].is_per_image):
-            is_whole = False
-            break
-        count += 1
-        found = row_key(row.key, kind=key)
-        if found in keys:
-            named.add(found)
-            matches += 1
-        elif len(cells) < SAMPLE_ROWS:
-            cells.append(row.key)
+    count = matches = 0
+    is_whole = False
+    while not is_whole:
+        before = count
+        for row in itertools.islice(rows, size):
+            count += 1
+            found = row_key(row.key, kind=key)
+            if found in keys:
+                named.add(found)
+                matches += 1
+            elif len(cells) < SAMPLE_ROWS:
+                cells.append(row.key)
+        is_whole = count < before + size
+        alone = keys.keys() - named
+        is_most = 2 * matches < count or 2 * len(named) < len(keys)
+        is_odd = bool(named and is_most and cells and alone)
+        hint = mismatch_hint(cells, alone, sample.images, key) if is_odd else ""
+        if named and (is_single or not (hint or (is_whole and is_odd))):
+            return ()
+        size *= 1 if is_single else 2
     if not count:
         raise UsageError(f"--labels {flags.labels} has no usable row: check its columns")
-    alone = keys.keys() - named
     shown = (
-        f"column {files.columns.key_name!r} holds {''.join(cells[:1])[:60]!r}, images have keys "
-        f"like {min(alone, default='')!r} (--key {key})"
+        f"column {files.columns.key_name!r} holds {cells[0][:60]!r}, images have keys like "
+        f"{min(alone)!r} (--key {key})"
     )
     if not named:
         hint = key_hint(cells[:_HINT_ROWS], sample.images)
         raise UsageError(f"no row of --labels {flags.labels} names an image: {shown}; {hint}")
-    is_most = 2 * matches < count or 2 * len(named) < len(keys)
-    if not (is_most and cells and alone):
-        return ()
-    hint = mismatch_hint(cells, alone, sample.images, key)
-    if not (hint or is_whole):
-        # The rows of these images may be further down.
-        return ()
-    rows = f"{count - matches} of {'' if is_whole else 'the first '}{count} rows"
-    images = f"{len(alone)} of {len(keys)} images"
-    hint = hint or "check --label_key and --key"
-    text = f"{rows} of --labels {flags.labels} name no image, and {images} no row: {shown}; {hint}"
+    text = (
+        f"{count - matches} of {count} rows of --labels {flags.labels} name no image, and "
+        f"{len(alone)} of {len(keys)} images no row: {shown}; "
+        f"{hint or 'check --label_key and --key'}"
+    )
     return (DatasetWarning(KEYS_UNMATCHED, text),)

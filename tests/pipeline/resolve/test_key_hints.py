@@ -150,10 +150,18 @@ def test_no_hint_for_rows_or_images_that_are_only_more(tmp_path: Path) -> None:
 
 
 def test_rows_of_images_further_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = near_misses(tmp_path, str)
     monkeypatch.setattr(label_flags, "SAMPLE_ROWS", 4)
-    cells = [*"stuv", "p01", "x", *(f"p0{number}" for number in (2, 3, 4))]
-    assert "warning " not in plan(**flags | {"labels": rows(tmp_path, *cells)}).out
-    cells[:4] = ["P01", "P02", "P03", "P04"]
-    found = plan(**flags | {"labels": rows(tmp_path, *cells)}).out
-    assert "4 of the first 5 rows of --labels" in found and "differ in upper" in found
+    flags = near_misses(tmp_path, str)
+    names = [f"{letter}0{number}" for letter in "pq" for number in range(1, 5)]
+    upper = [name.upper() for name in names[1:]]
+    for cells, warns in (
+        ([names[0], *upper], True),
+        ([names[0], *upper, *upper], True),
+        # What explains the first rows is wrong: they are of other images.
+        ([names[0], *upper, *names], False),
+        # Nothing explains them.
+        ([names[0], *"stu", *upper], False),
+    ):
+        out = plan(**flags | {"labels": rows(tmp_path, *cells)}).out
+        assert (f"{len(cells) - 1} of {len(cells)} rows of --labels" in out) == warns
+        assert ("warning " in out) == warns
