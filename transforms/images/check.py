@@ -364,36 +364,27 @@ def _png_pixel_data(data: bytes) -> bytes:
     """
     view = memoryview(data)
     parts: list[memoryview] = []
-    palette: int | None = None
-    transparency: int | None = None
+    lengths: dict[bytes, int] = {}
     previous = b""
     for kind, start, body, end in headers.chunks(data, "png"):
-        length = body.stop - body.start
         if end > len(data) or not _LETTERS.issuperset(kind):
             raise _NeedsTensorFlow
         if zlib.crc32(view[start + 4 : body.stop]) != int.from_bytes(view[body.stop : end], "big"):
             raise _NeedsTensorFlow
+        length = body.stop - body.start
         if kind == b"IDAT":
-            if parts and previous != b"IDAT":
-                raise _NeedsTensorFlow
+            is_usual = not parts or previous == b"IDAT"
             parts.append(view[body])
-        elif length > _PNG_CHUNK_LIMIT:
-            raise _NeedsTensorFlow
-        elif kind == b"PLTE":
-            if palette is not None or transparency is not None or parts:
-                raise _NeedsTensorFlow
-            palette = length
-        elif kind == b"tRNS":
-            if transparency is not None or parts:
-                raise _NeedsTensorFlow
-            transparency = length
-        elif (
-            kind[0] < ord("a")
-            and (kind, previous) != (b"IHDR", b"")
-            and (kind, length) != (b"IEND", 0)
-        ):
+        elif kind in (b"PLTE", b"tRNS"):
+            is_usual = not (kind in lengths or b"tRNS" in lengths or parts)
+            lengths[kind] = length
+        else:
+            is_first, is_last = (kind, previous) == (b"IHDR", b""), (kind, length) == (b"IEND", 0)
+            is_usual = kind[0] >= ord("a") or is_first or is_last
+        if not is_usual or (kind != b"IDAT" and length > _PNG_CHUNK_LIMIT):
             raise _NeedsTensorFlow
         previous = kind
+    palette, transparency = lengths.get(b"PLTE"), lengths.get(b"tRNS")
     is_plain = _is_plain_palette(data[24], data[25], palette, transparency)
     if previous != b"IEND" or not is_plain:
         raise _NeedsTensorFlow
