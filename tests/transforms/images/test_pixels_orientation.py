@@ -10,8 +10,11 @@ from PIL import Image
 
 from tests.foreign_images import exif, laid
 from tests.images import picture, saved
-from tests.transforms.core.pixel_changes import changed, distance, shown, slopes
+from tests.transforms.core.pixel_changes import HALF, changed, distance, shown, slopes
 from transforms.images.pixel_options import Original, PixelOptions, Resize
+
+# An XMP packet.
+PLACE = b'<x exif:GPSLatitude="52,30N" tiff:Orientation="6"/>'
 
 
 def tagged(image: Image.Image, format_: str, orientation: int) -> bytes:
@@ -81,3 +84,20 @@ class TestOrientation:
         lying = saved(picture("RGB"), "JPEG", exif=exif(3))
         assert changed(lying, options).changes == ("turned",)
         assert changed(lying, PixelOptions(color="rgb")).data == lying
+
+    @pytest.mark.parametrize("format_", ["JPEG", "WEBP"])
+    def test_the_tag_is_that_of_the_file_and_the_place_that_of_the_stored_bytes(
+        self, format_: str
+    ) -> None:
+        data = saved(picture("RGB"), format_, xmp=PLACE)
+        kept, half = changed(data, PixelOptions()), changed(data, HALF)
+        assert (kept.data, kept.orientation, kept.has_place) == (data, 6, True)
+        assert (half.orientation, half.has_place) == (6, False)
+        assert changed(saved(picture("RGB"), format_), HALF).orientation == 0
+
+    @pytest.mark.parametrize("orientation", [1, 6])
+    def test_the_tag_of_a_file_that_only_pillow_reads(self, orientation: int) -> None:
+        data = tagged(picture("RGB"), "TIFF", orientation)
+        found = changed(data, PixelOptions("auto")).orientation
+        # Pillow says 1 also if there is none.
+        assert found == (0 if orientation == 1 else orientation)
