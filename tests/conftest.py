@@ -20,7 +20,7 @@ from tests.images import picture, saved
 from tests.privileges import reachable_folder
 from tests.servers.gcs import GcsServer, serve_gcs
 from transforms import write_report as report_images
-from transforms.images.decoding_child import DecodingChild
+from transforms.images.guard import DecodingChild
 from transforms.storage.gcs_requests import _connections, client
 
 CLASSES = ("cat", "dog", "fox")

@@ -20,8 +20,7 @@ from transforms.dataset.output_names import MANIFEST, REJECTED, REPORT, STATISTI
 from transforms.examples.decoder import decode_example
 from transforms.examples.layouts import Role, with_role
 from transforms.examples.tfrecord import read_frames, read_records
-from transforms.images.decoding_child import Budget, DecodingChild
-from transforms.images.guard import DecoderGuard, image_note
+from transforms.images.guard import Budget, DecoderGuard, DecodingChild, image_note
 from transforms.labels.keys import is_inside
 from transforms.records.written_index import stored_lines
 from transforms.report.report_tables import MAX_LISTED, PICTURED_GROUPS, SHOWN_TWINS, Place

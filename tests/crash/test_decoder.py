@@ -45,10 +45,10 @@ import sys
 from pipeline.run import supervise
 from pipeline.convert import main
 from pipeline.errors import run_command
-from transforms.images import decoding_child
+from transforms.images import guard
 
 supervise._WATCH_SECONDS = 0.5
-decoding_child._SECONDS = 1.0
+guard._SECONDS = 1.0
 sys.exit(supervise.supervise(lambda: run_command(lambda: main(sys.argv[1:]), "convert")))
 """
 

@@ -127,7 +127,7 @@ def test_the_child_that_decodes_is_not_interrupted(
     paths = sorted(photos.glob("*/*.jpg"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kill_over(*(image_note(str(path), path.stat().st_mtime_ns) for path in paths))
-    ran = interrupt(words, runs("decoding_child"), tmp_path)
+    ran = interrupt(words, runs("images.guard"), tmp_path)
     check_quiet(ran)
     assert ran.code == 130
 

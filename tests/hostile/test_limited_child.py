@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from transforms.core.rejections import Reason
-from transforms.images.decoding_child import Budget, DecoderFailure, DecodingChild
+from transforms.images.guard import Budget, DecoderFailure, DecodingChild
 
 TAGS = 4_000
 SHARED_BYTES = 1 << 20

@@ -23,7 +23,7 @@ from transforms import write_report as report_images
 from transforms.core.rejections import Reason, Rejection
 from transforms.dataset.manifest import content_digest, crc32c_hex, manifest_shards
 from transforms.dataset.output_names import STATISTICS
-from transforms.images.decoding_child import DecodingChild
+from transforms.images.guard import DecodingChild
 from transforms.report.report_tables import MAX_LISTED
 from transforms.storage.local_storage import LocalStorage
 from transforms.write_report import make_report, picture_records, picture_rejected

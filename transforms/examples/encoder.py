@@ -27,8 +27,7 @@ from transforms.examples.layouts import (
 from transforms.examples.row_features import RowValues
 from transforms.images.check import CheckedImage, ImageInfo, checked_header, examine_image
 from transforms.images.pixel_options import AS_THEY_ARE, Limits, Original, PixelOptions
-from transforms.images.stripping import strip_metadata
-from transforms.images.tags import orientation_tag, tags_of
+from transforms.images.tags import orientation_tag, strip_metadata, tags_of
 from transforms.labels.keys import full_uri
 from transforms.labels.label_rows import column_finder
 

@@ -22,6 +22,7 @@ from transforms.examples.layouts import (
     source_of,
 )
 from transforms.images.check import checked_header, decode_pixels
+from transforms.images.deep_pixels import deep_pixels
 from transforms.images.headers import Header, image_format
 from transforms.images.pillow_images import decode, open_image
 from transforms.images.pixel_options import Limits
@@ -66,8 +67,6 @@ def stored_pixels(data: bytes, channels: int, limits: Limits, *, depth: int = 8)
 
 def _deep_pixels(data: bytes, header: Header, channels: int, limits: Limits) -> Any:
     """uint16; of 8 bits, those that `tf.io.decode_image` gives for this dtype."""
-    from transforms.images.deep_pixels import deep_pixels
-
     deep = deep_pixels(data, header, None, limits)
     if deep is not None:
         return deep

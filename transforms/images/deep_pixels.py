@@ -27,7 +27,7 @@ from transforms.images.pillow_images import (
     open_image,
 )
 from transforms.images.pixel_options import Limits
-from transforms.images.stripping import exif_chunk
+from transforms.images.tags import exif_chunk
 
 Pixels: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.uint16]]
 """uint16 `[height, width, channels]`."""

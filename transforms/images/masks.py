@@ -19,8 +19,7 @@ from transforms.images.headers import Header
 from transforms.images.pillow_images import BACK, TURNS, decode_as_stored, frame_count, open_image
 from transforms.images.pixel_options import Frame, Limits
 from transforms.images.pixels import encode_image, scaled
-from transforms.images.stripping import strip_metadata
-from transforms.images.tags import orientation_tag
+from transforms.images.tags import orientation_tag, strip_metadata
 
 # Formats that keep every index.
 _LOSSLESS = ("png", "gif", "bmp")

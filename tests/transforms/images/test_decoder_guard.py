@@ -19,8 +19,15 @@ from tests.transforms.core.deaths import kill_over
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import guard as decoder_guard
 from transforms.images.check import check_image
-from transforms.images.decoding_child import Budget, DecoderFailure, DecodingChild
-from transforms.images.guard import DecoderGuard, InFlight, Suspects, image_note
+from transforms.images.guard import (
+    Budget,
+    DecoderFailure,
+    DecoderGuard,
+    DecodingChild,
+    InFlight,
+    Suspects,
+    image_note,
+)
 from transforms.images.pixel_options import Limits
 
 LIMITS = Limits(10**6, 10**6)

@@ -15,7 +15,7 @@ from PIL import Image
 from tests.images import picture, saved
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import check_image
-from transforms.images.decoding_child import Budget, DecoderFailure, DecodingChild
+from transforms.images.guard import Budget, DecoderFailure, DecodingChild
 from transforms.images.pixel_options import Limits
 
 BUDGET = Budget.of_pixels(10**6)

@@ -1,4 +1,4 @@
-"""`transforms.images.stripping`: no metadata is left, and no pixel changes."""
+"""`strip_metadata`: no metadata is left, and no pixel changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from tests.images import picture, saved, whole_images
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.examples.encoder import Decoding, decode_image
 from transforms.examples.layouts import IMAGE, Feature
-from transforms.images import stripping
+from transforms.images import tags
 from transforms.images.headers import BrokenHeaderError, image_format, read_header
 from transforms.images.pixel_options import Limits, PixelOptions
-from transforms.images.stripping import strip_metadata
-from transforms.images.tags import orientation_tag
+from transforms.images.tags import orientation_tag, strip_metadata
 
 SECRET = b"Ann Example, 59.3293 N"
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
@@ -242,7 +241,7 @@ def test_a_header_of_a_webp_without_its_flags_is_kept_as_it_is() -> None:
 def test_markers_after_the_pixels_of_a_jpeg_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The header does not show them, so they reject the image here."""
     data = saved(PICTURE, "JPEG")
-    monkeypatch.setattr(stripping, "MAX_PARTS", 50)
+    monkeypatch.setattr(tags, "MAX_PARTS", 50)
     decoding = Decoding(
         (FEATURE,),
         Limits(max_bytes=1 << 20, max_pixels=1 << 20),

@@ -13,7 +13,7 @@ from PIL import Image, ImageFile
 
 from examples.make_sample import _png_bomb
 from tests.images import picture, saved, whole_images
-from transforms.images.decoding_child import Budget, DecodingChild
+from transforms.images.guard import Budget, DecodingChild
 from transforms.report.thumbnails import pillow_thumbnail, rejected_thumbnail, thumbnail
 
 
