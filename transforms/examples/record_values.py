@@ -128,11 +128,11 @@ class RecordParser:
         self._decode = decode
         # Packed pixels of variable size store their shape in other features.
         by_source = {feature.source: feature.name for feature in features}
-        sizes = [by_source.get(source) for source in SIZES]
         has_lists = any(feature.holds_many for feature in self._features)
         dtypes = {feature.name: feature.dtype for feature in self._features}
         self._single = None if has_lists else SingleValues(dtypes)
-        self._sizes = [name for name in sizes if name is not None and None not in sizes]
+        has_sizes = by_source.keys() >= {*SIZES}
+        self._sizes = [by_source[source] for source in SIZES] if has_sizes else []
         # Whose size the masks of objects have, so it is decoded before them.
         of_image = (Role.IMAGE, Role.PIXELS)
         self._shown = next((each.name for each in features if each.role in of_image), "")

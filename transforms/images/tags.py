@@ -110,10 +110,15 @@ class _Structure(NamedTuple):
         return int(struct.unpack_from(self.order + _WHOLE[tag.kind], self.data, tag.position)[0])
 
 
-def _structure(data: bytes) -> _Structure | None:
-    """The structure that begins at the first byte, or None; byte orders as Pillow takes them."""
+def _structure(data: bytes) -> _Structure:
+    """The structure that begins at the first byte; byte orders as Pillow takes them.
+
+    Raises:
+        BrokenHeaderError: there is none.
+        struct.error: it is cut.
+    """
     if not data.startswith(MAGIC):
-        return None
+        raise BrokenHeaderError("no TIFF structure")
     order = "<" if data.startswith(b"II") else ">"
     is_big = data[2] == ord("+")
     (first,) = struct.unpack_from(order + ("Q" if is_big else "I"), data, 8 if is_big else 4)
@@ -128,30 +133,26 @@ def read_orientation(block: bytes) -> int | None:
     Raises:
         struct.error: the block is cut.
     """
-    structure = _structure(block)
-    if structure is None:
-        return None
     found = None
     try:
+        structure = _structure(block)
         for tag in structure.tags():
             if tag.number == ORIENTATION:
                 found = structure.number(tag) or 0
-    except CostlyImageError:
+    except BrokenHeaderError:
         return None
     return found
 
 
 def has_place(block: bytes) -> bool:
     """Whether an EXIF block has GPS coordinates; cameras also write the directory without them."""
-    structure = _structure(block)
-    if structure is None:
-        return False
     try:
+        structure = _structure(block)
         for tag in structure.tags():
             if tag.number == GPS and (place := structure.number(tag)):
                 found = {each.number for each in structure._replace(first=place).tags()}
                 return found >= {_LATITUDE, _LONGITUDE}
-    except (CostlyImageError, struct.error):
+    except (BrokenHeaderError, struct.error):
         pass
     return False
 
@@ -171,8 +172,6 @@ def check_tiff(data: bytes) -> None:
     """
     try:
         structure = _structure(data)
-        if structure is None:
-            raise BrokenHeaderError("no TIFF structure")
         held = 0
         layout: dict[int, int] = {}
         for tag in structure.tags():
