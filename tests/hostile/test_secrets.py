@@ -71,10 +71,8 @@ def buckets(
     monkeypatch.setattr(storage, "Client", client)
     monkeypatch.setattr(gcs_retry, "RETRY_SECONDS", 1)
     forget_client()
-    gcs_retry.retry.cache_clear()
     yield gcs
     forget_client()
-    gcs_retry.retry.cache_clear()
 
 
 def everything(ran: Ran, log: pytest.LogCaptureFixture, gcs: GcsServer) -> str:

@@ -25,7 +25,7 @@ from transforms.storage.read_ahead import reading_threads
 
 IMAGES = "gs://photos/in/*/*.jpg"
 LOST = "photos/in/dog/dog-4.jpg"
-NO_ANSWER = "no answer in 120 s of retries"
+NO_ANSWER = "no answer in 0.5 s of retries"
 
 
 @pytest.fixture

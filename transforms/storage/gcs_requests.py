@@ -158,6 +158,10 @@ os.register_at_fork(after_in_child=client.cache_clear)
 # with many workers a request may be refused several times: its pauses after 429 are no part of the
 # time for which other failures are retried.
 
+# Seconds of the first and of the longest pause after another failure, at most.
+_FIRST_RETRY = 0.2
+_LONGEST_RETRY = 20.0
+
 # Seconds of the first pause after 429, and of the longest. Each wave of refusals doubles it.
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 32.0
@@ -231,6 +235,47 @@ class ThrottleGate:
                     self._pause = self._pause / 2 if self._pause > _FIRST_PAUSE else 0.0
                     self._changed = self._clock()
 
+    def retried(self, request: Callable[..., Any]) -> Callable[..., Any]:
+        """A request that passes the gate, and is sent again after failures that may pass.
+
+        Refusals are retried for `THROTTLED_SECONDS`, and others for `RETRY_SECONDS`, to which the
+        pauses of the gate do not count. Then it raises a `RetryError` with the last failure.
+        """
+        from google.api_core.exceptions import RetryError
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        @functools.wraps(request)
+        def send(*arguments: Any, **keywords: Any) -> Any:
+            begun = sent = self.wait()
+            paused, longest = 0.0, _FIRST_RETRY
+            while True:
+                try:
+                    result = request(*arguments, **keywords)
+                except Exception as error:
+                    if not DEFAULT_RETRY._predicate(error):
+                        raise
+                    now = self._clock()
+                    if status_of(error) == HTTPStatus.TOO_MANY_REQUESTS:
+                        self.refused(sent, _retry_after(error))
+                        pause, lasting, most = 0.0, now - begun, THROTTLED_SECONDS
+                    else:
+                        pause, longest = (
+                            random.uniform(0, longest),
+                            min(2 * longest, _LONGEST_RETRY),
+                        )
+                        lasting, most = now + pause - begun - paused, RETRY_SECONDS
+                    if lasting > most:
+                        raise RetryError(f"failed for {most} s", error) from error
+                    if pause:
+                        self._sleep(pause)
+                    sent = self.wait()
+                    paused += sent - now - pause
+                    continue
+                self.accepted(sent)
+                return result
+
+        return send
+
 
 GATE = ThrottleGate()
 """Of this process."""
@@ -266,68 +311,12 @@ def throttling_counted() -> Iterator[None]:
         count_since(shut)
 
 
-@functools.lru_cache(maxsize=1)
-def retry() -> Any:
-    """The retry policy of Google's client, for `RETRY_SECONDS` without pauses after 429.
+def retry(request: Callable[..., Any]) -> Callable[..., Any]:
+    """See `ThrottleGate.retried`, of this process; the retry policy that Google's client gets.
 
     Every request of this package names a generation or is idempotent.
     """
-    from google.api_core.exceptions import RetryError
-    from google.api_core.retry import Retry
-    from google.cloud.storage.retry import DEFAULT_RETRY
-
-    class SharedRetry(Retry):
-        """A retry whose requests pass the gate of the process."""
-
-        def __call__(self, func: Any, on_error: Any = None) -> Any:
-            request = gated(func, GATE)
-            first = super().__call__(request, on_error)
-
-            @functools.wraps(func)
-            def send(*arguments: Any, **keywords: Any) -> Any:
-                shut = GATE.shut_seconds
-                try:
-                    return first(*arguments, **keywords)
-                except RetryError as error:
-                    paused = min(GATE.shut_seconds - shut, RETRY_SECONDS)
-                    if not paused or status_of(error.cause) == HTTPStatus.TOO_MANY_REQUESTS:
-                        raise
-                # Google's time for retries includes the pauses: they are given back once.
-                again = Retry.__call__(self.with_timeout(paused), request, on_error)
-                return again(*arguments, **keywords)
-
-            return send
-
-    return SharedRetry(
-        DEFAULT_RETRY._predicate, initial=0.2, maximum=20, multiplier=2, timeout=RETRY_SECONDS
-    )
-
-
-def gated(request: Callable[..., Any], gate: ThrottleGate = GATE) -> Callable[..., Any]:
-    """A request that waits at a gate, and shuts it when the service answers with 429.
-
-    It is sent again until it is not refused, for `THROTTLED_SECONDS`.
-    """
-
-    @functools.wraps(request)
-    def send(*arguments: Any, **keywords: Any) -> Any:
-        begun = gate.wait()
-        sent = begun
-        while True:
-            try:
-                result = request(*arguments, **keywords)
-            except Exception as error:
-                if status_of(error) != HTTPStatus.TOO_MANY_REQUESTS:
-                    raise
-                gate.refused(sent, _retry_after(error))
-                sent = gate.wait()
-                if sent - begun > THROTTLED_SECONDS:
-                    raise
-                continue
-            gate.accepted(sent)
-            return result
-
-    return send
+    return GATE.retried(request)
 
 
 def _retry_after(error: Exception) -> float:
@@ -367,7 +356,7 @@ def read_object(
     """
     data: bytes
     with translate_errors(uri):
-        data, encoding = retry()(get_media)(uri, generation, max_stored, damaged=set())
+        data, encoding = retry(get_media)(uri, generation, max_stored, damaged=set())
     if encoding == "gzip" and data.startswith(_GZIP_MAGIC):
         return _decompress(data, uri, max_bytes)
     return data

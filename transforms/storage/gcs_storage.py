@@ -68,7 +68,7 @@ def list_pages(
             end_offset=part.end or None,
             max_results=max_results,
             fields=f"items({fields}),nextPageToken",
-            retry=retry(),
+            retry=retry,
         )
         shut = GATE.shut_seconds
         for page in listing.pages:
@@ -221,7 +221,7 @@ class GcsStorage(Storage):
                 chunk_size=_CHUNK,
                 raw_download=True,
                 if_generation_match=blob.generation,
-                retry=retry(),
+                retry=retry,
             ) as stream,
         ):
             yield stream
@@ -236,7 +236,7 @@ class GcsStorage(Storage):
                 ignore_flush=True,
                 content_type="application/octet-stream",
                 if_generation_match=0,
-                retry=retry(),
+                retry=retry,
             )
             try:
                 yield stream
@@ -259,7 +259,7 @@ class GcsStorage(Storage):
                         "text/html" if path.endswith(".html") else "application/octet-stream"
                     ),
                     if_generation_match=generation,
-                    retry=retry(),
+                    retry=retry,
                 )
             return int(blob.generation)
         except ChangedError as error:
@@ -310,7 +310,7 @@ class GcsStorage(Storage):
 
     def remove(self, path: str, *, generation: int | None = None) -> None:
         with contextlib.suppress(FileNotFoundError, ChangedError), translate_errors(path):
-            blob_of(path).delete(if_generation_match=generation, retry=retry())
+            blob_of(path).delete(if_generation_match=generation, retry=retry)
 
     def name_problem(self, path: str) -> str:
         # The result of an unset shell variable, as in gs://$BUCKET/x.
@@ -331,14 +331,14 @@ def _metadata(uri: str, generation: int | None = None) -> Blob:
     """
     with translate_errors(uri):
         blob = blob_of(uri)
-        blob.reload(if_generation_match=generation, retry=retry())
+        blob.reload(if_generation_match=generation, retry=retry)
     return blob
 
 
 def _read_part(uri: str, generation: int | None, offset: int, length: int) -> bytes:
     with translate_errors(uri):
         part = offset, length
-        return bytes(retry()(get_media)(uri, generation, part=part, damaged=set())[0])
+        return bytes(retry(get_media)(uri, generation, part=part, damaged=set())[0])
 
 
 def _rewrite(source: str, there: Stored | None, target: str, former: Stored | None) -> Blob:
@@ -352,7 +352,7 @@ def _rewrite(source: str, there: Stored | None, target: str, former: Stored | No
                 token=token,
                 if_generation_match=former.version if former else 0,
                 if_source_generation_match=there.version if there else None,
-                retry=retry(),
+                retry=retry,
             )
             if token is None:
                 return blob
