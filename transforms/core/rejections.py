@@ -165,7 +165,7 @@ class RejectionTotals:
 
     Attributes:
         reasons: their number by subject and reason.
-        hash_sum: the sum of the hashes of their lines, modulo 2**256.
+        hash_sum: the sum of the hashes of their lines.
         first: the first ones, sorted, of each reason that messages show.
     """
 
@@ -185,20 +185,16 @@ class RejectionTotals:
         """Adds one rejection."""
         self.reasons[rejection.subject, rejection.reason] += 1
         line = rejection.to_json().encode()
-        hash_ = hashlib.blake2b(line, digest_size=_HASH_BYTES).digest()
-        self._add_hash(int.from_bytes(hash_))
+        self.hash_sum += int.from_bytes(hashlib.blake2b(line, digest_size=_HASH_BYTES).digest())
         if rejection.reason in _SHOWN:
             self._add_first(rejection.reason, [rejection])
 
     def merge(self, other: Self) -> None:
         """Adds other totals."""
         self.reasons.update(other.reasons)
-        self._add_hash(other.hash_sum)
+        self.hash_sum += other.hash_sum
         for reason, first in other.first.items():
             self._add_first(reason, first)
-
-    def _add_hash(self, hash_: int) -> None:
-        self.hash_sum = (self.hash_sum + hash_) % 2 ** (8 * _HASH_BYTES)
 
     def _add_first(self, reason: str, first: Iterable[Rejection]) -> None:
         self.first[reason] = heapq.nsmallest(MAX_SHOWN, [*self.first.get(reason, ()), *first])
@@ -211,7 +207,8 @@ class RejectionTotals:
     @property
     def digest(self) -> bytes:
         """A digest of the lines of all rejections in any order; empty if there are none."""
-        return self.hash_sum.to_bytes(_HASH_BYTES) if self.count else b""
+        digest = self.hash_sum % 2 ** (8 * _HASH_BYTES)
+        return digest.to_bytes(_HASH_BYTES) if self.count else b""
 
     def first_of(self, *reasons: str) -> list[Rejection]:
         """The first rejections with one of these reasons, which messages show."""
