@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,10 +24,15 @@ from transforms.core.records import (
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.dataset.ledger import ShardSummary
 from transforms.labels.keys import full_uri, is_staged_root
-from transforms.packing import AddUp, NameInputs, SpreadElements, runs_in_process, with_outputs
+from transforms.packing import (
+    AddTogether,
+    AddUp,
+    NameInputs,
+    SpreadElements,
+    rules_of,
+    with_outputs,
+)
 from transforms.records.fingerprints import (
-    BUCKETS,
-    MANY_BUCKETS,
     fingerprint_batches,
     md5_hash,
 )
@@ -68,9 +72,6 @@ _REJECTIONS = "rejections"
 _COUNTS = "counts"
 _GROUPS = "groups"
 
-# Places in which several machines merge groups before one merges the rest.
-_FANOUT = 16
-
 # Groups that are merged at once.
 _MERGED = 400
 
@@ -91,22 +92,14 @@ class UniqueImages(NamedTuple):
 class ChooseImages(beam.PTransform):
     """Keeps one of the images with equal content; see `decide`.
 
-    On several machines, images are added up by their content where they are, and the verdict is
-    joined with them in up to 64 parts: of 30 million equal images, a part has half a million names.
+    Images are added up by their content where they are, and the verdict is joined with them in up
+    to 64 parts: of 30 million equal images, a part has half a million names.
     The groups are merged into one, with the first of them.
 
     Input: images by a hash of their content. Output: `UniqueImages`.
     """
 
     def expand(self, contents: beam.PCollection[tuple[str, LabelledImage]]) -> UniqueImages:
-        if runs_in_process(contents.pipeline):
-            chosen = (
-                contents
-                | "Group names by content" >> beam.GroupByKey()
-                | "Choose one of the duplicates"
-                >> _chosen(beam.FlatMap(_choose), **{_GROUPS: BucketDuplicates})
-            )
-            return UniqueImages(chosen.images, chosen.rejections, chosen.counts, chosen.groups)
         decided = (
             contents
             | "Add up contents"
@@ -123,8 +116,10 @@ class ChooseImages(beam.PTransform):
             | "Group parts of contents" >> beam.GroupByKey()
             | "Keep one of the duplicates" >> _chosen(beam.FlatMap(_keep))
         )
-        groups = decided.groups | "Merge groups" >> beam.CombineGlobally(MergeGroups()).with_fanout(
-            _FANOUT
+        groups = (
+            {"groups": decided.groups}
+            | "Merge groups" >> AddTogether(AddUp(list, _add_group, _merge_groups))
+            | "Write groups" >> beam.Map(_written).with_output_types(BucketDuplicates)
         )
         return UniqueImages(chosen.images, chosen.rejections, chosen.counts, groups)
 
@@ -132,21 +127,6 @@ class ChooseImages(beam.PTransform):
 def _chosen(step: beam.PTransform, **more: Any) -> beam.PTransform:
     types = {_REJECTIONS: Rejection, _COUNTS: Count, **more}
     return with_outputs(step, "images", LabelledImage, **types)
-
-
-def _choose(
-    content: tuple[str, Iterable[LabelledImage]],
-) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-    md5, given = content
-    images = list(given)
-    group, verdict = ContentGroup(), None
-    if len(images) > 1:
-        for image in images:
-            group.add(image)
-    if group.has_several:
-        verdict, equal = decide(group, md5=md5)
-        yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(equal)))
-    yield from _kept(verdict, (image for image in images if not is_held_image(image)))
 
 
 def _kept(
@@ -167,24 +147,19 @@ def _kept(
             yield beam.pvalue.TaggedOutput(_COUNTS, Count(name, number))
 
 
-class MergeGroups(beam.CombineFn):
-    """Merges groups of exact duplicates: all are counted, the first are listed."""
+def _add_group(groups: list[Equal], group: BucketDuplicates) -> None:
+    """Adds a group of exact duplicates: all are counted, the first are listed."""
+    groups.append(equal_of(group))
+    if len(groups) >= _MERGED:
+        groups[:] = [merge_equal(groups)]
 
-    def create_accumulator(self) -> list[Equal]:
-        return []
 
-    def add_input(self, accumulator: list[Equal], group: BucketDuplicates) -> list[Equal]:
-        accumulator.append(equal_of(group))
-        return accumulator if len(accumulator) < _MERGED else self.compact(accumulator)
+def _merge_groups(groups: list[Equal], others: list[Equal]) -> None:
+    groups[:] = [merge_equal([*groups, *others])]
 
-    def merge_accumulators(self, accumulators: Iterable[list[Equal]]) -> list[Equal]:
-        return self.compact(itertools.chain.from_iterable(accumulators))
 
-    def compact(self, accumulator: Iterable[Equal]) -> list[Equal]:
-        return [merge_equal(accumulator)]
-
-    def extract_output(self, accumulator: list[Equal]) -> BucketDuplicates:
-        return BucketDuplicates(json.dumps(merge_equal(accumulator)))
+def _written(groups: list[Equal]) -> BucketDuplicates:
+    return BucketDuplicates(json.dumps(merge_equal(groups)))
 
 
 def _decided(
@@ -238,14 +213,12 @@ class HoldoutIndexes(beam.PTransform):
     reader: DatasetReader
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[IndexPart]:
-        listed = (
+        return (
             begin
             | "Name" >> NameInputs(range(len(self.reader.datasets)))
             | "List" >> beam.FlatMap(_listed, self.reader).with_output_types(IndexPart)
+            | "Spread indexes" >> SpreadElements()
         )
-        if runs_in_process(begin.pipeline):
-            return listed
-        return listed | "Spread indexes" >> SpreadElements()
 
 
 def _listed(number: int, reader: DatasetReader) -> Iterator[IndexPart]:
@@ -291,7 +264,7 @@ class FindEqualImages(beam.PTransform):
     ) -> beam.PCollection[BucketDuplicates]:
         images: tuple[beam.pvalue.AsSingleton, ...] = ()
         if self.holdouts:
-            buckets = BUCKETS if runs_in_process(batches.pipeline) else MANY_BUCKETS
+            buckets = rules_of(batches.pipeline).buckets
             reader = DatasetReader(self.holdouts)
             held = (
                 batches.pipeline
@@ -303,7 +276,7 @@ class FindEqualImages(beam.PTransform):
             )
             batches = (batches, held) | "All fingerprints" >> beam.Flatten()
         held_records = sum(holdout.records for holdout in self.holdouts)
-        if not runs_in_process(batches.pipeline):
+        if rules_of(batches.pipeline).samples_hashes:
             counted = (
                 self.shards
                 | "Records of shards"
@@ -376,7 +349,7 @@ class DropDuplicates(beam.PTransform):
                 >> beam.FlatMap(held_images, reader).with_output_types(LabelledImage)
             )
             images = (images, held) | "Images and holdouts" >> beam.Flatten()
-        if self._has_checksums and not runs_in_process(images.pipeline):
+        if self._has_checksums and rules_of(images.pipeline).knows_checksums:
             routed = images | "Route by checksum" >> _with_candidates(
                 beam.FlatMap(_routed, self._max_bytes), **{_KNOWN: tuple[str, LabelledImage]}
             )

@@ -29,7 +29,7 @@ from transforms.packing import (
     PackSides,
     SpreadElements,
     grouped_sides,
-    runs_in_process,
+    rules_of,
     with_outputs,
 )
 from transforms.read_labels import RowReader
@@ -358,7 +358,7 @@ class ReadInputs(beam.PTransform):
         globs = [*map(NameRange, self._globs), *(self.partners.globs if self.partners else [])]
         inputs = [_Input(glob) for glob in globs]
         inputs += [_Input(NameRange(path), _TABLE) for path in self._csv_paths]
-        in_process = runs_in_process(begin.pipeline)
+        in_process = not rules_of(begin.pipeline).shares_inputs
         limit, *limits = (*LISTED_NAMES, 0) if self._hands_on(begin.pipeline, globs) else (0,)
         images = self.reader.images if self.reader and not in_process else None
         readers: dict[str, Callable[[NameRange], Iterator[Any]]] = {_GLOB: self._lists(limit)}
@@ -416,7 +416,7 @@ class ReadInputs(beam.PTransform):
     def _hands_on(self, pipeline: beam.Pipeline, globs: Sequence[NameRange]) -> bool:
         """Whether several workers should list one glob."""
         has_ranges = any(storage_of(each.glob).lists_ranges for each in globs)
-        return has_ranges and not runs_in_process(pipeline)
+        return has_ranges and rules_of(pipeline).shares_inputs
 
 
 def _read_dataset(

@@ -21,15 +21,52 @@ from transforms.core import records
 from transforms.core.records import JoinSide, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.labels.vocabulary import LabelCells
+from transforms.records.fingerprints import BUCKETS, MANY_BUCKETS
 
-# Where a pipeline runs, for steps that only pay off on several machines.
+# What a graph does otherwise in one process: the only place that knows where a pipeline runs.
+
+
+class RunnerRules(NamedTuple):
+    """What pays off, or is bounded, on a runner. All else is the same on every runner.
+
+    The workers of the in-process runner share one memory and one lock, and a step costs 3 to 10 ms
+    of a run of seconds. Elsewhere, a job takes minutes, and one worker is one of many.
+
+    Attributes:
+        shares_inputs: whether workers share one glob, one file of rows that list images, and the
+            indexes of one dataset. In one process that takes as long, and copies each name.
+        knows_checksums: whether images whose MD5 is known skip a shuffle when duplicates are
+            dropped. More images are read for it than in one process.
+        sum_places: where sums of bundles are added up before one worker adds up the rest. Those of
+            73,334 shards, 41 kB each, are 47 MB in each of 64; in one process, they are few.
+        max_element: whether the names of a shard must fit into an element of 100 MB.
+        buckets: in which fingerprints are compared. Each costs a millisecond; of 100 million
+            images, one of 256 is 25 MB.
+        samples_hashes: whether the publishing worker gets a sample of the perceptual hashes, for
+            which images are counted first.
+        shares_moves: whether workers share the files to publish, in three more steps.
+    """
+
+    shares_inputs: bool
+    knows_checksums: bool
+    sum_places: int
+    max_element: bool
+    buckets: int
+    samples_hashes: bool
+    shares_moves: bool
+
+
+_IN_PROCESS = RunnerRules(False, False, 1, False, BUCKETS, False, False)
+_ELSEWHERE = RunnerRules(True, True, 64, True, MANY_BUCKETS, True, True)
+
+
+def rules_of(pipeline: beam.Pipeline) -> RunnerRules:
+    """The rules of the runner of a pipeline."""
+    return _IN_PROCESS if runs_in_process(pipeline) else _ELSEWHERE
 
 
 def runs_in_process(pipeline: beam.Pipeline) -> bool:
-    """Whether the workers are threads or processes of Beam's in-process runner.
-
-    They share the memory of one machine, and each step has its price there.
-    """
+    """Whether the workers are threads or processes of Beam's in-process runner."""
     # By its name: a job that runs elsewhere does not import it.
     return type(pipeline.runner).__name__ == "FnApiRunner"
 
@@ -342,15 +379,11 @@ class AddUp(beam.CombineFn):
         return accumulator
 
 
-# Places that add up the sums of bundles before one adds up theirs: those of 73,334 shards, 41 kB
-# each, are 47 MB in a place.
-_PLACES = 64
-
 _Sum: TypeAlias = tuple[int, Any]
 
 
 class AddTogether(beam.PTransform):
-    """Adds up collections: in each bundle, on several machines then in `_PLACES`, then in one.
+    """Adds up collections: in each bundle, then in `RunnerRules.sum_places`, then in one.
 
     Input: collections by name. Output: one sum, which is there even if no element is. A
     `CombineGlobally` has more steps, each 10 ms, and its `with_fanout` two paths through the graph,
@@ -363,8 +396,7 @@ class AddTogether(beam.PTransform):
 
     def expand(self, collections: Mapping[str, beam.PCollection[Any]]) -> beam.PCollection[Any]:
         adder, [pipeline, *_] = self._adder, [each.pipeline for each in collections.values()]
-        # In one process, a further step is 10 ms, and the sums of its bundles are few.
-        places = 1 if runs_in_process(pipeline) else _PLACES
+        places = rules_of(pipeline).sum_places
         add_up = beam.ParDo(_AddUpFn(adder, places)).with_output_types(_Sum)
         of_bundles = [each | f"Add up {name}" >> add_up for name, each in collections.items()]
         nothing = (
@@ -425,10 +457,12 @@ class SpreadElements(beam.PTransform):
 
     Input: records. Output: the same ones. `beam.Reshuffle` does the same, but Flink ignores a
     second one if nothing is grouped in between: its batch engine finds them spread already. All
-    ranges of a listing stayed with the worker that cut them.
+    ranges of a listing stayed with the worker that cut them. In one process, nothing is gained.
     """
 
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        if not rules_of(elements.pipeline).shares_inputs:
+            return elements
         kind: Any = elements.element_type
         pair: Any = tuple
         return (

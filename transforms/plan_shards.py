@@ -38,7 +38,7 @@ from transforms.packing import (
     NameInputs,
     PackImages,
     pack,
-    runs_in_process,
+    rules_of,
     unpack,
     with_outputs,
 )
@@ -237,7 +237,7 @@ class PlanShards(beam.PTransform):
             | "Assign shards"
             >> with_outputs(assign, "images", tuple[str, NameBatch], **{_REJECTIONS: Rejection})
         )
-        is_bounded = not runs_in_process(images.pipeline)
+        is_bounded = rules_of(images.pipeline).max_element
         every = self._totals | "Name every shard" >> beam.FlatMap(
             every_shard, self._plan, pack(()), is_bounded=is_bounded
         ).with_output_types(tuple[str, NameBatch])

@@ -49,7 +49,7 @@ from transforms.dataset.output_names import (
 from transforms.dataset_files import DatasetFiles, DatasetTarget
 from transforms.labels.shards import changed_libraries
 from transforms.list_rejections import ListRejections
-from transforms.packing import AddTogether, AddUp, Everything, Gather, runs_in_process, with_outputs
+from transforms.packing import AddTogether, AddUp, Everything, Gather, rules_of, with_outputs
 from transforms.records.existing_shards import check_output, staged_files
 from transforms.storage.files import (
     join,
@@ -341,10 +341,10 @@ class PublishDataset(beam.PTransform):
         short = shards | "Shorten summaries" >> beam.Map(shortened).with_output_types(ShardSummary)
         everything = {**self._others, "run": run, "shards": short, "parts": parts}
         gathered = everything | "Gather what was written" >> Gather()
-        if runs_in_process(shards.pipeline):
-            publish = beam.Map(_published, publisher).with_output_types(str)
-            return gathered | "Check the ledger and publish" >> publish
-        return gathered | "Publish over workers" >> _PublishOverWorkers(publisher)
+        if rules_of(shards.pipeline).shares_moves:
+            return gathered | "Publish over workers" >> _PublishOverWorkers(publisher)
+        publish = beam.Map(_published, publisher).with_output_types(str)
+        return gathered | "Check the ledger and publish" >> publish
 
 
 def add_up_run() -> beam.PTransform:

@@ -31,7 +31,7 @@ from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.labels.joins import class_texts
 from transforms.labels.shards import Libraries, RecipeMaker, Recipes, ShardName
-from transforms.packing import runs_in_process, with_outputs
+from transforms.packing import rules_of, with_outputs
 from transforms.records.existing_shards import (
     Converter,
     ExistingShards,
@@ -40,7 +40,7 @@ from transforms.records.existing_shards import (
     Roots,
     copy_whole,
 )
-from transforms.records.fingerprints import BUCKETS, MANY_BUCKETS, fingerprint_batches
+from transforms.records.fingerprints import BUCKETS, fingerprint_batches
 from transforms.records.record_index import IndexRows, index_bytes
 from transforms.records.written_index import stored_sha256
 from transforms.storage.files import (
@@ -376,7 +376,7 @@ class WriteShards(beam.io.WriteToTFRecord):
     def expand(
         self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     ) -> beam.pvalue.DoOutputsTuple:
-        self._fn.buckets = BUCKETS if runs_in_process(shards.pipeline) else MANY_BUCKETS
+        self._fn.buckets = rules_of(shards.pipeline).buckets
         types = {_FINGERPRINTS: tuple[int, FingerprintBatch]}
         step = with_outputs(beam.ParDo(self._fn), "shards", ShardSummary, **types)
         return shards | "Convert and write each shard" >> step

@@ -23,7 +23,7 @@ from tests.pipeline.commands import (
     show,
 )
 from tests.servers.gcs import GcsServer, requester_pays
-from transforms import dataset_files, publish_dataset
+from transforms import dataset_files, packing, publish_dataset
 
 IMAGES = "gs://photos/in/*/*.jpg"
 OUTPUT = "gs://datasets/flowers"
@@ -126,7 +126,7 @@ def test_workers_move_each_shard_with_two_requests(
     for name in here:
         buckets.delete("datasets", f"flowers/{name}")
     buckets.reset()
-    monkeypatch.setattr(publish_dataset, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     monkeypatch.setattr(publish_dataset, "_BATCH", 4)
     succeeds(num_shards=3)
     assert published(buckets) == here

@@ -22,7 +22,7 @@ from tests.pipeline.commands import (
 )
 from tests.pipeline.reading import labels
 from tests.servers.gcs import GcsServer
-from transforms import join_labels
+from transforms import packing
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -105,7 +105,7 @@ def test_a_subset_is_what_a_run_over_these_images_alone_makes(photos: Path, tmp_
 def test_keys_of_images_that_rows_list(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool
 ) -> None:
-    monkeypatch.setattr(join_labels, "runs_in_process", lambda _: in_process)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
     rows = "".join(f"{photos}/cat/cat-{number}.jpg,{number}\n" for number in range(3))
     (tmp_path / "list.csv").write_text(f"image_uri,label\n{rows}/absent.jpg,x\n")
     keys = write_keys(tmp_path, f"{photos}/cat/cat-1.jpg")

@@ -10,7 +10,7 @@ import pytest
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, make_dataset, plan, snapshot
 from tests.pipeline.decided_table import block
-from transforms import join_labels, plan_shards
+from transforms import packing
 
 
 def table(ran: Ran) -> dict[str, list[str]]:
@@ -119,8 +119,7 @@ def test_plan_is_the_same_on_several_machines(
         "output": tmp_path / "out",
     }
     here = plan(**flags)
-    for module in (join_labels, plan_shards):
-        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     assert plan(**flags) == here
     assert here.code == 0
 

@@ -12,7 +12,7 @@ import pytest
 import pipeline.diff
 from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset, plan, run_here, snapshot
-from transforms import join_labels, plan_shards
+from transforms import packing
 from transforms.core.messages import format_bytes
 
 
@@ -106,8 +106,7 @@ def test_it_is_the_same_on_several_machines(
     here = plan(**flags)
     assert here.code == 0, here.err
     assert here.out.count("\ndiff     ") == 2
-    for module in (join_labels, plan_shards):
-        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     assert plan(**flags) == here
 
 

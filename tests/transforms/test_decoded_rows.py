@@ -19,14 +19,8 @@ from tests.pipeline.commands import Ran, arguments, convert, digests, plan, veri
 from tests.transforms.beam import make_pipeline
 from tests.transforms.decoded_rows import all_steps, everything_decoded
 from transforms import (
-    drop_duplicates,
     join_labels,
-    plan_shards,
-    publish_dataset,
-    write_shards,
-)
-from transforms import (
-    drop_duplicates as choose_images,
+    packing,
 )
 from transforms.storage.local_storage import LocalStorage
 from transforms.write_dataset import EncodeExamples, FindImages, LabelImages, WriteDataset
@@ -163,11 +157,7 @@ def balanced_elsewhere(inputs: Path, output: Path) -> Ran:
 def several_machines() -> Iterator[None]:
     """With the steps that only runners with several machines have."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (
-            *(choose_images, drop_duplicates, join_labels),
-            *(plan_shards, publish_dataset, write_shards),
-        ):
-            patch.setattr(module, "runs_in_process", lambda _: False)
+        patch.setattr(packing, "runs_in_process", lambda _: False)
         # As a bucket does, whose listing may lack some of them.
         patch.setattr(LocalStorage, "lists_checksums", True)
         yield

@@ -18,7 +18,7 @@ from apache_beam.testing.util import assert_that
 from tests.transforms.beam import collect, make_pipeline
 from tests.transforms.records.tables import IndexedImage, index_of
 from tests.transforms.records.test_stored_images import ROW
-from transforms import drop_duplicates
+from transforms import drop_duplicates, packing
 from transforms import drop_duplicates as choose_images
 from transforms.core.records import BucketDuplicates, LabelledImage
 from transforms.dataset.ledger import ShardSummary
@@ -52,7 +52,7 @@ def index(file: str) -> pa.Table:
 def test_equal_images_of_several_shards(
     buckets: int, in_process: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drop_duplicates, "runs_in_process", lambda _: in_process)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
 
     def check(outputs: list[BucketDuplicates]) -> None:
         equal = merge_equal(map(equal_of, outputs))
@@ -129,8 +129,7 @@ def test_every_runner_drops_the_same(
     assert len(here["rejections"]) == 99 + 4 + 2
     assert here["groups"][0][:5] == (6, 110, 0, 1, 103)
     assert here["counts"] == [105]
-    for module in (drop_duplicates, choose_images):
-        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     read = []
     monkeypatch.setattr(
         drop_duplicates, "md5_hash", lambda data: read.append(data) or md5_hash(data)
@@ -144,7 +143,7 @@ def test_every_runner_drops_the_same(
 def test_rows_and_partners_of_dropped_images_are_counted(
     monkeypatch: pytest.MonkeyPatch, in_process: bool
 ) -> None:
-    monkeypatch.setattr(drop_duplicates, "runs_in_process", lambda _: in_process)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
     partners = '[["a.png",1,2],["b.png",3,4]]'
     images = [
         LabelledImage("train", 0, key, f"{key}.jpg", 9, 0, "cat", 1, partners=partners)
@@ -170,8 +169,7 @@ def test_a_file_without_a_checksum_may_equal_an_object_that_has_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool
 ) -> None:
     """Rows and globs may name images of several storages."""
-    for module in (drop_duplicates, choose_images):
-        monkeypatch.setattr(module, "runs_in_process", lambda _: in_process)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
     images = [image for image in listed(tmp_path) if image.key in ("130", "131")]
     images[1] = images[1]._replace(checksum="")
     outputs = chosen(images, tmp_path)
@@ -206,8 +204,7 @@ def test_a_record_may_equal_an_object(
     """No listing gives a record a checksum."""
     monkeypatch.setattr(LocalStorage, "lists_checksums", True)
     monkeypatch.setattr(drop_duplicates, "ShardOrigins", PairRecords)
-    for module in (drop_duplicates, choose_images):
-        monkeypatch.setattr(module, "runs_in_process", lambda _: in_process)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
     one, other = (image for image in listed(tmp_path) if image.key in ("130", "131"))
     outputs = chosen([one, in_record(other)], tmp_path, [CHANGED])
     assert [image.key for image in outputs["images"]] == ["130"]
@@ -285,8 +282,7 @@ def test_no_group_has_all_equal_images(tmp_path: Path, monkeypatch: pytest.Monke
     sizes = SIZES
     sizes.clear()
     monkeypatch.setattr(LocalStorage, "lists_checksums", True)
-    for module in (drop_duplicates, choose_images):
-        monkeypatch.setattr(module, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     monkeypatch.setattr(choose_images, "_keep", counted)
     images = [image for image in listed(tmp_path) if image.key in map("{:03}".format, range(120))]
     assert len(chosen(images, tmp_path)["rejections"]) == 99

@@ -12,7 +12,7 @@ import pytest
 
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import collect
-from transforms import join_labels
+from transforms import packing
 from transforms.core.records import JoinSide
 from transforms.find_images import ImageFinder
 from transforms.join_labels import LookUpImages, ReadInputs
@@ -54,7 +54,7 @@ def test_every_runner_finds_the_same(
     rows = ["cat/a.jpg,cat", "dog/b.jpg,7", "cat/none.jpg,dog", ",cat", "dog/b.jpg,1,more"]
     path.write_text("\n".join(["image,label", *rows]))
     here = inputs(str(path), str(tmp_path), rules)
-    monkeypatch.setattr(join_labels, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     assert inputs(str(path), str(tmp_path), rules) == here
     assert len(here["sides"]) == 6
     assert len(here["rejections"]) == 2
@@ -68,7 +68,7 @@ def test_one_request_a_row(gcs: GcsServer, monkeypatch: pytest.MonkeyPatch) -> N
         gcs.put("photos", f"{number}.jpg", b"x")
     lines = "".join(f"gs://photos/{number}.jpg,cat\n" for number in range(40))
     gcs.put("photos", "list.csv", f"image,label\n{lines}".encode())
-    monkeypatch.setattr(join_labels, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     gcs.reset()
     found = inputs("gs://photos/list.csv", "gs://photos", PathRules("csv", "", False))
     assert len(found["sides"]) == 80

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.beam import collect
+from transforms import packing
 from transforms import packing as pack_names
-from transforms import plan_shards
 from transforms.core.messages import LabelsError
 from transforms.core.records import LabelledImage, ShardImage
 from transforms.core.rejections import Rejection
@@ -131,7 +131,7 @@ def test_elsewhere_a_shard_of_too_many_names_ends_the_run(monkeypatch: pytest.Mo
     images = [labelled(number) for number in range(7)]
     # In one process, memory is the limit.
     assert sum(len(group) for group in plan(images, how=plan_of_two)[0].values()) == 7
-    monkeypatch.setattr(plan_shards, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     with pytest.raises(LabelsError, match="7 images in 2 shards, 4 in one: .*--num_shards 3 or"):
         plan(images, how=plan_of_two)
 

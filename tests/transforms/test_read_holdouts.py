@@ -12,7 +12,7 @@ from apache_beam.metrics.metric import Lineage
 
 from tests.transforms.beam import collect
 from tests.transforms.indexed_shards import write_dataset
-from transforms import drop_duplicates
+from transforms import drop_duplicates, packing
 from transforms.core.messages import LabelsError, TransientError
 from transforms.core.records import FingerprintBatch, IndexPart, LabelledImage
 from transforms.drop_duplicates import HoldoutIndexes, held_fingerprints, held_images
@@ -85,7 +85,7 @@ def test_a_holdout_is_read_index_by_index(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(here["indexes"]) == len(indexes)
     assert len(here["images"]) == 12
     spread: list[type] = []
-    monkeypatch.setattr(drop_duplicates, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     monkeypatch.setattr(
         drop_duplicates, "SpreadElements", lambda: spread.append(IndexPart) or SpreadElements()
     )

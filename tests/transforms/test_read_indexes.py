@@ -10,7 +10,7 @@ import pytest
 from tests.transforms.beam import collect
 from tests.transforms.indexed_shards import write_dataset
 from tests.transforms.test_read_base import COLUMNS
-from transforms import join_labels
+from transforms import packing
 from transforms.core.messages import LabelsError
 from transforms.find_images import ImageFinder
 from transforms.join_labels import ReadInputs
@@ -55,7 +55,7 @@ def test_a_dataset_is_read_index_by_index(
     assert len(parts) == len(INDEXES)
     here = read(reader)
     assert len(here[0]) == here[1] == 12
-    monkeypatch.setattr(join_labels, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     # No worker reads the whole dataset.
     monkeypatch.delattr(SideReader, "read")
     assert read(reader) == here
