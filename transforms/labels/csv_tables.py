@@ -238,10 +238,14 @@ class _BoundedGzip(gzip.GzipFile):
 
     def read1(self, size: int = -1) -> bytes:
         data = super().read1(size)
-        rows = sum(map(data.count, _ROW_STARTS))
-        self._held += len(data) + ROW_BYTES * rows
+        self._held += held_bytes(data)
         check_growth(self._held, self._stored.count, self._shown, "decompress it")
         return data
+
+
+def held_bytes(data: bytes) -> int:
+    """The bytes of a part of a table, with `ROW_BYTES` for each row that begins there."""
+    return len(data) + ROW_BYTES * sum(map(data.count, _ROW_STARTS))
 
 
 def check_growth(held: int, stored: int, shown: str, remedy: str) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from transforms.core.messages import FinalError, MemberError
+from transforms.labels.csv_tables import check_growth, held_bytes
 from transforms.labels.label_rows import MAX_KEY, label_text, text_problem
 from transforms.storage.interface import Stored
 
@@ -116,8 +117,8 @@ _MANY_DIGITS = re.compile(rb"[0-9]{300}")
 _MAX_ZEROS, _ZEROS = 1 << 30, 1 << 20
 
 
-class _Ranges(io.RawIOBase):
-    """The bytes of an archive, one range at a time."""
+class Ranges(io.RawIOBase):
+    """The bytes of an archive, or of a file in it, one range at a time."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
         self._read = read
@@ -165,7 +166,7 @@ class ArchiveFile(io.BufferedReader):
             size: its bytes.
             block: bytes to read ahead where it is read in order.
         """
-        super().__init__(_Ranges(read, size), block)
+        super().__init__(Ranges(read, size), block)
 
     def read(self, size: int | None = -1, /) -> bytes:
         """See `io.BufferedReader.read`.
@@ -527,6 +528,63 @@ def read_zip_member(read: Callable[[int, int], bytes], offset: int, size: int) -
     if zlib.crc32(plain) != crc:
         raise MemberError("its checksum is wrong")
     return plain
+
+
+class ZipText(io.RawIOBase):
+    """A label file in a zip, decompressed as far as it is read; a way back begins at its start."""
+
+    def __init__(self, file: ArchiveFile, offset: int, path: str) -> None:
+        """Finds it in the directory.
+
+        Args:
+            file: the archive.
+            offset: of the local header.
+            path: for messages.
+
+        Raises:
+            LabelsError: it holds far more than its size.
+            MemberError: it is damaged.
+        """
+        self._shown, self._held = path, 0
+        with _damaged():
+            archive = zipfile.ZipFile(file)
+            (info,) = (each for each in archive.infolist() if each.header_offset == offset)
+            self._file = archive.open(info)
+        self._stored = info.compress_size
+        self._check(info.file_size)
+
+    def _check(self, held: int) -> None:
+        check_growth(held, self._stored, self._shown, "unpack the archive")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._held = 0
+        with _damaged():
+            return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        with _damaged():
+            data = self._file.read(len(buffer))
+        self._held += held_bytes(data)
+        self._check(self._held)
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextlib.contextmanager
+def _damaged() -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
+        raise MemberError(f"its compressed data is damaged ({error})") from error
 
 
 def _inflated(following: Callable[[int], bytes], size: int) -> tuple[bytes, bytes]:

@@ -18,6 +18,8 @@ from transforms.labels.keys import glob_regex
 from transforms.storage.archive_formats import (
     ArchiveFile,
     Member,
+    Ranges,
+    ZipText,
     matched_name,
     member_offset,
     member_version,
@@ -175,22 +177,36 @@ class ArchiveStorage(Storage):
     def open_reader(
         self, path: str, *, follow_links: bool = True
     ) -> AbstractContextManager[BinaryIO]:
-        """See `Storage.open_reader`; the member is in memory, and has at most a gigabyte."""
-        return io.BytesIO(self.read_bytes(path, max_bytes=MAX_TEXT_BYTES))
+        """See `Storage.open_reader`; a part of the member is in memory."""
+        stored, member = self._readable(path)
+        archive = _parts(path).archive
+        read, offset = self._inner.open_ranges(archive, version=stored.version), member.offset
+        block = _REMOTE_BLOCK if self.is_remote else _BLOCK
+        if self._kind == "zip":
+            return io.BufferedReader(
+                ZipText(ArchiveFile(read, stored.size, block=block), offset, path)
+            )
+        return io.BufferedReader(
+            Ranges(lambda start, length: read(offset + start, length), member.size), block
+        )
 
     def read_bytes(
         self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
     ) -> bytes:
         """See `Storage.read_bytes`; a member that is too large is not decompressed."""
         most = MAX_TEXT_BYTES if max_bytes is None else max_bytes
-        if (found := self._member(path)) is None:
-            raise FileNotFoundError(errno.ENOENT, "there is no such file in the archive", path)
-        stored, member = found
-        if member.problem:
-            raise MemberError(member.problem)
+        stored, member = self._readable(path)
         if member.size > most:
             raise TooLargeError(member.size, most, path)
         return self._read(_parts(path).archive, stored, member.offset, member.size)
+
+    def _readable(self, path: str) -> tuple[Stored, Member]:
+        """The version of an archive, and the member of a path, which can be read."""
+        if (found := self._member(path)) is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no such file in the archive", path)
+        if found[1].problem:
+            raise MemberError(found[1].problem)
+        return found
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         archive, offset = _parts(uri).archive, member_offset(version)

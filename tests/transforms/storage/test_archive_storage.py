@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from tests.images.packed import tarred, with_flag, zipped
 from tests.servers.gcs import GcsServer
-from transforms.core.messages import ChangedError, MemberError, TooLargeError
+from transforms.core.messages import ChangedError, LabelsError, MemberError, TooLargeError
 from transforms.core.records import NameRange
 from transforms.storage.archive_storage import ArchiveStorage
 from transforms.storage.files import storage_of
@@ -247,3 +249,43 @@ def test_an_archive_that_is_overwritten_while_it_is_read_is_noticed(
     monkeypatch.setattr(LocalStorage, "open_ranges", overwritten)
     with pytest.raises(ChangedError, match="its archive was overwritten"):
         read(file)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_a_label_file_in_an_archive_is_read_in_parts(tmp_path: Path, kind: str) -> None:
+    lines = b"".join(b"%d,cat\n" % at for at in range(300_000))
+    packed = (
+        zipped({"a.csv": lines}, zipfile.ZIP_DEFLATED)
+        if kind == "zip"
+        else tarred({"a.csv": lines})
+    )
+    path = f"{tmp_path}/a.{kind}"
+    Path(path).write_bytes(packed)
+    with storage_of(f"{path}!/a.csv").open_reader(f"{path}!/a.csv") as file:
+        tracemalloc.start()
+        assert sum(len(line) for line in file) == len(lines)
+        assert tracemalloc.get_traced_memory()[1] < len(lines) / 3
+        tracemalloc.stop()
+        assert file.seek(0) == 0
+        assert file.read() == lines
+        assert file.seek(-7, 2) == len(lines) - 7
+        assert file.read(3) == lines[-7:-4]
+
+
+def test_a_label_file_in_a_zip_holds_no_more_than_its_size_allows(tmp_path: Path) -> None:
+    """20 million rows, or a gigabyte, are a zip of a few kilobytes."""
+    path = f"{tmp_path}/a.zip"
+    for name, part in (("rows.csv", b"p0,c\n" * 200_000), ("zeros.csv", bytes(12_000_000))):
+        Path(path).write_bytes(zipped({name: part}, zipfile.ZIP_DEFLATED))
+        wanted = f"{path}!/{name} holds more than 200 times its size: unpack the archive"
+        with pytest.raises(LabelsError, match=re.escape(wanted)):
+            storage_of(path + "!/x").open_reader(f"{path}!/{name}").read()
+
+
+def test_a_damaged_label_file_in_a_zip_says_so(tmp_path: Path) -> None:
+    path = f"{tmp_path}/a.zip"
+    data = bytearray(zipped({"a.csv": os.urandom(5000)}, zipfile.ZIP_DEFLATED))
+    data[2000] ^= 1
+    Path(path).write_bytes(data)
+    with pytest.raises(MemberError, match="its compressed data is damaged"):
+        storage_of(f"{path}!/a.csv").open_reader(f"{path}!/a.csv").read()
