@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from transforms.core.messages import check_yaml
 from transforms.examples.columns import TYPES, cell_parts, fits
 from transforms.examples.layouts import (
     COLUMN,
@@ -71,13 +72,13 @@ def parse_layout(text: str, path: str) -> LayoutFile:
     'int64'
     """
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(check_yaml(text), Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise LayoutError(f"--layout {path} line {line}: invalid YAML: {error.problem}") from error
     except RecursionError as error:
         raise LayoutError(f"--layout {path} is not a layout: it is nested too deeply") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise LayoutError(
             f"--layout {path} is not valid YAML: {str(error).splitlines()[0]}"
         ) from error

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.parsers import expat
 
-from transforms.core.messages import LabelsError
+from transforms.core.messages import LabelsError, check_yaml
 from transforms.labels.coco import SEGMENTATION, segmentation_text
 from transforms.labels.table_formats import MAX_OBJECTS, TableRows
 
@@ -211,8 +211,8 @@ def yaml_class_names(text: str, path: str) -> tuple[str, ...]:
 
     try:
         # Names such as `no` stay texts.
-        root: Any = yaml.load(text, Loader=yaml.BaseLoader)
-    except (yaml.YAMLError, RecursionError) as error:
+        root: Any = yaml.load(check_yaml(text), Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = (str(error).splitlines() or ["nested too deeply"])[0]
         raise LabelsError(f"{path} is not YAML: {problem[:100]}") from error
     found = root.get("names") if isinstance(root, dict) else None

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from transforms.core.messages import check_yaml, parse_json
 from transforms.dataset.dataset_card import Card, check_text, license_address
 from transforms.dataset.output_names import LABELS
 
@@ -85,7 +86,7 @@ def parse_properties(text: str) -> str:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise PropertiesError(f"line {line}: invalid YAML: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise PropertiesError("it is neither YAML nor JSON") from error
     if not isinstance(found, dict) or not found:
         raise PropertiesError("it holds no properties: write one per line, such as creator: NAME")
@@ -101,8 +102,8 @@ def _loaded(text: str) -> Any:
     if text.lstrip().startswith("{"):
         # YAML reads no tabs, and an escaped emoji of JSON as two halves.
         with contextlib.suppress(ValueError):
-            return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
-    return yaml.load(text, Loader=yaml.BaseLoader)
+            return parse_json(text, parse_int=str, parse_float=str, parse_constant=str)
+    return yaml.load(check_yaml(text), Loader=yaml.BaseLoader)
 
 
 def properties_of(text: str) -> dict[str, Value]:
