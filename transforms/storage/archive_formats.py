@@ -249,7 +249,7 @@ def tar_members(file: ArchiveFile) -> list[Member]:
                     labels.setdefault(key, {})[extension] = label
     except _DAMAGE as error:
         file.seek(0)
-        problem = f"it is a damaged tar archive, or none ({error})"
+        problem = f"it is a damaged tar archive, or none ({error}): fetch or pack it again"
         if file.read(_LONGEST_MAGIC).startswith(_COMPRESSED):
             problem = "it is compressed, in spite of its name: decompress it to a .tar"
         raise FinalError(errno.EIO, problem) from error
@@ -418,7 +418,7 @@ def zip_members(file: ArchiveFile) -> Iterator[Member]:
         if isinstance(error.__context__, OSError):
             raise error.__context__ from None
         said = str(error)[:1].lower() + str(error)[1:]
-        problem = f"it is a damaged zip archive, or none ({said})"
+        problem = f"it is a damaged zip archive, or none ({said}): fetch or pack it again"
         raise FinalError(errno.EIO, problem) from error
     shared = _overlapping(infos)
     for info in infos:
