@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipeline.commands import digests
+from tests.transforms.added import added_to
 from tests.transforms.beam import collect, convert, make_config, make_images
 from transforms import list_rejections
 from transforms.core import rejections
@@ -39,7 +40,7 @@ def listed(output: Path) -> list[RejectedPart]:
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         planned = pipeline | "Planned" >> beam.Create(REJECTIONS).with_output_types(Rejection)
         shards = pipeline | "Shards" >> beam.Create([SHARD]).with_output_types(ShardSummary)
-        run = pipeline | "Run" >> beam.Create([RunTotals.of(RUN)])
+        run = pipeline | "Run" >> beam.Create([added_to(RunTotals(), RUN)])
         lines = RejectedLines(str(output), "photos")
         return {"parts": planned | ListRejections(lines, shards, run, overwrite=False)}
 
@@ -64,12 +65,12 @@ def test_parts_in_order_are_all_lines_in_order(tmp_path: Path) -> None:
 @given(st.permutations(RUN), st.integers(0, len(RUN)))
 def test_the_sample_is_the_same_in_any_order(run: list[Any], cut: int) -> None:
     with mock.patch.object(ledger, "MAX_SAMPLED", 60):
-        whole = RunTotals.of(run[:cut])
-        whole.merge(RunTotals.of(run[cut:]))
+        whole = added_to(RunTotals(), run[:cut])
+        whole.merge(added_to(RunTotals(), run[cut:]))
         assert whole.planned == RejectionTotals.of(REJECTIONS)
         assert whole.of_shards == RejectionTotals.of(OF_SHARDS)
         assert len(whole.sample) == 60 and {*whole.sample} <= {*REJECTIONS, *OF_SHARDS}
-        assert whole.sample == RunTotals.of(RUN).sample
+        assert whole.sample == added_to(RunTotals(), RUN).sample
 
 
 def test_a_finished_dataset_is_only_compared(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ SOME = st.lists(st.builds(Rejection, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS), max_siz
 
 @given(SOME, st.integers(1, 5), st.integers(1, 30))
 def test_any_sample_gives_sorted_parts(found: list[Rejection], lines: int, sampled: int) -> None:
-    run = RunTotals.of(found)
+    run = added_to(RunTotals(), found)
     with (
         mock.patch.object(list_rejections, "PART_LINES", lines),
         mock.patch.object(ledger, "MAX_SAMPLED", sampled),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.servers.gcs import GcsServer
+from tests.transforms.added import added_to
 from tests.transforms.beam import make_config
 from transforms.core.records import Count, RejectedPart
 from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary, in_order
@@ -55,7 +56,7 @@ class World:
         found: dict[str, list[Any]] = {
             "totals": [PlanTotals()],
             "shards": self._shards,
-            "run": [RunTotals.of([Count("images_found", count)])],
+            "run": [added_to(RunTotals(), [Count("images_found", count)])],
         }
         manifest = build_manifest(
             make_config(Path("in"), Path("out")).dataset,

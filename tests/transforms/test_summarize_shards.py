@@ -12,6 +12,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from tests.transforms.added import added_to
 from tests.transforms.beam import collect, make_config
 from tests.transforms.dataset.test_shard_totals import content, summary
 from transforms.core.rejections import Rejection, RejectionTotals
@@ -122,6 +123,6 @@ def test_nothing_is_lost_of_what_is_added_up() -> None:
         "({}, {}, {}, ())"
     }
     [run] = found["run"]
-    assert content(run.written) == content(ShardTotals.of(shards))
+    assert content(run.written) == content(added_to(ShardTotals(), shards))
     assert run.of_shards == RejectionTotals.of([rejection, rejection])
     assert run.sample == [rejection, rejection]

@@ -361,14 +361,6 @@ class ShardTotals(Totals):
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
     statistics: Statistics = dataclasses.field(default_factory=Statistics)
 
-    @classmethod
-    def of(cls, shards: Iterable[ShardSummary]) -> ShardTotals:
-        """The totals of these shards."""
-        totals = cls()
-        for shard in shards:
-            totals.add(shard)
-        return totals
-
     def add(self, shard: ShardSummary) -> None:
         """Adds one shard."""
         split = ShardName.parse(shard.file).split
@@ -422,14 +414,6 @@ class RunTotals(Totals):
     of_shards: RejectionTotals = dataclasses.field(default_factory=RejectionTotals)
     written: ShardTotals = dataclasses.field(default_factory=ShardTotals)
     _sample: list[tuple[int, Rejection]] = dataclasses.field(default_factory=list)
-
-    @classmethod
-    def of(cls, elements: Iterable[Count | Rejection | ShardSummary]) -> RunTotals:
-        """The totals of these elements."""
-        totals = cls()
-        for element in elements:
-            totals.add(element)
-        return totals
 
     def add(self, element: Count | Rejection | ShardSummary) -> None:
         """Adds a count, a rejection of the join or the plan, or a shard with its rejections."""

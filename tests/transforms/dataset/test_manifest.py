@@ -11,6 +11,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
+from tests.transforms.added import added_to
 from transforms.core.messages import Decision
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection, RejectionTotals
@@ -54,7 +55,7 @@ GATHERED = in_order(
     {
         "totals": [PlanTotals(rows_used=3, rows_repeated=1)],
         "shards": [*SHARDS],
-        "run": [RunTotals.of([REJECTION, *starmap(Count, COUNTS.items()), *SHARDS])],
+        "run": [added_to(RunTotals(), [REJECTION, *starmap(Count, COUNTS.items()), *SHARDS])],
     },
 )
 LABELS = b"a\nb\n"

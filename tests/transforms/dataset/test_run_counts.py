@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.transforms.added import added_to
 from transforms.core import rejections
 from transforms.core.records import Count, RejectedPart
 from transforms.core.rejections import Rejection, RejectionTotals
@@ -38,7 +39,7 @@ NO_CLASS = Vocabulary.build([])
 
 def gathered(*lines: int, shard: ShardSummary = SHARD) -> Gathered:
     """What is gathered with parts of `rejected.jsonl` of so many lines; none for a plan."""
-    run = RunTotals.of([*PLANNED, *COUNTS, shard])
+    run = added_to(RunTotals(), [*PLANNED, *COUNTS, shard])
     found: dict[str, list[Any]] = {"totals": [TOTALS], "shards": [shard], "run": [run]}
     if lines:
         parts = [RejectedPart(number, "", each, 1, "") for number, each in enumerate(lines) if each]
@@ -75,7 +76,7 @@ def test_everything_is_put_in_order() -> None:
     found = {
         "totals": [PlanTotals(Counter(train=2), Counter(), Counter(), 2)],
         "shards": shards,
-        "run": [RunTotals.of([MALFORMED, row, row, *counts, *shards])],
+        "run": [added_to(RunTotals(), [MALFORMED, row, row, *counts, *shards])],
     }
     gathered = in_order(["b", "a"], found)
     assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]

@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
+from tests.transforms.added import added_to
 from transforms.dataset.image_statistics import Sample, Statistics
 from transforms.dataset.ledger import MAX_CLASSES, ShardSummary, ShardTotals
 
@@ -43,13 +44,13 @@ def merged(groups: Sequence[Sequence[ShardSummary]]) -> ShardTotals:
     totals = ShardTotals()
     for group in groups:
         # Each crosses a shuffle.
-        totals.merge(pickle.loads(pickle.dumps(ShardTotals.of(group))))
+        totals.merge(pickle.loads(pickle.dumps(added_to(ShardTotals(), group))))
     return totals
 
 
 def test_any_order_and_any_grouping_gives_the_same() -> None:
     shards = [summary(number) for number in range(60)]
-    whole = content(ShardTotals.of(shards))
+    whole = content(added_to(ShardTotals(), shards))
     rng = random.Random(20)
     for _ in range(10):
         rng.shuffle(shards)
@@ -71,17 +72,18 @@ def test_totals_are_one_element() -> None:
 
 
 def _grown(totals: ShardTotals, number: int) -> ShardTotals:
-    totals.merge(ShardTotals.of([summary(number, classes=10**6)]))
+    totals.merge(added_to(ShardTotals(), [summary(number, classes=10**6)]))
     return totals
 
 
 def test_classes_are_in_order() -> None:
-    totals = ShardTotals.of(
+    totals = added_to(
+        ShardTotals(),
         [
             ShardSummary("test-00000-of-00001.tfrecord", ""),
             ShardSummary("train-00001-of-00002.tfrecord", "", labels={"a": 3, "10": 1, "-1": 1}),
             ShardSummary("train-00000-of-00002.tfrecord", "", labels={"b": 1, "a": 2, "9": 1}),
-        ]
+        ],
     )
     classes = totals.split_classes(("train", "none", "test"))
     assert classes == {"train": {"-1": 1, "9": 1, "10": 1, "a": 5, "b": 1}, "test": {}}
