@@ -371,7 +371,7 @@ class PixelOptions(Group, title="pixels", of_images=True, recorded=as_it_is):
     @property
     def changes_nothing(self) -> bool:
         """Whether the pixels of every image are stored as they are."""
-        return (self.transcode, self.resize, self.color, self.exif_orientation) == _AS_THEY_ARE
+        return {**vars(self), **_NO_CHANGES} == vars(AS_THEY_ARE)
 
     @property
     def fixed_shape(self) -> tuple[int, int, int] | None:
@@ -385,8 +385,10 @@ class PixelOptions(Group, title="pixels", of_images=True, recorded=as_it_is):
         return None if size is None or channels is None else (*size, channels)
 
 
-_AS_THEY_ARE = ("keep", None, "keep", "keep")
 AS_THEY_ARE = PixelOptions()
+
+# How images that change are stored, and what is removed around the pixels.
+_NO_CHANGES = {"quality": None, "depth": DEPTHS[0], "strip_metadata": False}
 
 
 @dataclasses.dataclass(frozen=True)
