@@ -110,7 +110,7 @@ def _stratification(config: ConvertConfig) -> Stratification | None:
     return Stratification(
         Splits(config.splits.splits),
         config.splits.seed,
-        config.by_group,
+        config.splits.by_group,
         config.row_requirements.many_labels,
     )
 

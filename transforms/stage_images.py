@@ -17,7 +17,7 @@ from transforms.join_labels import JoinedImages, JoinLabels
 from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells
 from transforms.labels.keys import content_version, image_key
 from transforms.labels.label_options import SplitOptions
-from transforms.labels.splits import SplitAssigner, Splits, split_text
+from transforms.labels.splits import SplitAssigner, split_text
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label
 from transforms.packing import with_outputs
 from transforms.records.originals import check_staged_root, staged_root, write_original
@@ -203,7 +203,7 @@ class StageImages(beam.PTransform):
         given = read_arguments(
             "StageImages", declared(SplitOptions), {"splits": splits, "seed": seed}
         )
-        assigner = SplitAssigner(Splits(given["splits"]), seed=given["seed"], split_from="csv")
+        assigner = SplitOptions.of(given).assigner("csv")
         self._join = JoinGiven(assigner=assigner, is_labelled=is_labelled)
 
     def expand(self, elements: beam.PCollection[tuple[object, ...]]) -> JoinedImages:

@@ -70,7 +70,6 @@ from transforms.labels.label_options import InputOptions, ShardOptions, SplitOpt
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.label_tables import first_rows
-from transforms.labels.splits import SplitAssigner, Splits
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label, missing_labels
 from transforms.list_rejections import overlap
 from transforms.packing import with_outputs
@@ -139,7 +138,7 @@ class LabelImages(beam.PTransform):
         self._fn = _LookUpFn(given["key"] or "path", given["root"] or "")
         self._join = JoinLabels(
             label_from="given" if truth("labelled", labelled) else "none",
-            assigner=SplitAssigner(Splits(given["splits"]), seed=given["seed"]),
+            assigner=SplitOptions.of(given).assigner(),
         )
 
     def expand(self, labelled: beam.PCollection[tuple[str, object]]) -> JoinedImages:
@@ -464,12 +463,7 @@ class FindImages(FindLabelledImages):
             raise ValueError("split_from 'records' is for records of datasets: use ConvertDataset")
         columns = _columns(path, given, split_from)
         kind = given["key"] or ("path" if path is None else "stem")
-        assigner = SplitAssigner(
-            Splits(given["splits"]),
-            seed=given["seed"],
-            split_from=split_from,
-            by_group=given["group_by"] is not None,
-        )
+        assigner = SplitOptions.of(given).assigner(split_from)
         rules = PathRules(label_from, regex or "", split_from == "directory")
         finder = ImageFinder(root=given["root"] or "", key=kind, rules=rules)
         missing = missing_labels(given["label_kind"], class_texts("class_names", class_names))

@@ -27,7 +27,7 @@ from transforms.labels.label_options import InputOptions, ShardOptions, SplitOpt
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.shards import ShardPlan
-from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.splits import SplitAssigner
 from transforms.labels.table_formats import CSV, YOLO
 from transforms.records.other_datasets import OtherDataset
 
@@ -133,18 +133,7 @@ class ConvertConfig:
     @property
     def assigner(self) -> SplitAssigner:
         """Assigns every image its split and its position."""
-        return SplitAssigner(
-            Splits(self.splits.splits),
-            seed=self.splits.seed,
-            split_from=self.split_from,
-            by_group=self.by_group,
-            keeps_group=self.by_group and self.splits.by_class,
-        )
-
-    @property
-    def by_group(self) -> bool:
-        """Whether a column holds groups."""
-        return self.columns is not None and self.columns.group is not None
+        return self.splits.assigner(self.split_from)
 
     @property
     def row_requirements(self) -> RowRequirements:

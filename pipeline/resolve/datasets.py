@@ -483,7 +483,7 @@ def image_source(source: GivenDataset, config: ConvertConfig) -> OtherDataset:
         config: of the run, which says whether its images are final.
 
     Raises:
-        UsageError: an index is damaged or cannot be read.
+        UsageError: its index is damaged or cannot be read.
     """
     manifest = source.manifest
     [feature, *_] = with_role(manifest["features"], Role.IMAGE)

@@ -309,7 +309,10 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
         UsageError: something is missing, unreadable, ambiguous or in the way.
         LabelsError: the CSV cannot be used.
     """
-    sample, labels = _table(flags) if is_table(flags) else _images_and_labels(flags)
+    of_rows = _is_table(flags)
+    if flags.allow_outside and (flags.images or of_rows):
+        raise UsageError("--allow_outside applies only when rows list the images, without --images")
+    sample, labels = _table(flags) if of_rows else _images_and_labels(flags)
     found, layout, images = labels.files, labels.layout, sample.images
     config = _config(sample, labels)
     sources = tuple(image_source(each, config) for each in sample.sources)
@@ -505,7 +508,7 @@ _FIRST_ROWS = 20
 ROW = "row"
 
 
-def is_table(flags: argparse.Namespace) -> bool:
+def _is_table(flags: argparse.Namespace) -> bool:
     """Whether records are made of rows alone: without images, with columns as features.
 
     Raises:

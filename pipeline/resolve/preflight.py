@@ -12,7 +12,7 @@ from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import has_manifest
 from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.config import ConvertConfig
-from pipeline.resolve.image_flags import is_table, resolve, root_change
+from pipeline.resolve.image_flags import resolve, root_change
 from pipeline.resolve.path_flags import check_paths
 from transforms.core.messages import LabelsError, as_written, format_bytes
 from transforms.dataset.dataset_card import card_options
@@ -48,8 +48,6 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     """
     check_paths(flags)
     check_flag_combinations(flags)
-    if flags.allow_outside and (flags.images or is_table(flags)):
-        raise UsageError("--allow_outside applies only when rows list the images, without --images")
     with refusing(LabelsError):
         config = resolve(flags)
     if config.checks.strict and config.warnings:

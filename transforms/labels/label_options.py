@@ -28,7 +28,7 @@ from transforms.labels.shards import (
     MAX_SHARDS,
     SMALLEST_SHARD,
 )
-from transforms.labels.splits import parse_splits
+from transforms.labels.splits import SplitAssigner, Splits, parse_splits
 
 LABELS = Need("--labels CSV")
 
@@ -316,6 +316,21 @@ class SplitOptions(Group, title="output", recorded=as_it_is):
     def by_class(self) -> bool:
         """Whether each class gets its share of each split."""
         return self.stratify is not None
+
+    @property
+    def by_group(self) -> bool:
+        """Whether the images of a group stay together."""
+        return self.group_by is not None
+
+    def assigner(self, split_from: str = "hash") -> SplitAssigner:
+        """Assigns every image its split and its position; `split_from` is the source of splits."""
+        return SplitAssigner(
+            Splits(self.splits),
+            seed=self.seed,
+            split_from=split_from,
+            by_group=self.by_group,
+            keeps_group=self.by_group and self.by_class,
+        )
 
 
 def _shard_number(text: str) -> int:
