@@ -70,7 +70,7 @@ def choose_columns(
         form, at = find_boxes(header, path)
     further = further_columns(header, needed)
     rules = BoxRules(
-        columns=tuple(_column_name(header, each) for each in at),
+        columns=tuple(header[each] if header else f"column {each + 1}" for each in at),
         form=options.box_form or form,
         units=options.box_units or FORMATS[first.format].units,
         orientation=options.box_orientation or "stored",
@@ -92,10 +92,6 @@ def choose_columns(
         value = ", ".join(column for _, column in rules.further)
         decisions.append(Decision("box marks", value, "usual names, stored for each object"))
     return ChosenBoxes(rules, tuple(decisions))
-
-
-def _column_name(header: Sequence[str], at: int) -> str:
-    return header[at] if header else f"column {at + 1}"
 
 
 def with_units(

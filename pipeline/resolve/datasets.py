@@ -66,7 +66,8 @@ def read_bases(folders: Sequence[str], config: ConvertConfig) -> tuple[OtherData
     bases = []
     for folder in folders:
         # A run that was killed while it replaced this dataset has all shards staged already.
-        if _is_output(folder, config) and not has_manifest(folder):
+        is_replaced = config.folder.overwrite and is_same_path(folder, config.folder.output)
+        if is_replaced and not has_manifest(folder):
             continue
         dataset = GivenDataset.opened(REUSE, folder)
         manifest = dataset.manifest
@@ -121,10 +122,6 @@ def moved_keys(was: str, now: str) -> tuple[str, str]:
     was, now = (f"{storage_of(root).absolute(root).removesuffix('/')}/" for root in (was, now))
     lost = now.removeprefix(was) if now.startswith(was) else ""
     return lost, was.removeprefix(now) if was.startswith(now) else ""
-
-
-def _is_output(folder: str, config: ConvertConfig) -> bool:
-    return config.folder.overwrite and is_same_path(folder, config.folder.output)
 
 
 def _is_of_pixels(config: ConvertConfig) -> bool:
@@ -250,7 +247,10 @@ def left_out(
     others = (flags.class_names, flags.keys, is_layout_file(flags.layout) and flags.layout)
     paths = [*labels, *(path for path in others if isinstance(path, str))]
     named = {"--images": flags.images or (), **{each.title: each.globs for each in partners}}
-    globs = {title: _absolute(patterns) for title, patterns in named.items()}
+    globs = {
+        title: [storage_of(pattern).absolute(pattern) for pattern in patterns]
+        for title, patterns in named.items()
+    }
     matched = {path: title for path in paths if (title := _matching(globs, path))}
     decisions = [
         Decision("left out", path, f"{title} matches it, and another flag names it")
@@ -265,10 +265,6 @@ def left_out(
     spelled = frozenset(each for path in matched for each in storage_of(path).spellings(path))
     below = tuple(f"{each}/" for folder in folders for each in storage_of(folder).spellings(folder))
     return LeftOut(spelled, below), decisions
-
-
-def _absolute(patterns: Sequence[str]) -> list[str]:
-    return [storage_of(pattern).absolute(pattern) for pattern in patterns]
 
 
 def _matching(globs: Mapping[str, Sequence[str]], path: str) -> str:
@@ -310,7 +306,12 @@ def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[GivenData
     for pattern in flags.images or ():
         folder = pattern.rstrip("/") or "/"
         if not _is_dataset(folder):
-            _check_no_part(pattern)
+            above, _, name = pattern.rpartition("/")
+            if name == MANIFEST or _OF_RECORDS.search(name):
+                raise UsageError(
+                    f"--images {pattern!r} is not for images: the records of a dataset are named "
+                    f"by its folder, {above or '.'!r}"
+                )
             globs.append(pattern)
         elif folder not in found:
             found[folder] = _opened(folder, flags)
@@ -333,15 +334,6 @@ def _is_dataset(folder: str) -> bool:
         with contextlib.suppress(OSError, ValueError):
             return any(True for _ in storage.list_files(join(glob.escape(folder), MANIFEST)))
         return False
-
-
-def _check_no_part(pattern: str) -> None:
-    folder, _, name = pattern.rpartition("/")
-    if name == MANIFEST or _OF_RECORDS.search(name):
-        raise UsageError(
-            f"--images {pattern!r} is not for images: the records of a dataset are named by its "
-            f"folder, {folder or '.'!r}"
-        )
 
 
 def _opened(folder: str, flags: argparse.Namespace) -> GivenDataset:
@@ -429,17 +421,6 @@ def key_kind(flags: argparse.Namespace, sources: Sequence[GivenDataset]) -> str 
             "and stay as they are: leave --key out"
         )
     return kind
-
-
-def kind_of_labels(kind: str, sources: Sequence[GivenDataset]) -> str:
-    """The kind of labels: numbers that are names in a dataset stay names.
-
-    Args:
-        kind: without these datasets.
-        sources: the datasets.
-    """
-    are_names = any(each.manifest["options"].get("label_kind") == "text" for each in sources)
-    return "text" if kind == "auto" and are_names else kind
 
 
 NO_FILES = ImageSample([], RECORDS, True, size=JobSize(is_all=True))

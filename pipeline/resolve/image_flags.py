@@ -19,7 +19,6 @@ from pipeline.resolve.datasets import (
     find_datasets,
     image_source,
     key_kind,
-    kind_of_labels,
     left_out,
     left_partners,
     moved_keys,
@@ -31,11 +30,9 @@ from pipeline.resolve.decided import check_splits, decide, extensions, split_sou
 from pipeline.resolve.label_flags import (
     KnownClasses,
     asks_path,
-    check_dense_names,
     check_label_kind,
     classes_of_categories,
     classes_of_records,
-    key_decisions,
     known_classes,
     label_files,
     label_rows,
@@ -60,7 +57,7 @@ from pipeline.resolve.samples import (
     read_label_inputs,
     sample_images,
 )
-from transforms.core.messages import LabelsError
+from transforms.core.messages import LabelsError, given
 from transforms.examples.box_columns import is_automl
 from transforms.examples.encoder import table_features
 from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions
@@ -102,6 +99,7 @@ from transforms.labels.label_rows import (
 )
 from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.table_formats import CSV, FORMATS
+from transforms.labels.vocabulary import is_canonical_integer
 from transforms.list_rejections import overlap
 from transforms.storage.files import join, storage_of
 
@@ -320,7 +318,7 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
     labels.classes.check_ids(config.label_rules)
     warnings = check_splits(flags, images, found, labels.split_from, labels.label_from)
     boxes = (*extensions(images), *(layout.chosen.decisions if layout.chosen else ()))
-    masks = layout.has_object_masks
+    masks, keys = layout.has_object_masks, config.keys
     return dataclasses.replace(
         config,
         bases=read_bases(flags.reuse or (), config),
@@ -328,7 +326,7 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
             *(found.inputs.decisions(has_object_masks=masks) if found else ()),
             *decide(flags, config, boxes, layout.types),
             *labels.classes.decisions(flags.label_kind),
-            *key_decisions(config.keys),
+            *([given("images kept", f"those in {keys.name}", "--keys")] if keys else []),
             *sample.ignoring,
         ),
         warnings=(*(found.warnings if found else ()), *warnings, *layout.odd_cells),
@@ -402,7 +400,12 @@ def _classes(
     """The classes of `--class_names`, or those that the label files or the records define."""
     flags = sample.flags
     classes = known_classes(flags.class_names, flags.output if flags.overwrite else "")
-    check_dense_names(flags, classes.names)
+    if flags.dense_labels and not all(map(is_canonical_integer, classes.names or ())):
+        file = f" {flags.class_names}" if isinstance(flags.class_names, str) else ""
+        raise UsageError(
+            f"--dense_labels is for integer labels; --class_names{file} numbers its lines from 0 "
+            "already: leave one out"
+        )
     if classes.names is None and label_from == "records" and not flags.dense_labels:
         manifests = {source.folder: source.manifest for source in sample.sources}
         return classes_of_records(manifests, first_id=layout.first_id)
@@ -430,6 +433,10 @@ def _config(sample: Sample, labels: _Labels) -> ConvertConfig:
             embedding = load_embedding(EmbeddingOptions.of(vars(flags)))
         features = with_embedding(features, embedding.shape, embedding.dtype)
     classes = labels.classes
+    # Numbers that are names in a dataset stay names.
+    options = (each.manifest["options"] for each in sample.sources)
+    are_names = any(each.get("label_kind") == "text" for each in options)
+    kind = classes.kind(flags.label_kind)
     return ConvertConfig(
         **{**option_groups(values), "card": given_card(flags)},
         workers=flags.workers,
@@ -440,7 +447,7 @@ def _config(sample: Sample, labels: _Labels) -> ConvertConfig:
         columns=found.columns if found else None,
         key=labels.key,
         label_rules=LabelRules(
-            kind_of_labels(classes.kind(flags.label_kind), sample.sources),
+            "text" if kind == "auto" and are_names else kind,
             classes.names,
             flags.dense_labels,
             layout.first_id,

@@ -359,13 +359,6 @@ def _check(reader: KeyReader, sample: ImageSample, key: str) -> None:
     )
 
 
-def key_decisions(reader: KeyReader | None) -> tuple[Decision, ...]:
-    """What was decided, for the block "Decided"."""
-    if reader is None:
-        return ()
-    return (given("images kept", f"those in {reader.name}", "--keys"),)
-
-
 # The label flags: where labels come from, and which files and columns hold them.
 
 # Rows used to try a hint.
@@ -493,20 +486,6 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
 def label_rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[LabelRow]:
     """The well-formed rows of all files."""
     return (row for _, row in _rows(flags, found))
-
-
-def check_dense_names(flags: argparse.Namespace, class_names: Sequence[str] | None) -> None:
-    """Refuses `--dense_labels` if `--class_names` already numbers the classes.
-
-    Raises:
-        UsageError: the class names do not need the flag.
-    """
-    if flags.dense_labels and not all(map(is_canonical_integer, class_names or ())):
-        file = f" {flags.class_names}" if isinstance(flags.class_names, str) else ""
-        raise UsageError(
-            f"--dense_labels is for integer labels; --class_names{file} numbers its lines from 0 "
-            "already: leave one out"
-        )
 
 
 def check_label_kind(

@@ -11,7 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
@@ -565,21 +565,10 @@ def read_first(flags: argparse.Namespace, path: str, count: int) -> FirstRows:
         UsageError: it cannot be read.
         LabelsError: it cannot be read as a table.
     """
-    with open_table(path) as file:
+    with trying(f"read --labels {path}"), storage_of(path).open_reader(path) as file:
         return first_rows(
             file, count, encoding=flags.csv_encoding, delimiter=flags.csv_delimiter, path=path
         )
-
-
-@contextlib.contextmanager
-def open_table(path: str) -> Iterator[BinaryIO]:
-    """A label file, open for reading.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    with trying(f"read --labels {path}"), storage_of(path).open_reader(path) as file:
-        yield file
 
 
 def _format_of_each(files: Sequence[str], has_boxes: bool) -> str:
