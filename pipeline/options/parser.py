@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline import __version__
-from pipeline.errors import UsageError, refusing
+from pipeline.errors import UsageError
 from pipeline.options.beam_flags import (
     as_typed,
     check_workers,
@@ -24,7 +24,7 @@ from pipeline.options.beam_flags import (
     underscored,
 )
 from pipeline.options.option_table import GROUPS, OPTIONS
-from transforms.core.option import Option, check_combinations, declared
+from transforms.core.option import Option, declared
 from transforms.dataset.dataset_options import CardOptions
 from transforms.images.pixel_options import PixelOptions
 
@@ -271,16 +271,6 @@ def progress_style(flags: argparse.Namespace) -> str:
 def is_given(flags: argparse.Namespace, name: str) -> bool:
     """Whether an option has a value other than its default."""
     return bool(getattr(flags, name) != OPTIONS[name].default_value)
-
-
-def check_flag_combinations(flags: argparse.Namespace) -> None:
-    """Refuses flags that conflict with each other.
-
-    Raises:
-        UsageError: an option conflicts with another, or needs one that is missing.
-    """
-    with refusing(ValueError):
-        check_combinations(OPTIONS, vars(flags))
 
 
 def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
-from pipeline.options.parser import is_given
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
 from pipeline.resolve.path_flags import read_flag_file
 from pipeline.resolve.samples import (
@@ -384,14 +383,6 @@ def label_source(sample: Sample) -> str:
     if sources and not images.uris and flags.labels is None and flags.label_from is None:
         has_labels = any(source.manifest["labels"] != "none" for source in sources)
         return "records" if has_labels else "none"
-    if flags.label_regex is not None and flags.labels is not None and flags.images:
-        raise UsageError(
-            "--label_regex cannot be used with --labels and --images: give one of them"
-        )
-    if flags.images and flags.label_from not in (None, "csv"):
-        for name in ("labels", "label_key"):
-            if is_given(flags, name):
-                raise UsageError(f"--{name} cannot be used with --label_from {flags.label_from}")
     if flags.label_from == "webdataset" and not images.labels:
         raise UsageError(
             "--label_from webdataset finds no image with a KEY.cls, or a label in a KEY.json, next "

@@ -10,10 +10,9 @@ from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import has_manifest
-from pipeline.options.parser import check_flag_combinations
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.image_flags import resolve, root_change
-from pipeline.resolve.path_flags import check_paths
+from pipeline.resolve.path_flags import check_alone
 from transforms.core.messages import LabelsError, as_written, format_bytes
 from transforms.dataset.dataset_card import card_options
 from transforms.dataset.image_statistics import strict_message
@@ -46,8 +45,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     Raises:
         UsageError: something is missing, unreadable, ambiguous or in the way.
     """
-    check_paths(flags)
-    check_flag_combinations(flags)
+    check_alone(flags)
     with refusing(LabelsError):
         config = resolve(flags)
     if config.checks.strict and config.warnings:

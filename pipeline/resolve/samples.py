@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
-from pipeline.options.parser import check_flag_combinations
-from pipeline.resolve.path_flags import check_path, check_paths, has_scheme
+from pipeline.resolve.path_flags import check_alone, check_path, has_scheme
 from transforms.core.messages import Decision, first_line
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.manifest import manifest_indexes
@@ -216,8 +215,7 @@ def check_local_inputs(flags: argparse.Namespace) -> None:
     Raises:
         UsageError: flags conflict, or no local file matches a glob of images or labels.
     """
-    check_paths(flags, before_beam=True)
-    check_flag_combinations(flags)
+    check_alone(flags, before_beam=True)
     # Rows that are records need no images; that is said elsewhere.
     images = () if flags.layout == ROWS else flags.images or ()
     for pattern in filter(_is_local_glob, images):

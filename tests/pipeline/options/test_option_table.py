@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import UsageError
 from pipeline.options.option_table import GROUPS, OPTIONS
-from pipeline.options.parser import check_flag_combinations, is_given, make_parser
-from transforms.core.option import Conflict, Need, Option, declared
+from pipeline.options.parser import is_given, make_parser
+from transforms.core.option import Conflict, Need, Option, check_combinations, declared
 
 # A value for each option that has no closed set of them, other than its default.
 VALUES = {
@@ -76,14 +75,14 @@ def test_an_option_agrees_with_itself(option: Option) -> None:
 def test_a_conflict_is_refused(option: Option, conflict: Conflict, value: Any) -> None:
     words = {option.name: value_of(option), conflict.name: value}
     with pytest.raises(
-        UsageError, match=f"--{option.name}.* cannot be used with --{conflict.name}"
+        ValueError, match=f"--{option.name}.* cannot be used with --{conflict.name}"
     ):
-        check_flag_combinations(parsed(**words))
+        check_combinations(OPTIONS, vars(parsed(**words)))
 
 
 @pytest.mark.parametrize(("option", "need", "value"), list(needs()))
 def test_a_need_is_refused(option: Option, need: Need, value: Any) -> None:
     words = {option.name: value}
-    with pytest.raises(UsageError, match=f"--{option.name}.* needs {need.flag}"):
-        check_flag_combinations(parsed(**words))
-    check_flag_combinations(parsed(**words, **{need.name: VALUES.get(need.name, "x")}))
+    with pytest.raises(ValueError, match=f"--{option.name}.* needs {need.flag}"):
+        check_combinations(OPTIONS, vars(parsed(**words)))
+    check_combinations(OPTIONS, vars(parsed(**words, **{need.name: VALUES.get(need.name, "x")})))
