@@ -138,7 +138,7 @@ def conversion_begun(
     if flags.verbose:
         show_logs()
     # Beam is imported after them: a wrong glob does not have to wait for it.
-    from pipeline.resolve.samples import check_local_inputs
+    from pipeline.resolve.listing import check_local_inputs
 
     check_local_inputs(flags)
     import_beam(words_of(flags, beam_flags))

@@ -47,13 +47,13 @@ from pipeline.resolve.layout_flags import (
     read_layout,
     read_partners,
 )
+from pipeline.resolve.listing import plain_globs
 from pipeline.resolve.path_flags import given_card, is_web_address
 from pipeline.resolve.samples import (
     ImageSample,
     LabelFiles,
     Sample,
     list_labels,
-    plain_globs,
     read_label_inputs,
     sample_images,
 )

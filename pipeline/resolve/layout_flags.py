@@ -17,8 +17,9 @@ from pipeline.resolve.box_flags import (
     with_units,
 )
 from pipeline.resolve.datasets import features_of_records
+from pipeline.resolve.listing import list_inputs, plain_globs, why_empty
 from pipeline.resolve.path_flags import check_path, read_flag_file
-from pipeline.resolve.samples import ImageSample, Sample, list_inputs, plain_globs, why_empty
+from pipeline.resolve.samples import ImageSample, Sample
 from transforms.core.messages import Decision, LabelsError
 from transforms.core.option import vars_of
 from transforms.dataset.image_statistics import DatasetWarning

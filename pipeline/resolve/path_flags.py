@@ -1,4 +1,4 @@
-"""What flags alone can have wrong, and the files and folders that they name."""
+"""Flags that name files and folders."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import re
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.options.option_table import OPTIONS
-from pipeline.options.parser import is_given
 from transforms.core.messages import holds_secret
-from transforms.core.option import check_combinations
 from transforms.dataset.dataset_card import DEFAULT_VERSION
 from transforms.dataset.dataset_options import CardOptions
 from transforms.report.croissant import PropertiesError, parse_properties
@@ -64,30 +62,6 @@ def check_path(flag: str, path: str) -> None:
     else:
         problem = "is signed or has a password: give only the name"
     raise UsageError(f"{flag} {shown!r} {problem}; credentials come from the environment")
-
-
-def check_alone(flags: argparse.Namespace, *, before_beam: bool = False) -> None:
-    """Refuses flags that are wrong whatever the inputs are, before any of these is listed.
-
-    Args:
-        flags: the result of `parse_flags`.
-        before_beam: see `check_paths`.
-
-    Raises:
-        UsageError: a path cannot be used, an option conflicts with another, or needs one that is
-            missing.
-    """
-    check_paths(flags, before_beam=before_beam)
-    with refusing(ValueError):
-        check_combinations(OPTIONS, vars(flags))
-    if flags.label_regex is not None and flags.labels is not None and flags.images:
-        raise UsageError(
-            "--label_regex cannot be used with --labels and --images: give one of them"
-        )
-    if flags.images and flags.label_from not in (None, "csv"):
-        for name in ("labels", "label_key"):
-            if is_given(flags, name):
-                raise UsageError(f"--{name} cannot be used with --label_from {flags.label_from}")
 
 
 def check_paths(flags: argparse.Namespace, *, before_beam: bool = False) -> None:

@@ -12,7 +12,7 @@ from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import has_manifest
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.image_flags import resolve, root_change
-from pipeline.resolve.path_flags import check_alone
+from pipeline.resolve.listing import check_alone
 from transforms.core.messages import LabelsError, as_written, format_bytes
 from transforms.dataset.dataset_card import card_options
 from transforms.dataset.image_statistics import strict_message

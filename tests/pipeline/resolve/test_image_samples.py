@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipeline.resolve import listing
 from pipeline.resolve import samples as image_samples
 from pipeline.resolve.samples import ImageSample, sample_images
 from tests.servers.gcs import GcsServer
@@ -30,7 +31,7 @@ class Storage:
 
 def sampled(monkeypatch: pytest.MonkeyPatch, storage: Storage, *globs: str) -> ImageSample:
     monkeypatch.setattr(image_samples, "_SAMPLE", 100)
-    monkeypatch.setattr(image_samples, "storage_of", lambda path: storage)
+    monkeypatch.setattr(listing, "storage_of", lambda path: storage)
     return sample_images([*globs], "", LeftOut())
 
 

@@ -1,0 +1,197 @@
+"""What flags alone and local globs have wrong, and how globs are listed; imports little."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pipeline.errors import UsageError, refusing, trying
+from pipeline.options.option_table import OPTIONS
+from pipeline.options.parser import is_given
+from pipeline.resolve.path_flags import check_paths, has_scheme
+from transforms.core.option import check_combinations
+from transforms.examples.layouts import ROWS
+from transforms.labels.image_names import any_case, archive_path, expand_braces
+from transforms.labels.keys import IMAGE_EXTENSIONS, fixed_root
+from transforms.storage.files import join, storage_of
+
+# The first mistakes of a command line, before Beam is imported.
+
+
+def check_alone(flags: argparse.Namespace, *, before_beam: bool = False) -> None:
+    """Refuses flags that are wrong whatever the inputs are, before any of these is listed.
+
+    Args:
+        flags: the result of `parse_flags`.
+        before_beam: see `check_paths`.
+
+    Raises:
+        UsageError: a path cannot be used, an option conflicts with another, or needs one that is
+            missing.
+    """
+    check_paths(flags, before_beam=before_beam)
+    with refusing(ValueError):
+        check_combinations(OPTIONS, vars(flags))
+    if flags.label_regex is not None and flags.labels is not None and flags.images:
+        raise UsageError(
+            "--label_regex cannot be used with --labels and --images: give one of them"
+        )
+    if flags.images and flags.label_from not in (None, "csv"):
+        for name in ("labels", "label_key"):
+            if is_given(flags, name):
+                raise UsageError(f"--{name} cannot be used with --label_from {flags.label_from}")
+
+
+def check_local_inputs(flags: argparse.Namespace) -> None:
+    """Refuses the most frequent mistakes of a command line, without Beam.
+
+    Raises:
+        UsageError: flags conflict, or no local file matches a glob of images or labels.
+    """
+    check_alone(flags, before_beam=True)
+    # Rows that are records need no images; that is said elsewhere.
+    images = () if flags.layout == ROWS else flags.images or ()
+    for pattern in filter(_is_local_glob, images):
+        if not any(map(lists_any, plain_globs([pattern], "--images"))):
+            raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
+    if flags.labels is not None and _is_local_glob(flags.labels):
+        globs = plain_globs([flags.labels], "--labels")
+        if not any(True for each in globs for _ in list_inputs(each, "--labels")):
+            raise no_labels(flags.labels)
+
+
+def _is_local_glob(pattern: str) -> bool:
+    return not (has_scheme(pattern) or "!/" in pattern or os.path.isdir(pattern))
+
+
+# Lists the globs of flags.
+
+
+def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
+    """Expands the alternatives in braces of a flag's patterns.
+
+    Raises:
+        UsageError: there are too many.
+    """
+    with refusing(ValueError, because=f"{flag} "):
+        return [glob for pattern in patterns for glob in expand_braces(pattern)]
+
+
+def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterator[Any]:
+    """The files that the glob of a flag matches.
+
+    Args:
+        pattern: the glob, for messages.
+        flag: its flag, for messages.
+        listed: the glob to list; None for the pattern.
+
+    Raises:
+        UsageError: it cannot be listed.
+        DatasetError: it could not be listed this time.
+    """
+    storage = storage_of(pattern)
+    with trying(f"list {flag} {pattern!r}"):
+        try:
+            yield from storage.list_files(listed or pattern)
+        except PermissionError as error:
+            if not storage.has_folders:
+                raise
+            raise UsageError(
+                f"no permission to read the folder {error.filename!r}, "
+                f"which {flag} {pattern!r} needs"
+            ) from error
+
+
+def lists_any(pattern: str) -> bool:
+    return next(list_inputs(pattern, "--images", listed=any_case(pattern)), None) is not None
+
+
+def no_labels(pattern: str) -> UsageError:
+    why = why_empty(pattern, of_labels=True)
+    return UsageError(f"no file matches --labels {pattern!r}; {why}")
+
+
+# Suggestions for a flag that was given a folder, based on the files in it.
+
+# Before others: a JSON file may hold anything.
+_CSVS = frozenset({"csv", "tsv"})
+_LABELS = _CSVS | {"json", "jsonl", "parquet", "xml"}
+
+_IMAGES = (IMAGE_EXTENSIONS, "images")
+
+# Matches of a glob that are searched for folders.
+_MATCHES = 20_000
+
+# Files to list in a folder to find out what it contains.
+_FILES = 2_000
+
+
+def why_empty(pattern: str, *, of_labels: bool = False) -> str:
+    """The likely reason why a glob does not match.
+
+    Args:
+        pattern: the glob, of images unless `of_labels`.
+        of_labels: whether it is that of `--labels`.
+    """
+    if hint := files_in_archive(pattern):
+        return hint
+    storage = storage_of(pattern)
+    if storage.is_folder(pattern):
+        try:
+            return _glob_hint(pattern, *((_LABELS, "*.csv") if of_labels else _IMAGES))
+        except PermissionError as error:
+            return f"no permission to read the folder {error.filename or pattern!r}"
+    if not storage.has_folders:
+        return "check the bucket and the path"
+    folder = fixed_root([pattern]) or "."
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder!r}"
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return f"no permission to read the folder {folder!r}"
+    if os.path.lexists(pattern):
+        return "it is not a regular file"
+    if not glob.has_magic(pattern):
+        return f"there is no such file in {folder!r}"
+    if any(os.path.isdir(each) for each in itertools.islice(glob.iglob(pattern), _MATCHES)):
+        return f"it matches folders: try {os.path.join(pattern, '**', '*')!r}"
+    if "\\" in pattern:
+        return "write / instead of \\"
+    return "check the pattern; quote it so that the shell leaves it alone"
+
+
+def files_in_archive(pattern: str) -> str:
+    """Why a glob of files in archives does not match; empty for another glob."""
+    parts = archive_path(pattern)
+    if parts is None:
+        return ""
+    first = next(storage_of(pattern).list_files(f"{parts.archive}!/**"), None)
+    if first is None:
+        return f"there is no archive {parts.archive!r}, or no file in it"
+    return f"a file in an archive is {first.uri!r}"
+
+
+def _glob_hint(folder: str, extensions: frozenset[str], what: str) -> str:
+    """What to pass to a flag instead of a folder: a file, or a glob that matches some."""
+    below = storage_of(folder).list_files(join(folder, "**"))
+    uris = [file.uri for file in itertools.islice(below, _FILES)]
+    found = Counter(
+        extension for uri in uris if (extension := uri.rpartition(".")[2]).lower() in extensions
+    )
+    if not found:
+        return f"it is a folder: give a file; it holds no {what}"
+    extension = max(found, key=lambda each: (each in _CSVS, found[each]))
+    count = found[extension]
+    only = next(uri for uri in uris if uri.endswith(f".{extension}"))
+    if count == 1 and what != "images":
+        return f"it is a folder: try {only!r}"
+    folder = folder.rstrip("/")
+    is_flat = what != "images" and all(
+        "/" not in uri.removeprefix(f"{folder}/") for uri in uris if uri.endswith(f".{extension}")
+    )
+    pattern = join(folder, *([] if is_flat else ["**"]), f"*.{extension}")
+    return f"it is a folder: try {pattern!r}"
