@@ -58,7 +58,7 @@ def resolve_columns(
     """Finds the key's and the label's column, and whether the first row is a header.
 
     Args:
-        first: the result of `first_csv_rows`.
+        first: the result of `first_rows`.
         key: `--label_key`: a header name, or a number counted from 1; None to infer it.
         label: `--label_column`, the same way.
         is_image_key: whether a cell is the key of some image; used if names do not decide.
