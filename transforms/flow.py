@@ -41,7 +41,7 @@ from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
 from transforms.records.existing_shards import Planned, Roots
 from transforms.records.originals import originals_root
-from transforms.records.other_datasets import IMAGES, REUSE, SideReader
+from transforms.records.other_datasets import SideReader
 from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
 
@@ -61,7 +61,7 @@ class ImageSource(NamedTuple):
         assigner: gives images their splits and their order.
         requirements: the requirements of the layout for rows.
         keys: of the images to keep; None for all.
-        datasets: read records of other datasets: to reuse, and as images.
+        datasets: read records of other datasets that are inputs.
         partners: finds masks and further images; None without them.
     """
 
@@ -108,14 +108,12 @@ class FindLabelledImages(beam.PTransform):
             source.datasets,
             source.partners,
         )
-        flags = {each.flag for each in source.datasets}
         joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
             label_from=source.label_from,
             assigner=source.assigner,
             requirements=source.requirements,
             selects=source.keys is not None,
-            reuses=REUSE in flags,
-            has_records=IMAGES in flags,
+            datasets={each.flag for each in source.datasets},
             partners=source.partners.partners if source.partners else (),
         )
         return JoinedImages(

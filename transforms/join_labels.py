@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -451,8 +451,8 @@ class JoinedImages(NamedTuple):
 class JoinLabels(beam.PTransform):
     """Joins images and label rows on their keys; `assigner` gives each image its split and order.
 
-    With `selects`, only images whose key is also listed are kept. With `reuses`, an image gets its
-    record in another dataset. With `has_records`, some images are records of datasets. With
+    With `selects`, only images whose key is also listed are kept. `datasets` are the flags of other
+    datasets that are inputs: an image gets its record in one to reuse, or is itself a record. With
     `partners`, an image gets a file of each, or is rejected.
 
     Input: `(key, JoinSide)` of all. Output: `JoinedImages`. Only names cross the shuffle, with
@@ -466,22 +466,21 @@ class JoinLabels(beam.PTransform):
         assigner: SplitAssigner,
         requirements: RowRequirements = ONE_LABEL,
         selects: bool = False,
-        reuses: bool = False,
-        has_records: bool = False,
+        datasets: Collection[str] = (),
         partners: tuple[Partner, ...] = (),
     ) -> None:
         super().__init__()
         one_of("label_from", label_from, _LABEL_SOURCES)
         rules = JoinRules(label_from, assigner, requirements)
         self._join: JoinGroup = functools.partial(join_group, rules=rules)
-        if has_records:
+        if IMAGES in datasets:
             self._join = functools.partial(join_records, rules=rules, join=self._join)
         if partners:
             self._join = functools.partial(join_partners, join=self._join, partners=partners)
         if selects:
             self._join = functools.partial(join_selected, join=self._join)
-        self._reuses = reuses
-        if reuses:
+        self._reuses = REUSE in datasets
+        if self._reuses:
             self._join = functools.partial(join_reused, join=self._join)
 
     def expand(self, sides: beam.PCollection[tuple[str, JoinSide]]) -> JoinedImages:

@@ -170,14 +170,14 @@ def test_masks_are_listed_in_ranges_like_images(
 
 
 def join(
-    label_from: str, *groups: list[tuple[str, JoinSide]], reuses: bool = False
+    label_from: str, *groups: list[tuple[str, JoinSide]], datasets: tuple[str, ...] = ()
 ) -> dict[str, list[Any]]:
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         kind = tuple[str, JoinSide]
         both = [side for group in groups for side in group]
         sides = pipeline | "Sides" >> beam.Create(both).with_output_types(kind)
         assigner = SplitAssigner(HALVES, seed=3)
-        transform = JoinLabels(label_from=label_from, assigner=assigner, reuses=reuses)
+        transform = JoinLabels(label_from=label_from, assigner=assigner, datasets=datasets)
         outputs = (sides | "Join labels" >> transform)._asdict()
         return {name: output for name, output in outputs.items() if output is not None}
 
@@ -237,7 +237,7 @@ def test_keys_that_only_a_base_has_are_not_counted(monkeypatch: pytest.MonkeyPat
     image = JoinSide("1.jpg", 1, 1, "cat", "", kind=Kind.IMAGE)
     row = JoinSide("", 0, 0, "x", "a.csv:9")
     sides = [("1", record), ("1", image), ("2", record), ("3", record), ("3", row)]
-    joined = join("csv", sides, reuses=True)
+    joined = join("csv", sides, datasets=("--reuse",))
     assert [each.reason for each in joined["rejections"]] == ["no_label", "row_without_image"]
     assert counted == {"planning": 2, "rejected": 1}
 
