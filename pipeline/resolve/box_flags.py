@@ -9,15 +9,19 @@ from typing import NamedTuple
 
 from pipeline.errors import UsageError
 from transforms.core.messages import Decision, given
-from transforms.examples.box_columns import (
+from transforms.examples.boxes import (
     AUTOML_BOXES,
     AUTOML_WIDTH,
+    FORMS,
+    ORIENTATIONS,
+    BoxError,
+    BoxRules,
     find_boxes,
     form_of,
     further_columns,
     guess_units,
+    located,
 )
-from transforms.examples.boxes import FORMS, ORIENTATIONS, BoxError, BoxRules, located
 from transforms.examples.layout_options import LayoutOptions
 from transforms.images.headers import BrokenHeaderError, Header, image_format, read_header
 from transforms.images.pixel_options import Frame

@@ -58,7 +58,7 @@ from pipeline.resolve.samples import (
     sample_images,
 )
 from transforms.core.messages import LabelsError, given
-from transforms.examples.box_columns import is_automl
+from transforms.examples.boxes import is_automl
 from transforms.examples.encoder import table_features
 from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions
 from transforms.examples.layouts import (

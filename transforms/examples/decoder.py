@@ -11,9 +11,9 @@ import numpy as np
 from tfx_bsl.coders.example_coder import ExampleToNumpyDict
 
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.examples.boxes import SIDES, Box, turned
+from transforms.examples.boxes import Box, turned
 from transforms.examples.columns import in_shape
-from transforms.examples.layouts import Feature, Role, source_of
+from transforms.examples.layouts import SIDES, Feature, Role, source_of
 from transforms.images.check import check_mask_cost
 from transforms.images.pixel_options import Frame
 from transforms.labels.joins import parsed_rows

@@ -17,8 +17,7 @@ from transforms.core.option import (
     option,
     vars_of,
 )
-from transforms.examples.box_columns import parse_box_columns
-from transforms.examples.boxes import FORMS, ORIENTATIONS, UNITS
+from transforms.examples.boxes import FORMS, ORIENTATIONS, UNITS, parse_box_columns
 from transforms.examples.layouts import LAYOUTS, ROWS, Feature, is_layout_file, needs_model
 from transforms.images.pixel_options import EMBED_DTYPES, is_application
 from transforms.labels.label_options import GCS_PATH

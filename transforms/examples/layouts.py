@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from transforms.examples.boxes import SIDES
-
 # The sources of features: each is declared here once, with all of its properties.
 
 
@@ -83,6 +81,9 @@ PATH = "image.path"
 
 PIXELS = "image.pixels"
 """The source of decoded pixels: height x width x channels bytes."""
+
+SIDES = ("xmin", "xmax", "ymin", "ymax")
+"""The sides of a box, in the order of its values."""
 
 SIZES = ("image.height", "image.width", "image.channels")
 """The sources of the shape of `PIXELS`, in its order."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.examples.boxes import FORMS, SIDES, Box, BoxError, BoxRules, located
+from transforms.examples.boxes import FORMS, Box, BoxError, BoxRules, located
 from transforms.examples.columns import (
     LARGEST_FLOAT,
     cell_values,
@@ -19,7 +19,7 @@ from transforms.examples.columns import (
     parse_again,
     parse_cell,
 )
-from transforms.examples.layouts import Feature, Role, source_of
+from transforms.examples.layouts import SIDES, Feature, Role, source_of
 from transforms.images.pixel_options import Frame
 from transforms.labels.joins import RowRequirements, has_rows, parsed_rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from transforms.core.messages import LabelsError
-from transforms.examples.box_columns import (
+from transforms.examples.boxes import (
     find_boxes,
     form_of,
     further_columns,
