@@ -301,24 +301,22 @@ def fits(value: str, type_: str) -> bool:
 
 def _narrowest(feature: Feature, rows: Sequence[TypedRow], at: int) -> tuple[str, str]:
     """The narrowest type that the cells of a column fit, and why."""
-    dtypes = iter(DTYPES)
-    dtype, decided, first, zeros = next(dtypes), "", "", ""
-    seen: set[str] = set()
+    places: dict[str, str] = {}
     for value, place in _placed(feature, rows, at):
-        if value in seen:
-            continue
-        seen.add(value)
-        first = first or place
-        if not zeros and len(value) > 1 and value[0] == "0" and value.isdigit():
-            zeros = place
+        places.setdefault(value, place)
+    if not places:
+        return "bytes", "no cell has a value"
+    dtypes = iter(DTYPES)
+    dtype, decided = next(dtypes), ""
+    for value, place in places.items():
         while not fits(value, dtype):
             decided, dtype = f"{place} {_unfit(value, dtype)}", next(dtypes)
-    if not first:
-        return "bytes", "no cell has a value"
     if decided:
         return dtype, decided
-    lost = f"; {zeros} loses its zeros" if zeros else ""
-    return dtype, f"all are integers, first {first}{lost}"
+    padded = (value for value in places if len(value) > 1 and value[0] == "0" and value.isdigit())
+    zeros = next(padded, None)
+    lost = f"; {places[zeros]} loses its zeros" if zeros else ""
+    return dtype, f"all are integers, first {next(iter(places.values()))}{lost}"
 
 
 def _placed(feature: Feature, rows: Iterable[TypedRow], at: int) -> Iterator[tuple[str, str]]:
@@ -335,25 +333,19 @@ def _placed(feature: Feature, rows: Iterable[TypedRow], at: int) -> Iterator[tup
 
 def _lost(feature: Feature, rows: Sequence[TypedRow], at: int) -> Iterator[str]:
     """How many cells have no value or do not fit the type, and how they are handled."""
-    problems: dict[str, bool] = {}
-    missing = unfit = 0
-    first = ""
-    for row in rows:
-        cell = row.cells[at]
-        if cell not in problems:
-            problems[cell] = _is_rejected(feature, cell)
-        if is_missing(feature, cell):
-            missing += 1
-        elif problems[cell]:
-            unfit += 1
-            first = first or f"{cell[:40]!r} (line {row.line})"
+    cells = [row.cells[at] for row in rows]
+    rejected = {cell for cell in {*cells} if _is_rejected(feature, cell)}
+    missing = {cell for cell in {*cells} if is_missing(feature, cell)}
     if missing:
-        is_rejected = any(problems[cell] for cell in problems if is_missing(feature, cell))
         result = "empty lists" if feature.default is None else f"read as {feature.default!r}"
-        result = "rejected without a default" if is_rejected else result
-        yield f"{missing} of {len(rows)} cells missing: {result}"
+        result = "rejected without a default" if rejected & missing else result
+        count = sum(cell in missing for cell in cells)
+        yield f"{count} of {len(rows)} cells missing: {result}"
+    rejected -= missing
+    unfit = [row for row in rows if row.cells[at] in rejected]
     if unfit:
-        yield f"{unfit} of {len(rows)} cells do not fit, first {first}: rejected"
+        first = f"{unfit[0].cells[at][:40]!r} (line {unfit[0].line})"
+        yield f"{len(unfit)} of {len(rows)} cells do not fit, first {first}: rejected"
 
 
 def _is_rejected(feature: Feature, cell: str) -> bool:
