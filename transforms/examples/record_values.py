@@ -21,12 +21,11 @@ from transforms.examples.layouts import (
     partner_of,
     source_of,
 )
-from transforms.images.check import checked_header, decode_pixels
+from transforms.images.check import AS_TENSORFLOW, checked_header, decode_jpeg, decode_pixels
 from transforms.images.deep_pixels import deep_pixels
 from transforms.images.headers import Header, image_format
 from transforms.images.pillow_images import decode, open_image
 from transforms.images.pixel_options import Limits
-from transforms.images.pixels import decode_jpeg
 
 # Decodes the image of a record for training, with simplejpeg and Pillow.
 
@@ -57,7 +56,7 @@ def stored_pixels(data: bytes, channels: int, limits: Limits, *, depth: int = 8)
     if depth == 16:
         return _of_channels(_deep_pixels(data, header, channels, limits), channels)
     if format_ == "jpeg" and header.plain:
-        pixels = decode_jpeg(data, header, is_grey=channels == 1)
+        pixels = decode_jpeg(data, header, "GRAY" if channels == 1 else "RGB", **AS_TENSORFLOW)
     elif format_ in _OF_PILLOW:
         pixels = _pillow_pixels(data, _OF_PILLOW[format_], limits)
     if pixels is None:

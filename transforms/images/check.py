@@ -285,10 +285,12 @@ def examine_image(
         return info, None
     if header.plain and header.format == "jpeg":
         scale = grey_scale(header.height, header.width)
-        grey = _sound_jpeg(data, header, scale)
+        grey = decode_jpeg(data, header, "GRAY", scale)
         if grey is not None:
             perceptual_hash = (
-                hash_of_grey(grey, header.height, header.width, scale) if with_hash else None
+                hash_of_grey(grey[:, :, 0], header.height, header.width, scale)
+                if with_hash
+                else None
             )
             return info, perceptual_hash
     elif header.plain and header.format == "png" and _is_sound_png(data):
@@ -325,17 +327,34 @@ def checked_header(data: bytes, limits: Limits) -> headers.Header:
     return header
 
 
-def _sound_jpeg(data: bytes, header: headers.Header, scale: int) -> Any:
-    """Grey pixels at 1/scale, which still reads every coefficient; None if there is a warning."""
+AS_TENSORFLOW = {"fastdct": True, "fastupsample": False}
+"""How TensorFlow decodes a JPEG."""
+
+
+def decode_jpeg(
+    data: bytes, header: headers.Header, color: str, scale: int = 1, **how: bool
+) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
+    """The pixels of a JPEG at 1/scale, for which every coefficient is read.
+
+    Args:
+        data: the file, whole.
+        header: of the file.
+        color: `GRAY` or `RGB`.
+        scale: 1, 2, 4 or 8.
+        how: `AS_TENSORFLOW`, if the pixels are stored.
+
+    Returns:
+        None if there is a warning.
+    """
     height, width = -(-header.height // scale), -(-header.width // scale)
     try:
         # Without min_height and min_width, min_factor is ignored and the scale is 1/1.
-        pixels = simplejpeg.decode_jpeg(
-            data, "GRAY", min_height=height, min_width=width, min_factor=scale, strict=True
+        pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = simplejpeg.decode_jpeg(
+            *(data, color), min_height=height, min_width=width, min_factor=scale, strict=True, **how
         )
     except ValueError:
         return None
-    return pixels[:, :, 0] if pixels.shape == (height, width, 1) else None
+    return pixels if pixels.shape[:2] == (height, width) else None
 
 
 def _is_sound_png(data: bytes) -> bool:

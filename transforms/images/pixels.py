@@ -13,10 +13,12 @@ from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import deep_pixels, pillow_images
 from transforms.images.check import (
+    AS_TENSORFLOW,
     CheckedImage,
     ImageInfo,
     check_image,
     checked_header,
+    decode_jpeg,
     decode_pixels,
     examine_image,
     hash_of_image,
@@ -219,7 +221,8 @@ class _ImageFile:
             times = min(header.height // self.size[0], header.width // self.size[1])
             scale = next((each for each in (8, 4, 2) if each * _OVERSAMPLING <= times), 1)
             is_grey = self.options.color == "gray" or header.channels == 1
-            pixels = decode_jpeg(data, header, is_grey=is_grey, scale=scale)
+            color = "GRAY" if is_grey else "RGB"
+            pixels = decode_jpeg(data, header, color, scale, **AS_TENSORFLOW)
             if pixels is not None:
                 return _image_of(pixels), scale
         elif header.format in ("png", "bmp"):
@@ -418,27 +421,6 @@ def _examine(
     height, width = pillow_images.size_in_file(opened)
     frames = pillow_images.frame_count(opened)
     return Header(str(opened.format).lower(), height, width, channels=0, frames=frames), opened
-
-
-def decode_jpeg(
-    data: bytes, header: Header, *, is_grey: bool, scale: int = 1
-) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
-    """The pixels of a JPEG as TensorFlow decodes it, reduced by a scale; None when in doubt."""
-    height, width = -(-header.height // scale), -(-header.width // scale)
-    try:
-        pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = simplejpeg.decode_jpeg(
-            data,
-            "GRAY" if is_grey else "RGB",
-            fastdct=True,
-            fastupsample=False,
-            min_height=height,
-            min_width=width,
-            min_factor=scale,
-            strict=True,
-        )
-    except ValueError:
-        return None
-    return pixels if pixels.shape[:2] == (height, width) else None
 
 
 def _image_of(pixels: np.ndarray[tuple[int, ...], np.dtype[Any]]) -> Image.Image:
