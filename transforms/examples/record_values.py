@@ -23,7 +23,7 @@ from transforms.examples.layouts import (
 )
 from transforms.images.check import AS_TENSORFLOW, checked_header, decode_jpeg, decode_pixels
 from transforms.images.deep_pixels import deep_pixels
-from transforms.images.headers import Header, image_format
+from transforms.images.headers import image_format
 from transforms.images.pillow_images import decode, open_image
 from transforms.images.pixel_options import Limits
 
@@ -53,24 +53,17 @@ def stored_pixels(data: bytes, channels: int, limits: Limits, *, depth: int = 8)
     """
     header = checked_header(data, limits)
     format_, pixels = header.format, None
-    if depth == 16:
-        return _of_channels(_deep_pixels(data, header, channels, limits), channels)
+    if depth == 16 and (deep := deep_pixels(data, header, None, limits)) is not None:
+        return _of_channels(deep, channels)
     if format_ == "jpeg" and header.plain:
         pixels = decode_jpeg(data, header, "GRAY" if channels == 1 else "RGB", **AS_TENSORFLOW)
     elif format_ in _OF_PILLOW:
         pixels = _pillow_pixels(data, _OF_PILLOW[format_], limits)
     if pixels is None:
         pixels = decode_pixels(data, format_, expand_animations=False).numpy()
-    return _of_channels(pixels, channels)
-
-
-def _deep_pixels(data: bytes, header: Header, channels: int, limits: Limits) -> Any:
-    """uint16; of 8 bits, those that `tf.io.decode_image` gives for this dtype."""
-    deep = deep_pixels(data, header, None, limits)
-    if deep is not None:
-        return deep
-    pixels = stored_pixels(data, channels, limits)
-    return pixels * np.uint16(257 if header.format == "png" else 256)
+    pixels = _of_channels(pixels, channels)
+    # Those that `tf.io.decode_image` gives for this dtype.
+    return pixels if depth == 8 else pixels * np.uint16(257 if format_ == "png" else 256)
 
 
 def _of_channels(pixels: Any, channels: int) -> Any:
