@@ -24,11 +24,6 @@ from transforms.images.tags import orientation_tag, strip_metadata
 # Formats that keep every index.
 _LOSSLESS = ("png", "gif", "bmp")
 
-# Where an IHDR chunk has the depth and the color type, if it is the first chunk, as in every
-# ordinary file; and the color type of gray without alpha.
-_DEPTH, _COLOR = 24, 25
-_GRAY = 0
-
 _LARGEST = 255
 _OPAQUE = (255, 255)
 
@@ -69,9 +64,9 @@ def store_mask(
     is_same_size = frame.stored == (header.height, header.width)
     stored_tag = frame.turn if keeps_tag else 1
     is_in_step = own == frame.turn == stored_tag and is_same_size
-    is_gray = header.format == "png" and header.channels == 1
-    # Every reader decodes it to the same indices of 8 bits.
-    is_plain = is_gray and data[12:16] == b"IHDR" and data[_COLOR] == _GRAY and data[_DEPTH] <= 8
+    is_gray = header.format == "png" and header.channels == 1 and header.bits <= 8
+    # Every reader decodes an ordinary file to the same indices of 8 bits.
+    is_plain = is_gray and data[12:16] == b"IHDR"
     if is_in_step and is_plain:
         examine_image(data, header, mode=check, with_hash=False)
         return strip_metadata(data, "png", tag) if strips else data
