@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import json
 import marshal
 from collections import Counter, defaultdict
@@ -61,13 +63,10 @@ _OfLine: TypeAlias = tuple[str, bytes]
 
 
 class Lines(Protocol):
-    """The lines that elements are in; picklable. `prepare` is called before the others."""
+    """The lines that records are in; picklable. `prepare` is called before the others."""
 
     def prepare(self, known: Any, *before: Cuts) -> None:
         """Takes what is known of all records, and for `rule` the cuts that were found before."""
-
-    def draws(self, element: Any) -> Iterable[Draw]:
-        """The draws of an element: an image, a group, or a batch."""
 
     def bins(self, line: str) -> int:
         """The bins of a line, see `bin_count`."""
@@ -79,10 +78,14 @@ class Lines(Protocol):
         """Where a line with so many records is divided. It is called without `prepare`."""
 
 
+# The draws of an element, a group or a batch, from prepared lines.
+Draws: TypeAlias = Callable[[Any, Any], Iterable[Draw]]
+
+
 class FindCuts(beam.PTransform):
     """Finds the cuts of all lines, in two passes: counts in bins, then hashes of bins with cuts.
 
-    Input: elements of `lines`. Output: one `Cuts`. About twice the root of records times cuts
+    Input: what `draws` reads. Output: one `Cuts`. About twice the root of records times cuts
     crosses the shuffle for each line, as numbers; no worker needs a whole line.
 
     What a step needs of a line comes with its elements, not as a side input: each side input is
@@ -90,26 +93,32 @@ class FindCuts(beam.PTransform):
     """
 
     def __init__(
-        self, lines: Lines, known: beam.PCollection[Any], before: Sequence[AsSingleton] = ()
+        self,
+        lines: Lines,
+        draws: Draws,
+        known: beam.PCollection[Any],
+        before: Sequence[AsSingleton] = (),
     ) -> None:
         """Takes the lines.
 
         Args:
             lines: they say which records are where.
+            draws: the draws of an element in these lines.
             known: one element, which `Lines.prepare` takes.
             before: the cuts that were found before, which it takes, too.
         """
         super().__init__()
         self._lines = lines
+        self._draws = draws
         self._known = AsSingleton(known)
         self._before = before
 
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Cuts]:
         lines, known = self._lines, self._known
+        count, pick = (fn(lines, self._draws) for fn in (_CountBinsFn, _PickFn))
         bins = (
             elements
-            | "Count bins"
-            >> beam.ParDo(_CountBinsFn(lines), known, *self._before).with_output_types(_Packed)
+            | "Count bins" >> beam.ParDo(count, known, *self._before).with_output_types(_Packed)
             | "Group counts" >> beam.GroupByKey()
             | "Add up bins"
             >> beam.MapTuple(
@@ -122,8 +131,7 @@ class FindCuts(beam.PTransform):
         )
         return (
             elements
-            | "Pick hashes"
-            >> beam.ParDo(_PickFn(lines), known, AsSingleton(bins)).with_output_types(_Packed)
+            | "Pick hashes" >> beam.ParDo(pick, known, AsSingleton(bins)).with_output_types(_Packed)
             | "Group hashes by place" >> beam.GroupByKey()
             | "Cut bins" >> beam.FlatMap(_cut).with_output_types(_Packed)
             | "Group cuts by line" >> beam.GroupByKey()
@@ -141,8 +149,9 @@ def _dumps(value: Any) -> bytes:
 class _AddFn(beam.DoFn):
     """Adds up numbers that the elements of a bundle bring to places of lines, and sends them."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Lines, draws: Draws) -> None:
         self._lines = lines
+        self._draws = functools.partial(draws, lines)
 
     def start_bundle(self) -> None:
         self._places: defaultdict[_Place, Counter[Any]] = defaultdict(Counter)
@@ -175,7 +184,7 @@ class _CountBinsFn(_AddFn):
 
     def process(self, element: Any, *known: Any) -> Iterable[_Packed]:
         self._lines.prepare(*known)
-        for line, hash_, records, _ in self._lines.draws(element):
+        for line, hash_, records, _ in self._draws(element):
             number = bin_of(hash_, self._lines.bins(line))
             self._add((line, number // _TOGETHER), number, records)
         return self._sent()
@@ -209,7 +218,7 @@ class _PickFn(_AddFn):
     def process(self, element: Any, known: Any, bins: CutBins) -> Iterable[_Packed]:
         self._lines.prepare(known)
         self._bins = bins
-        for line, hash_, records, added in self._lines.draws(element):
+        for line, hash_, records, added in self._draws(element):
             number = bins.lines[line].number(hash_)
             if number >= 0:
                 self._add((line, number), (hash_, None), records)
@@ -293,16 +302,15 @@ class StratifySplits(beam.PTransform):
         name = beam.Map(Classes.of, self.rules, how.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
         if how.by_group:
-            return self._by_group(images, _Lines(lines, _group_items), classes)
+            return self._by_group(images, lines, classes)
         names = images | "Pack images" >> PackImages()
-        of_images = _Lines(lines, _image_items)
-        place = beam.FlatMap(_place_images, of_images, *_known(names, of_images, classes))
+        place = beam.FlatMap(_place_images, lines, *_known(names, lines, _image_items, classes))
         return names | "Place images" >> place.with_output_types(LabelledImage)
 
     def _by_group(
         self,
         images: beam.PCollection[LabelledImage],
-        lines: _Lines,
+        lines: ClassLines,
         classes: beam.PCollection[Classes],
     ) -> beam.PCollection[LabelledImage]:
         groups = (
@@ -310,7 +318,7 @@ class StratifySplits(beam.PTransform):
             | "Name groups" >> beam.Map(_labels_of_group).with_output_types(tuple[str, str])
             | "Add up groups" >> beam.CombinePerKey(AddUp(Counter, _add_labels, Counter.update))
         )
-        place = beam.FlatMap(_place_group, lines, *_known(groups, lines, classes))
+        place = beam.Map(_place_group, lines, *_known(groups, lines, _group_items, classes))
         splits = groups | "Place groups" >> place.with_output_types(_InGroup)
         named = images | "Name images" >> beam.Map(_in_group).with_output_types(_InGroup)
         return (
@@ -322,12 +330,16 @@ class StratifySplits(beam.PTransform):
 
 
 def _known(
-    elements: beam.PCollection[Any], lines: _Lines, classes: beam.PCollection[Classes]
+    elements: beam.PCollection[Any],
+    lines: ClassLines,
+    items: Callable[[Any], Iterable[_Item]],
+    classes: beam.PCollection[Classes],
 ) -> list[AsSingleton]:
-    """The classes, and the cuts of each round."""
+    """The classes, and the cuts of each round of what `items` reads."""
     cuts: list[AsSingleton] = []
     for number in range(lines.rounds):
-        find = FindCuts(lines.of_round(number), classes, tuple(cuts))
+        draws = functools.partial(_draws_of_round, number, items)
+        find = FindCuts(lines, draws, classes, tuple(cuts))
         cuts.append(AsSingleton(elements | f"Find cuts {number}" >> find))
     return [AsSingleton(classes), *cuts]
 
@@ -346,41 +358,19 @@ class _Item(NamedTuple):
     images: int = 1
 
 
-class _Lines:
-    """The lines of images or groups, as `FindCuts` takes them: in one round, or in all.
+def _draws_of_round(
+    number: int, items: Callable[[Any], Iterable[_Item]], lines: ClassLines, element: Any
+) -> Iterator[Draw]:
+    """The draw of each image or group of an element that is in a round."""
+    for item in items(element):
+        if lines.round(item.labels) == number:
+            yield lines.draw(item.labels, item.key, item.images)
 
-    `items` reads the images or groups of an element.
-    """
 
-    def __init__(
-        self,
-        lines: ClassLines,
-        items: Callable[[Any], Iterable[_Item]],
-        number: int | None = None,
-    ) -> None:
-        self._lines = lines
-        self.items = items
-        self._number = number
-        self.rounds = lines.rounds
-        self.prepare, self.bins = lines.prepare, lines.bins
-        self.rule, self.ranks = lines.rule, lines.ranks
-
-    def of_round(self, number: int) -> _Lines:
-        """The lines of a round."""
-        return _Lines(self._lines, self.items, number)
-
-    def draws(self, element: Any) -> Iterator[Draw]:
-        """The draw of each image or group of an element that is in this round."""
-        for item in self.items(element):
-            if self._lines.round(item.labels) == self._number:
-                yield self._draw(item)
-
-    def split(self, item: _Item, cuts: Sequence[Cuts]) -> str:
-        """The split of an image or a group, from the cuts of all rounds."""
-        return self._lines.split(self._draw(item), cuts[self._lines.round(item.labels)])
-
-    def _draw(self, item: _Item) -> Draw:
-        return self._lines.draw(item.labels, item.key, item.images)
+def _split(item: _Item, lines: ClassLines, cuts: Sequence[Cuts]) -> str:
+    """The split of an image or a group, from the cuts of all rounds."""
+    draw = lines.draw(item.labels, item.key, item.images)
+    return lines.split(draw, cuts[lines.round(item.labels)])
 
 
 def _image_items(batch: NameBatch) -> Iterator[_Item]:
@@ -392,11 +382,11 @@ def _item(image: LabelledImage) -> _Item:
 
 
 def _place_images(
-    batch: NameBatch, lines: _Lines, classes: Classes, *cuts: Cuts
+    batch: NameBatch, lines: ClassLines, classes: Classes, *cuts: Cuts
 ) -> Iterator[LabelledImage]:
     lines.prepare(classes)
     for image in unpack(batch, LabelledImage):
-        yield image._replace(split=lines.split(_item(image), cuts))
+        yield image._replace(split=_split(_item(image), lines, cuts))
 
 
 def _labels_of_group(image: LabelledImage) -> tuple[str, str]:
@@ -408,17 +398,17 @@ def _add_labels(added: Counter[str | None], labels: str) -> None:
     added.update([None, *json.loads(labels)])
 
 
-def _group_items(group: tuple[str, Mapping[str | None, int]]) -> Iterator[_Item]:
+def _group_items(group: tuple[str, Mapping[str | None, int]]) -> list[_Item]:
     labels = {label: images for label, images in group[1].items() if label is not None}
-    yield _Item(group[0], labels, group[1][None])
+    return [_Item(group[0], labels, group[1][None])]
 
 
 def _place_group(
-    group: tuple[str, Mapping[str | None, int]], lines: _Lines, classes: Classes, *cuts: Cuts
-) -> Iterator[_InGroup]:
+    group: tuple[str, Mapping[str | None, int]], lines: ClassLines, classes: Classes, *cuts: Cuts
+) -> _InGroup:
     lines.prepare(classes)
-    for item in lines.items(group):
-        yield item.key, (lines.split(item, cuts), NO_LABELLED)
+    [item] = _group_items(group)
+    return item.key, (_split(item, lines, cuts), NO_LABELLED)
 
 
 def _in_group(image: LabelledImage) -> _InGroup:
@@ -463,29 +453,17 @@ class BalanceShards(beam.PTransform):
         places = self._places
         if places is None:
             elements, places = elements | "Pack images" >> PackImages(), _image_places
-        lines = _Orders(ShardLines(self._plan), places)
-        cuts = elements | "Find cuts" >> FindCuts(lines, self._totals)
+        draws = functools.partial(_draws_of_orders, places)
+        find = FindCuts(ShardLines(self._plan), draws, self._totals)
+        cuts = elements | "Find cuts" >> find
         return self._totals | "Add starts" >> beam.Map(
             lambda totals, cuts: dataclasses.replace(totals, shard_starts=shard_starts(cuts)),
             AsSingleton(cuts),
         ).with_output_types(PlanTotals)
 
 
-class _Orders:
-    """The lines of splits, from elements of which `places` reads the records."""
-
-    def __init__(self, lines: ShardLines, places: Places) -> None:
-        self._lines = lines
-        self._places = places
-        self.bins, self.rule, self.ranks = lines.bins, lines.rule, lines.ranks
-
-    def prepare(self, totals: PlanTotals, *_: Cuts) -> None:
-        """Takes the totals."""
-        self._lines.prepare(totals)
-
-    def draws(self, element: Any) -> Iterator[Draw]:
-        """The draw of each record."""
-        return (self._lines.draw(split, order) for split, order in self._places(element))
+def _draws_of_orders(places: Places, lines: ShardLines, element: Any) -> Iterator[Draw]:
+    return itertools.starmap(lines.draw, places(element))
 
 
 def _image_places(batch: NameBatch) -> Iterator[tuple[str, int]]:

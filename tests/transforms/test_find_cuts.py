@@ -45,7 +45,7 @@ def found(draws: list[Draw]) -> list[Any]:
             images[draw.line] += draw.records
         totals = pipeline | "Totals" >> beam.Create([PlanTotals(images)])
         drawn = pipeline | "Draws" >> beam.Create([*map(json.dumps, draws)])
-        return {"cuts": drawn | FindCuts(Halves(), totals)}
+        return {"cuts": drawn | FindCuts(Halves(), Halves.draws, totals)}
 
     return collect(construct)["cuts"]
 
@@ -76,9 +76,9 @@ def test_what_records_add_to_parts_is_known_with_the_cuts(
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         totals = pipeline | "Totals" >> beam.Create([PlanTotals(Counter({"a": 64, "b": 10}))])
         drawn = pipeline | "Draws" >> beam.Create([*map(json.dumps, [*draws, *first])])
-        cuts = drawn | "First" >> FindCuts(Halves(), totals)
+        cuts = drawn | "First" >> FindCuts(Halves(), Halves.draws, totals)
         others = pipeline | "Others" >> beam.Create([json.dumps(each) for each in draws])
-        again = others | "Again" >> FindCuts(Halves(), totals, [AsSingleton(cuts)])
+        again = others | "Again" >> FindCuts(Halves(), Halves.draws, totals, [AsSingleton(cuts)])
         return {"cuts": cuts, "again": again}
 
     collected = collect(construct)

@@ -564,7 +564,7 @@ class ShardLines:
         self._plan = plan
         self._totals: PlanTotals | None = None
 
-    def prepare(self, totals: PlanTotals) -> None:
+    def prepare(self, totals: PlanTotals, *_: Cuts) -> None:
         """Takes the images and bytes of each split, which decide the number of its shards."""
         if totals is not self._totals:
             self._totals = totals
