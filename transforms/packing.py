@@ -349,19 +349,19 @@ class AddUp(beam.CombineFn):
 
     def __init__(
         self,
-        empty: Callable[[], Any],
+        kind: type,
         add: Callable[[Any, Any], object],
         merge: Callable[[Any, Any], object],
     ) -> None:
         """Takes picklable functions.
 
         Args:
-            empty: makes totals of nothing.
+            kind: the class of totals, which makes those of nothing.
             add: adds an element to totals, in place.
             merge: adds the totals of others to totals, in place.
         """
         super().__init__()
-        self.create_accumulator = empty
+        self.kind = self.create_accumulator = kind
         self._add = add
         self._merge = merge
 
@@ -379,9 +379,6 @@ class AddUp(beam.CombineFn):
         return accumulator
 
 
-_Sum: TypeAlias = tuple[int, Any]
-
-
 class AddTogether(beam.PTransform):
     """Adds up collections: in each bundle, then in `RunnerRules.sum_places`, then in one.
 
@@ -397,13 +394,15 @@ class AddTogether(beam.PTransform):
     def expand(self, collections: Mapping[str, beam.PCollection[Any]]) -> beam.PCollection[Any]:
         adder, [pipeline, *_] = self._adder, [each.pipeline for each in collections.values()]
         places = rules_of(pipeline).sum_places
-        add_up = beam.ParDo(_AddUpFn(adder, places)).with_output_types(_Sum)
+        pair: Any = tuple
+        placed = pair[int, adder.kind]
+        add_up = beam.ParDo(_AddUpFn(adder, places)).with_output_types(placed)
         of_bundles = [each | f"Add up {name}" >> add_up for name, each in collections.items()]
         nothing = (
             pipeline
             | "Begin" >> beam.Impulse()
             | "Nothing"
-            >> beam.Map(lambda _: (0, adder.create_accumulator())).with_output_types(_Sum)
+            >> beam.Map(lambda _: (0, adder.create_accumulator())).with_output_types(placed)
         )
         sums = (*of_bundles, nothing) | "All sums" >> beam.Flatten()
         if places > 1:
@@ -411,10 +410,14 @@ class AddTogether(beam.PTransform):
             sums = (
                 sums
                 | "Group by place" >> beam.GroupByKey()
-                | "Add up places" >> add_in_place.with_output_types(_Sum)
+                | "Add up places" >> add_in_place.with_output_types(placed)
             )
         add_all = beam.MapTuple(lambda _, sums: adder.merge_accumulators(sums))
-        return sums | "Group sums" >> beam.GroupByKey() | "Add up sums" >> add_all
+        return (
+            sums
+            | "Group sums" >> beam.GroupByKey()
+            | "Add up sums" >> add_all.with_output_types(adder.kind)
+        )
 
 
 class _AddUpFn(beam.DoFn):
