@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import apache_beam as beam
+import pytest
 
 from tests.transforms.beam import collect, make_pipeline, step_named
+from transforms import packing
 from transforms.core.records import NameRange
 from transforms.packing import SpreadElements
 
 RANGES = [NameRange("gs://b/*.jpg", f"{number:03}", f"{number + 1:03}") for number in range(100)]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process, elements stay where they are."""
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
 
 
 def test_every_element_comes_once_from_one_of_many_parts() -> None:

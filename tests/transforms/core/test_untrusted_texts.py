@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.options.config_file import _entries as config_entries
+from pipeline.options.parser import parse_flags
 from transforms.core.messages import LabelsError, parse_json
 from transforms.examples.encoder import table_features
 from transforms.examples.layout_files import LayoutError, parse_layout
@@ -29,14 +30,19 @@ def test_json_of_millions_of_values_is_refused(item: str, encode: Callable[[str]
     [
         (parse_layout, LayoutError),
         (yaml_class_names, LabelsError),
-        (config_entries, UsageError),
+        (lambda _, path: parse_flags("convert", ["--config", path]), UsageError),
         (lambda text, _: parse_properties(text), PropertiesError),
     ],
 )
 def test_yaml_of_thousands_of_lines_is_refused(
-    read: Callable[[str, str], object], error: type[Exception]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    read: Callable[[str, str], object],
+    error: type[Exception],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     for text in ("a: 1\n" * 60_000, f"a: [{'b,' * 60_000}]"):
+        Path("a.yaml").write_text(text)
         with pytest.raises(error) as caught:
             read(text, "a.yaml")
         assert error is PropertiesError or "50000 commas and lines" in str(caught.value)
