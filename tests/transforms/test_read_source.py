@@ -84,6 +84,7 @@ def test_an_index_that_is_gone_ends_the_run_unless_it_may_come_back(
         ({"digest": "other"}, "it was replaced since this run began"),
         ({"offset": 900}, "names records that the dataset does not have"),
         ({"offset": -16}, "names records that the dataset does not have"),
+        ({"length": -5}, "names records that the dataset does not have"),
         ({"shard": "test-00000-of-00001.tfrecord"}, "names records that the dataset does not have"),
         ({"shard": "../x/y"}, "names records that the dataset does not have"),
         ({"offset": None}, "is not the index of images in uncompressed files"),

@@ -188,6 +188,9 @@ _BATCH_ROWS = 64
 
 _REMEDY = "write it as CSV"
 
+# A million column chunks; pyarrow reads a footer of any length at once, before it checks it.
+_MOST_FOOTER_BYTES = 1 << 26
+
 
 def parquet_table(binary_file: BinaryIO, wanted: Collection[str] | None, *, path: str) -> Table:
     """The columns of a file, and its rows, counted from 1.
@@ -207,6 +210,14 @@ def parquet_table(binary_file: BinaryIO, wanted: Collection[str] | None, *, path
     import pyarrow.parquet as pq
 
     size = binary_file.seek(0, io.SEEK_END)
+    # https://parquet.apache.org/docs/file-format/: the footer's length and a mark end the file.
+    binary_file.seek(max(0, size - 8))
+    footer = int.from_bytes(binary_file.read(4), "little")
+    if footer > _MOST_FOOTER_BYTES:
+        raise LabelsError(
+            f"{path} is not Parquet, or is damaged: its footer would have {footer} bytes, more "
+            f"than {_MOST_FOOTER_BYTES}"
+        )
     binary_file.seek(0)
     try:
         with _damage(path):

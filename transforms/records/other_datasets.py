@@ -221,12 +221,12 @@ class DatasetReader:
             shard = BaseShard(*rest)
             # Names and places that are read back are untrusted.
             is_named = is_single or (row["shard"] == name and number < shard.records)
+            is_there = row["length"] >= 0
             if _is_compressed(files):
                 row["offset"] = -1
-                is_there = row["length"] >= 0
             else:
                 end = row["offset"] + row["length"] + FRAME_BYTES
-                is_there = 0 <= row["offset"] < end <= shard.bytes
+                is_there = is_there and 0 <= row["offset"] and end <= shard.bytes
             if not (is_named and is_there):
                 raise RecordIndexError(foreign)
             row["shard"] = name

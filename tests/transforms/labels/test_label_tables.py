@@ -259,6 +259,12 @@ def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) 
     assert str(caught.value) == "a.parquet holds more than 200 times its size: write it as CSV"
 
 
+def test_a_footer_that_is_longer_than_any_is_not_read() -> None:
+    file = io.BytesIO(b"PAR1" + bytes(100) + (2**31 - 1).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(LabelsError, match="its footer would have 2147483647 bytes, more than 67"):
+        parquet_table(file, ["id"], path="a.parquet")
+
+
 def test_parquet_of_a_million_numbered_rows_is_within_the_limit() -> None:
     names = pa.array([f"{number}.jpg" for number in range(200_000)])
     file = parquet(pa.table({"id": names, "label": _repeated("a", 200_000)}), compression="zstd")
