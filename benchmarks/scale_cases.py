@@ -156,11 +156,12 @@ def shards(count: int, work: Path) -> Ran:
 
     from transforms.core.records import Count
     from transforms.core.rejections import Rejection, RejectionLimit
+    from transforms.dataset.dataset_options import DatasetOptions
     from transforms.dataset.ledger import PlanTotals
     from transforms.dataset.manifest import Dataset
     from transforms.dataset_files import DatasetTarget
     from transforms.examples.layouts import LAYOUTS
-    from transforms.labels.label_rules import LabelRules
+    from transforms.images.pixel_options import CheckOptions
     from transforms.publish_dataset import PublishDataset
 
     output = work / "shards"
@@ -172,13 +173,11 @@ def shards(count: int, work: Path) -> Ran:
     totals.labels.update({name: number * count for name, number in _shard_labels().items()})
     dataset = Dataset({"dedupe": "off"}, {}, "/photos", LAYOUTS["slim"], ("train",))
     target = DatasetTarget(
-        str(output),
+        DatasetOptions(output=str(output)),
+        CheckOptions(max_rejected=RejectionLimit.parse("0"), dedupe="off"),
         dataset,
         converter=None,  # type: ignore[arg-type]
         plan=None,  # type: ignore[arg-type]
-        max_rejected=RejectionLimit.parse("0"),
-        overwrite=False,
-        rules=LabelRules(),
     )
 
     def construct(pipeline: beam.Pipeline) -> None:

@@ -259,6 +259,10 @@ def write_content(output: str, name: str, content: FileContent, *, is_synced: bo
         OSError: a part is missing or was changed.
     """
     path, storage = join(output, name), storage_of(output)
+    read = partial(_read_part, output)
+    if not isinstance(content, bytes) and len(content) < 2:
+        # As most have it: nothing is left out, or little. A stream takes more requests.
+        content = b"".join(map(read, content))
     if isinstance(content, bytes):
         storage.write_whole(path, content, is_synced=is_synced)
         return
@@ -266,7 +270,6 @@ def write_content(output: str, name: str, content: FileContent, *, is_synced: bo
     storage.remove(path + PARTIAL)
     ahead = ReadAhead(max_bytes=JOINED_AHEAD, threads=reading_threads(output))
     with storage.open_writer(path + PARTIAL) as stream:
-        read = partial(_read_part, output)
         for data in ahead.map(read, content, size=lambda part: part.bytes):
             stream.write(data)
     storage.rename(path + PARTIAL, path, is_synced=is_synced)

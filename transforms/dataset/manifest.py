@@ -56,7 +56,6 @@ class ContentSummary(NamedTuple):
 
 def in_parts(parts: Iterable[RejectedPart]) -> tuple[RejectedPart, ...]:
     """The file that these parts give, in the order of their numbers; empty ones are left out."""
-    # In other processes than the one that made it, the class of a part is one of Beam's.
     return tuple(sorted(part for part in parts if part.bytes))
 
 
