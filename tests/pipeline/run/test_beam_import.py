@@ -129,3 +129,35 @@ def test_a_conversion_of_local_files_never_loads_pandas_or_tensorflow(tmp_path: 
         "print(*[name for name in ('pandas', 'tensorflow') if name in sys.modules])"
     )
     assert out.splitlines()[-1] == ""
+
+
+# Prints how often the method of a step is inspected for two steps, and what is found.
+_INSPECTED = """
+import apache_beam as beam
+from apache_beam.transforms import core
+from apache_beam.typehints import decorators
+seen = []
+class Inspect:
+    def __getattr__(self, name):
+        return getattr(inspect, name)
+    def signature(self, function, *rest, **named):
+        seen.append(getattr(function, "__func__", None))
+        return inspect.signature(function, *rest, **named)
+inspect, decorators.inspect = decorators.inspect, Inspect()
+class Mine(beam.DoFn):
+    def process(self, element, side=beam.DoFn.WindowParam):
+        yield element
+pipeline = beam.Pipeline()
+elements = pipeline | beam.Create([1])
+for name in "ab":
+    elements | name >> beam.ParDo(Mine())
+print(seen.count(Mine.process), *core.get_function_args_defaults(Mine().process))
+"""
+
+
+def test_methods_of_steps_are_inspected_once_and_as_beam_does_it() -> None:
+    """If Beam itself inspects them once, `keep_signatures` can go."""
+    kept = "from pipeline.run.beam_import import import_beam\nimport_beam([])\n"
+    [alone, found], [once, same] = (run(code + _INSPECTED).split(" ", 1) for code in ("", kept))
+    assert int(alone) > 4 and once == "1"
+    assert same == found
