@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from transforms.core.messages import FinalError, MemberError
-from transforms.labels.csv_tables import check_growth, held_bytes
+from transforms.labels.csv_tables import MOST_TIMES, check_growth, held_bytes
 from transforms.labels.label_rows import MAX_KEY, label_text, text_problem
 from transforms.storage.interface import Stored
 
@@ -399,6 +399,9 @@ _DESCRIPTOR_BYTES = 24
 # Room for the name and the extra field, which differ from those in the directory.
 _NAME_ROOM = 512
 
+# What a file may have that grows more than `MOST_TIMES`, such as an empty page that was scanned.
+_FREE_BYTES = 64 << 20
+
 # Compressed bytes that are read at once beyond those of a member that did not shrink.
 _MORE = 64 << 10
 
@@ -471,6 +474,8 @@ def _zip_problem(info: zipfile.ZipInfo) -> str:
         return "it is a link, not a file"
     if info.file_size > MAX_OFFSET:
         return f"the directory of the archive says that it has {info.file_size} bytes"
+    if info.file_size > _FREE_BYTES + MOST_TIMES * info.compress_size:
+        return f"it would have {info.file_size} bytes, more than {MOST_TIMES} times its size"
     return "" if 0 <= info.header_offset < MAX_OFFSET else "it begins outside of the archive"
 
 
@@ -551,10 +556,7 @@ class ZipText(io.RawIOBase):
             (info,) = (each for each in archive.infolist() if each.header_offset == offset)
             self._file = archive.open(info)
         self._stored = info.compress_size
-        self._check(info.file_size)
-
-    def _check(self, held: int) -> None:
-        check_growth(held, self._stored, self._shown, "unpack the archive")
+        check_growth(info.file_size, self._stored, path, "unpack the archive")
 
     def readable(self) -> bool:
         return True
@@ -574,7 +576,7 @@ class ZipText(io.RawIOBase):
         with _damaged():
             data = self._file.read(len(buffer))
         self._held += held_bytes(data)
-        self._check(self._held)
+        check_growth(self._held, self._stored, self._shown, "unpack the archive")
         buffer[: len(data)] = data
         return len(data)
 

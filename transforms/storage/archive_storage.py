@@ -179,15 +179,14 @@ class ArchiveStorage(Storage):
     ) -> AbstractContextManager[BinaryIO]:
         """See `Storage.open_reader`; a part of the member is in memory."""
         stored, member = self._readable(path)
-        archive = _parts(path).archive
-        read, offset = self._inner.open_ranges(archive, version=stored.version), member.offset
+        read = self._inner.open_ranges(_parts(path).archive, version=stored.version)
         block = _REMOTE_BLOCK if self.is_remote else _BLOCK
         if self._kind == "zip":
             return io.BufferedReader(
-                ZipText(ArchiveFile(read, stored.size, block=block), offset, path)
+                ZipText(ArchiveFile(read, stored.size, block=block), member.offset, path)
             )
         return io.BufferedReader(
-            Ranges(lambda start, length: read(offset + start, length), member.size), block
+            Ranges(lambda start, length: read(member.offset + start, length), member.size), block
         )
 
     def read_bytes(

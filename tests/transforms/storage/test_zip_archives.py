@@ -282,3 +282,11 @@ def test_files_that_share_their_bytes_are_refused() -> None:
     problems = {name: member.problem for name, member in members.items()}
     overlaps = "it overlaps with another file of the archive"
     assert problems == {**dict.fromkeys(names, overlaps), "other.jpg": ""}
+
+
+def test_files_that_grow_more_than_images_do_are_refused() -> None:
+    """40 files of 240 MB are a zip of 10 MB, and took half a minute."""
+    data = zipped({"1.bmp": bytes(90_000_000), "2.bmp": bytes(60_000_000)}, zipfile.ZIP_DEFLATED)
+    members = Archive(data).members()
+    wanted = "it would have 90000000 bytes, more than 200 times its size"
+    assert (members["1.bmp"].problem, members["2.bmp"].problem) == (wanted, "")
