@@ -213,7 +213,9 @@ class StageImages(beam.PTransform):
             | "Check images" >> beam.Map(lambda element: tuple(given_image(element)))
             | "Batch images"
             >> beam.BatchElements(
-                max_batch_size=_BATCH, element_size_fn=lambda image: max(1, len(image[1]))
+                min_batch_size=_BATCH,
+                max_batch_size=_BATCH,
+                element_size_fn=lambda image: max(1, len(image[1])),
             )
             | "Write images"
             >> with_outputs(beam.ParDo(self._fn), "sides", tuple[str, JoinSide], **types)

@@ -144,7 +144,7 @@ class LabelImages(beam.PTransform):
     def expand(self, labelled: beam.PCollection[tuple[str, object]]) -> JoinedImages:
         looked_up = (
             labelled
-            | "Batch images" >> beam.BatchElements(max_batch_size=_LOOKED_UP)
+            | "Batch images" >> beam.BatchElements(_LOOKED_UP, _LOOKED_UP)
             | "Look up images"
             >> with_outputs(
                 beam.ParDo(self._fn), "sides", tuple[str, JoinSide], **{_LABELS: LabelCells}

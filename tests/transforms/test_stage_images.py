@@ -288,6 +288,16 @@ def test_no_bytes_of_an_image_cross_a_shuffle(tmp_path: Path) -> None:
     assert not [each for each in ours if "bytes" in each.lower() or "any" in each.lower()]
 
 
+def test_batches_do_not_depend_on_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beam fits a line to the times of batches, and numpy warned when these were all alike."""
+
+    def fit(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a line was fitted")
+
+    monkeypatch.setattr("numpy.polyfit", fit)
+    write(tmp_path / "out", PAIRS)
+
+
 def test_an_image_is_written_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import transforms.records.originals as original_images
     import transforms.stage_images as stage_images
