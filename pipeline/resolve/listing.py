@@ -108,10 +108,12 @@ def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterat
 
 
 def lists_any(pattern: str) -> bool:
+    """Whether a glob of `--images` matches a file; raises as `list_inputs` does."""
     return next(list_inputs(pattern, "--images", listed=any_case(pattern)), None) is not None
 
 
 def no_labels(pattern: str) -> UsageError:
+    """The error for a glob of `--labels` that matches nothing, with the likely reason."""
     why = why_empty(pattern, of_labels=True)
     return UsageError(f"no file matches --labels {pattern!r}; {why}")
 
