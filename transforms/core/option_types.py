@@ -1,6 +1,6 @@
 """The options of the steps in Python, by the names of the flags.
 
-Made by `python -m pipeline.options.option_documents`.
+Made by `python -m tests.option_documents`.
 """
 
 # Without postponed annotations: `Required` has no effect in them.

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.command_line import COMMANDS
-from pipeline.options.option_documents import documents
 from pipeline.options.option_table import OPTIONS
+from tests.option_documents import documents
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
 def test_a_document_is_up_to_date(path: Path) -> None:
-    assert path.read_text("utf-8") == documents()[path], (
-        "run python -m pipeline.options.option_documents"
-    )
+    assert path.read_text("utf-8") == documents()[path], "run python -m tests.option_documents"
 
 
 def test_the_reference_names_every_option_once() -> None:

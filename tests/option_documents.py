@@ -1,4 +1,4 @@
-"""`python -m pipeline.options.option_documents`: writes the files generated from the options.
+"""`python -m tests.option_documents`: writes the files generated from the options.
 
 These are `deploy/metadata.json`, the parameters of the Flex Template, `docs/options.md`, and
 `transforms/core/option_types.py`, the types of the options in Python.
@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.options.option_table import GROUPS, OPTIONS, RunOptions
+from tests.pipeline.commands import ROOT
 from transforms.core.option import Option, declared, declared_in
 from transforms.dataset.dataset_options import FileOptions
 from transforms.examples.layout_options import EmbeddingOptions
 from transforms.images.pixel_options import CheckOptions, PixelOptions
 from transforms.labels.label_options import ShardOptions
-
-_ROOT = Path(__file__).parents[2]
 
 # The commands that do not take the options of the table.
 _OTHER_COMMANDS = ("verify", "show", "export", "diff", "report")
@@ -48,7 +47,7 @@ _OF_BEAM = (
 
 _WRITTEN = (ShardOptions, FileOptions, PixelOptions, EmbeddingOptions, CheckOptions)
 
-STEPS: Mapping[str, Sequence[str]] = {
+_STEPS: Mapping[str, Sequence[str]] = {
     "LabelImages": ("key", "root", "splits", "seed"),
     "FindImages": (
         *("labels", "label_from", "label_regex", "label_key", "label_column", "label_kind", "key"),
@@ -68,7 +67,7 @@ _BASES = {"FindImages": "LabelImages", "ConvertDataset": "WriteDataset"}
 
 _TYPES = '''"""The options of the steps in Python, by the names of the flags.
 
-Made by `python -m pipeline.options.option_documents`.
+Made by `python -m tests.option_documents`.
 """
 
 # Without postponed annotations: `Required` has no effect in them.
@@ -89,7 +88,7 @@ Size = int | str
 _REFERENCE = """# Command-line reference
 
 This page is made from the commands and the groups of options by
-`python -m pipeline.options.option_documents`. `image-tfrecords COMMAND` and
+`python -m tests.option_documents`. `image-tfrecords COMMAND` and
 `python -m pipeline.COMMAND` are the same. The options up to *Run* are those of `convert` and
 `plan`; [`verify`](#verify), [`show`](#show), [`export`](#export), [`diff`](#diff) and
 [`report`](#report) are at the end.
@@ -127,9 +126,9 @@ runner: FlinkRunner
 def documents() -> dict[Path, str]:
     """The files generated from the table, and their texts."""
     return {
-        _ROOT / "deploy" / "metadata.json": template_metadata(),
-        _ROOT / "docs" / "options.md": option_reference(),
-        _ROOT / "transforms" / "core" / "option_types.py": option_types(),
+        ROOT / "deploy" / "metadata.json": template_metadata(),
+        ROOT / "docs" / "options.md": option_reference(),
+        ROOT / "transforms" / "core" / "option_types.py": option_types(),
     }
 
 
@@ -158,9 +157,9 @@ def _parameter(option: Option) -> Iterator[Mapping[str, Any]]:
 def option_types() -> str:
     """The options that each step takes in Python, with types for editors and type checkers."""
     lines = [_TYPES]
-    for step, names in STEPS.items():
+    for step, names in _STEPS.items():
         base = _BASES.get(step, "")
-        own = [name for name in names if name not in STEPS.get(base, ())]
+        own = [name for name in names if name not in _STEPS.get(base, ())]
         lines += [
             "",
             "",
