@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if differing:
         print(printable(f"different: {both}: {differing}"))
         return FAILED
-    print(f"equal: {both} hold the same {found.records.new.table.num_rows} records")
+    print(f"equal: {both} hold the same {found.new.table.num_rows} records")
     return DONE
 
 
@@ -72,12 +73,7 @@ def compare_datasets(former: str, other: str) -> Differences:
         DatasetError: a folder holds no dataset, or its indexes are missing or damaged.
     """
     from pipeline.open_dataset import open_dataset
-    from transforms.records.comparison import (
-        Differences,
-        compare_records,
-        option_changes,
-        other_files,
-    )
+    from transforms.records.comparison import compare_records, option_changes, other_files
 
     manifests = [open_dataset(folder) for folder in (former, other)]
     # Both are checked before the indexes of one are read.
@@ -87,10 +83,10 @@ def compare_datasets(former: str, other: str) -> Differences:
         read_records(folder, manifest)
         for folder, manifest in zip((former, other), manifests, strict=True)
     )
-    found = Differences(compare_records(old, new), option_changes(*manifests))
+    found = compare_records(old, new, option_changes(*manifests))
     if found.total():
         return found
-    return found._replace(files=other_files(*manifests))
+    return dataclasses.replace(found, files=other_files(*manifests))
 
 
 def dataset_records(folder: str) -> tuple[dict[str, Any], Records]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import glob
 import json
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -34,7 +35,6 @@ from transforms.labels.shards import RecipeMaker, ShardName
 from transforms.packing import Everything, Gather
 from transforms.publish_dataset import add_up_run
 from transforms.records.comparison import (
-    Differences,
     PlannedReads,
     Records,
     compare_records,
@@ -324,7 +324,7 @@ def reuse_lines(
         indexes += 1 + len(manifest["index"]) if folder in used else 0
         if manifest["options"].get("key") == config.key == "path":
             former = former.rekeyed(*moved_keys(manifest["root"], config.root))
-        found = Differences(compare_records(former, records), option_changes(manifest, now))
+        found = compare_records(former, records, option_changes(manifest, now))
         lines.append(f"diff     {folder} -> {config.folder.output}")
         lines += [f"  {line}" for line in found.planned_lines()]
     for source in config.sources:
@@ -351,7 +351,7 @@ def _read_parts(path: str, labels: str) -> tuple[PlannedReads, Records]:
         parts = sorted(file.uri for file in storage.list_files(f"{glob.escape(path)}.*"))
         for data in storage.for_each(storage.read_bytes, parts):
             table, reads = read_part(data)
-            total = total.plus(reads)
+            total = PlannedReads(*map(operator.add, total, reads))
             yield Records.of_index(table)
         for _ in storage.for_each(storage.remove, parts):
             pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,40 +34,31 @@ if TYPE_CHECKING:
 # Compares two manifests: the options of the datasets, and the checksums of their shards.
 
 
-class OptionChange(NamedTuple):
-    """An option with another value.
+Changed: TypeAlias = dict[str, tuple[Any, Any]]
+"""The former value and the new one of each name that has another one; None where it has none."""
 
-    Attributes:
-        name: of the option; `features` if a layout file of the same name has changed.
-        old: its former value; None if it was not given.
-        new: its value now.
+
+def changed_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changed:
+    """The values that differ, by name.
+
+    >>> changed_values({"seed": 1, "key": "stem"}, {"key": "stem", "color": "rgb"})
+    {'color': (None, 'rgb'), 'seed': (1, None)}
     """
-
-    name: str
-    old: Any
-    new: Any
+    pairs = {name: (old.get(name), new.get(name)) for name in sorted({*old, *new})}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def option_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[OptionChange]:
-    """The options that differ, by name.
+def option_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changed:
+    """The options that differ, or `features` if a layout file of the same name has changed.
 
     Args:
         old: the manifest of a dataset.
         new: that of another one.
-
-    >>> one = {"options": {"seed": 1, "key": "stem"}, "features": []}
-    >>> option_changes(one, {"options": {"key": "stem", "color": "rgb"}, "features": []})
-    [OptionChange(name='color', old=None, new='rgb'), OptionChange(name='seed', old=1, new=None)]
     """
-    was, now = old["options"], new["options"]
-    changed = [
-        OptionChange(name, was.get(name), now.get(name))
-        for name in sorted({*was, *now})
-        if was.get(name) != now.get(name)
-    ]
+    changed = changed_values(old["options"], new["options"])
     if not changed and old["features"] != new["features"]:
-        names = ([feature["name"] for feature in each["features"]] for each in (old, new))
-        changed.append(OptionChange("features", *names))
+        was, now = ([feature["name"] for feature in each["features"]] for each in (old, new))
+        changed["features"] = was, now
     return changed
 
 
@@ -99,8 +90,9 @@ class Records:
     """The records of a dataset.
 
     Attributes:
-        table: the columns `key`, `split`, `label`, `content` and `source_content`, and `partners`
-            with the hashes of masks and further images, one after the other.
+        table: the columns `key`, `split`, `label`, `content`, `source_content`, which is the
+            content of an image that is stored as it is, and `partners` with the hashes of masks and
+            further images, one after the other. Only a hash may be null: it is not known.
         classes: the class ids by their names, also of classes without records.
         many_labels: whether a record may have several labels.
     """
@@ -127,8 +119,15 @@ class Records:
             label = pc.binary_join(label, SEPARATOR)
         split = pc.dictionary_encode(pc.fill_null(index.column("split"), ""))
         label = pc.dictionary_encode(pc.fill_null(label, ""))
-        kept = {name: index.column(name) for name in ("key", "content", "source_content")}
-        columns = {**kept, "split": split, "label": label, PARTNERS: _partner_hashes(index)}
+        content = index.column("content")
+        columns = {
+            "key": index.column("key"),
+            "content": content,
+            "source_content": pc.coalesce(index.column("source_content"), content),
+            PARTNERS: _partner_hashes(index),
+            "split": split,
+            "label": label,
+        }
         table = pa.table(columns, schema=_schema())
         return cls(table, _classes(names, ids), many_labels)
 
@@ -181,74 +180,26 @@ class Records:
         return dataclasses.replace(self, table=self.table.set_column(at, "key", keys))
 
 
-@dataclasses.dataclass(frozen=True)
-class RecordChanges:
-    """The differences between two datasets; rows are numbered over all shards.
+# The changes of records that are in both datasets, and the column that shows them.
+_CHANGES = {
+    "relabelled": "label",
+    "moved": "split",
+    "pixels": "content",
+    "originals": "source_content",
+    "partners": PARTNERS,
+}
 
-    Attributes:
+
+def compare_records(
+    old: Records, new: Records, options: Mapping[str, tuple[Any, Any]] | None = None
+) -> Differences:
+    """The differences between two datasets, whose keys are distinct.
+
+    Args:
         old: the former records.
         new: the other ones.
-        added: rows of `new` with new keys.
-        removed: rows of `old` whose keys are gone.
-        kept: rows of `old` and of `new` with the same keys, in the same order.
-        relabelled: which of `kept` have other labels.
-        moved: which of `kept` are in another split.
-        pixels: which of `kept` hold other images; those without a hash are not compared.
-        originals: which of `kept` were made from other files; as for `pixels`.
-        partners: which of `kept` hold other masks or further images; as for `pixels`.
+        options: those that differ, see `option_changes`.
     """
-
-    old: Records
-    new: Records
-    added: Rows
-    removed: Rows
-    kept: tuple[Rows, Rows]
-    relabelled: Rows
-    moved: Rows
-    pixels: Rows
-    originals: Rows
-    partners: Rows
-
-    @property
-    def has_partners(self) -> bool:
-        """Whether a record of either dataset has masks or further images, with their hashes."""
-        columns = (each.table.column(PARTNERS) for each in (self.old, self.new))
-        return any(column.null_count < len(column) for column in columns)
-
-    def counts(self) -> dict[str, int]:
-        """The number of records of each change, by its name."""
-        names = ["added", "removed", "relabelled", "moved", "pixels", "originals"]
-        names += ["partners"] if self.has_partners else []
-        return {name: len(getattr(self, name)) for name in names}
-
-    def new_unknown(self) -> Rows:
-        """Which of `kept` have no hash in `new`."""
-        import pyarrow.compute as pc
-
-        content = self.new.table.column("content")
-        is_null: Rows = pc.is_null(content).to_numpy()
-        return np.flatnonzero(is_null[self.kept[1]])
-
-    def new_partners(self) -> Rows:
-        """Which of `kept` have hashes of masks and further images in `old`, and not in `new`."""
-        import pyarrow.compute as pc
-
-        tables = zip((self.old, self.new), self.kept, strict=True)
-        was, now = (
-            pc.is_null(each.table.column(PARTNERS)).to_numpy()[rows] for each, rows in tables
-        )
-        return np.flatnonzero(now & ~was)
-
-    def classes(self) -> dict[str, tuple[int | None, int | None]]:
-        """The classes that are new, gone or have another id: former and new id, by name."""
-        old, new = self.old.classes, self.new.classes
-        names = sorted({*old, *new})
-        ids = {name: (old.get(name), new.get(name)) for name in names}
-        return {name: pair for name, pair in ids.items() if pair[0] != pair[1]}
-
-
-def compare_records(old: Records, new: Records) -> RecordChanges:
-    """The differences between the records of two datasets, whose keys are distinct."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -260,42 +211,37 @@ def compare_records(old: Records, new: Records) -> RecordChanges:
     new_rows = np.flatnonzero(found)
     is_gone = np.ones(old.table.num_rows, bool)
     is_gone[old_rows] = False
+    both = ((old.table, old_rows), (new.table, new_rows))
 
-    def differing(name: str) -> Rows:
-        one, other = _codes(old.table.column(name), new.table.column(name))
-        return np.flatnonzero(one[old_rows] != other[new_rows])
-
-    def other_bytes(hashes: Callable[[pa.Table], Any]) -> Rows:
-        words = (_words(hashes(each.table)) for each in (old, new))
-        one, other = (each[rows] for each, rows in zip(words, (old_rows, new_rows), strict=True))
+    def differing(column: str) -> Rows:
+        if not len(new_rows):
+            # Arrow selects nothing from nothing with an error.
+            return new_rows
+        one, other = (table.column(column).take(rows) for table, rows in both)
         # Some datasets have no hashes; checksums of shards tell them apart.
-        is_known = one.any(axis=1) & other.any(axis=1)
-        return np.flatnonzero(is_known & (one != other).any(axis=1))
+        differs = pc.fill_null(pc.not_equal(one, other), False).to_numpy()
+        rows: Rows = np.flatnonzero(differs)
+        return rows
 
-    return RecordChanges(
-        old=old,
-        new=new,
-        added=np.flatnonzero(~found),
-        removed=np.flatnonzero(is_gone),
-        kept=(old_rows, new_rows),
-        relabelled=differing("label"),
-        moved=differing("split"),
-        pixels=other_bytes(lambda table: table.column("content")),
-        originals=other_bytes(_sources),
-        partners=_other_partners(old.table, new.table, old_rows, new_rows),
+    changes = {change: differing(column) for change, column in _CHANGES.items()}
+    if all(_is_null(each, PARTNERS).all() for each in (old, new)):
+        del changes["partners"]
+    return Differences(
+        old,
+        new,
+        np.flatnonzero(~found),
+        np.flatnonzero(is_gone),
+        (old_rows, new_rows),
+        changes,
+        options or {},
     )
 
 
-def _other_partners(old: pa.Table, new: pa.Table, old_rows: Rows, new_rows: Rows) -> Rows:
-    """Which of these pairs of rows have masks and further images with other hashes."""
+def _is_null(records: Records, column: str) -> Any:
+    """Whether the value of each record is not known."""
     import pyarrow.compute as pc
 
-    if not len(old_rows):
-        return old_rows
-    one, other = (
-        table.column(PARTNERS).take(rows) for table, rows in ((old, old_rows), (new, new_rows))
-    )
-    return np.flatnonzero(pc.fill_null(pc.not_equal(one, other), False).to_numpy())
+    return pc.is_null(records.table.column(column)).to_numpy()
 
 
 def _partner_hashes(index: pa.Table) -> pa.Array:
@@ -310,13 +256,6 @@ def _partner_hashes(index: pa.Table) -> pa.Array:
     return pc.binary_join(
         pa.ListArray.from_arrays(lists.offsets, hashes, mask=lists.is_null()), b""
     )
-
-
-def _sources(table: pa.Table) -> pa.ChunkedArray:
-    """The hashes of the original files: an image that is stored as it is has only one."""
-    import pyarrow.compute as pc
-
-    return pc.coalesce(table.column("source_content"), table.column("content"))
 
 
 def _classes(names: pa.ChunkedArray, ids: pa.ChunkedArray) -> dict[str, int]:
@@ -343,32 +282,9 @@ def _schema() -> pa.Schema:
     return pa.schema(list({**columns, "split": text, "label": text}.items()))
 
 
-def _codes(old: pa.ChunkedArray, new: pa.ChunkedArray) -> tuple[Rows, Rows]:
-    """Numbers that are equal where the texts of two columns are."""
-    import pyarrow as pa
-
-    both = pa.chunked_array([*old.chunks, *new.chunks], type=old.type).unify_dictionaries()
-    codes = [chunk.indices.to_numpy() for chunk in both.chunks]
-    return _joined(codes[: old.num_chunks]), _joined(codes[old.num_chunks :])
-
-
-def _joined(parts: Sequence[Any]) -> Rows:
-    joined: Rows = np.concatenate([np.zeros(0, np.int32), *parts])
-    return joined
-
-
-def _words(column: Any) -> Any:
-    """Hashes as two numbers each, in the shape `[rows, 2]`; 0 where there is none."""
-    import pyarrow.compute as pc
-
-    parts = []
-    for chunk in pc.fill_null(column, bytes(CONTENT_BYTES)).chunks:
-        words = np.frombuffer(chunk.buffers()[1], "<u8") if len(chunk) else np.zeros(0, "<u8")
-        parts.append(words[2 * chunk.offset : 2 * (chunk.offset + len(chunk))].reshape(-1, 2))
-    return np.concatenate([np.zeros((0, 2), "<u8"), *parts])
-
-
 # The differences between two datasets as a summary, and as lines of JSON for programs.
+
+_NONE = np.zeros(0, np.int64)
 
 # Differences named in a line of the summary, and characters of each name.
 _MAX_NAMED = 3
@@ -381,25 +297,43 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _BATCH = 10_000
 
 
-class Differences(NamedTuple):
-    """All differences between two datasets.
+@dataclasses.dataclass(frozen=True)
+class Differences:
+    """All differences between two datasets; rows are numbered over all shards.
 
     Attributes:
-        records: of records and their classes.
-        options: of options.
+        old: the former records.
+        new: the other ones.
+        added: rows of `new` with new keys.
+        removed: rows of `old` whose keys are gone.
+        kept: rows of `old` and of `new` with the same keys, in the same order.
+        changes: which of `kept` have another label, split, stored image, original, or masks and
+            further images, by the name of the change; those without a hash are not compared.
+            `partners` only if a dataset has their hashes.
+        options: those that differ, see `option_changes`.
         files: shards with other bytes although the indexes agree.
     """
 
-    records: RecordChanges
-    options: Sequence[OptionChange]
+    old: Records
+    new: Records
+    added: Rows
+    removed: Rows
+    kept: tuple[Rows, Rows]
+    changes: Mapping[str, Rows]
+    options: Mapping[str, tuple[Any, Any]]
     files: int = 0
+
+    def classes(self) -> Changed:
+        """The classes that are new, gone or have another id: former and new id, by name."""
+        return changed_values(self.old.classes, self.new.classes)
 
     def counts(self) -> dict[str, int]:
         """The number of differences of each kind."""
-        classes = len(self.records.classes())
         return {
-            **self.records.counts(),
-            "class_ids": classes,
+            "added": len(self.added),
+            "removed": len(self.removed),
+            **{name: len(rows) for name, rows in self.changes.items()},
+            "class_ids": len(self.classes()),
             "options": len(self.options),
             "files": self.files,
         }
@@ -411,12 +345,12 @@ class Differences(NamedTuple):
 
     def summary_lines(self) -> Iterator[str]:
         """One line for each kind of difference."""
-        found = self.records
         yield from self._lines_of_records()
-        yield self._named("pixels", found.pixels, "with another stored image")
-        yield _line("originals", f"{len(found.originals)} made from another file")
-        if found.has_partners:
-            yield self._named("partners", found.partners, "with another mask or further image")
+        yield self._named("pixels", self.changes["pixels"], "with another stored image")
+        yield _line("originals", f"{len(self.changes['originals'])} made from another file")
+        if "partners" in self.changes:
+            partners = self.changes["partners"]
+            yield self._named("partners", partners, "with another mask or further image")
         yield from self._lines_of_options()
         other = "other features, such as boxes and cells, or with images without hashes"
         yield _line("files", f"{self.files} with {other}")
@@ -426,99 +360,103 @@ class Differences(NamedTuple):
 
         The other dataset is only planned: of images in both, those without a hash would be opened.
         """
-        found = self.records
         yield from self._lines_of_records()
-        yield self._named("pixels", found.new_unknown(), "to be read again")
-        if found.has_partners:
-            what = "with a mask or further image to be read again"
-            yield self._named("partners", found.new_partners(), what)
+        yield self._named("pixels", self.unknown("content"), "to be read again")
+        if "partners" in self.changes:
+            again = self.unknown(PARTNERS, was_known=True)
+            yield self._named("partners", again, "with a mask or further image to be read again")
         yield from self._lines_of_options()
+
+    def unknown(self, column: str, *, was_known: bool = False) -> Rows:
+        """Which of `kept` have no hash in `new`; `was_known`, only those that have it in `old`."""
+        was, now = (
+            _is_null(each, column)[rows]
+            for each, rows in zip((self.old, self.new), self.kept, strict=True)
+        )
+        return np.flatnonzero(now & ~was if was_known else now)
 
     def _named(self, name: str, kept: Rows, what: str) -> str:
         """A line about some of the images that are in both datasets."""
-        rows = self.records.kept[1][kept]
-        keys = _keys(self.records.new.table, rows)
-        return _line(name, f"{len(rows)} {what}", len(rows), keys)
+        table = self.new.table.select(["key"])
+        return _line(name, f"{len(kept)} {what}", len(kept), _keys(table, self.kept[1][kept]))
 
     def _lines_of_records(self) -> Iterator[str]:
-        found = self.records
-        old, new = found.old.table, found.new.table
-        yield _line("records", f"{old.num_rows} -> {new.num_rows}, {len(found.kept[0])} in both")
-        for name, table, rows in (("added", new, found.added), ("removed", old, found.removed)):
+        old, new = self.old.table, self.new.table
+        yield _line("records", f"{old.num_rows} -> {new.num_rows}, {len(self.kept[0])} in both")
+        for name, table, rows in (("added", new, self.added), ("removed", old, self.removed)):
             yield _line(name, str(len(rows)), len(rows), _keys(table, rows))
-        for name, column, words in (
-            ("relabelled", "label", "with another label"),
-            ("moved", "split", "in another split"),
-        ):
-            rows = getattr(found, name)
+        for name, words in (("relabelled", "with another label"), ("moved", "in another split")):
+            count = len(self.changes[name])
             named = (
-                f"{key[:_MAX_TEXT]!r} from {_text(was)} to {_text(now)}"
-                for key, was, now in _pairs(found, rows, column, _MAX_NAMED)
+                f"{row['key'][:_MAX_TEXT]!r} from {_text(row['from'])} to {_text(row['to'])}"
+                for row in self._pairs(name, _MAX_NAMED)
             )
-            yield _line(name, f"{len(rows)} {words}", len(rows), named)
+            yield _line(name, f"{count} {words}", count, named)
+
+    def _pairs(self, change: str, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """The records with a change by their keys: `key`, and the values `from` and `to`."""
+        import pyarrow as pa
+
+        column, chosen = _CHANGES[change], self.changes[change]
+        if not len(chosen):
+            return
+        (old, was), (new, now) = (
+            (each.table, rows[chosen])
+            for each, rows in zip((self.old, self.new), self.kept, strict=True)
+        )
+        values = {"from": old.column(column).take(was), "to": new.column(column).take(now)}
+        table = pa.table({"key": new.column("key").take(now), **values})
+        yield from _sorted(table, np.arange(len(chosen)), limit)
 
     def _lines_of_options(self) -> Iterator[str]:
-        classes = self.records.classes()
+        classes = self.classes()
         named = (
             f"{name[:_MAX_TEXT]!r} from {_id(was)} to {_id(now)}"
             for name, (was, now) in classes.items()
         )
         yield _line("class ids", str(len(classes)), len(classes), named)
         named = (
-            f"--{each.name} from {as_written(each.old)} to {as_written(each.new)}"
-            for each in self.options
+            f"--{name} from {as_written(was)} to {as_written(now)}"
+            for name, (was, now) in self.options.items()
         )
         yield _line("options", str(len(self.options)), len(self.options), named)
 
     def json_lines(self) -> Iterator[str]:
         """A line of JSON for each difference, records sorted by key; the last has the counts."""
-        found = self.records
-        for name, side, rows in (
-            ("added", found.new, found.added),
-            ("removed", found.old, found.removed),
+        for change, side, rows in (
+            ("added", self.new, self.added),
+            ("removed", self.old, self.removed),
         ):
-            for row in _sorted(side.table, rows, ("key", "split", "label")):
-                label = _label(row["label"], side)
-                yield _json(change=name, key=row["key"], split=row["split"], label=label)
-        for key, was, now in _pairs(found, found.relabelled, "label"):
-            labels = {"from": _label(was, found.old), "to": _label(now, found.new)}
-            yield _json(change="relabelled", key=key, **labels)
-        for key, was, now in _pairs(found, found.moved, "split"):
-            yield _json(change="moved", key=key, **{"from": was, "to": now})
+            for row in _sorted(side.table.select(["key", "split", "label"]), rows):
+                yield _json(**{"change": change, **row, "label": _label(row["label"], side)})
+        for row in self._pairs("relabelled"):
+            labels = {"from": _label(row["from"], self.old), "to": _label(row["to"], self.new)}
+            yield _json(**{"change": "relabelled", **row, **labels})
+        for row in self._pairs("moved"):
+            yield _json(change="moved", **row)
+        table = self.new.table.select(["key"])
         for change in ("pixels", "originals", "partners"):
-            rows = found.kept[1][getattr(found, change)]
-            for row in _sorted(found.new.table, rows):
-                yield _json(change=change, key=row["key"])
-        for name, (was_id, now_id) in found.classes().items():
-            yield _json(change="class_id", name=name, **{"from": was_id, "to": now_id})
-        for option in self.options:
-            yield _json(change="option", name=option.name, **{"from": option.old, "to": option.new})
-        records = [found.old.table.num_rows, found.new.table.num_rows]
+            for row in _sorted(table, self.kept[1][self.changes.get(change, _NONE)]):
+                yield _json(change=change, **row)
+        for change, changed in (("class_id", self.classes()), ("option", self.options)):
+            for name, (was, now) in changed.items():
+                yield _json(change=change, name=name, **{"from": was, "to": now})
+        records = [self.old.table.num_rows, self.new.table.num_rows]
         yield _json(equal=not self.total(), records=records, **self.counts())
 
 
-def _sorted(
-    table: pa.Table, rows: Rows, columns: Sequence[str] = ("key",), limit: int | None = None
-) -> Iterator[Any]:
-    """The values of rows of a table, by their keys.
+def _sorted(table: pa.Table, rows: Rows, limit: int | None = None) -> Iterator[dict[str, Any]]:
+    """Some rows of a table, by their keys.
 
     Args:
         table: has the column `key`.
-        rows: some of its rows.
-        columns: those to return.
-        limit: how many rows to return; None for all.
+        rows: their numbers.
+        limit: how many to return; None for all.
     """
-    for places in _in_order(table, rows, limit):
-        yield from table.select(columns).take(rows[places]).to_pylist()
-
-
-def _in_order(table: pa.Table, rows: Rows, limit: int | None) -> Iterator[Rows]:
-    """The places of rows, by their keys, in batches; see `_sorted`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if not len(rows):
-        # Arrow selects nothing from nothing with an error.
         return
     keys = pa.table({"key": table.column("key").take(rows)})
     by_key = [("key", "ascending")]
@@ -526,28 +464,14 @@ def _in_order(table: pa.Table, rows: Rows, limit: int | None) -> Iterator[Rows]:
         places = pc.sort_indices(keys, sort_keys=by_key)
     else:
         places = pc.select_k_unstable(keys, k=min(limit, len(rows)), sort_keys=by_key)
-    order = places.to_numpy()
+    order = rows[places.to_numpy()]
     for start in range(0, len(order), _BATCH):
-        yield order[start : start + _BATCH]
+        yield from table.take(order[start : start + _BATCH]).to_pylist()
 
 
 def _keys(table: pa.Table, rows: Rows) -> Iterator[str]:
     """The first keys of some rows of a table, as they are shown."""
-    for row in _sorted(table, rows, limit=_MAX_NAMED):
-        yield repr(row["key"][:_MAX_TEXT])
-
-
-def _pairs(
-    found: RecordChanges, rows: Rows, column: str, limit: int | None = None
-) -> Iterator[tuple[str, str, str]]:
-    """The keys of some of `kept`, sorted, with the former and the new value of a column."""
-    old, new = found.old.table, found.new.table
-    old_rows, new_rows = found.kept[0][rows], found.kept[1][rows]
-    for places in _in_order(new, new_rows, limit):
-        keys = new.column("key").take(new_rows[places])
-        was = old.column(column).take(old_rows[places])
-        now = new.column(column).take(new_rows[places])
-        yield from zip(keys.to_pylist(), was.to_pylist(), now.to_pylist(), strict=True)
+    return (repr(row["key"][:_MAX_TEXT]) for row in _sorted(table, rows, _MAX_NAMED))
 
 
 def _line(name: str, text: str, count: int = 0, examples: Iterable[str] = ()) -> str:
@@ -600,14 +524,6 @@ class PlannedReads(NamedTuple):
     ranges: int = 0
     copied: int = 0
     records: int = 0
-
-    def plus(self, other: PlannedReads) -> PlannedReads:
-        """The sums of both.
-
-        >>> PlannedReads(1, 2, 30, 1).plus(PlannedReads(reused=4))
-        PlannedReads(reused=5, originals=2, bytes=30, ranges=1, copied=0, records=0)
-        """
-        return PlannedReads(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
 def planned_part(

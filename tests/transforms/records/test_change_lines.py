@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.transforms.records.compared_tables import Row, records_of
-from transforms.records.comparison import Differences, OptionChange, Records, compare_records
+from transforms.records.comparison import Records, compare_records
 
 OLD = records_of(
     [
@@ -27,10 +27,7 @@ NEW = records_of(
         *(Row(f"new-{number}", "test") for number in (4, 2, 1, 3)),
     ]
 )
-FOUND = Differences(
-    compare_records(OLD, NEW),
-    [OptionChange("seed", 1, 2), OptionChange("splits", {"train": 0.9, "test": 0.1}, None)],
-)
+FOUND = compare_records(OLD, NEW, {"seed": (1, 2), "splits": ({"train": 0.9, "test": 0.1}, None)})
 
 
 def test_the_summary() -> None:
@@ -53,7 +50,7 @@ def test_the_summary() -> None:
 
 def test_lines_before_images_are_opened() -> None:
     planned = records_of([Row("same", label="cat", label_id=0), Row("other", content=None)])
-    found = Differences(compare_records(OLD, planned), FOUND.options)
+    found = compare_records(OLD, planned, FOUND.options)
     lines = list(found.planned_lines())
     assert [line.split()[0] for line in lines] == [
         *("records", "added", "removed", "relabelled", "moved", "pixels", "class", "options")
@@ -84,12 +81,12 @@ def test_lines_of_json() -> None:
 
 def lines_of(old: Records, new: Records) -> list[dict[str, Any]]:
     """The lines of JSON without those of classes and the last one."""
-    lines = map(json.loads, Differences(compare_records(old, new), []).json_lines())
+    lines = map(json.loads, compare_records(old, new).json_lines())
     return [line for line in lines if line.get("change", "class_id") != "class_id"]
 
 
 def test_nothing_differs() -> None:
-    equal = Differences(compare_records(OLD, OLD), [])
+    equal = compare_records(OLD, OLD)
     assert equal.total() == ""
     assert list(equal.summary_lines())[1:3] == ["added       0", "removed     0"]
     (line,) = equal.json_lines()
@@ -99,7 +96,7 @@ def test_nothing_differs() -> None:
 def test_masks_and_further_images() -> None:
     old = records_of([Row(key, partners=[1, 2]) for key in "abc"])
     new = records_of([Row("a", partners=[1, 3]), Row("b", partners=[1, 2]), Row("c")])
-    found = Differences(compare_records(old, new), [])
+    found = compare_records(old, new)
     assert "partners    1 with another mask or further image: 'a'" in [*found.summary_lines()]
     again = "partners    1 with a mask or further image to be read again: 'c'"
     assert again in [*found.planned_lines()]
@@ -123,7 +120,7 @@ def test_several_labels_are_a_list() -> None:
     new = records_of([Row("a", label=["y"], label_id=[1])], many=True)
     one = records_of([Row("a", label="y", label_id=1)])
     removed, line = lines_of(old, new)
-    found = Differences(compare_records(old, new), [])
+    found = compare_records(old, new)
     assert line == {"change": "relabelled", "key": "a", "from": ["x", "y"], "to": ["y"]}
     assert removed == {"change": "removed", "key": "b", "split": "train", "label": []}
     assert lines_of(old, one)[1] == {**line, "to": "y"}

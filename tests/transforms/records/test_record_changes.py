@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.records.compared_tables import Row, records_of
-from transforms.records.comparison import RecordChanges, compare_records
+from transforms.records.comparison import Differences, compare_records
 
 ROWS = st.lists(
     st.builds(
@@ -30,14 +30,16 @@ def shards(rows: Sequence[Row], cut: int) -> list[Sequence[Row]]:
     return [rows[:cut], rows[cut:]]
 
 
-def keys_of(found: RecordChanges, name: str) -> set[str]:
+def keys_of(found: Differences, name: str) -> set[str]:
     """The keys of the records with a change."""
-    rows = found.new_partners() if name == "new_partners" else getattr(found, name)
-    if name == "removed":
-        table = found.old.table
+    if name in ("added", "removed"):
+        table = (found.new if name == "added" else found.old).table
+        rows = getattr(found, name)
     else:
         table = found.new.table
-        rows = rows if name == "added" else found.kept[1][rows]
+        is_new = name == "new_partners"
+        kept = found.unknown("partners", was_known=True) if is_new else found.changes.get(name, [])
+        rows = found.kept[1][kept] if len(kept) else []
     return {table.column("key")[int(row)].as_py() for row in rows}
 
 
@@ -76,10 +78,12 @@ def test_changes_are_those_of_a_comparison_one_by_one(
     }
     assert {name: keys_of(found, name) for name in expected} == expected
     del expected["new_partners"]
-    assert found.has_partners == any(map(partners, (*old, *new)))
-    if not found.has_partners:
+    assert ("partners" in found.changes) == any(map(partners, (*old, *new)))
+    if "partners" not in found.changes:
         assert not expected.pop("partners")
-    assert found.counts() == {name: len(keys) for name, keys in expected.items()}
+    assert {name: found.counts()[name] for name in (*found.changes, "added", "removed")} == {
+        name: len(keys) for name, keys in expected.items()
+    }
     one, other = (
         [each.table.column("key")[int(row)].as_py() for row in rows]
         for each, rows in zip((found.old, found.new), found.kept, strict=True)
