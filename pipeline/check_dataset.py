@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,11 @@ from transforms.dataset.record_checks import (
 from transforms.records.record_index import index_list_problems
 from transforms.records.written_index import stored_lines
 from transforms.storage.files import join, storage_of
+from transforms.storage.interface import MAX_DATASET_FILE
 from transforms.verify_shards import VerifyShards, merge_splits, read_results
+
+# Bytes of a rejection: its key, its file and why.
+_MOST_LINE = 1 << 16
 
 _EXTRA = "is not a file of this dataset; remove it"
 
@@ -98,7 +103,11 @@ def _folder_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Probl
 def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
     for name, listed in manifest["files"].items():
         path = join(output, name)
+        lines = sum(manifest["rejected"].values()) if name == REJECTED else 0
         try:
+            # A sparse file of a terabyte costs nothing to make, and may be listed as such.
+            if listed["bytes"] > (most := MAX_DATASET_FILE + lines * _MOST_LINE):
+                raise OSError(errno.EFBIG, f"it has more than {most} bytes", path)
             found = storage_of(output).checksum(path, size=listed["bytes"])
             if found is None:
                 yield Problem(name, None, "the file is missing")

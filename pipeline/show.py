@@ -30,6 +30,7 @@ from transforms.labels.keys import IMAGE_EXTENSIONS
 from transforms.labels.vocabulary import parse_labels
 from transforms.records.written_index import open_records
 from transforms.storage.files import join, storage_of
+from transforms.storage.local_storage import new_file
 
 # The records that `show` prints, from a dataset or from any TFRecord files of Examples.
 
@@ -371,9 +372,9 @@ def save_image(
     if len(shard.encode()) > _MAX_NAME:
         # The name of a single-image file may have the maximum length.
         shard = file_stem(shard, max_bytes=_MAX_NAME)
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{shard}-{record.number:05d}-{safe}"
-    path.write_bytes(data)
+    with new_file(str(path)) as file:
+        file.write(data)
     return path
 
 

@@ -218,26 +218,32 @@ class KeyReader:
         self.name = name or path
 
     def read(self) -> Iterator[tuple[str, JoinSide]]:
-        """Yields every key with its line; blank lines are left out.
+        """Yields every key with its line; blank lines, and most repeated ones, are left out.
 
         Raises:
             LabelsError: a line is not UTF-8, or too long.
             OSError: the file cannot be read.
         """
-        for number, line in enumerate(self._lines(), 1):
+        for line, number in self._lines():
             where = f"{self.name}:{number}"
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             if key := key_of_line(line, where):
                 yield key, key_line(where)
 
-    def _lines(self) -> Iterator[bytes]:
-        rest = b""
+    def _lines(self) -> Iterator[tuple[bytes, int]]:
+        """The lines with their numbers; of equal ones in a megabyte, the first."""
+        rest, number = b"", 0
         with storage_of(self.path).open_reader(self.path) as file:
             while chunk := file.read(_CHUNK):
                 *lines, rest = (rest + chunk).split(b"\n")
-                yield from lines
+                # Five million lines of one key would take a gigabyte in the join.
+                first: dict[bytes, int] = {}
+                for line in lines:
+                    number += 1
+                    first.setdefault(line, number)
+                yield from first.items()
                 if len(rest) > MAX_LINE:
                     break
         if rest:
-            yield rest
+            yield rest, number + 1

@@ -14,6 +14,7 @@ from pipeline.show import Record
 from tests.images import picture, saved
 from tests.pipeline.commands import digests
 from tests.servers.gcs import GcsServer
+from transforms.core.messages import WriteError
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,16 @@ def test_saved_pictures_are_the_files(dataset: Path, tmp_path: Path) -> None:
     show.main([str(dataset / "out"), "--limit", "99", "--images", str(tmp_path / "pictures")])
     saved = sorted(path.read_bytes() for path in (tmp_path / "pictures").iterdir())
     assert saved == sorted(path.read_bytes() for path in dataset.glob("photos/*/*.png"))
+
+
+def test_a_folder_that_cannot_be_made_is_said_with_what_to_do(
+    dataset: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / ("a" * 300)
+    with pytest.raises(
+        WriteError, match=r"cannot write .*/a+/t.*png: its path of .* too long: give"
+    ):
+        show.main([str(dataset / "out"), "--images", str(folder)])
 
 
 def test_a_hostile_name_stays_in_the_folder(tmp_path: Path) -> None:

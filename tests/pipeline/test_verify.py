@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -112,6 +113,17 @@ def test_missing_extra_and_edited_files(dataset: Path) -> None:
     assert "train-00000-of-00009.tfrecord: is not a file of this dataset" in found
     assert "labels.txt: was changed" in found
     assert "label 1 is 'wolf' in labels.txt, but not here" in found
+
+
+def test_a_small_file_that_is_listed_with_gigabytes_is_not_read(dataset: Path) -> None:
+    files = open_dataset(str(dataset))["files"]
+    listed = {name: {**entry, "bytes": 600 << 20} for name, entry in files.items()}
+    for name in listed:
+        os.truncate(dataset / name, 600 << 20)
+    _edit(dataset, files=listed)
+    found = _problems(dataset)
+    assert [each for each in found if each.startswith("labels.txt: cannot be read: it has more")]
+    assert [each for each in found if each.startswith("rejected.jsonl: cannot be read: it has")]
 
 
 def test_numbers_of_the_manifest_that_do_not_add_up(dataset: Path) -> None:

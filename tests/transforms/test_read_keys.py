@@ -26,6 +26,13 @@ def test_each_line_is_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chu
     assert next(KeyReader(str(path), "-").read())[1].where == "-:1"
 
 
+def test_lines_that_are_repeated_take_no_place_in_the_join(tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    path.write_text("a\nb\n\n" * 100_000 + "c")
+    keys = [(key, side.where) for key, side in KeyReader(str(path)).read()]
+    assert keys == [("a", f"{path}:1"), ("b", f"{path}:2"), ("c", f"{path}:300001")]
+
+
 def test_a_file_without_line_breaks_is_not_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

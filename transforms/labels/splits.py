@@ -25,6 +25,9 @@ HASH_SPACE = 2**64
 # Staged shards are named after their split, and file names are limited to 255 bytes.
 _MAX_NAME = 100
 
+# Each has shards of its own, which take milliseconds even without images.
+_MAX_SPLITS = 100
+
 KNOWN_SPLITS = ("train", "validation", "test")
 """Splits that come first, in this order; their names are case-insensitive."""
 
@@ -80,7 +83,10 @@ def parse_splits(text: str) -> tuple[tuple[str, float], ...]:
     >>> parse_splits("train=80%,test=0.2")
     (('train', 0.8), ('test', 0.2))
     """
-    shares = tuple(_parse_one(part, text) for part in text.split(","))
+    parts = text.split(",")
+    if len(parts) > _MAX_SPLITS:
+        raise _usage(f"{text[:40]}...", f"{len(parts)} splits are more than {_MAX_SPLITS}")
+    shares = tuple(_parse_one(part, text) for part in parts)
     seen: set[str] = set()
     for name, _ in shares:
         if name.casefold() in seen:  # some file systems treat 'Test' and 'test' as one name

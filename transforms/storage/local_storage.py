@@ -285,15 +285,10 @@ class LocalStorage(Storage):
     @contextlib.contextmanager
     def open_writer(self, path: str) -> Iterator[Any]:
         # Synced before it gets its name, so that a crash cannot leave half a file.
-        try:
-            with _create(path) as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            if error.filename in (None, path) and (why := _why_unwritten(error, path)):
-                raise WriteError(error.errno, f"cannot write {path}: {why}") from error
-            raise
+        with new_file(path) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
 
     def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:
         os.replace(source, target)
@@ -469,12 +464,24 @@ def free_bytes(path: str) -> int:
     return shutil.disk_usage(path).free
 
 
-def _create(path: str) -> BinaryIO:
+@contextlib.contextmanager
+def new_file(path: str) -> Iterator[BinaryIO]:
     """A new file to write, replacing one of a killed run; creates its folder.
 
     Raises:
-        OSError: it cannot be created.
+        WriteError: it cannot be created or written, for a reason that the user can remove.
+        OSError: it cannot, for another one.
     """
+    try:
+        with _create(path) as stream:
+            yield stream
+    except OSError as error:
+        if error.filename in (None, path) and (why := _why_unwritten(error, path)):
+            raise WriteError(error.errno, f"cannot write {path}: {why}") from error
+        raise
+
+
+def _create(path: str) -> BinaryIO:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         return os.fdopen(os.open(path, flags, 0o666), "wb")

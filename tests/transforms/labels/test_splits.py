@@ -70,6 +70,10 @@ def test_parse_splits(text: str, shares: tuple[tuple[str, float], ...]) -> None:
         ("train=0.8,test=0.1", "add up to 0.9; make them add up to 1"),
         ("train=0.8,test=0.200002", "add up to 1"),
         ("train=80,test=20", "add up to 100"),
+        (
+            ",".join(f"a{n}=0.005" for n in range(200)),
+            r"a0=.*\.\.\.': 200 splits are more than 100",
+        ),
     ],
 )
 def test_wrong_splits_are_reported_in_one_line(text: str, problem: str) -> None:

@@ -238,6 +238,7 @@ def test_class_names(text: str, names: tuple[str, ...]) -> None:
         ("e\u0301\n\xe9\n", "line 2 repeats"),
         ("\n \n", "--class_names is empty"),
         ("", "--class_names is empty"),
+        ("a\n" * 600_000, "--class_names has 600000 names, more than 500000"),
     ],
 )
 def test_class_names_that_cannot_be_used(text: str, message: str) -> None:

@@ -363,6 +363,13 @@ except RecordIndexError as error:
     assert int(megabytes) < 400
 
 
+def test_a_group_for_each_row_is_refused() -> None:
+    file = pa.BufferOutputStream()
+    pq.write_table(read_index(photos(40), "x"), file, store_schema=False, row_group_size=1)
+    with pytest.raises(RecordIndexError, match="x is damaged: 40 rows do not fit into it"):
+        read_index(bytes(file.getvalue()), "x")
+
+
 def test_rows_that_take_no_bytes_are_refused() -> None:
     rows = rows_of(checked()).table(SHARD, "train").take([0] * 200_000)
     record = pa.array(np.arange(200_000, dtype=np.int64))
