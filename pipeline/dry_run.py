@@ -26,13 +26,13 @@ from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.image_statistics import warnings_to_json
 from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order, shortened
 from transforms.dataset.manifest import manifest_indexes
-from transforms.examples.encoder import RowChecker
 from transforms.examples.row_features import row_requirements
 from transforms.flow import Plan
 from transforms.labels.joins import class_texts
 from transforms.labels.label_rules import label_decisions
 from transforms.labels.shards import RecipeMaker, ShardName
 from transforms.packing import Everything, Gather
+from transforms.plan_shards import RowConverter
 from transforms.publish_dataset import add_up_run
 from transforms.records.comparison import (
     PlannedReads,
@@ -66,9 +66,9 @@ class _MeasureShardFn(beam.DoFn):
         self._config = config
         self._rules = OriginRules(config.checks.max_bytes, config.row_values is not None)
         self._many_labels = row_requirements(config.features).many_labels
-        # The element's class does not say: decoded in another process, it is neither of the two.
         self._of_rows = config.of_rows
         self._values = config.row_values
+        self._row_converter = converter_of(config) if config.of_rows else None
 
     def setup(self) -> None:
         self._whole_shard = None
@@ -163,9 +163,8 @@ class _MeasureShardFn(beam.DoFn):
         """The rejection that the cells of an image or a row will cause, if any."""
         if self._values is None:
             return None
-        if self._of_rows:
-            checker = RowChecker(self._values, root=self._config.root)
-            checked = checker.check(cast(ShardRow, planned))
+        if isinstance(self._row_converter, RowConverter):
+            [checked] = self._row_converter.load([cast(ShardRow, planned)])
             return checked if isinstance(checked, Rejection) else None
         image = cast(ShardImage, planned)
         try:

@@ -10,7 +10,7 @@ from pipeline.resolve.config import ConvertConfig
 from transforms.convert_images import ImageConverter
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates
-from transforms.examples.encoder import RowChecker, row_bytes
+from transforms.examples.encoder import row_bytes
 from transforms.find_images import ImageFinder, PartnerFinder
 from transforms.flow import (
     FindLabelledImages,
@@ -175,7 +175,7 @@ def converter_of(config: ConvertConfig) -> ImageConverter | RowConverter:
     """What makes the records of a shard."""
     values = config.row_values
     if config.of_rows and values is not None:
-        return RowConverter(config.features, RowChecker(values, root=config.root))
+        return RowConverter(config.features, values, root=config.root)
     return ImageConverter(
         origins=origins_of(config),
         features=config.features,

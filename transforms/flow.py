@@ -30,12 +30,10 @@ from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import SplitAssigner
 from transforms.list_rejections import CopyRejected
 from transforms.plan_shards import (
-    PlanRows,
     PlanShards,
     ReadRows,
     TableReader,
     TotalLabels,
-    row_places,
 )
 from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
@@ -178,10 +176,10 @@ class PlanTable(beam.PTransform):
         if self.plan.by_records:
             from transforms.stratify_splits import BalanceShards
 
-            balance = BalanceShards(self.plan, totals, row_places)
+            balance = BalanceShards(self.plan, totals, of_rows=True)
             totals = rows.batches | "Balance shards" >> balance
-        shards = rows.batches | "Plan shards" >> PlanRows(self.plan, totals)
-        return Plan(shards, totals, rows.rejections, rows.counts)
+        planned = rows.batches | "Plan shards" >> PlanShards(self.plan, totals, of_rows=True)
+        return Plan(planned.shards, totals, rows.rejections, rows.counts)
 
 
 @dataclasses.dataclass(eq=False, repr=False)

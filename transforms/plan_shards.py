@@ -1,4 +1,4 @@
-"""PlanShards and PlanRows: which record is in which shard."""
+"""PlanShards and ReadRows: which record is in which shard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
@@ -14,18 +14,13 @@ from transforms.core.arguments import whole_number
 from transforms.core.records import Count, LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import PlanTotals
-from transforms.examples.encoder import (
-    BATCH_ROWS,
-    ExampleEncoder,
-    RowChecker,
-    from_batch,
-    planned_rows,
-    to_batch,
-)
+from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import Feature
-from transforms.images.check import CheckedImage
+from transforms.examples.row_features import RowValues
+from transforms.images.check import CheckedImage, ImageInfo
+from transforms.images.pixel_options import Original
 from transforms.labels.joins import with_ids
-from transforms.labels.keys import nfc, relative_path
+from transforms.labels.keys import full_uri, nfc, relative_path
 from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import MAX_SHARDS, Libraries, Recipes, ShardPlan, shard_index
@@ -43,18 +38,28 @@ from transforms.packing import (
     with_outputs,
 )
 from transforms.read_labels import open_labels
+from transforms.records.existing_shards import Planned
 from transforms.storage.lineage import report_source
 from transforms.storage.metrics import PROGRESS, counter
 
 # PlanShards: assigns every labelled image to a shard and a position. Moves names only.
 
 
-Nothing = TypeVar("Nothing")
-
 _REJECTIONS = "rejections"
 
 # Classes whose ids a worker keeps at hand.
 _CLASSES = 4096
+
+
+class PlacedRow(NamedTuple):
+    """A row that will be a record, without an image: a `ShardRow` after the name of its split."""
+
+    split: str
+    order: int
+    key: str
+    path: str
+    line: int
+    cells: str
 
 
 class PlannedShards(NamedTuple):
@@ -63,7 +68,7 @@ class PlannedShards(NamedTuple):
     They include shards without images.
     """
 
-    shards: beam.PCollection[tuple[str, Iterable[ShardImage | ShardRow]]]
+    shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     rejections: beam.PCollection[Rejection]
 
 
@@ -110,33 +115,33 @@ class TotalLabels(beam.PTransform):
 
 
 class _AssignFn(beam.DoFn):
-    """Assigns the images of a batch to their shards, and packs them by shard."""
+    """Assigns the images or rows of a batch to their shards, and packs them by shard."""
 
-    def __init__(self, plan: ShardPlan, rules: LabelRules) -> None:
+    def __init__(self, plan: ShardPlan, rules: LabelRules, kind: type[PlacedRow | LabelledImage]):
         self._plan = plan
         self._rules = rules
+        self._kind = kind
         self._totals: PlanTotals | None = None
 
     def process(
         self, batch: NameBatch, totals: PlanTotals
     ) -> Iterator[tuple[str, NameBatch] | beam.pvalue.TaggedOutput]:
         self._prepare(totals)
-        shards: defaultdict[str, list[ShardImage]] = defaultdict(list)
-        for image in unpack(batch, LabelledImage):
+        shards: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        for each in unpack(batch, self._kind):
             try:
-                planned = self._planned(image)
-                shards[self._shard(image)].append(planned)
+                # A row is planned without its split.
+                planned = each[1:] if isinstance(each, PlacedRow) else self._planned(each)
             except RejectedImageError as error:
-                yield self._rejected(image, error)
-        for name, images in shards.items():
-            yield name, pack(images)
-
-    def _shard(self, image: LabelledImage) -> str:
-        files = self._files[image.split]
-        return files[shard_index(image.order, len(files), self._starts.get(image.split, ()))]
+                yield self._rejected(each, error)
+                continue
+            files, starts = self._files[each.split], self._starts.get(each.split, ())
+            shards[files[shard_index(each.order, len(files), starts)]].append(planned)
+        for name, records in shards.items():
+            yield name, pack(records)
 
     def _rejected(
-        self, image: LabelledImage, error: RejectedImageError
+        self, image: LabelledImage | PlacedRow, error: RejectedImageError
     ) -> beam.pvalue.TaggedOutput:
         # Planned but rejected: count it as done, so that the stage reaches its total.
         PROGRESS.advance(1, 1)
@@ -181,15 +186,17 @@ class _AssignFn(beam.DoFn):
         self._starts = totals.shard_starts
 
 
-def _unpacked(shard: tuple[str, Iterable[NameBatch]]) -> tuple[str, list[ShardImage]]:
+def _unpacked(
+    shard: tuple[str, Iterable[NameBatch]], kind: type[Planned]
+) -> tuple[str, list[Planned]]:
     name, batches = shard
-    return name, [image for batch in batches for image in unpack(batch, ShardImage)]
+    return name, [each for batch in batches for each in unpack(batch, kind)]
 
 
-def every_shard(
-    totals: PlanTotals, plan: ShardPlan, nothing: Nothing, *, is_bounded: bool = False
-) -> Iterator[tuple[str, Nothing]]:
-    """The names of all planned shards, each with an element that stands for none.
+def _every_shard(
+    totals: PlanTotals, plan: ShardPlan, *, is_bounded: bool
+) -> Iterator[tuple[str, NameBatch]]:
+    """The names of all planned shards, each with an empty batch.
 
     Without it, a shard that gets no element would not be grouped, and not be written.
 
@@ -200,13 +207,14 @@ def every_shard(
         plan.check_sizes(totals.bytes, totals.images)
     for names in plan.files(totals.bytes, totals.images).values():
         for name in names:
-            yield name, nothing
+            yield name, pack(())
 
 
 class PlanShards(beam.PTransform):
     """Groups labelled images by shard.
 
-    Input: `LabelledImage`. Output: `PlannedShards`. Only names cross the shuffle.
+    Input: `LabelledImage`, or `of_rows` batches of `PlacedRow`. Output: `PlannedShards`. Only
+    names, and the cells that the layout needs, cross the shuffle.
 
     Raises in the job:
         LabelsError: on several machines, a shard has more than `MAX_SHARD_NAMES` images.
@@ -218,6 +226,7 @@ class PlanShards(beam.PTransform):
         totals: beam.PCollection[PlanTotals],
         *,
         rules: LabelRules = ANY_LABELS,
+        of_rows: bool = False,
     ) -> None:
         super().__init__()
         whole_number("shard_size", plan.shard_size, 1)
@@ -226,35 +235,39 @@ class PlanShards(beam.PTransform):
         self._plan = plan
         self._totals = totals
         self._rules = rules
+        self._of_rows = of_rows
 
-    def expand(self, images: beam.PCollection[LabelledImage]) -> PlannedShards:
-        assign = beam.ParDo(
-            _AssignFn(self._plan, self._rules), beam.pvalue.AsSingleton(self._totals)
+    def expand(
+        self, images: beam.PCollection[LabelledImage] | beam.PCollection[NameBatch]
+    ) -> PlannedShards:
+        kind: type[PlacedRow | LabelledImage] = PlacedRow if self._of_rows else LabelledImage
+        planned: Any = ShardRow if self._of_rows else ShardImage
+        assign = _AssignFn(self._plan, self._rules, kind)
+        step = beam.ParDo(assign, beam.pvalue.AsSingleton(self._totals))
+        batches = images if self._of_rows else images | "Pack images" >> PackImages()
+        assigned = batches | "Assign shards" >> with_outputs(
+            step, "names", tuple[str, NameBatch], **{_REJECTIONS: Rejection}
         )
-        assigned = (
-            images
-            | "Pack images" >> PackImages()
-            | "Assign shards"
-            >> with_outputs(assign, "images", tuple[str, NameBatch], **{_REJECTIONS: Rejection})
+        is_bounded = rules_of(images.pipeline).max_element and not self._of_rows
+        name_shards = beam.FlatMap(_every_shard, self._plan, is_bounded=is_bounded)
+        every = self._totals | "Name every shard" >> name_shards.with_output_types(
+            tuple[str, NameBatch]
         )
-        is_bounded = rules_of(images.pipeline).max_element
-        every = self._totals | "Name every shard" >> beam.FlatMap(
-            every_shard, self._plan, pack(()), is_bounded=is_bounded
-        ).with_output_types(tuple[str, NameBatch])
+        unpack_names = beam.Map(_unpacked, planned)
         shards = (
-            (assigned.images, every)
+            (assigned.names, every)
             | "Images and shards" >> beam.Flatten()
             | "Group names by shard" >> beam.GroupByKey()
-            | "Unpack images"
-            >> beam.Map(_unpacked).with_output_types(tuple[str, Iterable[ShardImage]])
+            | "Unpack images" >> unpack_names.with_output_types(tuple[str, Iterable[planned]])
         )
         return PlannedShards(shards, assigned.rejections)
 
 
-# ReadRows and PlanRows: rows without images, from CSV files to planned shards, in batches.
+# ReadRows: rows without images, from CSV files, in batches: one element for each row would cost
+# more than its processing.
 
-_TOTALS = "totals"
-_COUNTS = "counts"
+BATCH_ROWS = 2048
+"""The number of rows in a batch."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,7 +289,7 @@ class TableReader:
     assigner: SplitAssigner
     row_bytes: int
 
-    def read(self, uri: str) -> Iterator[str | Rejection | Count | PlanTotals]:
+    def read(self, uri: str) -> Iterator[NameBatch | Rejection | Count | PlanTotals]:
         """Reads one table: yields batches of rows, and their counts at the end.
 
         Raises:
@@ -284,7 +297,7 @@ class TableReader:
         """
         path = relative_path(uri, self.root)
         totals = PlanTotals()
-        batch: list[tuple[Any, ...]] = []
+        batch: list[PlacedRow] = []
         read = 0
         for _, rows in open_labels(uri, self.columns, self.encoding):
             for row in rows:
@@ -294,21 +307,19 @@ class TableReader:
                     yield placed
                     continue
                 batch.append(placed)
-                totals.images[placed[0]] += 1
-                totals.bytes[placed[0]] += self.row_bytes + len(placed[-1])
+                totals.images[placed.split] += 1
+                totals.bytes[placed.split] += self.row_bytes + len(placed.cells)
                 if len(batch) == BATCH_ROWS:
                     PROGRESS.count("reading", BATCH_ROWS)
-                    yield to_batch(path, batch)
+                    yield pack(batch)
                     batch = []
         if batch:
             PROGRESS.count("reading", len(batch))
-            yield to_batch(path, batch)
+            yield pack(batch)
         yield totals
         yield Count("rows_read", read)
 
-    def _placed(
-        self, row: LabelRow | MalformedRow, uri: str, path: str
-    ) -> tuple[Any, ...] | Rejection:
+    def _placed(self, row: LabelRow | MalformedRow, uri: str, path: str) -> PlacedRow | Rejection:
         if isinstance(row, MalformedRow):
             reason, detail = Reason.MALFORMED_ROW, row.detail
             return Rejection("row", reason.code, detail, f"{uri}:{row.line}", row.key)
@@ -319,28 +330,27 @@ class TableReader:
         except RejectedImageError as error:
             return Rejection("row", error.reason.code, error.detail, f"{uri}:{row.line}", named)
         # A key that is only the row's position need not be sent along.
-        return split, order, key, row.line, "\0".join(row.cells)
+        return PlacedRow(split, order, key, path, row.line, "\0".join(row.cells))
 
 
-def _read_rows(uri: str, reader: TableReader) -> Iterator[str | beam.pvalue.TaggedOutput]:
+_ROW_TYPES: dict[str, type] = {"totals": PlanTotals, _REJECTIONS: Rejection, "counts": Count}
+_ROW_TAGS = {kind: tag for tag, kind in _ROW_TYPES.items()}
+
+
+def _read_rows(uri: str, reader: TableReader) -> Iterator[NameBatch | beam.pvalue.TaggedOutput]:
     """Reads a file. The following metric is maintained: `rows_read`."""
     report_source(uri)
     for result in reader.read(uri):
-        if isinstance(result, str):
-            yield result
-        elif isinstance(result, PlanTotals):
-            yield beam.pvalue.TaggedOutput(_TOTALS, result)
-        elif isinstance(result, Rejection):
-            yield beam.pvalue.TaggedOutput(_REJECTIONS, result)
-        else:
+        if isinstance(result, Count):
             counter("rows_read").inc(result.value)
-            yield beam.pvalue.TaggedOutput(_COUNTS, result)
+        tag = _ROW_TAGS.get(type(result))
+        yield beam.pvalue.TaggedOutput(tag, result) if tag else result
 
 
 class Rows(NamedTuple):
     """The outputs of `ReadRows`; `batches` hold rows, and `totals` is one element."""
 
-    batches: beam.PCollection[str]
+    batches: beam.PCollection[NameBatch]
     totals: beam.PCollection[PlanTotals]
     rejections: beam.PCollection[Rejection]
     counts: beam.PCollection[Count]
@@ -358,72 +368,17 @@ class ReadRows(beam.PTransform):
         self._read = beam.FlatMap(_read_rows, reader)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Rows:
-        types = {_TOTALS: PlanTotals, _REJECTIONS: Rejection, _COUNTS: Count}
         read = (
             begin
             | "Name the files" >> NameInputs(self._paths)
-            | "Read rows" >> with_outputs(self._read, "batches", str, **types)
+            | "Read rows" >> with_outputs(self._read, "batches", NameBatch, **_ROW_TYPES)
         )
         adder = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
         totals = {"rows": read.totals} | "Total rows" >> AddTogether(adder)
         return Rows(read.batches, totals, read.rejections, read.counts)
 
 
-class _AssignRowsFn(beam.DoFn):
-    def __init__(self, plan: ShardPlan) -> None:
-        self._plan = plan
-        self._totals: PlanTotals | None = None
-
-    def process(self, batch: str, totals: PlanTotals) -> Iterable[tuple[str, str]]:
-        if totals is not self._totals:
-            self._totals = totals
-            self._files = self._plan.files(totals.bytes, totals.images)
-            self._starts = totals.shard_starts
-            PROGRESS.plan(sum(totals.images.values()))
-        shards: defaultdict[str, list[list[Any]]] = defaultdict(list)
-        path, rows = from_batch(batch)
-        for split, *row in rows:
-            names, starts = self._files[split], self._starts.get(split, ())
-            shards[names[shard_index(row[0], len(names), starts)]].append(row)
-        for name, planned in shards.items():
-            yield name, to_batch(path, planned)
-
-
-def row_places(batch: str) -> Iterator[tuple[str, int]]:
-    """The split and the order of each row of a batch."""
-    return ((split, order) for split, order, *_ in from_batch(batch)[1])
-
-
-class PlanRows(beam.PTransform):
-    """Groups rows by shard.
-
-    Input: batches of rows. Output: `(file name, rows)`, unordered, including shards without
-    rows.
-    """
-
-    def __init__(self, plan: ShardPlan, totals: beam.PCollection[PlanTotals]) -> None:
-        super().__init__()
-        self._plan = plan
-        self._totals = totals
-
-    def expand(
-        self, batches: beam.PCollection[str]
-    ) -> beam.PCollection[tuple[str, Iterable[ShardRow]]]:
-        assigned = batches | "Assign shards" >> beam.ParDo(
-            _AssignRowsFn(self._plan), beam.pvalue.AsSingleton(self._totals)
-        ).with_output_types(tuple[str, str])
-        every = self._totals | "Name every shard" >> beam.FlatMap(
-            every_shard, self._plan, to_batch("", [])
-        ).with_output_types(tuple[str, str])
-        return (
-            (assigned, every)
-            | "Rows and shards" >> beam.Flatten()
-            | "Group rows by shard" >> beam.GroupByKey()
-            | "Unpack rows"
-            >> beam.MapTuple(lambda name, batches: (name, planned_rows(batches))).with_output_types(
-                tuple[str, Iterable[ShardRow]]
-            )
-        )
+_NO_IMAGE = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
 
 
 class RowConverter:
@@ -438,17 +393,34 @@ class RowConverter:
     partner_names: tuple[str, ...] = ()
     libraries = Libraries()
 
-    def __init__(self, features: Sequence[Feature], checker: RowChecker) -> None:
+    def __init__(self, features: Sequence[Feature], values: RowValues, *, root: str) -> None:
+        """Describes the rows.
+
+        Args:
+            features: of the Examples.
+            values: makes features from cells.
+            root: common folder of the files.
+        """
         self._features = tuple(features)
-        self._checker = checker
+        self._values = values
+        self._root = root
 
     def setup(self) -> None:
         """Makes the encoder, once for each DoFn instance."""
         self._encoder = ExampleEncoder(self._features)
 
     def load(self, rows: Iterable[ShardRow]) -> Iterator[CheckedImage | Rejection]:
-        """Rows with their values, or their rejections, in order."""
-        return map(self._checker.check, rows)
+        """Rows with their values, or the rejections of those whose cells do not fit, in order."""
+        return map(self._checked, rows)
+
+    def _checked(self, row: ShardRow) -> CheckedImage | Rejection:
+        try:
+            values = self._values.of_row((row.path, row.line), row.cells.split("\0"))
+        except RejectedImageError as error:
+            where = f"{full_uri(self._root, row.path)}:{row.line}"
+            key = row.key or f"{row.path}:{row.line}"
+            return Rejection("row", error.reason.code, error.detail, where, key)
+        return CheckedImage(*_NO_IMAGE, values=values, row=row)
 
     def whole_shard(self, _name: str, _recipes: Recipes, _rows: Sequence[ShardRow]) -> None:
         """None: rows are not reused."""

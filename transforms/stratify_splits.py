@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import json
 import marshal
 from collections import Counter, defaultdict
@@ -22,7 +21,7 @@ from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.vocabulary import LabelCells
 from transforms.packing import AddUp, NameBatch, PackImages, unpack
-from transforms.plan_shards import TotalLabels
+from transforms.plan_shards import PlacedRow, TotalLabels
 from transforms.selection.hash_cuts import (
     ROUNDS,
     Bins,
@@ -427,44 +426,39 @@ def _placed(
 
 # BalanceShards: finds where shards begin that have equal numbers of records.
 
-# The split and the order of each record of an element.
-Places = Callable[[Any], Iterable[tuple[str, int]]]
-
 
 class BalanceShards(beam.PTransform):
     """Adds to the totals where the shards of each split begin, see `PlanTotals.shard_starts`.
 
-    Input: `LabelledImage`, or what `places` reads, such as batches of rows. Output: one
-    `PlanTotals`.
+    Input: `LabelledImage`, or `of_rows` batches of `PlacedRow`. Output: one `PlanTotals`.
     """
 
     def __init__(
         self,
         plan: ShardPlan,
         totals: beam.PCollection[PlanTotals],
-        places: Places | None = None,
+        *,
+        of_rows: bool = False,
     ) -> None:
         super().__init__()
         self._plan = plan
         self._totals = totals
-        self._places = places
+        self._of_rows = of_rows
 
-    def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[PlanTotals]:
-        places = self._places
-        if places is None:
-            elements, places = elements | "Pack images" >> PackImages(), _image_places
-        draws = functools.partial(_draws_of_orders, places)
+    def expand(
+        self, images: beam.PCollection[LabelledImage] | beam.PCollection[NameBatch]
+    ) -> beam.PCollection[PlanTotals]:
+        batches = images if self._of_rows else images | "Pack images" >> PackImages()
+        draws = functools.partial(_draws_of_orders, PlacedRow if self._of_rows else LabelledImage)
         find = FindCuts(ShardLines(self._plan), draws, self._totals)
-        cuts = elements | "Find cuts" >> find
+        cuts = batches | "Find cuts" >> find
         return self._totals | "Add starts" >> beam.Map(
             lambda totals, cuts: dataclasses.replace(totals, shard_starts=shard_starts(cuts)),
             AsSingleton(cuts),
         ).with_output_types(PlanTotals)
 
 
-def _draws_of_orders(places: Places, lines: ShardLines, element: Any) -> Iterator[Draw]:
-    return itertools.starmap(lines.draw, places(element))
-
-
-def _image_places(batch: NameBatch) -> Iterator[tuple[str, int]]:
-    return (image[:2] for image in unpack(batch, LabelledImage))
+def _draws_of_orders(
+    kind: type[LabelledImage | PlacedRow], lines: ShardLines, batch: NameBatch
+) -> Iterator[Draw]:
+    return (lines.draw(each.split, each.order) for each in unpack(batch, kind))

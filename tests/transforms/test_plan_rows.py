@@ -10,12 +10,11 @@ import pytest
 from tests.transforms.beam import collect
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection
-from transforms.examples.encoder import BATCH_ROWS
 from transforms.labels.keys import key_hashes
 from transforms.labels.label_rows import NO_KEY, CsvColumns
 from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import SplitAssigner, Splits
-from transforms.plan_shards import PlanRows, ReadRows, TableReader
+from transforms.plan_shards import BATCH_ROWS, PlanShards, ReadRows, TableReader
 
 COLUMNS = CsvColumns(
     ",", True, NO_KEY, None, "", None, 2, cell_names=("b", "a"), cells=(1, 0), is_strict=True
@@ -35,7 +34,7 @@ def planned(folder: Path, columns: CsvColumns = COLUMNS, **plan: Any) -> dict[st
 
     def construct(pipeline: Any) -> dict[str, Any]:
         rows = pipeline | "Read rows" >> ReadRows(paths, reader)
-        shards = rows.batches | "Plan shards" >> PlanRows(given, rows.totals)
+        shards = (rows.batches | PlanShards(given, rows.totals, of_rows=True)).shards
         return {
             "shards": shards,
             "totals": rows.totals,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import json
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -13,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from transforms.core.messages import LabelsError
-from transforms.core.records import ShardRow
-from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.core.rejections import Reason, RejectedImageError
 from transforms.examples.layouts import (
     COLUMN,
     EMBEDDING,
@@ -24,11 +22,9 @@ from transforms.examples.layouts import (
     Role,
     stores_pixels,
 )
-from transforms.examples.row_features import RowValues
-from transforms.images.check import CheckedImage, ImageInfo, checked_header, examine_image
+from transforms.images.check import CheckedImage, checked_header, examine_image
 from transforms.images.pixel_options import AS_THEY_ARE, Limits, Original, PixelOptions
 from transforms.images.tags import orientation_tag, strip_metadata, tags_of
-from transforms.labels.keys import full_uri
 from transforms.labels.label_rows import column_finder
 
 # Decodes one image file in one call: the stored image, its pixels and a model's input.
@@ -308,13 +304,6 @@ def _field_head(number: int, length: int) -> bytes:
 
 
 # Rows that become records: a CSV without images.
-#
-# Rows travel in batches of one file, each a JSON text, `[path, [row, ...]]`: one element for each
-# row would cost more than its processing. A row is `[split, order, key, line, cells]`, as in
-# `ShardRow`, and has no split once it is planned.
-
-BATCH_ROWS = 2048
-"""The number of rows in a batch."""
 
 # Approximate overhead in bytes: of TFRecord per Example, and of an Example per feature.
 _RECORD_BYTES = 20
@@ -322,8 +311,6 @@ _FEATURE_BYTES = 10
 
 MAX_COLUMNS = 25_000
 """The most columns of a table that become features: each takes 0.3 ms of a run, without any row."""
-
-_NO_IMAGE = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
 
 
 def table_features(header: Sequence[str], but: str | None, *, path: str) -> tuple[Feature, ...]:
@@ -357,47 +344,3 @@ def table_features(header: Sequence[str], but: str | None, *, path: str) -> tupl
 def row_bytes(features: Iterable[Feature]) -> int:
     """The approximate size of a record without the text of its cells, in bytes."""
     return _RECORD_BYTES + sum(len(f.name.encode()) + _FEATURE_BYTES for f in features)
-
-
-def to_batch(path: str, rows: Sequence[Sequence[Any]]) -> str:
-    """Serializes rows of one file as a batch."""
-    return json.dumps([path, rows], ensure_ascii=False, separators=(",", ":"))
-
-
-def from_batch(batch: str) -> tuple[str, list[list[Any]]]:
-    """Reads the result of `to_batch`."""
-    path, rows = json.loads(batch)
-    return path, rows
-
-
-def planned_rows(batches: Iterable[str]) -> list[ShardRow]:
-    """The rows of one shard, unordered."""
-    return [
-        ShardRow(order, key, path, line, cells)
-        for path, rows in map(from_batch, batches)
-        for order, key, line, cells in rows
-    ]
-
-
-class RowChecker:
-    """Makes the values of records from rows; picklable."""
-
-    def __init__(self, values: RowValues, *, root: str) -> None:
-        """Describes the rows.
-
-        Args:
-            values: makes features from cells.
-            root: common folder of the files.
-        """
-        self._values = values
-        self._root = root
-
-    def check(self, row: ShardRow) -> CheckedImage | Rejection:
-        """A row whose cells all fit their types, or its rejection."""
-        try:
-            values = self._values.of_row((row.path, row.line), row.cells.split("\0"))
-        except RejectedImageError as error:
-            where = f"{full_uri(self._root, row.path)}:{row.line}"
-            key = row.key or f"{row.path}:{row.line}"
-            return Rejection("row", error.reason.code, error.detail, where, key)
-        return CheckedImage(*_NO_IMAGE, values=values, row=row)

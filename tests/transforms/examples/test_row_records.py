@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 import pytest
 
@@ -13,16 +12,14 @@ from transforms.core.rejections import Rejection
 from transforms.examples.columns import TYPES, parse_cell
 from transforms.examples.encoder import (
     ExampleEncoder,
-    RowChecker,
-    from_batch,
-    planned_rows,
     row_bytes,
     table_features,
-    to_batch,
 )
 from transforms.examples.layouts import Feature
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.images.check import CheckedImage
+from transforms.packing import pack, unpack
+from transforms.plan_shards import RowConverter
 
 FEATURES = (
     Feature("n", "csv.n", "int64", type="uint32"),
@@ -34,9 +31,10 @@ FEATURES = (
 
 def checked(*cells: str, key: str = "", root: str = "data") -> CheckedImage | Rejection:
     """What a row with these cells becomes, after a journey to a worker."""
-    checker = RowChecker(RowValues(FEATURES, row_requirements(FEATURES)), root=root)
-    travelled: RowChecker = pickle.loads(pickle.dumps(checker))
-    return travelled.check(ShardRow(5, key, "sub/a.csv", 7, "\0".join(cells)))
+    values = RowValues(FEATURES, row_requirements(FEATURES))
+    travelled: RowConverter = pickle.loads(pickle.dumps(RowConverter(FEATURES, values, root=root)))
+    [result] = travelled.load([ShardRow(5, key, "sub/a.csv", 7, "\0".join(cells))])
+    return result
 
 
 def test_values() -> None:
@@ -70,13 +68,11 @@ def test_a_cell_that_does_not_fit(cells: tuple[str, ...], detail: str) -> None:
 
 
 def test_rows_travel_unchanged() -> None:
-    rows: list[list[Any]] = [[-5, "", 2, 'a"\n\0한'], [2**63 - 1, "key", 3, ""]]
-    batch = to_batch("a.csv", rows)
-    assert from_batch(batch) == ("a.csv", rows)
-    assert planned_rows([batch, to_batch("b.csv", [])]) == [
+    rows = [
         ShardRow(-5, "", "a.csv", 2, 'a"\n\0한'),
         ShardRow(2**63 - 1, "key", "a.csv", 3, ""),
     ]
+    assert list(unpack(pack(rows), ShardRow)) == rows
 
 
 def test_features_of_a_header() -> None:
