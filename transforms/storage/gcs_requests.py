@@ -174,23 +174,7 @@ class ThrottleGate:
         shut_seconds: how long it was shut during the life of the process.
     """
 
-    def __init__(
-        self,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
-        spread: Callable[[], float] = random.random,
-    ) -> None:
-        """Starts open.
-
-        Args:
-            clock: seconds, of any origin.
-            sleep: waits for some seconds.
-            spread: 0..1, how far into the time after a pause a waiting thread continues.
-        """
-        self._clock = clock
-        self._sleep = sleep
-        self._spread = spread
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._opens = 0.0
         self._pause = 0.0
@@ -203,11 +187,11 @@ class ThrottleGate:
         Returns:
             the time, for `refused` and `accepted`.
         """
-        now = self._clock()
+        now = time.monotonic()
         while now < self._opens:
             # If all continued at once, they would be refused again.
-            self._sleep(self._opens - now + self._spread() * self._pause)
-            now = self._clock()
+            time.sleep(self._opens - now + random.random() * self._pause)
+            now = time.monotonic()
         return now
 
     def refused(self, sent: float, retry_after: float = 0.0) -> None:
@@ -220,7 +204,7 @@ class ThrottleGate:
         with self._lock:
             if sent < self._changed:
                 return
-            now = self._clock()
+            now = time.monotonic()
             doubled = max(2 * self._pause, _FIRST_PAUSE, retry_after)
             self._pause = min(doubled, _LONGEST_PAUSE)
             self.shut_seconds += now + self._pause - max(self._opens, now)
@@ -233,90 +217,70 @@ class ThrottleGate:
             with self._lock:
                 if sent >= self._changed:
                     self._pause = self._pause / 2 if self._pause > _FIRST_PAUSE else 0.0
-                    self._changed = self._clock()
-
-    def retried(self, request: Callable[..., Any]) -> Callable[..., Any]:
-        """A request that passes the gate, and is sent again after failures that may pass.
-
-        Refusals are retried for `THROTTLED_SECONDS`, and others for `RETRY_SECONDS`, to which the
-        pauses of the gate do not count. Then it raises a `RetryError` with the last failure.
-        """
-        from google.api_core.exceptions import RetryError
-        from google.cloud.storage.retry import DEFAULT_RETRY
-
-        @functools.wraps(request)
-        def send(*arguments: Any, **keywords: Any) -> Any:
-            begun = sent = self.wait()
-            paused, longest = 0.0, _FIRST_RETRY
-            while True:
-                try:
-                    result = request(*arguments, **keywords)
-                except Exception as error:
-                    if not DEFAULT_RETRY._predicate(error):
-                        raise
-                    now = self._clock()
-                    if status_of(error) == HTTPStatus.TOO_MANY_REQUESTS:
-                        self.refused(sent, _retry_after(error))
-                        pause, lasting, most = 0.0, now - begun, THROTTLED_SECONDS
-                    else:
-                        pause, longest = (
-                            random.uniform(0, longest),
-                            min(2 * longest, _LONGEST_RETRY),
-                        )
-                        lasting, most = now + pause - begun - paused, RETRY_SECONDS
-                    if lasting > most:
-                        raise RetryError(f"failed for {most} s", error) from error
-                    if pause:
-                        self._sleep(pause)
-                    sent = self.wait()
-                    paused += sent - now - pause
-                    continue
-                self.accepted(sent)
-                return result
-
-        return send
+                    self._changed = time.monotonic()
 
 
 GATE = ThrottleGate()
 """Of this process."""
 
 
-def count_since(shut_seconds: float) -> float:
-    """Counts how long the gate was shut, for the step that this thread runs.
-
-    Dataflow's autoscaler reads the count while a step runs: more workers would be refused, too.
-
-    Args:
-        shut_seconds: of the gate, up to which it was counted.
-
-    Returns:
-        `shut_seconds` of the gate now.
-    """
-    now = GATE.shut_seconds
-    if now > shut_seconds:
-        # Readers of a dataset come without Beam.
-        from transforms.storage.metrics import count_throttled
-
-        count_throttled(now - shut_seconds)
-    return now
-
-
 @contextlib.contextmanager
 def throttling_counted() -> Iterator[None]:
-    """Counts how long the gate is shut in a block, also by requests of other threads."""
-    shut = GATE.shut_seconds
+    """Counts how long the gate is shut in a block, also by requests of other threads.
+
+    It counts for the step that this thread runs. Dataflow's autoscaler reads the count while a
+    step runs: more workers would be refused, too.
+    """
+    before = GATE.shut_seconds
     try:
         yield
     finally:
-        count_since(shut)
+        if GATE.shut_seconds > before:
+            # Readers of a dataset come without Beam.
+            from transforms.storage.metrics import count_throttled
+
+            count_throttled(GATE.shut_seconds - before)
 
 
 def retry(request: Callable[..., Any]) -> Callable[..., Any]:
-    """See `ThrottleGate.retried`, of this process; the retry policy that Google's client gets.
+    """A request that passes the gate, and is sent again after failures that may pass.
 
-    Every request of this package names a generation or is idempotent.
+    Google's client gets it as its retry policy, too: every request of this package names a
+    generation or is idempotent. Refusals are retried for `THROTTLED_SECONDS`, and others for
+    `RETRY_SECONDS`, to which the pauses of the gate do not count. Then it raises a `RetryError`
+    with the last failure.
     """
-    return GATE.retried(request)
+    from google.api_core.exceptions import RetryError
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    @functools.wraps(request)
+    def send(*arguments: Any, **keywords: Any) -> Any:
+        begun = sent = GATE.wait()
+        paused, longest = 0.0, _FIRST_RETRY
+        while True:
+            try:
+                result = request(*arguments, **keywords)
+            except Exception as error:
+                if not DEFAULT_RETRY._predicate(error):
+                    raise
+                now = time.monotonic()
+                if status_of(error) == HTTPStatus.TOO_MANY_REQUESTS:
+                    GATE.refused(sent, _retry_after(error))
+                    pause, lasting, most = 0.0, now - begun, THROTTLED_SECONDS
+                else:
+                    pause, longest = random.uniform(0, longest), min(2 * longest, _LONGEST_RETRY)
+                    lasting, most = now + pause - begun - paused, RETRY_SECONDS
+                if lasting > most:
+                    raise RetryError(f"failed for {most} s", error) from error
+                if pause:
+                    time.sleep(pause)
+                sent = GATE.wait()
+                paused += sent - now - pause
+                continue
+            GATE.accepted(sent)
+            return result
+
+    return send
 
 
 def _retry_after(error: Exception) -> float:

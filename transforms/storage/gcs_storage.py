@@ -16,11 +16,9 @@ from transforms.dataset.output_names import STAGING
 from transforms.labels.image_names import range_starts
 from transforms.labels.keys import glob_regex, literal_prefix
 from transforms.storage.gcs_requests import (
-    GATE,
     SCHEME,
     blob_of,
     client,
-    count_since,
     get_media,
     read_object,
     retry,
@@ -70,9 +68,12 @@ def list_pages(
             fields=f"items({fields}),nextPageToken",
             retry=retry,
         )
-        shut = GATE.shut_seconds
-        for page in listing.pages:
-            shut = count_since(shut)
+        pages = listing.pages
+        while True:
+            with throttling_counted():
+                page = next(pages, None)
+            if page is None:
+                return
             yield [*page], not listing.next_page_token
 
 

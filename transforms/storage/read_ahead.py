@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import os
 import threading
@@ -12,7 +13,7 @@ from typing import TypeAlias, cast
 
 from transforms.core.machine import process_cores, process_count
 from transforms.storage.files import storage_of
-from transforms.storage.gcs_requests import GATE, count_since
+from transforms.storage.gcs_requests import throttling_counted
 from transforms.storage.interface import READERS, Item, Result
 
 # Results of the first items of a group, and the error of the next one.
@@ -142,9 +143,13 @@ class ReadAhead:
         waiting = collections.deque()
         held_items = held_bytes = 0
         stopped = threading.Event()
-        shut = GATE.shut_seconds
         _CONSUMERS.append(None)
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(_CONSUMERS.pop)
+            # Threads return at once from what has not begun.
+            stack.callback(stopped.set)
+            # Beam's counters belong to the thread that runs the step, not to the pool's.
+            stack.enter_context(throttling_counted())
             for group, group_bytes in self._groups(items, size, is_cheap):
                 if group_bytes is None:
                     of_cheap = functools.partial(_apply, function, group, stopped)
@@ -169,12 +174,6 @@ class ReadAhead:
                 yield None
             while waiting:
                 yield from _each(*waiting.popleft()[0]())
-        finally:
-            _CONSUMERS.pop()
-            # Threads return at once from what has not begun.
-            stopped.set()
-            # Beam's counters belong to the thread that runs the step, not to the pool's.
-            count_since(shut)
 
     def _groups(
         self,

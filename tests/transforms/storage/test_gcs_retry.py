@@ -6,9 +6,8 @@ import heapq
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from google.api_core.exceptions import (
@@ -18,8 +17,13 @@ from google.api_core.exceptions import (
     TooManyRequests,
 )
 
-from transforms.storage import gcs_requests as gcs_retry
-from transforms.storage.gcs_requests import RETRY_SECONDS, THROTTLED_SECONDS, ThrottleGate
+from transforms.storage import gcs_requests
+from transforms.storage.gcs_requests import (
+    RETRY_SECONDS,
+    THROTTLED_SECONDS,
+    ThrottleGate,
+    retry,
+)
 
 
 class Clock:
@@ -28,21 +32,32 @@ class Clock:
     def __init__(self) -> None:
         self.now = 100.0
         self.slept: list[float] = []
+        self.spread: Callable[[], float] = lambda: 0.5
 
     def sleep(self, seconds: float) -> None:
         """Passes the time."""
         self.slept.append(seconds)
         self.now += seconds
 
+    def monotonic(self) -> float:
+        """What time it is."""
+        return self.now
+
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of all requests; a thread that waits continues half of a pause later."""
+    clock = Clock()
+    monkeypatch.setattr(gcs_requests, "time", clock)
+    monkeypatch.setattr(random, "random", lambda: clock.spread())
+    return clock
 
 
 @pytest.fixture
-def gate(clock: Clock) -> ThrottleGate:
-    return ThrottleGate(clock=lambda: clock.now, sleep=clock.sleep, spread=lambda: 0.5)
+def gate(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> ThrottleGate:
+    """The gate of all requests, at a simulated time."""
+    monkeypatch.setattr(gcs_requests, "GATE", ThrottleGate())
+    return gcs_requests.GATE
 
 
 def test_an_open_gate_lets_everyone_through(gate: ThrottleGate, clock: Clock) -> None:
@@ -84,7 +99,9 @@ def test_answers_make_the_pause_shorter_again(gate: ThrottleGate, clock: Clock) 
     assert gate.shut_seconds == 1 + 2 + 4 + 1
 
 
-def test_a_refusal_in_one_thread_holds_the_others_back() -> None:
+def test_a_refusal_in_one_thread_holds_the_others_back(
+    gate: ThrottleGate, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held, gone_on = threading.Event(), threading.Event()
 
     def sleep(_: float) -> None:
@@ -92,8 +109,7 @@ def test_a_refusal_in_one_thread_holds_the_others_back() -> None:
         assert gone_on.wait(60)
         clock.now += 10
 
-    clock = Clock()
-    gate = ThrottleGate(clock=lambda: clock.now, sleep=sleep)
+    monkeypatch.setattr(clock, "sleep", sleep)
     sent: list[float] = []
     answers = iter([TooManyRequests("slow down")])
 
@@ -102,7 +118,7 @@ def test_a_refusal_in_one_thread_holds_the_others_back() -> None:
             raise error
         sent.append(clock.now)
 
-    threads = [threading.Thread(target=gate.retried(send)) for _ in range(2)]
+    threads = [threading.Thread(target=retry(send)) for _ in range(2)]
     threads[0].start()
     assert held.wait(60)
     threads[1].start()
@@ -114,14 +130,7 @@ def test_a_refusal_in_one_thread_holds_the_others_back() -> None:
     assert min(sent) >= 110
 
 
-@pytest.fixture
-def shared(gate: ThrottleGate, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The retry policy of all requests, at a simulated time."""
-    monkeypatch.setattr(gcs_retry, "GATE", gate)
-    return gcs_retry.retry
-
-
-def test_pauses_are_no_part_of_the_time_for_other_failures(shared: Any, gate: ThrottleGate) -> None:
+def test_pauses_are_no_part_of_the_time_for_other_failures(gate: ThrottleGate) -> None:
     answers = iter([*[TooManyRequests("x")] * 8, ServiceUnavailable("x"), None])
 
     def send() -> str:
@@ -129,11 +138,11 @@ def test_pauses_are_no_part_of_the_time_for_other_failures(shared: Any, gate: Th
             raise error
         return "read"
 
-    assert shared(send)() == "read"
+    assert retry(send)() == "read"
     assert gate.shut_seconds > RETRY_SECONDS
 
 
-def test_failures_after_a_pause_end_with_their_time(shared: Any, clock: Clock) -> None:
+def test_failures_after_a_pause_end_with_their_time(gate: ThrottleGate, clock: Clock) -> None:
     """The pause of 32 seconds is added, and no more."""
     answers = iter([TooManyRequests("x", response=SimpleNamespace(headers={"Retry-After": "32"}))])
 
@@ -141,17 +150,17 @@ def test_failures_after_a_pause_end_with_their_time(shared: Any, clock: Clock) -
         raise next(answers, ServiceUnavailable("x"))
 
     with pytest.raises(RetryError) as raised:
-        shared(fail)()
+        retry(fail)()
     assert isinstance(raised.value.cause, ServiceUnavailable)
     assert clock.now - 100 < RETRY_SECONDS + 1.5 * 32
 
 
-def test_refusals_of_ten_minutes_are_not_repeated(shared: Any, clock: Clock) -> None:
+def test_refusals_of_ten_minutes_are_not_repeated(gate: ThrottleGate, clock: Clock) -> None:
     def refuse() -> None:
         raise TooManyRequests("x")
 
     with pytest.raises(RetryError):
-        shared(refuse)()
+        retry(refuse)()
     assert clock.now - 100 < THROTTLED_SECONDS + 70
 
 
@@ -167,7 +176,7 @@ def test_a_request_that_is_refused_for_minutes_is_sent_until_it_is_not(
             raise TooManyRequests("x")
         return "read"
 
-    assert gate.retried(refuse)() == "read"
+    assert retry(refuse)() == "read"
     assert 5 < len(asked) < 15
 
 
@@ -176,7 +185,7 @@ def test_a_request_that_is_refused_for_ten_minutes_fails(gate: ThrottleGate, clo
         raise TooManyRequests("x")
 
     with pytest.raises(RetryError) as raised:
-        gate.retried(refuse)()
+        retry(refuse)()
     assert isinstance(raised.value.cause, TooManyRequests)
     assert 700 <= clock.now < 770
 
@@ -184,31 +193,27 @@ def test_a_request_that_is_refused_for_ten_minutes_fails(gate: ThrottleGate, clo
 class Process:
     """A worker process with some reading threads, at a simulated time."""
 
-    def __init__(self, number: int, threads: int) -> None:
-        self.now = 0.0
-        source = random.Random(number)
-        self.spread = source.random
-        self.gate = ThrottleGate(
-            clock=lambda: self.now, sleep=self._sleep, spread=lambda: self.spread()
-        )
+    def __init__(self, number: int, clock: Clock, threads: int) -> None:
+        self.gate = ThrottleGate()
         self.begun = [0.0] * threads
-
-    def _sleep(self, seconds: float) -> None:
-        self.now += seconds
+        self._clock = clock
+        self._spread = random.Random(number).random
 
     def passes(self, now: float) -> float:
         """When a thread that wants to send a request now may do so."""
-        self.now = now
+        self._clock.now, self._clock.spread = now, self._spread
         return self.gate.wait()
 
 
-def test_many_workers_share_a_bucket_and_none_waits_for_ten_minutes() -> None:
+def test_many_workers_share_a_bucket_and_none_waits_for_ten_minutes(
+    clock: Clock,
+) -> None:
     """10 processes want thirty times what a bucket allows at first.
 
     That is an eightieth of 800 vCPUs at a bucket with 5,000 reads a second.
     """
     allowed, threads, work, seconds = 62, 32, 0.16, 400
-    processes = [Process(number, threads) for number in range(10)]
+    processes = [Process(number, clock, threads) for number in range(10)]
     due = [(0.0, at, thread) for at in range(len(processes)) for thread in range(threads)]
     served: Counter[int] = Counter()
     longest = 0.0
@@ -236,7 +241,7 @@ def test_other_failures_hold_nobody_back(gate: ThrottleGate, error: Exception) -
         raise error
 
     with pytest.raises((type(error), RetryError)):
-        gate.retried(fail)()
+        retry(fail)()
     assert gate.shut_seconds == 0
 
 
@@ -248,5 +253,5 @@ def test_the_header_of_an_answer_is_heeded(gate: ThrottleGate, clock: Clock) -> 
         raise TooManyRequests("x", response=Response())
 
     with pytest.raises(RetryError):
-        gate.retried(refuse)()
+        retry(refuse)()
     assert next(iter(clock.slept)) == 7 + 0.5 * 7

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
-from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from tests.servers.gcs import GcsServer
 from transforms.core.records import NameRange
-from transforms.storage import metrics
-from transforms.storage.gcs_requests import GATE
+from transforms.storage import gcs_requests, metrics
+from transforms.storage.gcs_requests import ThrottleGate
 from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.interface import FoundFile
 from transforms.storage.output_changes import OutputChanges, Put, remove_staging
@@ -104,13 +106,15 @@ def test_two_requests_move_a_shard_and_one_removes_its_sidecar(bucket: GcsServer
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """The seconds that were reported, of a gate that nobody waits at."""
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that were reported; each look at the clock is after all pauses before."""
+    now = itertools.count(step=40)
+    time = SimpleNamespace(monotonic=functools.partial(next, now), sleep=lambda _: None)
     seconds: list[float] = []
     monkeypatch.setattr(metrics, "count_throttled", seconds.append)
-    monkeypatch.setattr(GATE, "_sleep", lambda _: monkeypatch.setattr(GATE, "_opens", 0.0))
-    yield seconds
-    GATE._opens = GATE._pause = 0.0
+    monkeypatch.setattr(gcs_requests, "GATE", ThrottleGate())
+    monkeypatch.setattr(gcs_requests, "time", time)
+    return seconds
 
 
 def test_a_bucket_that_refuses_is_reported_while_it_is_listed(
