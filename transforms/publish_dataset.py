@@ -186,7 +186,7 @@ class Publication:
         storage = storage_of(self._output)
         found = storage.for_each(lambda shard: staged_files(self._output, *shard), stale)
         names = set[str]().union(*found)
-        storage.check_replaced(self._output, names - keep)
+        storage.check_folders(self._output, names - keep, are_replaced=True)
         changes.remove(names - keep)
 
     def put_in_place(self, puts: Sequence[Put], count: Callable[[], None]) -> None:

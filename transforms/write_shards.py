@@ -45,7 +45,6 @@ from transforms.records.record_index import IndexRows, index_bytes
 from transforms.records.written_index import stored_sha256
 from transforms.storage.files import (
     ChecksummedFile,
-    Writable,
     join,
     sidecar_path,
     storage_of,
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
 class RecordStream:
     """Writes records with Beam's own sink."""
 
-    def __init__(self, sink: Any, file: Writable, *, with_sha256: bool = False) -> None:
+    def __init__(self, sink: Any, file: Any, *, with_sha256: bool = False) -> None:
         """Begins a file.
 
         Args:
@@ -89,7 +88,7 @@ class RecordStream:
         return self._file
 
 
-def write_records(sink: Any, file: Writable, records: Iterable[bytes]) -> ChecksummedFile:
+def write_records(sink: Any, file: Any, records: Iterable[bytes]) -> ChecksummedFile:
     """Writes all records of a file at once; see `RecordStream`."""
     stream = RecordStream(sink, file)
     stream.write(records)

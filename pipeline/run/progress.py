@@ -206,7 +206,6 @@ def _workers_counts() -> Iterator[None]:
             yield
         finally:
             del os.environ[WORKERS_FOLDER]
-            PROGRESS.forget_workers()
 
 
 @contextlib.contextmanager

@@ -156,7 +156,7 @@ def check_output(
     if manifest is not None:
         check_digest(manifest, join(output, MANIFEST))
         staging = staging._replace(names=staging.names | listed_files(manifest))
-    storage_of(output).check_replaced(output, {MANIFEST, *extra, *staging.names})
+    storage_of(output).check_folders(output, {MANIFEST, *extra, *staging.names}, are_replaced=True)
     return staging
 
 

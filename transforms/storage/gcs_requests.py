@@ -345,7 +345,7 @@ def get_media(
     max_stored: int | None = None,
     *,
     part: tuple[int, int] | None = None,
-    damaged: set[bytes] | None = None,
+    damaged: set[bytes],
 ) -> tuple[bytes, str]:
     """Fetches an object's bytes as stored, and their content encoding, in one request.
 
@@ -357,7 +357,7 @@ def get_media(
         generation: the generation that it must still have, or None for any.
         max_stored: limit for its bytes, or None.
         part: offset and length of the only bytes to fetch, or None for all.
-        damaged: the checksums of former answers that were damaged; None for no former one.
+        damaged: the checksums of former answers that were damaged; takes that of this one.
     """
     from google.api_core.exceptions import from_http_status
     from urllib3.exceptions import HTTPError
@@ -416,7 +416,7 @@ def _connections(made: Client) -> Any:
     return AuthorizedHttp(made._credentials, http=http)
 
 
-def _check_hash(data: bytes, hashes: str, uri: str, damaged: set[bytes] | None) -> None:
+def _check_hash(data: bytes, hashes: str, uri: str, damaged: set[bytes]) -> None:
     """Compares bytes with the CRC32C that the service sends.
 
     Raises:
@@ -429,10 +429,9 @@ def _check_hash(data: bytes, hashes: str, uri: str, damaged: set[bytes] | None) 
     crc32c = google_crc32c.value(data).to_bytes(4, "big")
     if base64.b64decode(found[1]) == crc32c:
         return
-    if damaged is not None and crc32c in damaged:
+    if crc32c in damaged:
         raise FinalError(errno.EIO, "its bytes are not those of its checksum", uri)
-    if damaged is not None:
-        damaged.add(crc32c)
+    damaged.add(crc32c)
     raise ConnectionError(errno.EIO, "its bytes were damaged in transit")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
-import functools
 import glob
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -201,15 +200,15 @@ class GcsStorage(Storage):
         except FileNotFoundError:
             return None
 
-    def read_range(
-        self, path: str, offset: int, length: int, *, follow_links: bool = True
-    ) -> bytes:
-        return _read_part(path, None, offset, length)
-
     def open_ranges(
         self, path: str, *, follow_links: bool = True, version: int = 0
     ) -> Callable[[int, int], bytes]:
-        return functools.partial(_read_part, path, version or None)
+        def read(offset: int, length: int) -> bytes:
+            with translate_errors(path):
+                part = offset, length
+                return bytes(retry(get_media)(path, version or None, part=part, damaged=set())[0])
+
+        return read
 
     @contextlib.contextmanager
     def open_reader(self, path: str, *, follow_links: bool = True) -> Iterator[BinaryIO]:
@@ -334,12 +333,6 @@ def _metadata(uri: str, generation: int | None = None) -> Blob:
         blob = blob_of(uri)
         blob.reload(if_generation_match=generation, retry=retry)
     return blob
-
-
-def _read_part(uri: str, generation: int | None, offset: int, length: int) -> bytes:
-    with translate_errors(uri):
-        part = offset, length
-        return bytes(retry(get_media)(uri, generation, part=part, damaged=set())[0])
 
 
 def _rewrite(source: str, there: Stored | None, target: str, former: Stored | None) -> Blob:

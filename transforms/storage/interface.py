@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import base64
-import functools
 import io
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -210,19 +209,18 @@ class Storage(abc.ABC):
         """
         return None
 
-    def check_folders(self, output: str, names: Iterable[str]) -> None:
+    def check_folders(
+        self, output: str, names: Iterable[str], *, are_replaced: bool = False
+    ) -> None:
         """Checks that the folders of a dataset's files are in it, and are not links out of it.
 
-        Raises:
-            ForeignNameError: one is not.
-        """
-        return
-
-    def check_replaced(self, output: str, names: Iterable[str]) -> None:
-        """Like `check_folders`; also checks that no file to write or to remove is a folder.
+        Args:
+            output: the folder of the dataset.
+            names: of the files.
+            are_replaced: whether the files are to be written or removed, and so must be none.
 
         Raises:
-            ForeignNameError: one is.
+            ForeignNameError: a folder is a link, or a file is a folder.
         """
         return
 
@@ -398,14 +396,7 @@ class Storage(abc.ABC):
         self, path: str, offset: int, length: int, *, follow_links: bool = True
     ) -> bytes:
         """A part of a file as stored; fewer bytes at its end; see `open_reader`."""
-        with self.open_reader(path, follow_links=follow_links) as file:
-            file.seek(offset)
-            if length <= _PIECE:
-                return bytes(file.read(length))
-            held = io.BytesIO()
-            while piece := file.read(min(_PIECE, length - held.tell())):
-                held.write(piece)
-            return held.getvalue()
+        return self.open_ranges(path, follow_links=follow_links)(offset, length)
 
     def open_ranges(
         self, path: str, *, follow_links: bool = True, version: int = 0
@@ -415,7 +406,18 @@ class Storage(abc.ABC):
         Several threads may call it. It keeps the file open as long as it is referenced. Where there
         are generations, each part is of the one called `version`, unless that is 0.
         """
-        return functools.partial(self.read_range, path, follow_links=follow_links)
+
+        def read(offset: int, length: int) -> bytes:
+            with self.open_reader(path, follow_links=follow_links) as file:
+                file.seek(offset)
+                if length <= _PIECE:
+                    return bytes(file.read(length))
+                held = io.BytesIO()
+                while piece := file.read(min(_PIECE, length - held.tell())):
+                    held.write(piece)
+                return held.getvalue()
+
+        return read
 
     def md5(self, uri: str, *, version: int) -> str | None:
         """The MD5 of a file as listed, if it is known without reading; 32 hexadecimal digits."""

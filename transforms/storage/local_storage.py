@@ -62,42 +62,6 @@ def is_ordinary(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_dev not in _made_up_devices()
 
 
-def is_ordinary_file(path: str) -> bool:
-    """Whether a path leads to an ordinary file; links are followed."""
-    try:
-        return is_ordinary(os.stat(path))
-    except (OSError, ValueError):
-        return False
-
-
-def link_file(source: str, target: str) -> bool:
-    """Makes a hard link to a regular file of this user.
-
-    Args:
-        source: the file; a link is not followed.
-        target: the new path. If another attempt made it meanwhile, it stays.
-
-    Returns:
-        False if it is a file of another kind or user, or the file system has no such link.
-
-    Raises:
-        OSError: it is not there.
-    """
-    status = os.lstat(source)
-    # A file of somebody else would stay theirs.
-    if not is_ordinary(status) or status.st_uid != os.geteuid():
-        return False
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except FileExistsError:
-        return True
-    except OSError as error:
-        if error.errno in _NO_LINK:
-            return False
-        raise
-    return True
-
-
 @functools.lru_cache(maxsize=1)
 def _made_up_devices() -> frozenset[int]:
     """The devices of such file systems, read once per process; none without `/proc`."""
@@ -216,14 +180,13 @@ class LocalStorage(Storage):
         is_ours = MANIFEST in names or STAGING in names
         return names[0] if names and not is_ours else None
 
-    def check_folders(self, output: str, names: Iterable[str]) -> None:
+    def check_folders(
+        self, output: str, names: Iterable[str], *, are_replaced: bool = False
+    ) -> None:
+        names = list(names)
         for folder in sorted({name.rpartition("/")[0] for name in names} - {""}):
             _check_folder(os.path.join(output, folder))
-
-    def check_replaced(self, output: str, names: Iterable[str]) -> None:
-        names = list(names)
-        self.check_folders(output, names)
-        for path in (os.path.join(output, name) for name in names):
+        for path in (os.path.join(output, name) for name in names if are_replaced):
             if os.path.isdir(path) and not os.path.islink(path):
                 raise ForeignNameError(
                     f"{path} is a folder, but the dataset needs a file there; move the folder"
@@ -298,8 +261,18 @@ class LocalStorage(Storage):
     def copy(self, source: str, target: str, *, size: int, crc32c: str) -> bool:
         """Links the file. This tool never writes into a file that has its name."""
         _remove(target)
-        if not link_file(source, target):
+        status = os.lstat(source)
+        # A file of somebody else would stay theirs.
+        if not is_ordinary(status) or status.st_uid != os.geteuid():
             return False
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except FileExistsError:
+            pass  # another attempt made it meanwhile
+        except OSError as error:
+            if error.errno in _NO_LINK:
+                return False
+            raise
         if self.has_checksum(target, crc32c, size):
             return True
         _remove(target)
@@ -341,7 +314,10 @@ class LocalStorage(Storage):
         return stat.S_ISREG(status.st_mode) and status.st_size == size
 
     def is_ordinary(self, path: str) -> bool:
-        return is_ordinary_file(path)
+        try:
+            return is_ordinary(os.stat(path))
+        except (OSError, ValueError):
+            return False
 
     def is_misplaced(self, path: str) -> bool:
         return os.path.lexists(path) and not (os.path.isfile(path) and not os.path.islink(path))

@@ -118,11 +118,6 @@ class Progress:
             for at in range(len(self._cells)):
                 self._cells[at] = 0
 
-    def forget_workers(self) -> None:
-        """No longer reads the counts of worker processes, whose folder is removed."""
-        with self._lock:
-            self._workers = None
-
     def begin(self, stage: str, total: int = 0) -> None:
         """Begins a stage, with its total if that is known."""
         with self._lock:
@@ -156,8 +151,8 @@ class Progress:
         """The stages that have begun; images that planning rejects are of those to convert."""
         with self._lock:
             found = [self._cells.tolist()]
-        # That folder holds nothing else.
-        files = sorted(self._workers.iterdir()) if self._workers else []
+        # That folder holds nothing else, and is removed in the end.
+        files = sorted(self._workers.glob("*")) if self._workers else []
         for data in (file.read_bytes() for file in files):
             if len(data) == _FILE_BYTES:
                 found.append(memoryview(data).cast("q").tolist())

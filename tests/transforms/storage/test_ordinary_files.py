@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from transforms.storage import local_storage as ordinary_files
-from transforms.storage.local_storage import LocalStorage, is_ordinary, is_ordinary_file
+from transforms.storage.local_storage import LocalStorage, is_ordinary
 
 STORAGE = LocalStorage()
 
@@ -20,7 +20,7 @@ def test_ordinary_files_and_what_is_none(tmp_path: Path) -> None:
     (tmp_path / "dangling.jpg").symlink_to("none")
     os.mkfifo(tmp_path / "fifo.jpg")
     (tmp_path / "null.jpg").symlink_to("/dev/null")
-    found = {path.name: is_ordinary_file(str(path)) for path in tmp_path.iterdir()}
+    found = {path.name: STORAGE.is_ordinary(str(path)) for path in tmp_path.iterdir()}
     assert found == {
         "1.jpg": True,
         "link.jpg": True,
@@ -28,7 +28,7 @@ def test_ordinary_files_and_what_is_none(tmp_path: Path) -> None:
         "fifo.jpg": False,
         "null.jpg": False,
     }
-    assert not is_ordinary_file("nul\0byte")
+    assert not STORAGE.is_ordinary("nul\0byte")
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc")
