@@ -11,20 +11,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.convert_dataset import ConvertDataset
-    from pipeline.errors import UsageError
-    from pipeline.random_access import Records
-    from pipeline.read import DatasetInfo, class_names, dataset_info, load
-
-__all__ = [
-    "ConvertDataset",
-    "DatasetInfo",
-    "Records",
-    "UsageError",
-    "class_names",
-    "dataset_info",
-    "load",
-]
+    from pipeline.convert_dataset import ConvertDataset as ConvertDataset
+    from pipeline.errors import UsageError as UsageError
+    from pipeline.random_access import Records as Records
+    from pipeline.read import DatasetInfo as DatasetInfo
+    from pipeline.read import class_names as class_names
+    from pipeline.read import dataset_info as dataset_info
+    from pipeline.read import load as load
 
 _MODULES = {
     "ConvertDataset": "convert_dataset",
@@ -35,6 +28,8 @@ _MODULES = {
     "dataset_info": "read",
     "load": "read",
 }
+
+__all__ = [*_MODULES]
 
 __version__ = "0.2.0"
 """The version of the distribution `image-tfrecords`, which `setup.py` reads here."""

@@ -10,40 +10,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transforms.embed_images import EmbeddingModelHandler
-    from transforms.images.check import check_image
-    from transforms.images.pixel_options import Limits, PixelOptions, Resize
-    from transforms.images.pixels import change_pixels
-    from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
-    from transforms.list_rejections import CopyRejected
-    from transforms.plan_shards import PlanShards, TotalLabels
-    from transforms.publish_dataset import NotPublishedError, PublishDataset
-    from transforms.stage_images import StageImages
-    from transforms.write_dataset import EncodeExamples, FindImages, LabelImages, WriteDataset
-    from transforms.write_shards import WriteShards
-
-__all__ = [
-    "CopyRejected",
-    "EmbeddingModelHandler",
-    "EncodeExamples",
-    "FindImages",
-    "JoinLabels",
-    "JoinedImages",
-    "LabelImages",
-    "Limits",
-    "NotPublishedError",
-    "PixelOptions",
-    "PlanShards",
-    "PublishDataset",
-    "ReadInputs",
-    "Resize",
-    "StageImages",
-    "TotalLabels",
-    "WriteDataset",
-    "WriteShards",
-    "change_pixels",
-    "check_image",
-]
+    from transforms.embed_images import EmbeddingModelHandler as EmbeddingModelHandler
+    from transforms.images.check import check_image as check_image
+    from transforms.images.pixel_options import Limits as Limits
+    from transforms.images.pixel_options import PixelOptions as PixelOptions
+    from transforms.images.pixel_options import Resize as Resize
+    from transforms.images.pixels import change_pixels as change_pixels
+    from transforms.join_labels import JoinedImages as JoinedImages
+    from transforms.join_labels import JoinLabels as JoinLabels
+    from transforms.join_labels import ReadInputs as ReadInputs
+    from transforms.list_rejections import CopyRejected as CopyRejected
+    from transforms.plan_shards import PlanShards as PlanShards
+    from transforms.plan_shards import TotalLabels as TotalLabels
+    from transforms.publish_dataset import NotPublishedError as NotPublishedError
+    from transforms.publish_dataset import PublishDataset as PublishDataset
+    from transforms.stage_images import StageImages as StageImages
+    from transforms.write_dataset import EncodeExamples as EncodeExamples
+    from transforms.write_dataset import FindImages as FindImages
+    from transforms.write_dataset import LabelImages as LabelImages
+    from transforms.write_dataset import WriteDataset as WriteDataset
+    from transforms.write_shards import WriteShards as WriteShards
 
 _MODULES = {
     "CopyRejected": "list_rejections",
@@ -67,6 +53,8 @@ _MODULES = {
     "change_pixels": "images.pixels",
     "check_image": "images.check",
 }
+
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:
