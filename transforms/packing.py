@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import marshal
 import operator
 import pickle
@@ -205,6 +206,49 @@ for _kind in (*vars(records).values(), Rejection, LabelCells):
         beam.coders.registry.register_coder(_kind, RecordCoder)
 
 
+class _PackFn(beam.DoFn):
+    """Holds elements of a bundle by their places, and packs those of each place together."""
+
+    def __init__(
+        self,
+        most: int,
+        pack: Callable[[Any, list[Any]], Any],
+        *,
+        place: Callable[[Any], Any] = lambda _: None,
+        cells: Callable[[Any], str] = lambda _: "",
+    ) -> None:
+        """Takes picklable functions.
+
+        Args:
+            most: elements to hold; one with long cells counts once more for each `_LONG` characters
+                of them.
+            pack: makes an element of a place and those that were held there.
+            place: of an element.
+            cells: of an element.
+        """
+        self._most = most
+        self._pack = pack
+        self._place = place
+        self._cells = cells
+
+    def start_bundle(self) -> None:
+        self._places: defaultdict[Any, list[Any]] = defaultdict(list)
+        self._held = 0
+
+    def process(self, element: Any) -> Sequence[Any]:
+        self._places[self._place(element)].append(element)
+        self._held += 1 + len(self._cells(element)) // _LONG
+        return () if self._held < self._most else self._packed()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        return map(GlobalWindows.windowed_value, self._packed())
+
+    def _packed(self) -> list[Any]:
+        packed = list(itertools.starmap(self._pack, self._places.items()))
+        self.start_bundle()
+        return packed
+
+
 class PackSides(beam.PTransform):
     """Packs images and rows by the parts of their keys.
 
@@ -214,27 +258,13 @@ class PackSides(beam.PTransform):
     def expand(
         self, sides: beam.PCollection[tuple[str, JoinSide]]
     ) -> beam.PCollection[tuple[int, NameBatch]]:
-        fn = beam.ParDo(_PackSidesFn())
-        return sides | "Pack by key" >> fn.with_output_types(tuple[int, NameBatch])
-
-
-class _PackSidesFn(beam.DoFn):
-    def start_bundle(self) -> None:
-        self._parts: defaultdict[int, list[tuple[str, JoinSide]]] = defaultdict(list)
-        self._held = 0
-
-    def process(self, side: tuple[str, JoinSide]) -> Sequence[tuple[int, NameBatch]]:
-        self._parts[part_of(side[0])].append(side)
-        self._held += 1 + len(side[1].cells) // _LONG
-        return () if self._held < _HELD_SIDES else self._packed()
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        return map(GlobalWindows.windowed_value, self._packed())
-
-    def _packed(self) -> list[tuple[int, NameBatch]]:
-        packed = [(part, pack_sides(sides)) for part, sides in self._parts.items()]
-        self.start_bundle()
-        return packed
+        fn = _PackFn(
+            _HELD_SIDES,
+            lambda part, held: (part, pack_sides(held)),
+            place=lambda side: part_of(side[0]),
+            cells=lambda side: side[1].cells,
+        )
+        return sides | "Pack by key" >> beam.ParDo(fn).with_output_types(tuple[int, NameBatch])
 
 
 class PackImages(beam.PTransform):
@@ -244,27 +274,8 @@ class PackImages(beam.PTransform):
     """
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[NameBatch]:
-        return images | "Pack names" >> beam.ParDo(_PackImagesFn()).with_output_types(NameBatch)
-
-
-class _PackImagesFn(beam.DoFn):
-    def start_bundle(self) -> None:
-        self._images: list[LabelledImage] = []
-        self._held = 0
-
-    def process(self, image: LabelledImage) -> Sequence[NameBatch]:
-        self._images.append(image)
-        self._held += 1 + len(image.cells) // _LONG
-        return () if self._held < BATCH_NAMES else [self._packed()]
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        if self._images:
-            yield GlobalWindows.windowed_value(self._packed())
-
-    def _packed(self) -> NameBatch:
-        batch = pack(self._images)
-        self.start_bundle()
-        return batch
+        fn = _PackFn(BATCH_NAMES, lambda _, held: pack(held), cells=operator.attrgetter("cells"))
+        return images | "Pack names" >> beam.ParDo(fn).with_output_types(NameBatch)
 
 
 # Gather: everything of some small collections in one element, for a step that runs once.
@@ -295,7 +306,7 @@ class Gather(beam.PTransform):
     ) -> beam.PCollection[Everything]:
         # A `CoGroupByKey` has three times the steps, which cost 0.3 s of every run.
         packed = [
-            collection | f"Pack {name}" >> beam.ParDo(_PackFn(name)).with_output_types(_Packed)
+            collection | f"Pack {name}" >> beam.ParDo(_pack_as(name)).with_output_types(_Packed)
             for name, collection in collections.items()
         ]
         return (
@@ -306,25 +317,12 @@ class Gather(beam.PTransform):
         )
 
 
-class _PackFn(beam.DoFn):
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def start_bundle(self) -> None:
-        self._batch: list[Any] = []
-
-    def process(self, element: Any) -> Iterator[_Packed]:
-        self._batch.append(element)
-        if len(self._batch) >= _BATCH:
-            yield self._packed()
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        if self._batch:
-            yield GlobalWindows.windowed_value(self._packed())
-
-    def _packed(self) -> _Packed:
-        batch, self._batch = self._batch, []
-        return _ONE_KEY, (self._name, zlib.compress(pickle.dumps(batch), level=1))
+def _pack_as(name: str) -> _PackFn:
+    """What packs the elements of a collection under its name."""
+    return _PackFn(
+        _BATCH,
+        lambda _, held: (_ONE_KEY, (name, zlib.compress(pickle.dumps(held), level=1))),
+    )
 
 
 def _group_by_name(

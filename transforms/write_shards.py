@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -243,88 +242,82 @@ def count_shard(summary: ShardSummary, seconds: float, *, is_read: bool) -> None
 Shard = TypeVar("Shard")
 
 # Writes a shard, and pauses twice: when its images are being read, and before its last records.
-Writing: TypeAlias = Generator[None, None, None]
+# Returns what finishes it, in another thread.
+Writing: TypeAlias = Generator[None, None, Callable[[], Shard]]
 
 # Shards that are finished while the next one is read. More would only leave more unfinished files
 # behind a crash.
 _BESIDE = 1
 
 
-class ShardFinisher(Generic[Shard]):
-    """Calls what finishes each shard in a thread of its own, in their order."""
+class ShardOverlap(Generic[Shard]):
+    """Writes shards one after the other: each is read before the former one is complete.
+
+    Shards are finished in a thread of its own, in their order.
+    """
 
     def __init__(self) -> None:
+        self._open: list[Writing[Shard]] = []
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="finish-shard")
-        self._begun: collections.deque[Future[Shard]] = collections.deque()
+        self._finishing: list[Future[Shard]] = []
 
-    def begin(self, finish: Callable[[], Shard]) -> None:
-        """Begins to finish a shard."""
-        self._begun.append(self._pool.submit(finish))
-
-    def finished(self) -> Iterator[Shard]:
-        """The shards that must be finished before another one is begun.
-
-        Raises:
-            Exception: what finishing one of them raises.
-        """
-        yield from self._first(len(self._begun) - _BESIDE)
-
-    def all_finished(self) -> Iterator[Shard]:
-        """All shards that were begun; raises as `finished`."""
-        yield from self._first(len(self._begun))
-
-    def _first(self, count: int) -> Iterator[Shard]:
-        for _ in range(count):
-            yield self._begun.popleft().result()
-
-    def abandon(self) -> None:
-        """Waits until nothing is written any more, and forgets all shards and their errors."""
-        wait(self._begun)
-        self._begun.clear()
-
-    def close(self) -> None:
-        """Ends the thread."""
-        self._pool.shutdown()
-
-
-class ShardOverlap:
-    """Writes shards one after the other; each is read before the former one is complete."""
-
-    def __init__(self) -> None:
-        self._former: Writing | None = None
-
-    def write(self, shard: Writing) -> None:
+    def write(self, shard: Writing[Shard]) -> list[Shard]:
         """Begins to read a shard, completes the former one, and writes this one up to its end.
 
+        Returns:
+            the shards that must be finished before another one is begun.
+
         Raises:
-            Exception: what writing one of them raises; the former one is complete if it can be.
+            Exception: what writing or finishing one of them raises; the former one is finished if
+                it can be, and all others are abandoned.
         """
-        try:
-            next(shard)
-        finally:
+        with self._abandoned_if_it_fails():
+            self._open.append(shard)
             try:
-                self.complete()
-            except BaseException:
-                shard.close()
-                raise
-        self._former = shard
-        next(shard)
+                next(shard)
+            finally:
+                self._complete(but=1)
+            next(shard)
+            return self._finished(but=_BESIDE)
 
-    def complete(self) -> None:
-        """Writes the last records of the shard that is not complete, if there is one.
+    def complete(self) -> list[Shard]:
+        """Completes the last shard; all that are not finished yet. Raises as `write`."""
+        with self._abandoned_if_it_fails():
+            self._complete(but=0)
+            return self._finished(but=0)
 
-        Raises:
-            Exception: what writing them raises.
-        """
-        former, self._former = self._former, None
-        for _ in former or ():
-            raise AssertionError("a shard pauses twice")
+    def _complete(self, but: int) -> None:
+        """Writes the last records of all open shards but so many, and begins to finish them."""
+        while len(self._open) > but:
+            try:
+                next(self._open.pop(0))
+            except StopIteration as end:
+                self._finishing.append(self._pool.submit(end.value))
+
+    def _finished(self, but: int) -> list[Shard]:
+        """All shards but so many, once they are finished."""
+        return [self._finishing.pop(0).result() for _ in self._finishing[but:]]
+
+    @contextlib.contextmanager
+    def _abandoned_if_it_fails(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            # The run ends, and gives its lock back.
+            self.abandon()
+            raise
 
     def abandon(self) -> None:
-        """Forgets a shard that is not complete, and closes its file."""
-        former, self._former = self._former, None
-        if former is not None:
-            former.close()
+        """Waits until nothing is written any more; forgets all shards and errors, closes files."""
+        for shard in self._open:
+            shard.close()
+        wait(self._finishing)
+        self._open, self._finishing = [], []
+
+    def close(self) -> None:
+        """Abandons what is not finished, and ends the thread."""
+        self.abandon()
+        self._pool.shutdown()
 
 
 # WriteShards: writes each planned shard to a staged TFRecord file.
@@ -406,8 +399,7 @@ class _WriteShardFn(beam.DoFn):
         manifest = join(self.output, MANIFEST)
         self._compare_only = not self.overwrite and storage_of(manifest).exists(manifest)
         self._recipes = RecipeMaker(self.options_digest, self.libraries)
-        self._finisher: ShardFinisher[FinishedShard] = ShardFinisher()
-        self._overlap = ShardOverlap()
+        self._overlap: ShardOverlap[FinishedShard] = ShardOverlap()
         self._existing = ExistingShards(
             self.output,
             self.roots,
@@ -436,16 +428,12 @@ class _WriteShardFn(beam.DoFn):
             PROGRESS.advance(len(images), len(finished.summary.rejections))
             yield from self._outputs(*finished)
             return
-        with self._abandoned_if_it_fails():
-            self._overlap.write(self._write(name, recipes, images))
-        for former in self._finisher.finished():
+        for former in self._overlap.write(self._write(name, recipes, images)):
             yield from self._outputs(*former)
 
     def finish_bundle(self) -> Iterator[WindowedValue | beam.pvalue.TaggedOutput]:
-        with self._abandoned_if_it_fails():
-            self._overlap.complete()
         # Beam keeps the outputs of a bundle only if all of it succeeds.
-        for former in self._finisher.all_finished():
+        for former in self._overlap.complete():
             for output in self._outputs(*former):
                 if isinstance(output, beam.pvalue.TaggedOutput):
                     batch = GlobalWindows.windowed_value(output.value)
@@ -454,18 +442,7 @@ class _WriteShardFn(beam.DoFn):
                     yield GlobalWindows.windowed_value(output)
 
     def teardown(self) -> None:
-        self._overlap.abandon()
-        self._finisher.close()
-
-    @contextlib.contextmanager
-    def _abandoned_if_it_fails(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            # The run ends, and gives its lock back.
-            self._overlap.abandon()
-            self._finisher.abandon()
-            raise
+        self._overlap.close()
 
     def _outputs(
         self, summary: ShardSummary, index: pa.Table
@@ -483,7 +460,7 @@ class _WriteShardFn(beam.DoFn):
             file = write_records(self.sink, nowhere, examples)
         return file.bytes, file.crc32c
 
-    def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing:
+    def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing[FinishedShard]:
         """Writes a shard; it gets its name and its sidecar while the next one is read."""
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
@@ -508,9 +485,7 @@ class _WriteShardFn(beam.DoFn):
         count_shard(summary, time.monotonic() - started, is_read=bool(partial))
         if shard_counter.reused:
             counter("images_reused").inc(shard_counter.reused)
-        self._finisher.begin(
-            functools.partial(self._finish, opened, partial, summary, shard_counter)
-        )
+        return functools.partial(self._finish, opened, partial, summary, shard_counter)
 
     def _copied(
         self,

@@ -26,7 +26,7 @@ from transforms.dataset.ledger import (
     shortened,
 )
 from transforms.dataset.manifest import build_manifest, data_files, index_files, to_bytes
-from transforms.packing import _BATCH, Everything, _Packed, _PackFn
+from transforms.packing import _BATCH, Everything, _pack_as, _Packed
 from transforms.packing import _group_by_name as _by_name
 from transforms.publish_dataset import add_up_run
 from transforms.storage.output_changes import Put
@@ -54,7 +54,7 @@ def summaries(count: int) -> Iterator[ShardSummary]:
 
 
 def packed(count: int) -> list[_Packed]:
-    fn = _PackFn("shards")
+    fn = _pack_as("shards")
     fn.start_bundle()
     found = [each for shard in summaries(count) for each in fn.process(shard)]
     return [*found, *(each.value for each in fn.finish_bundle())]
