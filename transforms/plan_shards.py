@@ -20,7 +20,7 @@ from transforms.images.check import CheckedImage, ImageInfo
 from transforms.images.pixel_options import Original
 from transforms.labels.joins import with_ids
 from transforms.labels.keys import full_uri, nfc, relative_path
-from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.labels.label_rows import CsvColumns, LabelRow
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import MAX_SHARDS, ShardPlan, shard_index
 from transforms.labels.splits import SplitAssigner
@@ -318,9 +318,9 @@ class TableReader:
         yield totals
         yield Count("rows_read", read)
 
-    def _placed(self, row: LabelRow | MalformedRow, uri: str, path: str) -> PlacedRow | Rejection:
-        if isinstance(row, MalformedRow):
-            reason, detail = Reason.MALFORMED_ROW, row.detail
+    def _placed(self, row: LabelRow, uri: str, path: str) -> PlacedRow | Rejection:
+        if row.problem:
+            reason, detail = Reason.MALFORMED_ROW, row.problem
             return Rejection("row", reason.code, detail, f"{uri}:{row.line}", row.key)
         key = nfc(row.key.strip())
         named = key or f"{path}:{row.line}"

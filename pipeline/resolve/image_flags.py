@@ -38,6 +38,7 @@ from pipeline.resolve.label_flags import (
     label_rows,
     label_source,
     read_keys,
+    with_columns,
 )
 from pipeline.resolve.layout_flags import (
     SAMPLE_ROWS,
@@ -86,7 +87,7 @@ from transforms.labels.keys import (
     row_key,
     tidy_root,
 )
-from transforms.labels.label_columns import find_further, resolve_columns, with_place_columns
+from transforms.labels.label_columns import find_further, with_place_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     NO_KEY,
@@ -196,23 +197,16 @@ def _listed_images(flags: argparse.Namespace) -> Sample:
     """
     if flags.labels is None:
         raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
-    files = list_labels(flags)
-    inputs = read_label_inputs(flags, files, _ROWS, has_boxes=flags.layout in DETECTION)
-    paths, first = inputs.paths, inputs.first
-    if FORMATS[first.format].is_per_image:
-        title = FORMATS[first.format].title
-        raise UsageError(f"{title} files do not say in which folder images are: give --images GLOB")
-    flags = _completed(flags, first, paths[0])
-    columns = resolve_columns(
-        first,
-        key=flags.label_key,
-        label=flags.label_column,
-        is_image_key=names_image,
-        path=paths[0],
-        label_required=not asks_path(flags),
-    )
-    columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), paths[0])
-    cells = LabelFiles(inputs, columns).keys
+    labels = list_labels(flags)
+    files = read_label_inputs(flags, labels, _ROWS, has_boxes=flags.layout in DETECTION)
+    paths, format_ = files.paths, FORMATS[files.first.format]
+    if format_.is_per_image:
+        raise UsageError(
+            f"{format_.title} files do not say in which folder images are: give --images GLOB"
+        )
+    flags = _completed(flags, files.first, paths[0])
+    files = with_columns(flags, files, names_image, not asks_path(flags))
+    columns, cells = files.columns, files.keys
     uris = _uris(cells, paths[0])
     is_open = flags.key_cells == "auto" and not any(_is_there(uri) for uri in uris)
     if is_open and any("\\" in cell for cell in cells):
@@ -233,8 +227,8 @@ def _listed_images(flags: argparse.Namespace) -> Sample:
     return Sample(
         flags,
         ImageSample(uris, root, False),
-        files,
-        LabelFiles(inputs, columns),
+        labels,
+        files._replace(columns=columns),
         places=None if flags.allow_outside else _places(paths, uris, flags.root),
     )
 
@@ -323,7 +317,7 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
         config,
         bases=read_bases(flags.reuse or (), config),
         decisions=(
-            *(found.inputs.decisions(has_object_masks=masks) if found else ()),
+            *(found.decisions(has_object_masks=masks) if found else ()),
             *decide(flags, config, boxes, layout.types),
             *labels.classes.decisions(flags.label_kind),
             *([given("images kept", f"those in {keys.name}", "--keys")] if keys else []),
@@ -416,7 +410,7 @@ def _classes(
             "--dense_labels cannot be used with COCO labels, whose categories have ids: give the "
             "names in their order with --class_names FILE"
         )
-    return classes_of_categories(found.inputs.categories, first_id=layout.first_id)
+    return classes_of_categories(found.categories, first_id=layout.first_id)
 
 
 def _config(sample: Sample, labels: _Labels) -> ConvertConfig:
@@ -535,8 +529,8 @@ def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
     """The rows of a table, none of which has an image."""
     _check_flags(flags)
     split_from = split_source(Sample(flags, NO_FILES), "csv")
-    inputs = read_label_inputs(flags, list_labels(flags), _FIRST_ROWS)
-    paths, first = inputs.paths, inputs.first
+    files = read_label_inputs(flags, list_labels(flags), _FIRST_ROWS)
+    paths, first = files.paths, files.first
     if FORMATS[first.format].is_per_image or first.categories:
         title = FORMATS[first.format].title
         raise UsageError(f"--layout {flags.layout} needs a table, but --labels is {title}")
@@ -548,7 +542,7 @@ def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
     )
     layout = Layout(LayoutOptions.of(vars(flags)), features)
     layout, columns = layout.asking(columns, first, paths[0])
-    files = LabelFiles(inputs, columns)
+    files = files._replace(columns=columns)
     rows = list(itertools.islice(label_rows(flags, files), SAMPLE_ROWS))
     if not rows:
         raise UsageError(

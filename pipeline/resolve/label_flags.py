@@ -442,9 +442,8 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
         LabelsError: a column is missing or cannot be inferred.
     """
     flags = sample.flags
-    inputs = read_label_inputs(flags, sample.labels, _FIRST_ROWS, has_boxes=layout.has_boxes)
-    paths, first = inputs.paths, inputs.first
-    if first.format == YOLO and key != "stem":
+    files = read_label_inputs(flags, sample.labels, _FIRST_ROWS, has_boxes=layout.has_boxes)
+    if files.first.format == YOLO and key != "stem":
         raise UsageError(
             f"--key {key} cannot be used with YOLO labels: their names are stems of images"
         )
@@ -454,24 +453,40 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
         return row_key(cell, kind=key) in keys
 
     spelling = find_key_cells if flags.key_cells == "auto" else keys_as_they_are
+    files = with_columns(
+        flags, files, lambda cell: spelling([cell], is_key) is not None, layout.needs_label
+    )
+    spelt = spelling(files.keys, is_key) or AS_THEY_ARE
+    files = files._replace(columns=files.columns._replace(key_cells=spelt))
+    for path in () if FORMATS[files.first.format].is_per_image else files.paths[1:]:
+        next(label_rows(flags, files._replace(paths=(path,))), None)
+    if not sample.images.is_all:
+        return files
+    return files._replace(warnings=_check_matches(sample, key, files))
+
+
+def with_columns(
+    flags: argparse.Namespace,
+    files: LabelFiles,
+    is_image_key: Callable[[str], bool],
+    label_required: bool,
+) -> LabelFiles:
+    """The label files with their columns of keys, labels, splits and groups.
+
+    Raises:
+        LabelsError: a column is missing or cannot be inferred.
+    """
+    first, path = files.first, files.paths[0]
     columns = resolve_columns(
         first,
         key=flags.label_key,
         label=flags.label_column,
-        is_image_key=lambda cell: spelling([cell], is_key) is not None,
-        path=paths[0],
-        label_required=layout.needs_label,
+        is_image_key=is_image_key,
+        path=path,
+        label_required=label_required,
     )
-    cells = LabelFiles(inputs, columns).keys
-    columns = columns._replace(key_cells=spelling(cells, is_key) or AS_THEY_ARE)
-    columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), paths[0])
-    for path in () if FORMATS[first.format].is_per_image else paths[1:]:
-        one = LabelFiles(inputs._replace(paths=(path,)), columns)
-        next(label_rows(flags, one), None)
-    found = LabelFiles(inputs, columns)
-    if not sample.images.is_all:
-        return found
-    return found._replace(warnings=_check_matches(sample, key, found))
+    columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), path)
+    return files._replace(columns=columns)
 
 
 def label_rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[LabelRow]:
@@ -524,7 +539,7 @@ def _rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, L
     for path in found.paths:
         with trying(f"read --labels {path}"):
             for _, rows in open_labels(path, found.columns, flags.csv_encoding):
-                yield from ((path, row) for row in rows if isinstance(row, LabelRow))
+                yield from ((path, row) for row in rows if not row.problem)
 
 
 def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[DatasetWarning, ...]:
