@@ -26,10 +26,10 @@ from pipeline.resolve.datasets import (
     read_holdouts,
     sample_records,
 )
-from pipeline.resolve.decided import check_splits, decide, extensions, split_source
+from pipeline.resolve.decided import check_splits, decide, split_source
 from pipeline.resolve.label_flags import (
-    KnownClasses,
     asks_path,
+    check_ids,
     check_label_kind,
     classes_of_categories,
     classes_of_records,
@@ -98,7 +98,7 @@ from transforms.labels.label_rows import (
     find_column,
     header_names,
 )
-from transforms.labels.label_rules import LabelRules, PathRules
+from transforms.labels.label_rules import KnownClasses, LabelRules, PathRules
 from transforms.labels.table_formats import CSV, FORMATS
 from transforms.labels.vocabulary import is_canonical_integer
 from transforms.list_rejections import overlap
@@ -309,23 +309,20 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
     config = _config(sample, labels)
     sources = tuple(image_source(each, config) for each in sample.sources)
     config = dataclasses.replace(config, sources=sources)
-    labels.classes.check_ids(config.label_rules)
-    warnings = check_splits(flags, images, found, labels.split_from, labels.label_from)
-    boxes = (*extensions(images), *(layout.chosen.decisions if layout.chosen else ()))
+    check_ids(labels.classes, config.label_rules)
+    warnings = check_splits(flags, images, found, config)
     masks, keys = layout.has_object_masks, config.keys
     return dataclasses.replace(
         config,
         bases=read_bases(flags.reuse or (), config),
         decisions=(
             *(found.decisions(has_object_masks=masks) if found else ()),
-            *decide(flags, config, boxes, layout.types),
+            *decide(flags, config, images, layout.decisions),
             *labels.classes.decisions(flags.label_kind),
             *([given("images kept", f"those in {keys.name}", "--keys")] if keys else []),
             *sample.ignoring,
         ),
-        warnings=(*(found.warnings if found else ()), *warnings, *layout.odd_cells),
-        left_out=sample.left_out,
-        sampled=images.size,
+        warnings=(*(found.warnings if found else ()), *warnings, *layout.warnings),
         holdouts=read_holdouts(flags),
     )
 
@@ -458,6 +455,8 @@ def _config(sample: Sample, labels: _Labels) -> ConvertConfig:
         row_places=sample.places,
         keys=read_keys(sample, labels.key),
         partners=sample.partners,
+        left_out=sample.left_out,
+        sampled=sample.images.size,
     )
 
 
