@@ -59,6 +59,7 @@ from pipeline.resolve.samples import (
     sample_images,
 )
 from transforms.core.messages import LabelsError, given
+from transforms.dataset.image_statistics import DatasetWarning
 from transforms.examples.boxes import is_automl
 from transforms.examples.encoder import table_features
 from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions
@@ -310,11 +311,22 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
     sources = tuple(image_source(each, config) for each in sample.sources)
     config = dataclasses.replace(config, sources=sources)
     check_ids(labels.classes, config.label_rules)
-    warnings = check_splits(flags, images, found, config)
+    bases = read_bases(flags.reuse or (), config)
+    changes = ((base.folder, root_change(flags, config, base.root)) for base in bases)
+    warnings = (
+        *(found.warnings if found else ()),
+        *check_splits(flags, images, found, config),
+        *layout.warnings,
+        *(
+            DatasetWarning("root_changed", f"--reuse {folder} has {change}")
+            for folder, change in changes
+            if change
+        ),
+    )
     masks, keys = layout.has_object_masks, config.keys
     return dataclasses.replace(
         config,
-        bases=read_bases(flags.reuse or (), config),
+        bases=bases,
         decisions=(
             *(found.decisions(has_object_masks=masks) if found else ()),
             *decide(flags, config, images, layout.decisions),
@@ -322,7 +334,7 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
             *([given("images kept", f"those in {keys.name}", "--keys")] if keys else []),
             *sample.ignoring,
         ),
-        warnings=(*(found.warnings if found else ()), *warnings, *layout.warnings),
+        warnings=warnings,
         holdouts=read_holdouts(flags),
     )
 

@@ -528,10 +528,10 @@ def import_tensorflow() -> Any:
 def _condense(message: str) -> str:
     """One line without the names of nodes and ops.
 
-    >>> _condense("{{function_node __wrapped__X_device_/CPU:0}} Invalid PNG.\\n [Op:DecodeImage]")
+    >>> _condense("{{function_node __wrapped__X_device_/CPU:0}} Invalid PNG.\\n [Op:X] name: ")
     'Invalid PNG.'
     """
-    message = re.sub(r"\{\{.*?\}\}|\[Op:.*?\]", " ", message)
+    message = re.sub(r"\{\{.*?\}\}|\[Op:.*?\]( name:)?", " ", message)
     return " ".join(message.split())[:_DETAIL_LENGTH]
 
 
