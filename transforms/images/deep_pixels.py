@@ -261,5 +261,4 @@ def encode_color(pixels: Pixels, level: int, exif: bytes) -> bytes:
     data: bytes = tensorflow.io.encode_png(pixels, compression=level).numpy()
     if not exif:
         return data
-    chunk = exif_chunk(exif.removeprefix(b"Exif\0\0"))
-    return data[:_AFTER_IHDR] + chunk + data[_AFTER_IHDR:]
+    return data[:_AFTER_IHDR] + exif_chunk(exif) + data[_AFTER_IHDR:]

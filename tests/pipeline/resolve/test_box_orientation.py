@@ -11,7 +11,7 @@ from pipeline.resolve.box_flags import with_orientation
 from tests.images import picture, saved
 from transforms.core.messages import Decision
 from transforms.examples.boxes import BoxRules
-from transforms.images.pillow_images import exif_of
+from transforms.images.tags import exif_of
 from transforms.labels.label_rows import LabelRow
 from transforms.storage.local_storage import LocalStorage
 
