@@ -109,9 +109,9 @@ def with_units(
         return rules, [given(_UNITS, flag, "--box_units")] if flag else []
     at = [columns.index(name) for name in rules.columns]
     cells = [[row.cells[index] for index in at] for row in rows]
-    found = guess_units(cells, rules.form, lambda number: f"line {rows[number].line}", path)
-    decided = Decision(_UNITS, found.units, found.because, "--box_units")
-    return rules._replace(units=found.units), [decided]
+    lines = [f"line {row.line}" for row in rows]
+    units, because = guess_units(cells, rules.form, lines, path)
+    return rules._replace(units=units), [Decision(_UNITS, units, because, "--box_units")]
 
 
 # Infers whether boxes refer to the stored pixels, or to the image after EXIF rotation.
