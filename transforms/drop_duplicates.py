@@ -7,7 +7,7 @@ import functools
 import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apache_beam as beam
 
@@ -29,14 +29,16 @@ from transforms.packing import (
     AddUp,
     NameInputs,
     SpreadElements,
+    by_type,
     rules_of,
+    together,
     with_outputs,
 )
 from transforms.records.fingerprints import (
     fingerprint_batches,
     md5_hash,
 )
-from transforms.records.image_origins import Origins, ShardOrigins
+from transforms.records.image_origins import OriginRules, Origins, ShardOrigins
 from transforms.records.other_datasets import DatasetReader, OtherDataset, part_shard
 from transforms.records.record_index import (
     class_lists,
@@ -67,10 +69,6 @@ from transforms.storage.interface import CRC_CHARACTERS, listed_md5
 from transforms.storage.lineage import report_source
 
 # ChooseImages: keeps one of the images with each content, however many there are.
-
-_REJECTIONS = "rejections"
-_COUNTS = "counts"
-_GROUPS = "groups"
 
 # Groups that are merged at once.
 _MERGED = 400
@@ -104,17 +102,15 @@ class ChooseImages(beam.PTransform):
             contents
             | "Add up contents"
             >> beam.CombinePerKey(AddUp(ContentGroup, ContentGroup.add, ContentGroup.merge))
-            | "Decide"
-            >> with_outputs(
-                beam.FlatMap(_decided), "verdicts", _OfPart, **{_GROUPS: BucketDuplicates}
-            )
+            | "Decide" >> by_type(_decided, "verdicts", _OfPart, groups=BucketDuplicates)
         )
         parts = contents | "Name parts" >> beam.FlatMap(_named).with_output_types(_OfPart)
         chosen = (
             (parts, decided.verdicts)
             | "Names and verdicts" >> beam.Flatten()
             | "Group parts of contents" >> beam.GroupByKey()
-            | "Keep one of the duplicates" >> _chosen(beam.FlatMap(_keep))
+            | "Keep one of the duplicates"
+            >> by_type(_keep, "images", LabelledImage, rejections=Rejection, counts=Count)
         )
         groups = (
             {"groups": decided.groups}
@@ -124,27 +120,23 @@ class ChooseImages(beam.PTransform):
         return UniqueImages(chosen.images, chosen.rejections, chosen.counts, groups)
 
 
-def _chosen(step: beam.PTransform, **more: Any) -> beam.PTransform:
-    types = {_REJECTIONS: Rejection, _COUNTS: Count, **more}
-    return with_outputs(step, "images", LabelledImage, **types)
-
-
-def _kept(
-    verdict: Verdict | None, images: Iterable[LabelledImage]
-) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-    """What a verdict says of images; without one, they are kept."""
+def _keep(part: tuple[str, Iterable[_Judged]]) -> Iterator[LabelledImage | Rejection | Count]:
+    """What the verdict says of images; without one, they are kept."""
+    # Half a million at most, since the verdict may come last.
+    judged = list(part[1])
+    verdict = next((Verdict(*json.loads(text)) for text, _ in judged if text), None)
     rejected = {"rows_rejected": 0, "partners_rejected": 0}
-    for image in images:
+    for image in (image for text, image in judged if not text):
         rejection = verdict and verdict.rejection(image)
         if rejection is None:
             yield image
         else:
             rejected["rows_rejected"] += image.rows
             rejected["partners_rejected"] += len(partner_files(image.partners))
-            yield beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
+            yield rejection
     for name, number in rejected.items():
         if number:
-            yield beam.pvalue.TaggedOutput(_COUNTS, Count(name, number))
+            yield Count(name, number)
 
 
 def _add_group(groups: list[Equal], group: BucketDuplicates) -> None:
@@ -162,14 +154,12 @@ def _written(groups: list[Equal]) -> BucketDuplicates:
     return BucketDuplicates(json.dumps(merge_equal(groups)))
 
 
-def _decided(
-    content: tuple[str, ContentGroup],
-) -> Iterator[_OfPart | beam.pvalue.TaggedOutput]:
+def _decided(content: tuple[str, ContentGroup]) -> Iterator[_OfPart | BucketDuplicates]:
     md5, group = content
     if not group.has_several:
         return
     verdict, equal = decide(group, md5=md5)
-    yield beam.pvalue.TaggedOutput(_GROUPS, BucketDuplicates(json.dumps(equal)))
+    yield BucketDuplicates(json.dumps(equal))
     for part in sorted(group.parts):
         yield f"{md5} {part}", (json.dumps(verdict), NO_LABELLED)
 
@@ -181,16 +171,6 @@ def _named(content: tuple[str, LabelledImage]) -> Iterator[_OfPart]:
         yield f"{md5} {part_of(image)}", ("", image)
 
 
-def _keep(
-    part: tuple[str, Iterable[_Judged]],
-) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
-    # Half a million at most, since the verdict may come last.
-    judged = list(part[1])
-    verdicts = [Verdict(*json.loads(text)) for text, _ in judged if text]
-    images = (image for text, image in judged if not text)
-    yield from _kept(verdicts[0] if verdicts else None, images)
-
-
 # FindEqualImages and DropDuplicates: find exact duplicates after writing or before planning.
 
 _CANDIDATES = "candidates"
@@ -198,6 +178,9 @@ _KNOWN = "known"
 
 # Parts in which candidates are read: the maximum number of useful workers.
 _PARTS = 256
+
+# An image that may equal another one, in its part.
+_Candidate = tuple[int, LabelledImage]
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -334,8 +317,9 @@ class DropDuplicates(beam.PTransform):
         # An image of another storage or in a record has no checksum, and may equal one that has.
         is_ours = not (origins.waits or holdouts or origins.sources)
         self._has_checksums = is_ours and storage_of(origins.root).lists_checksums
-        origins = origins._replace(max_bytes=max_bytes, with_values=False)
-        self._candidates = _Candidates(origins, self._by_content or bool(holdouts))
+        self._candidates = _Candidates(
+            origins, OriginRules(max_bytes), self._by_content or bool(holdouts)
+        )
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         known, unread = [], []
@@ -349,19 +333,21 @@ class DropDuplicates(beam.PTransform):
             )
             images = (images, held) | "Images and holdouts" >> beam.Flatten()
         if self._has_checksums and rules_of(images.pipeline).knows_checksums:
-            routed = images | "Route by checksum" >> _with_candidates(
-                beam.FlatMap(_routed, self._max_bytes), **{_KNOWN: tuple[str, LabelledImage]}
+            types: dict[str, object] = {_CANDIDATES: _Candidate, _KNOWN: tuple[str, LabelledImage]}
+            route = beam.FlatMap(_routed, self._max_bytes)
+            routed = images | "Route by checksum" >> with_outputs(
+                route, "images", LabelledImage, **types
             )
             images = routed.images
             known, unread = [routed.known], [routed.candidates]
         picked = self._picked(images)
         contents = (
-            _together("All candidates", picked.candidates, *unread)
+            together("All candidates", picked.candidates, *unread)
             | "Spread names" >> beam.GroupByKey()
             | "Read images that share a size"
             >> beam.FlatMap(self._candidates.hashed).with_output_types(tuple[str, LabelledImage])
         )
-        every = _together("All contents", contents, *known)
+        every = together("All contents", contents, *known)
         chosen: UniqueImages = every | "Choose images" >> ChooseImages()
         kept = (picked.images, chosen.images) | "All unique images" >> beam.Flatten()
         return chosen._replace(images=kept)
@@ -369,16 +355,16 @@ class DropDuplicates(beam.PTransform):
     def _picked(self, images: beam.PCollection[LabelledImage]) -> beam.pvalue.DoOutputsTuple:
         """The images that may equal another one, and the others."""
         naming = self._naming()
+        pick = functools.partial(_picked if naming else _picked_alone, max_bytes=self._max_bytes)
+        step = by_type(pick, "images", LabelledImage, candidates=_Candidate)
         if naming is None:
             # Without a group, which one worker would get whole.
-            pick_all = beam.Map(_picked_alone, self._max_bytes)
-            return images | "Pick all images" >> _with_candidates(pick_all)
+            return images | "Pick all images" >> step
         return (
             images
             | "Name sizes" >> beam.Map(naming).with_output_types(tuple[str, LabelledImage])
             | "Group names by size" >> beam.GroupByKey()
-            | "Pick images that share a size"
-            >> _with_candidates(beam.FlatMap(_picked, self._max_bytes))
+            | "Pick images that share a size" >> step
         )
 
     def _naming(self) -> Callable[[LabelledImage], tuple[str, LabelledImage]] | None:
@@ -395,15 +381,6 @@ class DropDuplicates(beam.PTransform):
         return functools.partial(_by_size, CRC_CHARACTERS if self._has_checksums else 0)
 
 
-def _with_candidates(step: beam.PTransform, **more: Any) -> beam.PTransform:
-    types = {_CANDIDATES: tuple[int, LabelledImage], **more}
-    return with_outputs(step, "images", LabelledImage, **types)
-
-
-def _together(label: str, *collections: beam.PCollection[Any]) -> beam.PCollection[Any]:
-    return collections[0] if len(collections) == 1 else collections | label >> beam.Flatten()
-
-
 def _routed(
     image: LabelledImage, max_bytes: int
 ) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
@@ -417,7 +394,7 @@ def _routed(
     elif md5:
         yield beam.pvalue.TaggedOutput(_KNOWN, (md5, image))
     else:
-        yield _candidate(image)
+        yield beam.pvalue.TaggedOutput(_CANDIDATES, _candidate(image))
 
 
 def _by_size(characters: int, image: LabelledImage) -> tuple[str, LabelledImage]:
@@ -432,16 +409,16 @@ def _by_content(image: LabelledImage) -> tuple[str, LabelledImage]:
     return SourceRecord.of_text(image.stored).stored.source_content, image
 
 
-def _picked_alone(image: LabelledImage, max_bytes: int) -> LabelledImage | beam.pvalue.TaggedOutput:
+def _picked_alone(image: LabelledImage, max_bytes: int) -> Iterator[LabelledImage | _Candidate]:
     """Takes each image for one that may equal another, since no size or hash says otherwise."""
     # Nothing of a holdout is read, so it may lack a size. Others are rejected later for theirs.
     may_equal = is_held_image(image) or 0 < image.size <= max_bytes
-    return _candidate(image) if may_equal else image
+    yield _candidate(image) if may_equal else image
 
 
 def _picked(
     group: tuple[str, Iterable[LabelledImage]], max_bytes: int
-) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+) -> Iterator[LabelledImage | _Candidate]:
     first: LabelledImage | None = None
     several = False
     for image in group[1]:
@@ -460,14 +437,15 @@ def _picked(
         yield first
 
 
-def _candidate(image: LabelledImage) -> beam.pvalue.TaggedOutput:
-    return beam.pvalue.TaggedOutput(_CANDIDATES, (image.order % _PARTS, image))
+def _candidate(image: LabelledImage) -> _Candidate:
+    return image.order % _PARTS, image
 
 
 class _Candidates(NamedTuple):
     """Reads candidates, as many in parallel as `WriteShards` does; see `DropDuplicates`."""
 
     origins: Origins
+    rules: OriginRules
     by_content: bool
 
     def hashed(
@@ -478,7 +456,7 @@ class _Candidates(NamedTuple):
         records: list[LabelledImage] = []
         if self.origins.sources:
             images = records = sorted(images)
-        read = ShardOrigins(self.origins, records)
+        read = ShardOrigins(self.origins, self.rules, records)
         hashed = functools.partial(self._hashed, read)
         ahead = self.origins.read_ahead()
         yield from ahead.map(hashed, images, size=lambda image: image.size)

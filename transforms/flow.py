@@ -23,7 +23,7 @@ from transforms.dataset.ledger import PlanTotals
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
-from transforms.join_labels import JoinedImages, JoinLabels, ReadInputs
+from transforms.join_labels import Inputs, JoinedImages, JoinLabels, ReadInputs
 from transforms.labels.joins import ONE_LABEL, RowRequirements
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
@@ -97,7 +97,7 @@ class FindLabelledImages(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
         source = self._source
-        inputs = begin | "Read inputs" >> ReadInputs(
+        inputs: Inputs = begin | "Read inputs" >> ReadInputs(
             source.globs,
             source.finder,
             source.csv_paths,
@@ -106,7 +106,7 @@ class FindLabelledImages(beam.PTransform):
             source.datasets,
             source.partners,
         )
-        joined: JoinedImages = inputs.sides | "Join labels" >> JoinLabels(
+        join = JoinLabels(
             label_from=source.label_from,
             assigner=source.assigner,
             requirements=source.requirements,
@@ -114,12 +114,7 @@ class FindLabelledImages(beam.PTransform):
             datasets={each.flag for each in source.datasets},
             partners=source.partners.partners if source.partners else (),
         )
-        return JoinedImages(
-            joined.images,
-            (inputs.rejections, joined.rejections) | "All rejections" >> beam.Flatten(),
-            (inputs.counts, joined.counts) | "All counts" >> beam.Flatten(),
-            inputs.labels,
-        )
+        return inputs.joined(join)
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, get_origin
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
@@ -124,12 +124,17 @@ def pack_sides(sides: Sequence[tuple[str, JoinSide]]) -> NameBatch:
     return _packed((keys, _columns(records)), len(sides))
 
 
+def unpack_sides(batch: NameBatch) -> Iterator[tuple[str, JoinSide]]:
+    """The sides of a batch, each with its key."""
+    keys, columns = _unpacked(batch)
+    return zip(keys, map(_side, _rows(columns, len(keys))), strict=True)
+
+
 def grouped_sides(batches: Iterable[NameBatch]) -> dict[str, list[JoinSide]]:
     """The sides of all batches by their keys."""
     groups: defaultdict[str, list[JoinSide]] = defaultdict(list)
     for batch in batches:
-        keys, columns = _unpacked(batch)
-        for key, side in zip(keys, map(_side, _rows(columns, len(keys))), strict=True):
+        for key, side in unpack_sides(batch):
             groups[key].append(side)
     return groups
 
@@ -433,6 +438,38 @@ class _AddUpFn(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         yield GlobalWindows.windowed_value((random.randrange(self._places), self._sum))
+
+
+def together(label: str, *collections: beam.PCollection[Any]) -> beam.PCollection[Any]:
+    """All elements of one or several collections."""
+    return collections[0] if len(collections) == 1 else collections | label >> beam.Flatten()
+
+
+def by_type(
+    function: Callable[[Any], Iterable[Any]], main: str, kind: Any, **others: Any
+) -> beam.PTransform:
+    """A step with several outputs: each result of a function goes to the one of its type.
+
+    Args:
+        function: of an element; picklable.
+        main: the name of the output of all other types.
+        kind: the type of these results.
+        others: the types of the other outputs, by their names.
+    """
+    tags = {get_origin(each) or each: name for name, each in others.items()}
+    return with_outputs(beam.ParDo(_ByTypeFn(function, tags)), main, kind, **others)
+
+
+class _ByTypeFn(beam.DoFn):
+    def __init__(self, function: Callable[[Any], Iterable[Any]], tags: Mapping[type, str]) -> None:
+        self._function = function
+        self._tags = tags
+
+    def process(self, element: Any) -> Iterator[Any]:
+        tags = self._tags
+        for result in self._function(element):
+            tag = tags.get(type(result))
+            yield result if tag is None else beam.pvalue.TaggedOutput(tag, result)
 
 
 def with_outputs(step: beam.PTransform, main: str, kind: Any, **others: Any) -> beam.PTransform:

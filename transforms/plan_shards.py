@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
 
@@ -14,15 +14,16 @@ from transforms.core.arguments import whole_number
 from transforms.core.records import Count, LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import PlanTotals
+from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import Feature
 from transforms.examples.row_features import RowValues
 from transforms.images.check import CheckedImage, ImageInfo
 from transforms.images.pixel_options import Original
 from transforms.labels.joins import with_ids
 from transforms.labels.keys import full_uri, nfc, relative_path
-from transforms.labels.label_rows import CsvColumns, LabelRow
+from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
-from transforms.labels.shards import MAX_SHARDS, ShardPlan, shard_index
+from transforms.labels.shards import MAX_SHARDS, Libraries, Recipes, ShardPlan, shard_index
 from transforms.labels.splits import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, with_images
 from transforms.packing import (
@@ -31,13 +32,14 @@ from transforms.packing import (
     NameBatch,
     NameInputs,
     PackImages,
+    by_type,
     pack,
     rules_of,
     unpack,
     with_outputs,
 )
 from transforms.read_labels import open_labels
-from transforms.records.existing_shards import Converter, Planned
+from transforms.records.existing_shards import Planned
 from transforms.storage.lineage import report_source
 from transforms.storage.metrics import PROGRESS, counter
 
@@ -265,6 +267,8 @@ class PlanShards(beam.PTransform):
 # ReadRows: rows without images, from CSV files, in batches: one element for each row would cost
 # more than its processing.
 
+_OfTable: TypeAlias = NameBatch | Rejection | Count | PlanTotals
+
 BATCH_ROWS = 2048
 """The number of rows in a batch."""
 
@@ -288,7 +292,7 @@ class TableReader:
     assigner: SplitAssigner
     row_bytes: int
 
-    def read(self, uri: str) -> Iterator[NameBatch | Rejection | Count | PlanTotals]:
+    def read(self, uri: str) -> Iterator[_OfTable]:
         """Reads one table: yields batches of rows, and their counts at the end.
 
         Raises:
@@ -318,9 +322,9 @@ class TableReader:
         yield totals
         yield Count("rows_read", read)
 
-    def _placed(self, row: LabelRow, uri: str, path: str) -> PlacedRow | Rejection:
-        if row.problem:
-            reason, detail = Reason.MALFORMED_ROW, row.problem
+    def _placed(self, row: LabelRow | MalformedRow, uri: str, path: str) -> PlacedRow | Rejection:
+        if isinstance(row, MalformedRow):
+            reason, detail = Reason.MALFORMED_ROW, row.detail
             return Rejection("row", reason.code, detail, f"{uri}:{row.line}", row.key)
         key = nfc(row.key.strip())
         named = key or f"{path}:{row.line}"
@@ -332,18 +336,13 @@ class TableReader:
         return PlacedRow(split, order, key, path, row.line, "\0".join(row.cells))
 
 
-_ROW_TYPES: dict[str, type] = {"totals": PlanTotals, _REJECTIONS: Rejection, "counts": Count}
-_ROW_TAGS = {kind: tag for tag, kind in _ROW_TYPES.items()}
-
-
-def _read_rows(uri: str, reader: TableReader) -> Iterator[NameBatch | beam.pvalue.TaggedOutput]:
+def _read_rows(uri: str, reader: TableReader) -> Iterator[_OfTable]:
     """Reads a file. The following metric is maintained: `rows_read`."""
     report_source(uri)
     for result in reader.read(uri):
         if isinstance(result, Count):
             counter("rows_read").inc(result.value)
-        tag = _ROW_TAGS.get(type(result))
-        yield beam.pvalue.TaggedOutput(tag, result) if tag else result
+        yield result
 
 
 class Rows(NamedTuple):
@@ -364,13 +363,14 @@ class ReadRows(beam.PTransform):
     def __init__(self, paths: Sequence[str], reader: TableReader) -> None:
         super().__init__()
         self._paths = list(paths)
-        self._read = beam.FlatMap(_read_rows, reader)
+        self._read = functools.partial(_read_rows, reader=reader)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Rows:
+        types = {"totals": PlanTotals, "rejections": Rejection, "counts": Count}
         read = (
             begin
             | "Name the files" >> NameInputs(self._paths)
-            | "Read rows" >> with_outputs(self._read, "batches", NameBatch, **_ROW_TYPES)
+            | "Read rows" >> by_type(self._read, "batches", NameBatch, **types)
         )
         adder = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
         totals = {"rows": read.totals} | "Total rows" >> AddTogether(adder)
@@ -380,8 +380,17 @@ class ReadRows(beam.PTransform):
 _NO_IMAGE = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
 
 
-class RowConverter(Converter):
-    """Turns the rows of one shard into serialized Examples."""
+class RowConverter:
+    """Turns the rows of one shard into serialized Examples; picklable.
+
+    `setup` creates the parts that are not.
+    """
+
+    of_images = False
+    fingerprints = False
+    many_labels = False
+    partner_names: tuple[str, ...] = ()
+    libraries = Libraries()
 
     def __init__(self, features: Sequence[Feature], values: RowValues, *, root: str) -> None:
         """Describes the rows.
@@ -391,9 +400,13 @@ class RowConverter(Converter):
             values: makes features from cells.
             root: common folder of the files.
         """
-        super().__init__(features)
+        self._features = tuple(features)
         self._values = values
         self._root = root
+
+    def setup(self) -> None:
+        """Makes the encoder, once for each DoFn instance."""
+        self._encoder = ExampleEncoder(self._features)
 
     def load(self, rows: Iterable[ShardRow]) -> Iterator[CheckedImage | Rejection]:
         """Rows with their values, or the rejections of those whose cells do not fit, in order."""
@@ -407,3 +420,10 @@ class RowConverter(Converter):
             key = row.key or f"{row.path}:{row.line}"
             return Rejection("row", error.reason.code, error.detail, where, key)
         return CheckedImage(*_NO_IMAGE, values=values, row=row)
+
+    def whole_shard(self, _name: str, _recipes: Recipes, _rows: Sequence[ShardRow]) -> None:
+        """None: rows are not reused."""
+
+    def encode(self, rows: Iterable[CheckedImage]) -> Iterator[bytes]:
+        """Serialized Examples in the order of the rows."""
+        return map(self._encoder.encode, rows)

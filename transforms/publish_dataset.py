@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import apache_beam as beam
@@ -49,7 +49,7 @@ from transforms.dataset.output_names import (
 from transforms.dataset_files import DatasetFiles, DatasetTarget
 from transforms.labels.shards import changed_libraries
 from transforms.list_rejections import ListRejections
-from transforms.packing import AddTogether, AddUp, Everything, Gather, rules_of, with_outputs
+from transforms.packing import AddTogether, AddUp, Everything, Gather, by_type, rules_of
 from transforms.records.existing_shards import check_output, staged_files
 from transforms.storage.files import (
     join,
@@ -138,7 +138,7 @@ class Publication:
         former = read_manifest(join(self._output, MANIFEST))
         left = check_output(self._output, former, keep, changes.staged_names())
         # A run that was taken over must not publish its staged files any more.
-        is_other = partial(is_source, shards=ours, attempt=attempt)
+        is_other = functools.partial(is_source, shards=ours, attempt=attempt)
         changes.remove(f"{STAGING}/{name}" for name in left.staged if is_other(name))
         changes.begin()
         moves = changes.find_staged(puts)
@@ -259,7 +259,7 @@ def write_content(output: str, name: str, content: FileContent, *, is_synced: bo
         OSError: a part is missing or was changed.
     """
     path, storage = join(output, name), storage_of(output)
-    read = partial(_read_part, output)
+    read = functools.partial(_read_part, output)
     if not isinstance(content, bytes) and len(content) < 2:
         # As most have it: nothing is left out, or little. A stream takes more requests.
         content = b"".join(map(read, content))
@@ -284,9 +284,6 @@ def _read_part(output: str, part: RejectedPart) -> bytes:
 
 
 # PublishDataset: checks the ledger, then makes the whole dataset appear, the manifest last.
-
-_LEFTOVERS = "leftovers"
-_PUTS = "puts"
 
 _BATCH = 64
 """Files of a batch: two rounds of requests by the threads of a worker; 20 kB."""
@@ -368,26 +365,24 @@ class _PublishOverWorkers(beam.PTransform):
 
     def expand(self, gathered: beam.PCollection[Everything]) -> beam.PCollection[str]:
         publication = self._publisher.publication
-        prepare = beam.FlatMap(_prepared, self._publisher)
-        prepared = gathered | "Check the ledger and prepare" >> with_outputs(
-            prepare, "last", _Part, **{_PUTS: FileBatch}
+        prepare = functools.partial(_prepared, publisher=self._publisher)
+        prepared = gathered | "Check the ledger and prepare" >> by_type(
+            prepare, "last", _Part, puts=FileBatch
         )
         moved = (
-            prepared[_PUTS]
+            prepared.puts
             | "Spread files" >> beam.Reshuffle()
             | "Move files" >> beam.Map(_moved, publication).with_output_types(_Part)
         )
+        finish = functools.partial(_finished, publication=publication)
         finished = (
             (prepared.last, moved)
             | "All parts" >> beam.Flatten()
             | "Wait for all files" >> beam.GroupByKey()
-            | "Publish the manifest"
-            >> with_outputs(
-                beam.FlatMap(_finished, publication), "published", str, **{_LEFTOVERS: FileBatch}
-            )
+            | "Publish the manifest" >> by_type(finish, "published", str, leftovers=FileBatch)
         )
         _ = (
-            finished[_LEFTOVERS]
+            finished.leftovers
             | "Spread staged files" >> beam.Reshuffle()
             | "Remove staged files" >> beam.Map(_removed, publication)
         )
@@ -405,15 +400,12 @@ def _published(everything: Everything, publisher: _Publisher) -> str:
     return status
 
 
-def _prepared(
-    everything: Everything, publisher: _Publisher
-) -> Iterator[_Part | beam.pvalue.TaggedOutput]:
+def _prepared(everything: Everything, publisher: _Publisher) -> Iterator[_Part | FileBatch]:
     status, prepared = publisher.decide(everything)
     puts, small = prepared or Prepared([], [])
     last = {"status": status, "batches": -(-len(puts) // _BATCH), "small": small}
     yield _ONE_KEY, FileBatch(_LAST_STEP, json.dumps(last))
-    for batch in _batches(puts):
-        yield beam.pvalue.TaggedOutput(_PUTS, batch)
+    yield from _batches(puts)
 
 
 def _moved(batch: FileBatch, publication: Publication) -> _Part:
@@ -424,7 +416,7 @@ def _moved(batch: FileBatch, publication: Publication) -> _Part:
 
 def _finished(
     group: tuple[int, Iterable[FileBatch]], publication: Publication
-) -> Iterator[str | beam.pvalue.TaggedOutput]:
+) -> Iterator[str | FileBatch]:
     batches = {batch.number: batch for batch in group[1]}
     last = json.loads(batches.pop(_LAST_STEP).files)
     # A runner that loses one would publish a dataset without files.
@@ -434,8 +426,7 @@ def _finished(
         # One by one: there are two for each shard.
         puts = (put for batch in batches.values() for put in _puts(batch))
         small = [Put(*each) for each in last["small"]]
-        for batch in _batches(publication.finish(puts, small)):
-            yield beam.pvalue.TaggedOutput(_LEFTOVERS, batch)
+        yield from _batches(publication.finish(puts, small))
     yield last["status"]
 
 

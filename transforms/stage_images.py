@@ -13,13 +13,13 @@ from transforms.core.arguments import exact_text, path_text, truth
 from transforms.core.option import declared, read_arguments
 from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.join_labels import JoinedImages, JoinLabels
+from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels
 from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells
 from transforms.labels.keys import content_version, image_key
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.splits import SplitAssigner, split_text
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label
-from transforms.packing import with_outputs
+from transforms.packing import by_type
 from transforms.records.originals import check_staged_root, staged_root, write_original
 from transforms.storage.metrics import PROGRESS, counter
 from transforms.storage.read_ahead import ReadAhead, reading_threads
@@ -150,10 +150,6 @@ def _rejected(
 
 # StageImages: takes the bytes of images from a caller's pipeline, and hands their names on.
 
-_REJECTIONS = "rejections"
-_COUNTS = "counts"
-_LABELS = "labels"
-
 # Bytes of images to write together.
 _BATCH = 16 << 20
 
@@ -199,7 +195,7 @@ class StageImages(beam.PTransform):
         super().__init__()
         output = path_text("output", output)
         is_labelled = truth("labelled", labelled)
-        self._fn = _StageFn(output, requirements if is_labelled else None)
+        self._stager = _Stager(output, requirements if is_labelled else None)
         given = read_arguments(
             "StageImages", declared(SplitOptions), {"splits": splits, "seed": seed}
         )
@@ -207,7 +203,6 @@ class StageImages(beam.PTransform):
         self._join = JoinGiven(assigner=assigner, is_labelled=is_labelled)
 
     def expand(self, elements: beam.PCollection[tuple[object, ...]]) -> JoinedImages:
-        types = {_REJECTIONS: Rejection, _COUNTS: Count, _LABELS: LabelCells}
         staged = (
             elements
             | "Check images" >> beam.Map(lambda element: tuple(given_image(element)))
@@ -218,45 +213,37 @@ class StageImages(beam.PTransform):
                 element_size_fn=lambda image: max(1, len(image[1])),
             )
             | "Write images"
-            >> with_outputs(beam.ParDo(self._fn), "sides", tuple[str, JoinSide], **types)
+            >> by_type(self._stager.write, "sides", tuple[str, JoinSide], **INPUT_TYPES)
         )
-        joined: JoinedImages = staged.sides | "Join labels" >> self._join
-        return JoinedImages(
-            joined.images,
-            (staged[_REJECTIONS], joined.rejections) | "All rejections" >> beam.Flatten(),
-            (staged[_COUNTS], joined.counts) | "All counts" >> beam.Flatten(),
-            staged[_LABELS],
-        )
+        return Inputs.of(staged).joined(self._join)
 
 
-class _StageFn(beam.DoFn):
+class _Stager:
     """Writes batches of images; `requirements` is None if labels do not count."""
 
     def __init__(self, output: str, requirements: RowRequirements | None) -> None:
         self._output = output
         self._root = staged_root(output)
         self._requirements = requirements
-        self._found = counter("images_found")
 
-    def setup(self) -> None:
-        check_staged_root(self._output)
-
-    def process(
+    def write(
         self, batch: Sequence[tuple[str, bytes, tuple[str, ...], str]]
-    ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
-        self._found.inc(len(batch))
+    ) -> Iterator[tuple[str, JoinSide] | Rejection | LabelCells | Count]:
+        """Yields the name of each image, once it is written, or its rejection."""
+        check_staged_root(self._output)
+        counter("images_found").inc(len(batch))
         labels = LabelCounter()
         ahead = ReadAhead(threads=reading_threads(self._output))
         for image, side in ahead.map(self._staged, (GivenImage(*each) for each in batch)):
             PROGRESS.count("listing")
             if isinstance(side, Rejection):
-                yield beam.pvalue.TaggedOutput(_REJECTIONS, side)
+                yield side
                 continue
             for label in image.labels if self._requirements is not None else ():
                 labels.add(label, image.key)
             yield image_key(image.key, kind="uri", root=""), side
-        yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
-        yield beam.pvalue.TaggedOutput(_COUNTS, Count("images_found", len(batch)))
+        yield labels.counted()
+        yield Count("images_found", len(batch))
 
     def _staged(self, image: GivenImage) -> tuple[GivenImage, JoinSide | Rejection]:
         key, data, labels, split = image

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
@@ -56,7 +57,7 @@ from transforms.images.pixel_options import (
     PixelOptions,
     checked_pixels,
 )
-from transforms.join_labels import JoinedImages, JoinLabels
+from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels
 from transforms.labels.image_names import (
     any_case,
     archive_problem,
@@ -72,7 +73,7 @@ from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.label_tables import first_rows
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label, missing_labels
 from transforms.list_rejections import overlap
-from transforms.packing import with_outputs
+from transforms.packing import by_type
 from transforms.read_labels import RowReader
 from transforms.records.existing_shards import Converter
 from transforms.records.image_origins import Origins
@@ -107,8 +108,6 @@ _OF_DATASETS = declared_in(
 
 # LabelImages: takes images and labels from any source of a caller's pipeline.
 
-_LABELS = "labels"
-
 # Images to look up together.
 _LOOKED_UP = 256
 
@@ -135,7 +134,8 @@ class LabelImages(beam.PTransform):
         """
         super().__init__()
         given = read_arguments("LabelImages", _OF_PAIRS, options)
-        self._fn = _LookUpFn(given["key"] or "path", given["root"] or "")
+        key, root = given["key"] or "path", given["root"] or ""
+        self._look_up = functools.partial(_looked_up, key=key, root=root)
         self._join = JoinLabels(
             label_from="given" if truth("labelled", labelled) else "none",
             assigner=SplitOptions.of(given).assigner(),
@@ -146,48 +146,33 @@ class LabelImages(beam.PTransform):
             labelled
             | "Batch images" >> beam.BatchElements(_LOOKED_UP, _LOOKED_UP)
             | "Look up images"
-            >> with_outputs(
-                beam.ParDo(self._fn), "sides", tuple[str, JoinSide], **{_LABELS: LabelCells}
-            )
+            >> by_type(self._look_up, "sides", tuple[str, JoinSide], **INPUT_TYPES)
         )
-        sides = looked_up.sides
-        name = beam.Map(lambda count: Count("images_found", count))
-        found = (
-            sides
-            | "Count images" >> beam.combiners.Count.Globally()
-            | "Name the count" >> name.with_output_types(Count)
-        )
-        joined: JoinedImages = sides | "Join labels" >> self._join
-        counts = (joined.counts, found) | "All counts" >> beam.Flatten()
-        return JoinedImages(joined.images, joined.rejections, counts, looked_up[_LABELS])
+        return Inputs.of(looked_up).joined(self._join)
 
 
-class _LookUpFn(beam.DoFn):
-    def __init__(self, key: str, root: str) -> None:
-        self._key = key
-        self._root = root
-        self._found = counter("images_found")
+def _looked_up(
+    batch: Sequence[tuple[str, object]], key: str, root: str
+) -> Iterator[tuple[str, JoinSide] | LabelCells | Count]:
+    counter("images_found").inc(len(batch))
+    batch = [(exact_text(os.fspath(uri)), label) for uri, label in batch]
+    waits = any(storage_of(uri).is_remote for uri, _ in batch)
+    ahead, labels = ReadAhead(threads=reading_threads("", waits=waits)), LabelCounter()
 
-    def process(
-        self, batch: Sequence[tuple[str, object]]
-    ) -> Iterator[tuple[str, JoinSide] | beam.pvalue.TaggedOutput]:
-        self._found.inc(len(batch))
-        batch = [(exact_text(os.fspath(uri)), label) for uri, label in batch]
-        waits = any(storage_of(uri).is_remote for uri, _ in batch)
-        ahead, labels = ReadAhead(threads=reading_threads("", waits=waits)), LabelCounter()
-        for key, side in ahead.map(self._side, batch):
-            if side.label:
-                labels.add(side.label, side.path)
-            yield key, side
-        yield beam.pvalue.TaggedOutput(_LABELS, labels.counted())
-
-    def _side(self, labelled: tuple[str, object]) -> tuple[str, JoinSide]:
+    def look_up(labelled: tuple[str, object]) -> tuple[str, JoinSide]:
         uri, label = labelled
         text = given_label(label)
         found = find_listed(uri)
-        path = listed_path(uri, self._root)
+        path = listed_path(uri, root)
         image = JoinSide(path, found.size, found.version, text, "", kind=Kind.IMAGE)
-        return listed_key(uri, kind=self._key, root=self._root), image
+        return listed_key(uri, kind=key, root=root), image
+
+    for named, side in ahead.map(look_up, batch):
+        if side.label:
+            labels.add(side.label, side.path)
+        yield named, side
+    yield labels.counted()
+    yield Count("images_found", len(batch))
 
 
 # WriteDataset: writes the images of a caller's pipeline as a published dataset.

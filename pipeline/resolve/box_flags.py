@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from pipeline.errors import UsageError
 from transforms.core.messages import Decision, given
@@ -36,10 +37,17 @@ from transforms.storage.read_ahead import ReadAhead
 _UNITS = "box units"
 
 
+class ChosenBoxes(NamedTuple):
+    """The meaning of the box columns, and how it was decided."""
+
+    rules: BoxRules
+    decisions: tuple[Decision, ...]
+
+
 def choose_columns(
     options: LayoutOptions, columns: CsvColumns, first: FirstRows, needed: Sequence[str], path: str
-) -> tuple[BoxRules, list[Decision]]:
-    """The box columns, and how they were chosen; units and orientation are those of the options.
+) -> ChosenBoxes:
+    """Chooses the box columns; units and orientation are those of the options.
 
     Args:
         options: of boxes.
@@ -87,17 +95,16 @@ def choose_columns(
     if rules.further:
         value = ", ".join(column for _, column in rules.further)
         decisions.append(Decision("box marks", value, "usual names, stored for each object"))
-    return rules, decisions
+    return ChosenBoxes(rules, tuple(decisions))
 
 
 def with_units(
-    rules: BoxRules, flag: str | None, rows: Sequence[LabelRow], columns: Sequence[str], path: str
-) -> tuple[BoxRules, list[Decision]]:
-    """Infers the units from the first rows, unless a flag or the format gives them.
+    boxes: ChosenBoxes, rows: Sequence[LabelRow], columns: Sequence[str], path: str
+) -> ChosenBoxes:
+    """Infers the units from the first rows, unless a flag gives them.
 
     Args:
-        rules: of the chosen columns.
-        flag: `--box_units`, or None.
+        boxes: the chosen columns.
         rows: the first rows.
         columns: the names of their cells.
         path: the CSV, for messages.
@@ -105,13 +112,16 @@ def with_units(
     Raises:
         LabelsError: the rows contradict each other.
     """
+    rules, decisions = boxes
+    if any(decision.what == _UNITS for decision in decisions):
+        return boxes
     if rules.units:
-        return rules, [given(_UNITS, flag, "--box_units")] if flag else []
+        return boxes._replace(decisions=(*decisions, given(_UNITS, rules.units, "--box_units")))
     at = [columns.index(name) for name in rules.columns]
     cells = [[row.cells[index] for index in at] for row in rows]
-    lines = [f"line {row.line}" for row in rows]
-    units, because = guess_units(cells, rules.form, lines, path)
-    return rules._replace(units=units), [Decision(_UNITS, units, because, "--box_units")]
+    found = guess_units(cells, rules.form, lambda number: f"line {rows[number].line}", path)
+    decided = Decision(_UNITS, found.units, found.because, "--box_units")
+    return ChosenBoxes(rules._replace(units=found.units), (*decisions, decided))
 
 
 # Infers whether boxes refer to the stored pixels, or to the image after EXIF rotation.
@@ -129,19 +139,19 @@ Locate = Callable[[LabelRow], str | None]
 
 
 def with_orientation(
-    rules: BoxRules,
+    boxes: ChosenBoxes,
     flag: str | None,
     rows: Sequence[LabelRow],
     columns: Sequence[str],
     locate: Locate,
-) -> tuple[BoxRules, Decision]:
+) -> ChosenBoxes:
     """Infers the orientation from the first images and their boxes, unless a flag gives it.
 
     Only pixel boxes of an image that EXIF rotates by 90 degrees are informative: they may fit
     only one of its two shapes.
 
     Args:
-        rules: with units.
+        boxes: with units.
         flag: `--box_orientation`, or None.
         rows: the first rows.
         columns: the names of their cells.
@@ -150,8 +160,9 @@ def with_orientation(
     Raises:
         UsageError: some boxes fit only the stored pixels, and others only the rotated image.
     """
+    rules, decisions = boxes
     if flag is not None:
-        return rules, given("boxes are of", _NAMES[flag], _FLAG)
+        return boxes._replace(decisions=(*decisions, given("boxes are of", _NAMES[flag], _FLAG)))
     by_image = _by_image(rows, locate) if rules.units == "pixel" else {}
     at = [columns.index(name) for name in rules.columns]
     only: dict[str, str] = {}
@@ -180,7 +191,7 @@ def with_orientation(
     else:
         because = f"default: EXIF turns none of the first {len(by_image)} images"
     decided = Decision("boxes are of", _NAMES[value], because, _FLAG)
-    return rules._replace(orientation=value), decided
+    return ChosenBoxes(rules._replace(orientation=value), (*decisions, decided))
 
 
 def _by_image(rows: Sequence[LabelRow], locate: Locate) -> dict[str, list[LabelRow]]:

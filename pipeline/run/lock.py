@@ -99,12 +99,17 @@ def _state_and_start(pid: int) -> tuple[str, int]:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
         return fields[_STATE], int(fields[_STARTED])
     except (OSError, ValueError, IndexError):
-        with contextlib.suppress(PermissionError):
-            try:
-                os.kill(pid, 0)
-            except (ProcessLookupError, OverflowError):
-                return "", 0
-        return "?", 0
+        return ("?", 0) if _exists(pid) else ("", 0)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _number(value: object) -> int:
@@ -141,7 +146,7 @@ def hold_output(output: str) -> Iterator[str]:
     """
     storage = storage_of(output)
     if storage.has_generations:
-        lock = BucketLock(join(output, STAGING, LOCK))
+        lock = BucketLock(join(output, STAGING, LOCK), beat=BEAT_SECONDS, patience=PATIENCE_SECONDS)
         with lock.held():
             yield lock.run
     elif storage.has_folders:
@@ -180,12 +185,19 @@ class BucketLock:
     """An object that only one run at a time may replace.
 
     Attributes:
+        uri: of the object.
+        beat: seconds between two heartbeats.
+        patience: seconds without a heartbeat until a run counts as dead.
         run: the name of this run in the lock.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(
+        self, uri: str, *, beat: float = BEAT_SECONDS, patience: float = PATIENCE_SECONDS
+    ) -> None:
         self._uri = uri
         self._storage = storage_of(uri)
+        self._beat = beat
+        self._patience = patience
         self._owner = this_process()
         self.run = uuid.uuid4().hex
         self._beats = 0
@@ -220,7 +232,7 @@ class BucketLock:
             reason = str(interrupt) or "stopped"
             raise DatasetError(
                 f"another run took over --output {output}, since this one did not renew its lock "
-                f"for {PATIENCE_SECONDS:.0f} s; {reason}"
+                f"for {self._patience:.0f} s; {reason}"
             ) from None
         finally:
             self._ended.set()
@@ -264,7 +276,7 @@ class BucketLock:
             owner = Owner.from_text(b"")
         if owner.has_ended:
             return True
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline:
             found = self._storage.find(self._uri)
             if found is None:
@@ -272,11 +284,11 @@ class BucketLock:
             if found.version != lock.version:
                 who = f" (process {owner.pid} on {owner.host})"
                 raise DatasetError(_busy(output, who))
-            time.sleep(BEAT_SECONDS / 10)
+            time.sleep(self._beat / 10)
         return True
 
     def _keep_beating(self) -> None:
-        while not self._ended.wait(BEAT_SECONDS):
+        while not self._ended.wait(self._beat):
             # An unreachable bucket may come back; the next heartbeat may succeed.
             with contextlib.suppress(OSError):
                 try:

@@ -7,15 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pytest
 
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import collect
 from transforms import packing
-from transforms.core.records import JoinSide
 from transforms.find_images import ImageFinder
-from transforms.join_labels import LookUpImages, ReadInputs
+from transforms.join_labels import ReadInputs
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import PathRules
 from transforms.read_labels import RowReader
@@ -78,7 +76,7 @@ def test_one_request_a_row(gcs: GcsServer, monkeypatch: pytest.MonkeyPatch) -> N
     assert (len(looked_up), looked_up.total()) == (40, 40)
 
 
-def test_as_many_requests_at_once_as_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_requests_at_once_as_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     together = threading.Barrier(READERS)
     lock, active, widest = threading.Lock(), 0, 0
 
@@ -94,18 +92,10 @@ def test_as_many_requests_at_once_as_reads(monkeypatch: pytest.MonkeyPatch) -> N
         return Stored(1, 1)
 
     monkeypatch.setattr(image_lookup, "find_listed", find)
-    rows = [
-        (f"{number}.jpg", JoinSide("", 0, 0, "cat", f"/list.csv:{number}"))
-        for number in range(2 * READERS)
-    ]
-    found = collect(
-        lambda pipeline: {
-            "sides": (
-                pipeline
-                | "Rows" >> beam.Create(rows)
-                | "Look up" >> LookUpImages(RowImages(root="/", key="path"))
-            ).sides
-        }
-    )
+    path = tmp_path / "list.csv"
+    rows = (f"{number}.jpg,cat" for number in range(2 * READERS))
+    path.write_text("\n".join(["image,label", *rows]))
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
+    found = inputs(str(path), str(tmp_path), PathRules("csv", "", False))
     assert len(found["sides"]) == 4 * READERS
     assert widest == READERS

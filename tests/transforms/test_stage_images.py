@@ -22,7 +22,7 @@ from transforms import FindImages, LabelImages, WriteDataset
 from transforms.core.rejections import Rejection
 from transforms.labels.joins import ONE_LABEL
 from transforms.records.originals import staged_root, write_original
-from transforms.stage_images import GivenImage, _StageFn
+from transforms.stage_images import GivenImage, _Stager
 
 Elements = Sequence[Any]
 
@@ -180,7 +180,7 @@ def test_images_without_labels_and_other_kinds_of_bytes(tmp_path: Path) -> None:
 
 def test_a_key_that_is_no_text_is_rejected(tmp_path: Path) -> None:
     image = GivenImage("\udcff", b"", (), "")
-    _, rejection = _StageFn(str(tmp_path), ONE_LABEL)._staged(image)
+    _, rejection = _Stager(str(tmp_path), ONE_LABEL)._staged(image)
     assert isinstance(rejection, Rejection)
     assert (rejection.reason, rejection.path) == ("name_not_utf8", "\\xff")
 
