@@ -43,7 +43,7 @@ from transforms.dataset.manifest import index_files as indexes_of
 from transforms.dataset.output_names import MANIFEST, REJECTED, STAGING, rejected_part
 from transforms.dataset_files import DESCRIBED
 from transforms.examples.layouts import LAYOUTS
-from transforms.list_rejections import PART_LINES, RejectedLines, begin_parts
+from transforms.list_rejections import PART_LINES, begin_parts, rejected_lines
 from transforms.packing import AddUp
 from transforms.publish_dataset import Publication, write_content
 from transforms.records.fingerprints import pack
@@ -209,7 +209,7 @@ def reject_line() -> float:
         begins = begin_parts(RunTotals.of(rejections)) or []
         for each in rejections:
             bisect.bisect_right(begins, each)
-        RejectedLines("out", "photos").text(sorted(rejections))
+        rejected_lines(sorted(rejections), "photos")
 
     return _seconds(work, _LINES)
 
@@ -224,7 +224,7 @@ def _rejections(count: int) -> list[Rejection]:
 
 def rejected_file(work: Path) -> tuple[float, float, int]:
     """To join a line in a bucket, to pass it in search of others; and the bytes of a line."""
-    data = RejectedLines("out", "photos").text(_rejections(PART_LINES))
+    data = rejected_lines(_rejections(PART_LINES), "photos")
     name = rejected_part("0" * 32)
     part = RejectedPart(0, name, PART_LINES, *content_summary(data))
     whole = StagedParts((part,) * _PARTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +15,8 @@ from transforms.core.messages import check_final
 from transforms.core.records import BucketDuplicates
 from transforms.dataset.dataset_card import card_of
 from transforms.dataset.dataset_options import DatasetOptions
-from transforms.dataset.image_statistics import Sample, Statistics, describe
-from transforms.dataset.ledger import Gathered, ShardSummary
+from transforms.dataset.image_statistics import describe
+from transforms.dataset.ledger import Gathered
 from transforms.dataset.manifest import (
     DataFile,
     Dataset,
@@ -39,7 +40,7 @@ from transforms.labels.keys import full_uri
 from transforms.labels.label_rules import ANY_LABELS, LabelRules, label_decisions
 from transforms.labels.shards import ShardName, ShardPlan, shard_index
 from transforms.labels.vocabulary import class_order
-from transforms.list_rejections import RejectedLines
+from transforms.list_rejections import rejected_lines
 from transforms.records.existing_shards import Converter
 from transforms.records.fingerprints import described, md5_hash
 from transforms.records.originals import originals_root
@@ -47,13 +48,44 @@ from transforms.records.other_datasets import DatasetReader, OtherDataset
 from transforms.records.record_index import FRAME_BYTES, classes_of, content_hash
 from transforms.records.written_index import read_written_index
 from transforms.report.card_files import card_files
-from transforms.selection.equal_images import equal_of, find_near, holdout_of, merge_equal
+from transforms.selection.equal_images import (
+    Equal,
+    Near,
+    equal_of,
+    find_near,
+    holdout_of,
+    merge_equal,
+)
 from transforms.selection.hash_cuts import stratified_decisions
 from transforms.storage.files import join, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class DatasetTarget(NamedTuple):
+    """The destination of a dataset, and how its records are made.
+
+    Attributes:
+        folder: where it is, and whether an existing dataset may be replaced.
+        checks: how many images may be rejected, and where their copies go.
+        dataset: its description for the manifest.
+        converter: makes the records of one shard.
+        plan: how it is cut into shards.
+        rules: how labels become class ids.
+        run: the name of this run in a bucket's lock; empty without such a lock.
+        holdouts: datasets whose images are reported like duplicates.
+    """
+
+    folder: DatasetOptions
+    checks: CheckOptions
+    dataset: Dataset
+    converter: Converter
+    plan: ShardPlan
+    rules: LabelRules = ANY_LABELS
+    run: str = ""
+    holdouts: tuple[OtherDataset, ...] = ()
 
 
 # `statistics.json`: combines the shards' sidecars when a dataset is published.
@@ -66,104 +98,128 @@ Wanted = tuple[str, int | str]
 
 
 class DatasetDescriber:
-    """Makes the content of `statistics.json`.
+    """Makes the content of `statistics.json`, the same for the same dataset."""
 
-    Attributes:
-        output: the dataset's folder, whose staging folder holds the sidecars.
-        root: of the images' paths.
-        shards: all of them, sorted by split and number.
-        data: the result of `data_files` for them.
-        holdouts: datasets whose images were compared.
-        is_stratified: whether images got their splits after duplicates were dropped.
-        shard_starts: see `PlanTotals`.
-    """
-
-    def __init__(
-        self,
-        output: str,
-        root: str,
-        shards: Sequence[ShardSummary],
-        data: Iterable[DataFile],
-        holdouts: Sequence[OtherDataset] = (),
-        *,
-        is_stratified: bool = False,
-        shard_starts: Mapping[str, Sequence[int]] | None = None,
-    ) -> None:
-        self.holdouts = holdouts
-        self.is_stratified = is_stratified
-        self.shard_starts = shard_starts or {}
-        self._output = output
-        self._root = root
-        self._shards = {shard.file: shard for shard in shards}
-        self._records = sum(shard.records for shard in shards)
-        self._image_files = _image_files(shards, data)
-        self._files: dict[str, list[str]] = {}
-        for shard in shards:
-            self._files.setdefault(ShardName.parse(shard.file).split, []).append(shard.file)
-
-    def describe(self, statistics: Statistics, buckets: Iterable[BucketDuplicates] | None) -> bytes:
-        """The content, the same for the same dataset.
+    def __init__(self, target: DatasetTarget, gathered: Gathered, data: Iterable[DataFile]) -> None:
+        """Takes the shards, whose sidecars are in the staging folder.
 
         Args:
-            statistics: of all shards.
+            target: the dataset.
+            gathered: the results of its run.
+            data: the result of `data_files` for the shards.
+        """
+        self._output = target.folder.output
+        self._root = originals_root(self._output, target.dataset.root)
+        self._holdouts = target.holdouts
+        self._is_stratified = bool(target.dataset.options.get("stratify"))
+        self._statistics = gathered.written.statistics
+        self._shard_starts = gathered.totals.shard_starts
+        self._shards = {shard.file: shard for shard in gathered.shards}
+        names = (file.file for file in data)
+        # The files of single images, by shard and in the order of its records.
+        self._image_files = {
+            shard.file: list(islice(names, len(shard.files)))
+            for shard in gathered.shards
+            if shard.files is not None
+        }
+        self._files: dict[str, list[str]] = {}
+        for file in self._shards:
+            self._files.setdefault(ShardName.parse(file).split, []).append(file)
+
+    def describe(self, buckets: Iterable[BucketDuplicates] | None) -> bytes:
+        """The file.
+
+        Args:
             buckets: the duplicates that were found; None when nothing was compared.
 
         Raises:
             OSError: the index of a shard is gone.
         """
-        classes = statistics.samples.classes
+        classes = self._statistics.samples.classes
         samples = [
-            (name, sample) for name in sorted(classes, key=class_order) for sample in classes[name]
+            (name, (sample.file, sample.record))
+            for name in sorted(classes, key=class_order)
+            for sample in classes[name]
         ]
-        wanted = {_place(sample) for _, sample in samples}
-        duplicates = None if buckets is None else _Duplicates(buckets, self)
-        places = self._look_up(wanted | (duplicates.wanted if duplicates else set()))
+        wanted: set[Wanted] = {place for _, place in samples}
+        records = sum(shard.records for shard in self._shards.values())
+        found: tuple[Equal, Near] | None = None
+        if buckets is not None:
+            buckets = list(buckets)
+            held = sum(holdout.records for holdout in self._holdouts)
+            equal = merge_equal(equal_of(bucket) for bucket in buckets)
+            found = equal, find_near(buckets, images=records, held=held)
+            wanted |= {place for _, *pair in found[1].listed for place in pair}
+            images = (image for group in equal.listed for image in group["images"])
+            wanted |= {place for image in images for place in self._places(image)}
+        places = self._look_up(wanted)
         content = describe(
-            statistics,
-            records=self._records,
+            self._statistics,
+            records=records,
             samples=[
-                {"class": name, **_without(places[_place(sample)], "class", "path", "content")}
-                for name, sample in samples
+                {"class": name, **_without(places[place], "class", "path", "content")}
+                for name, place in samples
             ],
-            duplicates=duplicates.describe(places) if duplicates else None,
+            duplicates=self._duplicates(*found, places) if found else None,
         )
         return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
-    def places_of_kept(self, image: Mapping[str, Any]) -> list[Wanted]:
-        """Where an image may be that was kept when its duplicates were dropped."""
-        splits = [*self._files] if self.is_stratified else [image["split"]]
+    def _duplicates(
+        self, equal: Equal, near: Near, places: Mapping[Wanted, dict[str, Any]]
+    ) -> dict[str, Any]:
+        """The section `duplicates`, with the listed records looked up."""
+        groups = [
+            [self._looked_up(image, places) for image in group["images"]] for group in equal.listed
+        ]
+        hashes = sha256_of(self._root, [images[0] for images in groups])
+        return {
+            "exact": {
+                "groups": equal.groups,
+                "images": equal.images,
+                "across_splits": equal.across_splits,
+                "conflicts": equal.conflicts,
+                "dropped": equal.dropped,
+                **({"held": equal.held} if self._holdouts else {}),
+                "listed": [
+                    {
+                        "sha256": sha256,
+                        "conflict": group["conflict"],
+                        "images": [_shown(image) for image in images],
+                    }
+                    for group, images, sha256 in zip(equal.listed, groups, hashes, strict=True)
+                ],
+            },
+            "near": {
+                "pairs": near.pairs,
+                "across_splits": near.across_splits,
+                "compared": near.compared,
+                **({"held": near.held} if self._holdouts else {}),
+                "listed": [
+                    {"distance": distance, "images": [_shown(places[one]), _shown(places[other])]}
+                    for distance, one, other in near.listed
+                ],
+            },
+        }
+
+    def _looked_up(self, image: Any, places: Mapping[Wanted, dict[str, Any]]) -> Mapping[str, Any]:
+        """An image of a group, looked up if it is a record."""
+        records = (places[place] for place in self._places(image) if place in places)
+        return next(records, image)
+
+    def _places(self, image: Any) -> list[Wanted]:
+        """Where a listed image may be: it is a record, or was kept when duplicates were dropped."""
+        if not isinstance(image, Mapping):
+            file, record = image
+            return [(file, record)]
+        splits = [*self._files] if self._is_stratified else [image["split"]]
         if "order" not in image:
             return []
-        found = ((self._files.get(split), self.shard_starts.get(split, ())) for split in splits)
+        found = ((self._files.get(split), self._shard_starts.get(split, ())) for split in splits)
         return [
             (shards[shard_index(image["order"], len(shards), starts)], str(image["key"]))
             for shards, starts in found
             if shards
         ]
-
-    def sha256_of(self, images: Sequence[Mapping[str, Any]]) -> list[str | None]:
-        """The result of `sha256` for each image, several read at once."""
-        ahead = ReadAhead(threads=reading_threads(self._root))
-        return list(ahead.map(self.sha256, images, size=_length))
-
-    def sha256(self, image: Mapping[str, Any]) -> str | None:
-        """The hash of an image's file; None when it cannot be read any more, or has changed.
-
-        Raises:
-            TransientError: a temporary failure; a repeated attempt must write the same bytes.
-        """
-        uri = full_uri(self._root, image["path"])
-        if not storage_of(uri).is_ordinary(uri):
-            return None
-        try:
-            data = storage_of(uri).read_bytes(uri)
-        except OSError as error:
-            check_final(error, uri)
-            return None
-        # A record has a place, an image that was left out has a path.
-        is_content = image.get("content") in (None, content_hash(data))
-        is_same = is_content and image.get("md5") in (None, md5_hash(data))
-        return hashlib.sha256(data).hexdigest() if is_same else None
 
     def _look_up(self, wanted: Iterable[Wanted]) -> dict[Wanted, dict[str, Any]]:
         """The records, read from one shard's index after the other to bound memory."""
@@ -196,13 +252,13 @@ class DatasetDescriber:
                 if held := holdout_of(file):
                     found[file, record] |= {
                         **dict.fromkeys(("file", "offset", "length", "content")),
-                        "dataset": self.holdouts[held[0]].folder,
+                        "dataset": self._holdouts[held[0]].folder,
                     }
         return found
 
     def _index(self, file: str) -> pa.Table:
         if held := holdout_of(file):
-            return DatasetReader(self.holdouts).shard_table(*held)
+            return DatasetReader(self._holdouts).shard_table(*held)
         index = read_written_index(self._output, self._shards[file], DESCRIBED)
         if index is None:
             path = join(self._output, index_file(file))
@@ -227,86 +283,30 @@ def _record(index: pa.Table, number: int, file: str, offset: int) -> dict[str, A
     }
 
 
-class _Duplicates:
-    """The section `duplicates`, and the records to look up for it."""
-
-    def __init__(self, found: Iterable[BucketDuplicates], describer: DatasetDescriber) -> None:
-        buckets = list(found)
-        self._describer = describer
-        self._equal = merge_equal(equal_of(bucket) for bucket in buckets)
-        held = sum(holdout.records for holdout in describer.holdouts)
-        self._near = find_near(buckets, images=describer._records, held=held)
-
-    @property
-    def wanted(self) -> set[Wanted]:
-        """All records that are listed."""
-        pairs = {place for _, *pair in self._near.listed for place in pair}
-        images = (image for group in self._equal.listed for image in group["images"])
-        return pairs | {place for image in images for place in self._places(image)}
-
-    def describe(self, places: Mapping[Wanted, dict[str, Any]]) -> dict[str, Any]:
-        """The section, with the listed records looked up."""
-        equal, near = self._equal, self._near
-        groups = [self._images(group, places) for group in equal.listed]
-        hashes = self._describer.sha256_of([images[0] for images in groups])
-        return {
-            "exact": {
-                "groups": equal.groups,
-                "images": equal.images,
-                "across_splits": equal.across_splits,
-                "conflicts": equal.conflicts,
-                "dropped": equal.dropped,
-                **({"held": equal.held} if self._describer.holdouts else {}),
-                "listed": [
-                    {
-                        "sha256": sha256,
-                        "conflict": group["conflict"],
-                        "images": [_shown(image) for image in images],
-                    }
-                    for group, images, sha256 in zip(equal.listed, groups, hashes, strict=True)
-                ],
-            },
-            "near": {
-                "pairs": near.pairs,
-                "across_splits": near.across_splits,
-                "compared": near.compared,
-                **({"held": near.held} if self._describer.holdouts else {}),
-                "listed": [
-                    {"distance": distance, "images": [_shown(places[one]), _shown(places[other])]}
-                    for distance, one, other in near.listed
-                ],
-            },
-        }
-
-    def _places(self, image: Any) -> list[Wanted]:
-        if isinstance(image, Mapping):
-            return self._describer.places_of_kept(image)
-        file, record = image
-        return [(file, record)]
-
-    def _images(
-        self, group: Mapping[str, Any], places: Mapping[Wanted, dict[str, Any]]
-    ) -> list[Mapping[str, Any]]:
-        """The images of a group, looked up where they are records."""
-        found = []
-        for image in group["images"]:
-            records = (places[place] for place in self._places(image) if place in places)
-            found.append(next(records, image))
-        return found
+def sha256_of(root: str, images: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """The result of `sha256` for each image, several read at once."""
+    ahead = ReadAhead(threads=reading_threads(root))
+    return list(ahead.map(functools.partial(sha256, root), images, size=_length))
 
 
-def _image_files(shards: Iterable[ShardSummary], data: Iterable[DataFile]) -> dict[str, list[str]]:
-    """The files of single images, by shard and in the order of its records."""
-    names = (file.file for file in data)
-    return {
-        shard.file: list(islice(names, len(shard.files)))
-        for shard in shards
-        if shard.files is not None
-    }
+def sha256(root: str, image: Mapping[str, Any]) -> str | None:
+    """The hash of an image's file; None when it cannot be read any more, or has changed.
 
-
-def _place(sample: Sample) -> Wanted:
-    return sample.file, sample.record
+    Raises:
+        TransientError: a temporary failure; a repeated attempt must write the same bytes.
+    """
+    uri = full_uri(root, image["path"])
+    if not storage_of(uri).is_ordinary(uri):
+        return None
+    try:
+        data = storage_of(uri).read_bytes(uri)
+    except OSError as error:
+        check_final(error, uri)
+        return None
+    # A record has a place, an image that was left out has a path.
+    is_content = image.get("content") in (None, content_hash(data))
+    is_same = is_content and image.get("md5") in (None, md5_hash(data))
+    return hashlib.sha256(data).hexdigest() if is_same else None
 
 
 def _length(image: Mapping[str, Any]) -> int:
@@ -322,141 +322,90 @@ def _shown(image: Mapping[str, Any]) -> dict[str, Any]:
     return _without(image, "content", "md5", "order")
 
 
-class DatasetTarget(NamedTuple):
-    """The destination of a dataset, and how its records are made.
+# The content of the manifest and of the other small files of a dataset.
 
-    Attributes:
-        folder: where it is, and whether an existing dataset may be replaced.
-        checks: how many images may be rejected, and where their copies go.
-        dataset: its description for the manifest.
-        converter: makes the records of one shard.
-        plan: how it is cut into shards.
-        rules: how labels become class ids.
-        run: the name of this run in a bucket's lock; empty without such a lock.
-        holdouts: datasets whose images are reported like duplicates.
+
+def completed(target: DatasetTarget, gathered: Gathered) -> Dataset:
+    """The description of a dataset, with the results of its whole run."""
+    dataset, totals = target.dataset, gathered.totals
+    vocabulary = target.rules.vocabulary(totals.labels, totals.label_kind)
+    decided = [
+        *label_decisions(vocabulary, totals.labels, totals.cells, target.rules),
+        *stratified_decisions(dataset.options, totals, vocabulary, gathered.written.labels),
+    ]
+    is_per_image = dataset.options.get("files") == "per_image"
+    names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]
+    shards = {name: names.count(name) for name in gathered.splits}
+    return dataclasses.replace(
+        dataset,
+        splits=gathered.splits,
+        decisions=(*dataset.decisions, *decided),
+        warnings=(*dataset.warnings, *gathered.warnings(dataset.options, shards, vocabulary)),
+    )
+
+
+def small_files(
+    target: DatasetTarget,
+    gathered: Gathered,
+    *,
+    described: Dataset,
+    data: Sequence[DataFile],
+    recipe: str,
+    duplicates: Iterable[BucketDuplicates] | None,
+) -> dict[str, FileContent]:
+    """The content of the files next to the shards, by name; the manifest is the last one.
+
+    Args:
+        target: the dataset.
+        gathered: the results of its run.
+        described: see `completed`.
+        data: the files of records.
+        recipe: see `dataset_recipe`.
+        duplicates: None when nothing was compared.
+
+    Raises:
+        OSError: a sidecar is gone.
     """
+    dataset, totals, rules = target.dataset, gathered.totals, target.rules
+    options, features = dataset.options, dataset.features
+    vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
+    card, labels = card_of(options), vocabulary.labels_text().encode()
+    files: dict[str, FileContent] = {
+        LABELS: labels,
+        REJECTED: rejected_file(target, gathered),
+        SCHEMA: schema_text(features, vocabulary).encode(),
+        **tfds_files(
+            features,
+            gathered.shards,
+            gathered.splits,
+            vocabulary,
+            formats=gathered.written.statistics.formats,
+            image_shape=stored_shape(options),
+            card=card,
+            depth=stored_depth(options),
+        ),
+    }
+    if card is not None:
+        files |= card_files(card, dataset, gathered, data=data, labels=labels)
+    if rules.first_id:
+        ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
+        files[LABEL_MAP] = label_map(ids).encode()
+    if not dataset.of_rows:
+        files[STATISTICS] = DatasetDescriber(target, gathered, data).describe(duplicates)
+    kind = "integer" if vocabulary.is_integer else "text"
+    manifest = build_manifest(
+        described,
+        gathered,
+        data=data,
+        recipe=recipe,
+        label_kind=kind if any(totals.labels) else "none",
+        files=files,
+    )
+    return {**files, MANIFEST: to_bytes(manifest)}
 
-    folder: DatasetOptions
-    checks: CheckOptions
-    dataset: Dataset
-    converter: Converter
-    plan: ShardPlan
-    rules: LabelRules = ANY_LABELS
-    run: str = ""
-    holdouts: tuple[OtherDataset, ...] = ()
 
-
-# DatasetFiles: the content of the manifest and of the other small files of a dataset.
-
-
-@dataclasses.dataclass(frozen=True)
-class DatasetFiles:
-    """Makes the files from the results of a run.
-
-    Attributes:
-        output: the dataset's folder.
-        dataset: its description made before the run.
-        rules: how labels become class ids.
-        holdouts: datasets whose images were compared.
-    """
-
-    output: str
-    dataset: Dataset
-    rules: LabelRules
-    holdouts: tuple[OtherDataset, ...] = ()
-
-    def described(self, gathered: Gathered) -> Dataset:
-        """The dataset, completed with the results of the whole run."""
-        totals, options = gathered.totals, self.dataset.options
-        vocabulary = self.rules.vocabulary(totals.labels, totals.label_kind)
-        decided = [
-            *label_decisions(vocabulary, totals.labels, totals.cells, self.rules),
-            *stratified_decisions(options, totals, vocabulary, gathered.written.labels),
-        ]
-        is_per_image = options.get("files") == "per_image"
-        names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]
-        shards = {name: names.count(name) for name in gathered.splits}
-        return dataclasses.replace(
-            self.dataset,
-            splits=gathered.splits,
-            decisions=(*self.dataset.decisions, *decided),
-            warnings=(*self.dataset.warnings, *gathered.warnings(options, shards, vocabulary)),
-        )
-
-    def make(
-        self,
-        described: Dataset,
-        gathered: Gathered,
-        *,
-        data: Sequence[DataFile],
-        recipe: str,
-        duplicates: Iterable[BucketDuplicates] | None,
-    ) -> dict[str, FileContent]:
-        """The content of the files by name; the manifest is the last one.
-
-        Args:
-            described: see `described`.
-            gathered: the results of the run.
-            data: the files of records.
-            recipe: see `dataset_recipe`.
-            duplicates: None when nothing was compared.
-
-        Raises:
-            OSError: a sidecar is gone.
-        """
-        totals, features = gathered.totals, self.dataset.features
-        vocabulary = self.rules.vocabulary(totals.labels, totals.label_kind)
-        card, labels = card_of(self.dataset.options), vocabulary.labels_text().encode()
-        files: dict[str, FileContent] = {
-            LABELS: labels,
-            REJECTED: self.rejected(gathered),
-            SCHEMA: schema_text(features, vocabulary).encode(),
-            **tfds_files(
-                features,
-                gathered.shards,
-                gathered.splits,
-                vocabulary,
-                formats=gathered.written.statistics.formats,
-                image_shape=stored_shape(self.dataset.options),
-                card=card,
-                depth=stored_depth(self.dataset.options),
-            ),
-        }
-        if card is not None:
-            files |= card_files(card, self.dataset, gathered, data=data, labels=labels)
-        if self.rules.first_id:
-            ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
-            files[LABEL_MAP] = label_map(ids).encode()
-        if not self.dataset.of_rows:
-            root = originals_root(self.output, self.dataset.root)
-            describer = DatasetDescriber(
-                self.output,
-                root,
-                gathered.shards,
-                data,
-                self.holdouts,
-                is_stratified=bool(self.dataset.options.get("stratify")),
-                shard_starts=totals.shard_starts,
-            )
-            files[STATISTICS] = describer.describe(gathered.written.statistics, duplicates)
-        kind = "integer" if vocabulary.is_integer else "text"
-        manifest = build_manifest(
-            described,
-            gathered,
-            data=data,
-            recipe=recipe,
-            label_kind=kind if any(totals.labels) else "none",
-            files=files,
-        )
-        return {**files, MANIFEST: to_bytes(manifest)}
-
-    @property
-    def lines(self) -> RejectedLines:
-        """What makes the lines of rejections."""
-        return RejectedLines(self.output, self.dataset.root)
-
-    def rejected(self, gathered: Gathered) -> FileContent:
-        """`rejected.jsonl`; a sample if there are more rejections than it can list."""
-        if gathered.parts is None or gathered.unlisted:
-            return self.lines.text(gathered.rejections)
-        return in_parts(gathered.parts)
+def rejected_file(target: DatasetTarget, gathered: Gathered) -> FileContent:
+    """`rejected.jsonl`; a sample if there are more rejections than it can list."""
+    if gathered.parts is None or gathered.unlisted:
+        return rejected_lines(gathered.rejections, target.dataset.root)
+    return in_parts(gathered.parts)

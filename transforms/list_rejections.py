@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import errno
 import hashlib
 import operator
@@ -26,32 +25,23 @@ from transforms.records.stored_images import RECORDS
 from transforms.storage.files import join, storage_of
 from transforms.storage.metrics import counter
 
-# RejectedLines: the lines of `rejected.jsonl`.
+# The lines of `rejected.jsonl`.
 
 
-@dataclasses.dataclass(frozen=True)
-class RejectedLines:
-    """Makes the lines of a dataset's rejections.
+def rejected_lines(rejections: Iterable[Rejection], root: str) -> bytes:
+    """A line for each rejection, images by the path they were read from.
 
-    Attributes:
-        output: the dataset's folder.
-        root: the common root of its images.
+    Args:
+        rejections: in their order.
+        root: the common root of the images.
     """
-
-    output: str
-    root: str
-
-    def text(self, rejections: Iterable[Rejection]) -> bytes:
-        """A line for each rejection, images by the path they were read from."""
-        # The file of an image from memory is removed: its key is its name. A record has no file.
-        has_files = self.root not in (MEMORY, RECORDS)
-        listed = (
-            r._replace(path=full_uri(self.root, r.path))
-            if has_files and r.subject == "image"
-            else r
-            for r in rejections
-        )
-        return "".join(f"{rejection.to_json()}\n" for rejection in listed).encode()
+    # The file of an image from memory is removed: its key is its name. A record has no file.
+    has_files = root not in (MEMORY, RECORDS)
+    listed = (
+        r._replace(path=full_uri(root, r.path)) if has_files and r.subject == "image" else r
+        for r in rejections
+    )
+    return "".join(f"{rejection.to_json()}\n" for rejection in listed).encode()
 
 
 # ListRejections: counts rejections, and writes their lines in sorted parts, on all workers.
@@ -70,7 +60,8 @@ class ListRejections(beam.PTransform):
 
     def __init__(
         self,
-        lines: RejectedLines,
+        output: str,
+        root: str,
         shards: beam.PCollection[ShardSummary],
         run: beam.PCollection[RunTotals],
         *,
@@ -79,7 +70,8 @@ class ListRejections(beam.PTransform):
         """Describes the rejections.
 
         Args:
-            lines: makes their lines.
+            output: the dataset's folder.
+            root: the common root of its images.
             shards: with further rejections.
             run: what was added up of all.
             overwrite: whether a dataset in the output folder is replaced; if not, a run only
@@ -88,7 +80,7 @@ class ListRejections(beam.PTransform):
         super().__init__()
         self._shards = shards
         self._run = run
-        self._write = _WritePartFn(lines, overwrite=overwrite)
+        self._write = _WritePartFn(output, root, overwrite=overwrite)
 
     def expand(self, rejections: beam.PCollection[Rejection]) -> beam.PCollection[RejectedPart]:
         begins = self._run | "Begin parts" >> beam.Map(begin_parts)
@@ -125,21 +117,22 @@ def _named(
 
 
 class _WritePartFn(beam.DoFn):
-    def __init__(self, lines: RejectedLines, *, overwrite: bool) -> None:
-        self._lines = lines
+    def __init__(self, output: str, root: str, *, overwrite: bool) -> None:
+        self._output = output
+        self._root = root
         self._overwrite = overwrite
 
     def setup(self) -> None:
-        manifest = join(self._lines.output, MANIFEST)
+        manifest = join(self._output, MANIFEST)
         self._compares = not self._overwrite and storage_of(manifest).exists(manifest)
 
     def process(self, part: tuple[int, Iterable[Rejection]]) -> Iterator[RejectedPart]:
         number, unordered = part
         ordered = sorted(unordered)
-        data = self._lines.text(ordered)
+        data = rejected_lines(ordered, self._root)
         name = rejected_part(hashlib.blake2b(data, digest_size=16).hexdigest())
         if not self._compares:
-            staging, storage = join(self._lines.output, STAGING), storage_of(self._lines.output)
+            staging, storage = join(self._output, STAGING), storage_of(self._output)
             storage.make_directory(staging)
             storage.write_whole(join(staging, name), data)
         yield RejectedPart(number, name, len(ordered), *content_summary(data))

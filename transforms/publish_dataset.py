@@ -7,7 +7,7 @@ import functools
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import apache_beam as beam
@@ -46,7 +46,7 @@ from transforms.dataset.output_names import (
     staged_shard,
     waiting_file,
 )
-from transforms.dataset_files import DatasetFiles, DatasetTarget
+from transforms.dataset_files import DatasetTarget, completed, rejected_file, small_files
 from transforms.labels.shards import changed_libraries
 from transforms.list_rejections import ListRejections
 from transforms.packing import AddTogether, AddUp, Everything, Gather, by_type, rules_of
@@ -65,10 +65,10 @@ from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 # Publication: puts a staged dataset in place: the former one away, the files, the manifest last.
 #
-# `prepare`, `put_in_place` and `finish` may run on different workers. A runner may repeat each of
-# them, and a worker that it has given up may still be at work: whatever was done before is found
-# done, and every name and content is the same in each attempt. So a second `prepare` does not take
-# away the manifest that the first one's `finish` has published.
+# `prepare`, `OutputChanges.put_in_place` and `finish` may run on different workers. A runner may
+# repeat each of them, and a worker that it has given up may still be at work: whatever was done
+# before is found done, and every name and content is the same in each attempt. So a second
+# `prepare` does not take away the manifest that the first one's `finish` has published.
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -102,6 +102,10 @@ class Publication:
         self._overwrite = overwrite
         self._run = run
 
+    def changes(self) -> OutputChanges:
+        """What changes the folder; each part of publishing begins with a new one."""
+        return OutputChanges(self._output, self._run)
+
     def prepare(
         self,
         puts: Sequence[Put],
@@ -130,7 +134,7 @@ class Publication:
         # The folder was named before it was known whether an image would be changed.
         ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}
         keep = {put.target for put in (*puts, *small)}
-        changes = OutputChanges(self._output, self._run)
+        changes = self.changes()
         changes.begin()
         is_published = changes.has_content(small[-1])
         if not self._overwrite and not is_published:
@@ -189,32 +193,20 @@ class Publication:
         storage.check_folders(self._output, names - keep, are_replaced=True)
         changes.remove(names - keep)
 
-    def put_in_place(self, puts: Sequence[Put], count: Callable[[], None]) -> None:
-        """Moves some files.
-
-        Args:
-            puts: of `Prepared.puts`.
-            count: called for each file once it is in place.
-
-        Raises:
-            OSError: another run changed one.
-        """
-        OutputChanges(self._output, self._run).put_in_place(puts, count)
-
     def finish(self, puts: Iterable[Put], small: Sequence[Put]) -> list[Leftover]:
         """Checks the files that were moved, and moves the small ones, the manifest last.
 
         Args:
-            puts: of `Prepared`, after `put_in_place` for all of them.
+            puts: of `Prepared`, after `OutputChanges.put_in_place` for all of them.
             small: of `Prepared`.
 
         Returns:
-            staged files that are left, for `remove`.
+            staged files that are left, for `OutputChanges.remove_leftovers`.
 
         Raises:
             OSError: another run wrote a dataset or took the output over, or a file is gone.
         """
-        changes = OutputChanges(self._output, self._run)
+        changes = self.changes()
         changes.begin()
         if not changes.has_content(small[-1]):
             self._check_unpublished(changes)
@@ -227,10 +219,6 @@ class Publication:
         if not changes.has_generations:
             changes.remove_staging()
         return changes.leftovers()
-
-    def remove(self, leftovers: Iterable[Leftover]) -> None:
-        """Removes staged files, unless they have changed since."""
-        OutputChanges(self._output, self._run).remove_leftovers(leftovers)
 
 
 def _attempt(small_files: Mapping[str, FileContent]) -> str:
@@ -329,14 +317,15 @@ class PublishDataset(beam.PTransform):
         self._others: dict[str, beam.PCollection[Any]] = {"totals": totals}
         if duplicates is not None:
             self._others["duplicates"] = duplicates
-        self._publisher = _Publisher(target)
+        self._target = target
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
-        rejections, publisher = self._rejections, self._publisher
+        rejections, target = self._rejections, self._target
+        folder, publisher = target.folder, _Publisher(target)
         added = {"counts": self._counts, "rejections": rejections, "shards": shards}
         run = added | "Add up the run" >> add_up_run()
         parts = rejections | "List rejections" >> ListRejections(
-            publisher.lines, shards, run, overwrite=publisher.overwrite
+            folder.output, target.dataset.root, shards, run, overwrite=folder.overwrite
         )
         short = shards | "Shorten summaries" >> beam.Map(shortened).with_output_types(ShardSummary)
         everything = {**self._others, "run": run, "shards": short, "parts": parts}
@@ -365,6 +354,7 @@ class _PublishOverWorkers(beam.PTransform):
 
     def expand(self, gathered: beam.PCollection[Everything]) -> beam.PCollection[str]:
         publication = self._publisher.publication
+        changes = publication.changes()
         prepare = functools.partial(_prepared, publisher=self._publisher)
         prepared = gathered | "Check the ledger and prepare" >> by_type(
             prepare, "last", _Part, puts=FileBatch
@@ -372,7 +362,7 @@ class _PublishOverWorkers(beam.PTransform):
         moved = (
             prepared.puts
             | "Spread files" >> beam.Reshuffle()
-            | "Move files" >> beam.Map(_moved, publication).with_output_types(_Part)
+            | "Move files" >> beam.Map(_moved, changes).with_output_types(_Part)
         )
         finish = functools.partial(_finished, publication=publication)
         finished = (
@@ -384,7 +374,7 @@ class _PublishOverWorkers(beam.PTransform):
         _ = (
             finished.leftovers
             | "Spread staged files" >> beam.Reshuffle()
-            | "Remove staged files" >> beam.Map(_removed, publication)
+            | "Remove staged files" >> beam.Map(_removed, changes)
         )
         return finished.published
 
@@ -395,8 +385,9 @@ def _published(everything: Everything, publisher: _Publisher) -> str:
         puts, small = prepared
         publication = publisher.publication
         PROGRESS.begin("publishing", len(puts))
-        publication.put_in_place(puts, count=lambda: PROGRESS.count("publishing"))
-        publication.remove(publication.finish(puts, small))
+        changes = publication.changes()
+        changes.put_in_place(puts, count=lambda: PROGRESS.count("publishing"))
+        changes.remove_leftovers(publication.finish(puts, small))
     return status
 
 
@@ -408,9 +399,8 @@ def _prepared(everything: Everything, publisher: _Publisher) -> Iterator[_Part |
     yield from _batches(puts)
 
 
-def _moved(batch: FileBatch, publication: Publication) -> _Part:
-    # A remote job has no bar for these files.
-    publication.put_in_place(_puts(batch), count=lambda: None)
+def _moved(batch: FileBatch, changes: OutputChanges) -> _Part:
+    changes.put_in_place(_puts(batch))
     return _ONE_KEY, FileBatch(batch.number, batch.files)
 
 
@@ -430,8 +420,8 @@ def _finished(
     yield last["status"]
 
 
-def _removed(batch: FileBatch, publication: Publication) -> None:
-    publication.remove(Leftover(*each) for each in json.loads(batch.files))
+def _removed(batch: FileBatch, changes: OutputChanges) -> None:
+    changes.remove_leftovers(Leftover(*each) for each in json.loads(batch.files))
 
 
 def _batches(files: Sequence[Put] | Sequence[Leftover]) -> Iterator[FileBatch]:
@@ -447,15 +437,10 @@ class _Publisher:
     """Checks the results of a run, and decides whether and how its dataset is published."""
 
     def __init__(self, target: DatasetTarget) -> None:
-        self._output = output = target.folder.output
-        self.overwrite = target.folder.overwrite
-        self.publication = Publication(output, overwrite=self.overwrite, run=target.run)
-        self._run = target.run
-        self._staging = join(output, STAGING)
+        self._target = target
         self._dataset = target.dataset
-        self._files = DatasetFiles(output, target.dataset, target.rules, target.holdouts)
-        self._max_rejected = target.checks.max_rejected
-        self.lines = self._files.lines
+        self._output, self._overwrite = target.folder.output, target.folder.overwrite
+        self.publication = Publication(self._output, overwrite=self._overwrite, run=target.run)
 
     def decide(self, everything: Everything) -> tuple[str, Prepared | None]:
         """Checks the ledger, and prepares the output folder for the dataset.
@@ -466,10 +451,10 @@ class _Publisher:
         Raises:
             NotPublishedError, LedgerError, OSError: nothing is published.
         """
-        duplicates: list[BucketDuplicates] | None = everything.get("duplicates")
-        gathered = in_order(self._dataset.splits, everything, of_rows=self._dataset.of_rows)
+        dataset = self._dataset
+        gathered = in_order(dataset.splits, everything, of_rows=dataset.of_rows)
         recipe = dataset_recipe(gathered.shards, gathered.planned)
-        published = None if self.overwrite else read_manifest(join(self._output, MANIFEST))
+        published = None if self._overwrite else read_manifest(join(self._output, MANIFEST))
         if published is not None:
             self._compare(gathered, recipe, published)
             counter(UP_TO_DATE).inc()
@@ -477,16 +462,21 @@ class _Publisher:
         gathered.check()
         if unselected := gathered.unselected:
             self._fail("nothing_selected", unselected)
-        if gathered.unlisted or not self._max_rejected.allows(*gathered.failed):
+        if gathered.unlisted or not self._target.checks.max_rejected.allows(*gathered.failed):
             self._refuse(gathered)
-        described = self._files.described(gathered)
+        described = completed(self._target, gathered)
         if described.is_strict and described.warnings:
             self._fail("warned", strict_message(described.warnings))
         if self._is_published(gathered, recipe):
             return "published", None
         data = data_files(gathered.shards)
-        files = self._files.make(
-            described, gathered, data=data, recipe=recipe, duplicates=duplicates
+        files = small_files(
+            self._target,
+            gathered,
+            described=described,
+            data=data,
+            recipe=recipe,
+            duplicates=everything.get("duplicates"),
         )
         puts = [
             Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c)
@@ -513,7 +503,7 @@ class _Publisher:
                 "another --output",
             )
         listed = [*manifest_shards(manifest), *manifest_indexes(manifest)]
-        changes = OutputChanges(self._output, self._run)
+        changes = self.publication.changes()
         changes.begin()
         missing = changes.missing({each["file"]: each["bytes"] for each in listed})
         if missing:
@@ -542,17 +532,18 @@ class _Publisher:
         return manifest is not None and manifest["recipe"] == recipe
 
     def _refuse(self, gathered: Gathered) -> NoReturn:
-        rejected = join(self._staging, REJECTED)
-        write_content(self._output, f"{STAGING}/{REJECTED}", self._files.rejected(gathered))
+        rejected = f"{STAGING}/{REJECTED}"
+        write_content(self._output, rejected, rejected_file(self._target, gathered))
         found = self._dataset.warnings
         why = [warning.text for warning in found if warning.code == KEYS_UNMATCHED]
-        refusal = gathered.refusal(self._max_rejected, rejected)
+        limit = self._target.checks.max_rejected
+        refusal = gathered.refusal(limit, join(self._output, rejected))
         self._fail("too_many_rejected", "; ".join((refusal, *why)))
 
     def _fail(self, status: str, message: str) -> NoReturn:
         """Writes the outcome for the launcher, and fails the job."""
         outcome = json.dumps({"status": status, "message": message})
-        storage = storage_of(self._output)
-        storage.make_directory(self._staging)
-        storage.write_whole(join(self._staging, OUTCOME), outcome.encode())
+        staging, storage = join(self._output, STAGING), storage_of(self._output)
+        storage.make_directory(staging)
+        storage.write_whole(join(staging, OUTCOME), outcome.encode())
         raise NotPublishedError(message)

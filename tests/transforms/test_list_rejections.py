@@ -23,7 +23,7 @@ from transforms.core.rejections import Rejection, RejectionLimit, RejectionTotal
 from transforms.dataset import ledger
 from transforms.dataset.ledger import RunTotals, ShardSummary
 from transforms.labels.label_rows import CsvColumns
-from transforms.list_rejections import ListRejections, RejectedLines, begin_parts
+from transforms.list_rejections import ListRejections, begin_parts, rejected_lines
 from transforms.publish_dataset import NotPublishedError
 
 REJECTIONS = [
@@ -41,8 +41,8 @@ def listed(output: Path) -> list[RejectedPart]:
         planned = pipeline | "Planned" >> beam.Create(REJECTIONS).with_output_types(Rejection)
         shards = pipeline | "Shards" >> beam.Create([SHARD]).with_output_types(ShardSummary)
         run = pipeline | "Run" >> beam.Create([added_to(RunTotals(), RUN)])
-        lines = RejectedLines(str(output), "photos")
-        return {"parts": planned | ListRejections(lines, shards, run, overwrite=False)}
+        step = ListRejections(str(output), "photos", shards, run, overwrite=False)
+        return {"parts": planned | step}
 
     return sorted(collect(construct)["parts"])
 
@@ -58,7 +58,7 @@ def test_parts_in_order_are_all_lines_in_order(tmp_path: Path) -> None:
     assert [part.number for part in parts] == list(range(7))
     assert sum(part.lines for part in parts) == 601
     assert max(part.lines for part in parts) <= 200
-    lines = RejectedLines("", "photos").text(sorted([*REJECTIONS, *OF_SHARDS]))
+    lines = rejected_lines(sorted([*REJECTIONS, *OF_SHARDS]), "photos")
     assert b"".join((tmp_path / ".staging" / part.name).read_bytes() for part in parts) == lines
 
 

@@ -98,9 +98,9 @@ class World:
             return
         assert self._prepared is not None
         if part <= MOVERS:
-            publication.put_in_place(self._prepared.puts[part - 1 :: MOVERS], count=lambda: None)
+            publication.changes().put_in_place(self._prepared.puts[part - 1 :: MOVERS])
         else:
-            publication.remove(publication.finish(*self._prepared))
+            publication.changes().remove_leftovers(publication.finish(*self._prepared))
 
     def run_all(self, begin: int = 0) -> None:
         for part in range(begin, PARTS):
@@ -296,7 +296,7 @@ def test_a_worker_moves_a_file_with_two_requests(bucket: Make, gcs: GcsServer) -
     assert world._prepared is not None
     leftovers = publication.finish(*world._prepared)
     gcs.reset()
-    publication.remove(leftovers)
+    publication.changes().remove_leftovers(leftovers)
     # The sidecars, the parts of a small file, the names of these, and the former manifest.
     assert gcs.counts() == {"DELETE object": 3 + 2 + 2}
 
