@@ -19,7 +19,6 @@ from pipeline.open_dataset import open_dataset
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.datasets import moved_keys
 from pipeline.run.launch import run_pipeline
-from transforms.convert_images import ImageConverter
 from transforms.core.messages import decisions_to_json, format_bytes
 from transforms.core.records import ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -42,7 +41,7 @@ from transforms.records.comparison import (
     read_part,
 )
 from transforms.records.existing_shards import is_copied
-from transforms.records.image_origins import OriginRules, ShardOrigins
+from transforms.records.image_origins import ShardOrigins
 from transforms.records.stored_images import is_source_record, reusable_record
 from transforms.selection.hash_cuts import stratified_decisions
 from transforms.storage.files import storage_of
@@ -62,9 +61,10 @@ class _MeasureShardFn(beam.DoFn):
 
     def __init__(self, config: ConvertConfig, path: str | None) -> None:
         self._path = path
-        self._origins = origins_of(config)
+        self._origins = origins_of(config)._replace(
+            max_bytes=config.checks.max_bytes, with_values=config.row_values is not None
+        )
         self._config = config
-        self._rules = OriginRules(config.checks.max_bytes, config.row_values is not None)
         self._many_labels = row_requirements(config.features).many_labels
         self._of_rows = config.of_rows
         self._values = config.row_values
@@ -75,13 +75,11 @@ class _MeasureShardFn(beam.DoFn):
         config = self._config
         if self._path is None or not config.bases:
             return
-        converter = converter_of(config)
         # `convert` copies whole shards of images from a dataset of `--reuse`.
-        if isinstance(converter, ImageConverter):
-            libraries = converter.libraries._replace(gzip=config.files.gzip)
-            self._recipes = RecipeMaker(config.dataset.digest, libraries)
-            converter.prepare()
-            self._whole_shard = converter.whole_shard
+        converter = converter_of(config)
+        libraries = converter.libraries._replace(gzip=config.files.gzip)
+        self._recipes = RecipeMaker(config.dataset.digest, libraries)
+        self._whole_shard = converter.whole_shard
 
     def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
         name, group = shard
@@ -126,9 +124,9 @@ class _MeasureShardFn(beam.DoFn):
         from transforms.records.comparison import PlannedReads, planned_part
 
         whole = self._is_copied(name, every)
-        origins = ShardOrigins(self._origins, self._rules, images)
+        origins = ShardOrigins(self._origins, images)
         # Of a copied shard, only the originals of images that its dataset rejected are read.
-        is_reused = self._rules.may_reuse if whole else origins.is_reused
+        is_reused = self._origins.may_reuse if whole else origins.is_reused
         held = {each.key for each in images if is_reused(each)}
         opened = [
             image.size
@@ -137,9 +135,9 @@ class _MeasureShardFn(beam.DoFn):
         ]
         for image in images:
             # Larger ones are rejected, and not read.
-            if image.size <= self._rules.max_bytes and not (whole and image.key in held):
+            if image.size <= self._origins.max_bytes and not (whole and image.key in held):
                 opened += [file.size for file in origins.opened(image)]
-        opened = [size for size in opened if size <= self._rules.max_bytes]
+        opened = [size for size in opened if size <= self._origins.max_bytes]
         ranges, copied = (0, 1) if whole else (origins.ranges, 0)
         reads = PlannedReads(len(held), len(opened), sum(opened), ranges, copied, origins.records)
         split = ShardName.parse(name).split

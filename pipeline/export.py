@@ -74,11 +74,10 @@ def write_dali(output: str, manifest: Mapping[str, Any], folder: str) -> int:
         UsageError: its files are compressed, or have no index.
         DatasetError: an index is damaged, or a file cannot be written.
     """
-    from pipeline.random_access import index_error, open_index
+    from pipeline.random_access import open_index, reading_index
     from transforms.dataset.manifest import manifest_shards
     from transforms.dataset.metadata import ShardRange
     from transforms.examples.tfrecord import dali_index
-    from transforms.records.record_index import RecordIndexError
     from transforms.storage.files import join, storage_of
 
     shards = manifest_shards(manifest)
@@ -86,11 +85,9 @@ def write_dali(output: str, manifest: Mapping[str, Any], folder: str) -> int:
 
     def write(shard: Mapping[str, Any]) -> None:
         file, records = shard["file"], shard["records"]
-        try:
-            places = index.places([ShardRange(file, 0, records, records)])
-        except (RecordIndexError, OSError) as error:
-            raise index_error(output, error) from error
-        text = dali_index(places.offsets.tolist(), places.lengths.tolist())
+        with reading_index(output):
+            found = index.files([ShardRange(file, 0, records, records)])
+        text = dali_index(found.offsets.tolist(), found.lengths.tolist())
         path = join(folder, f"{file}.idx")
         try:
             storage_of(path).write_whole(path, text.encode())

@@ -25,6 +25,7 @@ from transforms.labels.splits import Splits
 from transforms.labels.vocabulary import missing_labels
 from transforms.plan_shards import RowConverter, TableReader
 from transforms.read_labels import RowReader
+from transforms.records.existing_shards import Converter
 from transforms.records.image_origins import Origins
 from transforms.records.other_datasets import ImageRecordReader, ReuseReader, SideReader
 from transforms.selection.hash_cuts import Stratification
@@ -171,7 +172,7 @@ def _target(config: ConvertConfig) -> DatasetTarget:
     )
 
 
-def converter_of(config: ConvertConfig) -> ImageConverter | RowConverter:
+def converter_of(config: ConvertConfig) -> Converter:
     """What makes the records of a shard."""
     values = config.row_values
     if config.of_rows and values is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,12 +19,7 @@ from transforms.examples.layouts import Feature
 from transforms.examples.record_values import RecordParser
 from transforms.images.pixel_options import DEFAULT_LIMITS, Limits, stored_depth, stored_shape
 from transforms.labels.keys import nfc
-from transforms.records.open_index import (
-    IndexReader,
-    RecordFiles,
-    RecordKeys,
-    UnreadableRecordError,
-)
+from transforms.records.open_index import IndexReader, RecordKeys, UnreadableRecordError
 from transforms.records.record_index import RecordIndexError
 from transforms.storage.files import join, storage_of
 
@@ -83,21 +79,17 @@ class Records:
             ),
             decode=decode,
         )
-        try:
-            places = self._index.places(self._ranges)
-        except (RecordIndexError, OSError) as error:
-            raise index_error(output, error) from error
-        digest = manifest.get("digest", "")
-        self._files = RecordFiles(places._replace(manifest=listed, digest=digest))
+        with reading_index(output):
+            self._files = self._index.files(self._ranges, listed)
         self._keys: RecordKeys | None = None
-        self._chosen = range(len(self._files.places.offsets))
+        self._chosen = range(len(self._files.offsets))
 
     def __len__(self) -> int:
         return len(self._chosen)
 
     def __repr__(self) -> str:
         # Without addresses: Grain compares it when a checkpoint is restored.
-        is_whole = self._chosen == range(len(self._files.places.offsets))
+        is_whole = self._chosen == range(len(self._files.offsets))
         of = "" if is_whole else f", {self._chosen!r}"
         return f"<Records({self._name}): {len(self)} records{of}>"
 
@@ -183,10 +175,8 @@ class Records:
 
     def _opened_keys(self) -> RecordKeys:
         if self._keys is None:
-            try:
+            with reading_index(self._folder):
                 self._keys = self._index.keys(self._ranges)
-            except (RecordIndexError, OSError) as error:
-                raise index_error(self._folder, error) from error
         return self._keys
 
     def _parsed(self, place: int, record: bytes) -> dict[str, Any]:
@@ -246,8 +236,12 @@ def index_of(output: str, manifest: Mapping[str, Any], files: Iterable[str]) -> 
     return index
 
 
-def index_error(output: str, error: Exception) -> DatasetError:
-    """The error to raise when an index cannot be read, or is damaged."""
-    if isinstance(error, RecordIndexError):
-        return DatasetError(f"{error}; see `verify {output}`")
-    return DatasetError(f"cannot read the index of {output}: {one_line(error)}")
+@contextlib.contextmanager
+def reading_index(output: str) -> Iterator[None]:
+    """Reads an index of a dataset, or raises `DatasetError` if it cannot be read or is damaged."""
+    try:
+        yield
+    except RecordIndexError as error:
+        raise DatasetError(f"{error}; see `verify {output}`") from error
+    except OSError as error:
+        raise DatasetError(f"cannot read the index of {output}: {one_line(error)}") from error

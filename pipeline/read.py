@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.errors import UsageError
 from pipeline.open_dataset import open_dataset, split_ranges
-from pipeline.random_access import index_error, index_of
+from pipeline.random_access import index_of, reading_index
 from transforms.core.arguments import path_text, seed_number, truth, whole_number
 from transforms.core.messages import one_line
 from transforms.dataset.metadata import ShardRange, single_class_ids, supervised_keys
@@ -19,7 +19,6 @@ from transforms.examples.layouts import SIZES, Feature, Role
 from transforms.images.check import import_tensorflow
 from transforms.images.pixel_options import stored_depth, stored_shape
 from transforms.labels.vocabulary import parse_labels
-from transforms.records.record_index import RecordIndexError
 from transforms.storage.files import join, storage_of
 
 if TYPE_CHECKING:
@@ -173,10 +172,8 @@ def balanced_weights(
         DatasetError: the index is damaged.
     """
     index = index_of(output, manifest, {each.file for each in ranges})
-    try:
+    with reading_index(output):
         ids = index.class_ids(ranges)
-    except (RecordIndexError, OSError) as error:
-        raise index_error(output, error) from error
     classes, counts = np.unique(ids, return_counts=True)
     weights = len(ids) / (len(classes) * counts)
     return dict(zip(classes.tolist(), weights.tolist(), strict=True))

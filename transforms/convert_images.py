@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from transforms.core.records import ShardImage, partner_files
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.examples.decoder import KeptValues
-from transforms.examples.encoder import Decoding, ExampleEncoder, add_pixels, decode_image
+from transforms.examples.encoder import Decoding, add_pixels, decode_image
 from transforms.examples.layouts import Feature, Role
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
@@ -25,8 +25,8 @@ from transforms.labels.shards import (
     Libraries,
     Recipes,
 )
-from transforms.records.existing_shards import WholeShard, find_whole_shard
-from transforms.records.image_origins import OriginRules, Origins, ReadImage, ShardOrigins
+from transforms.records.existing_shards import Converter, WholeShard, find_whole_shard
+from transforms.records.image_origins import Origins, ReadImage, ShardOrigins
 from transforms.records.originals import PartnerReader, too_large
 from transforms.records.record_index import content_hash
 from transforms.records.stored_images import StoredImage
@@ -39,11 +39,8 @@ if TYPE_CHECKING:
 _DECODED_TIMES = 15
 
 
-class ImageConverter:
-    """Turns the images of one shard into serialized Examples.
-
-    Picklable; `setup` creates the parts that are not.
-    """
+class ImageConverter(Converter):
+    """Turns the images of one shard into serialized Examples."""
 
     of_images = True
 
@@ -70,12 +67,13 @@ class ImageConverter:
             embedder: the model, or None.
             partners: of the images: masks and further images.
         """
-        self._origins = origins
-        self._rules = OriginRules(checks.limits.max_bytes, with_values=rows is not None)
+        super().__init__(features)
+        self._origins = origins._replace(
+            max_bytes=checks.limits.max_bytes, with_values=rows is not None
+        )
         self._kept = KeptValues(features, check=checks.check)
         self.fingerprints = checks.finds_duplicates
         self._root = origins.root
-        self._features = tuple(features)
         self._limits = checks.limits
         self._stores_images = any(feature.role is Role.IMAGE for feature in features)
         self._has_object_masks = any(each.role is Role.OBJECT_MASK for each in features)
@@ -85,7 +83,7 @@ class ImageConverter:
         self.many_labels = row_requirements(features).many_labels
         self.partner_names = tuple(partner.name for partner in partners)
         self._decoding = Decoding(
-            self._features,
+            self.features,
             self._limits,
             checks.check,
             pixels,
@@ -93,7 +91,7 @@ class ImageConverter:
             model_shape,
         )
         self._partners = (
-            PartnerReader(tuple(partners), self._features, self._decoding) if partners else None
+            PartnerReader(tuple(partners), self.features, self._decoding) if partners else None
         )
 
     @property
@@ -111,8 +109,7 @@ class ImageConverter:
         )
 
     def setup(self) -> None:
-        """Makes the encoder and the read-ahead, once for each DoFn instance."""
-        self.prepare()
+        """See `Converter.setup`."""
         self._logged: dict[str, object] = {}
         self._read_ahead = self._origins.read_ahead()
         self._guard = DecoderGuard(self._limits.max_pixels)
@@ -124,22 +121,14 @@ class ImageConverter:
         if self._embedder is not None:
             self._embedder.setup()
 
-    def prepare(self) -> None:
-        """Makes what `whole_shard` needs; part of `setup`."""
-        self._encoder = ExampleEncoder(self._features)
-
     def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
         images = list(images)
-        origins = ShardOrigins(self._origins, self._rules, images, self._logged)
+        origins = ShardOrigins(self._origins, images, self._logged)
         # What is read is decoded then, which takes longer than to change threads.
         is_cheap = None if self._decoding.needs_pixels else origins.is_at_hand
         loaded = self._read(images, origins, is_cheap)
         return loaded if self._embedder is None else self._embedder.embed(loaded)
-
-    def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:
-        """Serialized Examples in the order of the images."""
-        return map(self._encoder.encode, images)
 
     def whole_shard(
         self,
@@ -162,7 +151,7 @@ class ImageConverter:
         )
 
     def _load_originals(self, images: Sequence[ShardImage]) -> Iterator[CheckedImage | Rejection]:
-        return self._read(images, ShardOrigins(self._origins, self._rules, ()))
+        return self._read(images, ShardOrigins(self._origins, ()))
 
     def _read(
         self,
@@ -230,7 +219,7 @@ class ImageConverter:
             checked = checked._replace(embedding=self._embedder.no_embedding)
         unread = ReadImage(b"", stored, is_final=True, is_reused=True)
         reused = self._accepted(lambda image: self._planned(image, checked, unread), image)
-        if isinstance(reused, Rejection) or not self._rules.may_reuse(image):
+        if isinstance(reused, Rejection) or not self._origins.may_reuse(image):
             return None
         if self._partners:
             described = self._partners.described(image, reused, stored.partners)
@@ -244,12 +233,12 @@ class ImageConverter:
 
     def _size(self, image: ShardImage, stored: StoredImage, checked: CheckedImage) -> int | None:
         """The bytes of a stored image whose record is not read; None if nothing shows them."""
-        roles = {feature.role for feature in self._features}
+        roles = {feature.role for feature in self.features}
         if Role.PIXELS in roles:
             _, height, width, channels = stored.info
             return None if Role.IMAGE in roles else height * width * channels
         if Role.IMAGE in roles:
-            return self._encoder.image_bytes(checked, stored.length)
+            return self.encoder.image_bytes(checked, stored.length)
         # A bucket lists the compressed bytes of what it decompresses.
         is_exact = not storage_of(full_uri(self._root, image.path)).has_generations
         return image.size if is_exact and stored.content == stored.source_content else None
@@ -288,7 +277,7 @@ class ImageConverter:
 
     def _values(self, image: ShardImage, checked: CheckedImage) -> dict[str, Any]:
         """The values that rows fill, unless its record has them."""
-        if self._rows is None or self._rules.keeps_values(image):
+        if self._rows is None or self._origins.keeps_values(image):
             return {}
         return self._rows.of(image, checked.frame)
 

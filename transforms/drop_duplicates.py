@@ -38,7 +38,7 @@ from transforms.records.fingerprints import (
     fingerprint_batches,
     md5_hash,
 )
-from transforms.records.image_origins import OriginRules, Origins, ShardOrigins
+from transforms.records.image_origins import Origins, ShardOrigins
 from transforms.records.other_datasets import DatasetReader, OtherDataset, part_shard
 from transforms.records.record_index import (
     class_lists,
@@ -317,9 +317,8 @@ class DropDuplicates(beam.PTransform):
         # An image of another storage or in a record has no checksum, and may equal one that has.
         is_ours = not (origins.waits or holdouts or origins.sources)
         self._has_checksums = is_ours and storage_of(origins.root).lists_checksums
-        self._candidates = _Candidates(
-            origins, OriginRules(max_bytes), self._by_content or bool(holdouts)
-        )
+        origins = origins._replace(max_bytes=max_bytes, with_values=False)
+        self._candidates = _Candidates(origins, self._by_content or bool(holdouts))
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         known, unread = [], []
@@ -445,7 +444,6 @@ class _Candidates(NamedTuple):
     """Reads candidates, as many in parallel as `WriteShards` does; see `DropDuplicates`."""
 
     origins: Origins
-    rules: OriginRules
     by_content: bool
 
     def hashed(
@@ -456,7 +454,7 @@ class _Candidates(NamedTuple):
         records: list[LabelledImage] = []
         if self.origins.sources:
             images = records = sorted(images)
-        read = ShardOrigins(self.origins, self.rules, records)
+        read = ShardOrigins(self.origins, records)
         hashed = functools.partial(self._hashed, read)
         ahead = self.origins.read_ahead()
         yield from ahead.map(hashed, images, size=lambda image: image.size)

@@ -14,16 +14,15 @@ from transforms.core.arguments import whole_number
 from transforms.core.records import Count, LabelledImage, ShardImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import PlanTotals
-from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import Feature
 from transforms.examples.row_features import RowValues
 from transforms.images.check import CheckedImage, ImageInfo
 from transforms.images.pixel_options import Original
 from transforms.labels.joins import with_ids
 from transforms.labels.keys import full_uri, nfc, relative_path
-from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.labels.label_rows import CsvColumns, LabelRow
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
-from transforms.labels.shards import MAX_SHARDS, Libraries, Recipes, ShardPlan, shard_index
+from transforms.labels.shards import MAX_SHARDS, ShardPlan, shard_index
 from transforms.labels.splits import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, with_images
 from transforms.packing import (
@@ -39,7 +38,7 @@ from transforms.packing import (
     with_outputs,
 )
 from transforms.read_labels import open_labels
-from transforms.records.existing_shards import Planned
+from transforms.records.existing_shards import Converter, Planned
 from transforms.storage.lineage import report_source
 from transforms.storage.metrics import PROGRESS, counter
 
@@ -322,9 +321,9 @@ class TableReader:
         yield totals
         yield Count("rows_read", read)
 
-    def _placed(self, row: LabelRow | MalformedRow, uri: str, path: str) -> PlacedRow | Rejection:
-        if isinstance(row, MalformedRow):
-            reason, detail = Reason.MALFORMED_ROW, row.detail
+    def _placed(self, row: LabelRow, uri: str, path: str) -> PlacedRow | Rejection:
+        if row.problem:
+            reason, detail = Reason.MALFORMED_ROW, row.problem
             return Rejection("row", reason.code, detail, f"{uri}:{row.line}", row.key)
         key = nfc(row.key.strip())
         named = key or f"{path}:{row.line}"
@@ -380,17 +379,8 @@ class ReadRows(beam.PTransform):
 _NO_IMAGE = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
 
 
-class RowConverter:
-    """Turns the rows of one shard into serialized Examples; picklable.
-
-    `setup` creates the parts that are not.
-    """
-
-    of_images = False
-    fingerprints = False
-    many_labels = False
-    partner_names: tuple[str, ...] = ()
-    libraries = Libraries()
+class RowConverter(Converter):
+    """Turns the rows of one shard into serialized Examples."""
 
     def __init__(self, features: Sequence[Feature], values: RowValues, *, root: str) -> None:
         """Describes the rows.
@@ -400,13 +390,9 @@ class RowConverter:
             values: makes features from cells.
             root: common folder of the files.
         """
-        self._features = tuple(features)
+        super().__init__(features)
         self._values = values
         self._root = root
-
-    def setup(self) -> None:
-        """Makes the encoder, once for each DoFn instance."""
-        self._encoder = ExampleEncoder(self._features)
 
     def load(self, rows: Iterable[ShardRow]) -> Iterator[CheckedImage | Rejection]:
         """Rows with their values, or the rejections of those whose cells do not fit, in order."""
@@ -420,10 +406,3 @@ class RowConverter:
             key = row.key or f"{row.path}:{row.line}"
             return Rejection("row", error.reason.code, error.detail, where, key)
         return CheckedImage(*_NO_IMAGE, values=values, row=row)
-
-    def whole_shard(self, _name: str, _recipes: Recipes, _rows: Sequence[ShardRow]) -> None:
-        """None: rows are not reused."""
-
-    def encode(self, rows: Iterable[CheckedImage]) -> Iterator[bytes]:
-        """Serialized Examples in the order of the rows."""
-        return map(self._encoder.encode, rows)

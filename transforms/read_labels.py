@@ -12,7 +12,7 @@ from transforms.core.rejections import Reason, Rejection
 from transforms.labels.image_names import listed_problem
 from transforms.labels.joins import cells_text
 from transforms.labels.keys import row_key
-from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.labels.label_rows import CsvColumns, LabelRow
 from transforms.labels.label_tables import MAX_ANNOTATION, annotation_rows, read_rows
 from transforms.labels.table_formats import FORMATS, is_annotation
 from transforms.labels.vocabulary import MISSING_LABELS, LabelCells, LabelCounter, labels_in
@@ -26,7 +26,7 @@ from transforms.storage.read_ahead import ReadAhead
 
 def open_labels(
     path: str, columns: CsvColumns, encoding: str
-) -> Iterator[tuple[str, Iterator[LabelRow | MalformedRow]]]:
+) -> Iterator[tuple[str, Iterator[LabelRow]]]:
     """The label files of a path, each with its rows, which are to be read before the next file.
 
     Args:
@@ -130,7 +130,7 @@ class RowReader:
             for row in rows:
                 read += 1
                 key, problem = self._key(row, file)
-                if isinstance(row, LabelRow) and not problem:
+                if not problem:
                     found += 1
                     yield key, self._side(row, file, labels)
                 else:
@@ -141,10 +141,10 @@ class RowReader:
         yield Count("rows_read", read)
         yield labels.counted()
 
-    def _key(self, row: LabelRow | MalformedRow, path: str) -> tuple[str, str]:
+    def _key(self, row: LabelRow, path: str) -> tuple[str, str]:
         """What identifies the image of a row, or the problem with it."""
-        if isinstance(row, MalformedRow):
-            return "", row.detail
+        if row.problem:
+            return "", row.problem
         if self.images is not None:
             return row.key, listed_problem(row.key, path)
         key = row_key(row.key, kind=self.key)

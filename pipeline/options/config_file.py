@@ -22,7 +22,7 @@ from transforms.core.messages import check_yaml, parse_json
 from transforms.core.option import Option
 from transforms.dataset.manifest import ManifestError, parse_manifest
 from transforms.images.pixel_options import DEFAULT_QUALITY
-from transforms.labels.label_options import KNOWN_CLASSES, DatasetClasses
+from transforms.labels.label_rules import KNOWN_CLASSES, KnownClasses
 from transforms.labels.shards import DEFAULT_SHARD_SIZE
 from transforms.labels.table_formats import CSV, FORMATS
 
@@ -44,7 +44,7 @@ class Config(NamedTuple):
     """
 
     words: list[str]
-    class_names: tuple[str, ...] | DatasetClasses | None
+    class_names: tuple[str, ...] | KnownClasses | None
 
 
 class _Entry(NamedTuple):
@@ -60,7 +60,7 @@ class _Entry(NamedTuple):
     name: str
     words: Sequence[str]
     where: str
-    texts: tuple[str, ...] | DatasetClasses = ()
+    texts: tuple[str, ...] | KnownClasses = ()
 
 
 def read_config(
@@ -225,7 +225,7 @@ def _of_manifest(text: str, path: str) -> Iterator[_Entry]:
         option = OPTIONS[name]
         if name == "class_names":
             names = tuple(map(str, value))
-            known = DatasetClasses(names, path, _category_ids(manifest, names, path))
+            known = KnownClasses(names, {}, path, _category_ids(manifest, names, path))
             yield _Entry(name, (), path, known if _are_known(manifest) else names)
         elif option.is_switch:
             yield _Entry(name, [f"--{name}"], path)

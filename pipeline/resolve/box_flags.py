@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from pipeline.errors import UsageError
 from transforms.core.messages import Decision, given
@@ -37,17 +36,10 @@ from transforms.storage.read_ahead import ReadAhead
 _UNITS = "box units"
 
 
-class ChosenBoxes(NamedTuple):
-    """The meaning of the box columns, and how it was decided."""
-
-    rules: BoxRules
-    decisions: tuple[Decision, ...]
-
-
 def choose_columns(
     options: LayoutOptions, columns: CsvColumns, first: FirstRows, needed: Sequence[str], path: str
-) -> ChosenBoxes:
-    """Chooses the box columns; units and orientation are those of the options.
+) -> tuple[BoxRules, list[Decision]]:
+    """The box columns, and how they were chosen; units and orientation are those of the options.
 
     Args:
         options: of boxes.
@@ -95,16 +87,17 @@ def choose_columns(
     if rules.further:
         value = ", ".join(column for _, column in rules.further)
         decisions.append(Decision("box marks", value, "usual names, stored for each object"))
-    return ChosenBoxes(rules, tuple(decisions))
+    return rules, decisions
 
 
 def with_units(
-    boxes: ChosenBoxes, rows: Sequence[LabelRow], columns: Sequence[str], path: str
-) -> ChosenBoxes:
-    """Infers the units from the first rows, unless a flag gives them.
+    rules: BoxRules, flag: str | None, rows: Sequence[LabelRow], columns: Sequence[str], path: str
+) -> tuple[BoxRules, list[Decision]]:
+    """Infers the units from the first rows, unless a flag or the format gives them.
 
     Args:
-        boxes: the chosen columns.
+        rules: of the chosen columns.
+        flag: `--box_units`, or None.
         rows: the first rows.
         columns: the names of their cells.
         path: the CSV, for messages.
@@ -112,16 +105,13 @@ def with_units(
     Raises:
         LabelsError: the rows contradict each other.
     """
-    rules, decisions = boxes
-    if any(decision.what == _UNITS for decision in decisions):
-        return boxes
     if rules.units:
-        return boxes._replace(decisions=(*decisions, given(_UNITS, rules.units, "--box_units")))
+        return rules, [given(_UNITS, flag, "--box_units")] if flag else []
     at = [columns.index(name) for name in rules.columns]
     cells = [[row.cells[index] for index in at] for row in rows]
-    found = guess_units(cells, rules.form, lambda number: f"line {rows[number].line}", path)
-    decided = Decision(_UNITS, found.units, found.because, "--box_units")
-    return ChosenBoxes(rules._replace(units=found.units), (*decisions, decided))
+    lines = [f"line {row.line}" for row in rows]
+    units, because = guess_units(cells, rules.form, lines, path)
+    return rules._replace(units=units), [Decision(_UNITS, units, because, "--box_units")]
 
 
 # Infers whether boxes refer to the stored pixels, or to the image after EXIF rotation.
@@ -139,19 +129,19 @@ Locate = Callable[[LabelRow], str | None]
 
 
 def with_orientation(
-    boxes: ChosenBoxes,
+    rules: BoxRules,
     flag: str | None,
     rows: Sequence[LabelRow],
     columns: Sequence[str],
     locate: Locate,
-) -> ChosenBoxes:
+) -> tuple[BoxRules, Decision]:
     """Infers the orientation from the first images and their boxes, unless a flag gives it.
 
     Only pixel boxes of an image that EXIF rotates by 90 degrees are informative: they may fit
     only one of its two shapes.
 
     Args:
-        boxes: with units.
+        rules: with units.
         flag: `--box_orientation`, or None.
         rows: the first rows.
         columns: the names of their cells.
@@ -160,9 +150,8 @@ def with_orientation(
     Raises:
         UsageError: some boxes fit only the stored pixels, and others only the rotated image.
     """
-    rules, decisions = boxes
     if flag is not None:
-        return boxes._replace(decisions=(*decisions, given("boxes are of", _NAMES[flag], _FLAG)))
+        return rules, given("boxes are of", _NAMES[flag], _FLAG)
     by_image = _by_image(rows, locate) if rules.units == "pixel" else {}
     at = [columns.index(name) for name in rules.columns]
     only: dict[str, str] = {}
@@ -191,7 +180,7 @@ def with_orientation(
     else:
         because = f"default: EXIF turns none of the first {len(by_image)} images"
     decided = Decision("boxes are of", _NAMES[value], because, _FLAG)
-    return ChosenBoxes(rules._replace(orientation=value), (*decisions, decided))
+    return rules._replace(orientation=value), decided
 
 
 def _by_image(rows: Sequence[LabelRow], locate: Locate) -> dict[str, list[LabelRow]]:

@@ -24,22 +24,22 @@ _AUTOML = "rows split,image_uri,label, the form of AutoML"
 def decide(
     flags: argparse.Namespace,
     config: ConvertConfig,
-    boxes: Iterable[Decision],
-    types: Iterable[Decision],
+    images: ImageSample,
+    layout: Iterable[Decision],
 ) -> tuple[Decision, ...]:
     """All decisions that are known before a job starts, in the order in which they are printed.
 
     Args:
         flags: as the user gave them.
         config: the resolved flags and inputs.
-        boxes: the decisions about boxes.
-        types: the decisions about column types.
+        images: the first ones.
+        layout: the decisions about boxes and column types.
     """
     columns, splits, root = (each(flags, config) for each in (_columns, _splits, _root))
     if config.of_rows:
-        return (*columns, *types, *splits, *root)
+        return (*columns, *layout, *splits, *root)
     labels, key = _label_source(flags, config), _key(flags, config)
-    return (labels, *columns, *boxes, *types, key, *splits, *root)
+    return (labels, *columns, *_extensions(images), *layout, key, *splits, *root)
 
 
 def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
@@ -105,7 +105,7 @@ def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     return _of_flag(flags, "key", "key", config.key, because)
 
 
-def extensions(sample: ImageSample) -> list[Decision]:
+def _extensions(sample: ImageSample) -> list[Decision]:
     """Reports that an extension in a glob matches in any case, if that makes a difference."""
     if not sample.others:
         return []
@@ -200,8 +200,7 @@ def check_splits(
     flags: argparse.Namespace,
     sample: ImageSample,
     found: LabelFiles | None,
-    split_from: str,
-    label_from: str,
+    config: ConvertConfig,
 ) -> tuple[DatasetWarning, ...]:
     """Checks that all split flags and splits in the inputs are used.
 
@@ -209,8 +208,7 @@ def check_splits(
         flags: as the user gave them.
         sample: the first images; empty for rows without images.
         found: the label files, if there are any.
-        split_from: the source of the split.
-        label_from: where labels come from.
+        config: of the run, which says where splits and labels come from.
 
     Returns:
         a warning for each column, and for folders, with unused names of splits.
@@ -218,25 +216,27 @@ def check_splits(
     Raises:
         UsageError: `--splits` is given but has no effect, or `--stratify` cannot be used.
     """
+    split_from = config.split_from
     if is_given(flags, "splits"):
         _check_shares_used(flags, sample, found, split_from)
     if flags.stratify:
-        _check_stratified(flags, found, split_from, label_from)
+        _check_stratified(flags, config)
     if flags.split_from == "hash" or split_from != "hash":
         return ()
-    unused = [*(_unused_columns(found) if found else ()), *_unused_folders(sample, label_from)]
+    unused = _unused_columns(found) if found else []
+    unused += _unused_folders(sample, config.label_from)
     return tuple(DatasetWarning("splits_unused", text) for text in unused)
 
 
-def _check_stratified(
-    flags: argparse.Namespace, found: LabelFiles | None, split_from: str, label_from: str
-) -> None:
-    if split_from != "hash":
+def _check_stratified(flags: argparse.Namespace, config: ConvertConfig) -> None:
+    if config.split_from != "hash":
+        source = _SOURCES[config.split_from]
         raise UsageError(
-            f"--stratify {flags.stratify} cannot be used with splits from {_SOURCES[split_from]}: "
-            "add --split_from hash, or leave out --stratify"
+            f"--stratify {flags.stratify} cannot be used with splits from {source}: add "
+            "--split_from hash, or leave out --stratify"
         )
-    if label_from == "csv" and found is not None and found.columns.label is None:
+    columns, label_from = config.columns, config.label_from
+    if label_from == "csv" and columns is not None and columns.label is None:
         raise UsageError(
             f"--stratify {flags.stratify} needs labels, but no column of --labels {flags.labels} "
             "is read as labels: name one with --label_column, or leave out --stratify"

@@ -26,10 +26,10 @@ from pipeline.resolve.datasets import (
     read_holdouts,
     sample_records,
 )
-from pipeline.resolve.decided import check_splits, decide, extensions, split_source
+from pipeline.resolve.decided import check_splits, decide, split_source
 from pipeline.resolve.label_flags import (
-    KnownClasses,
     asks_path,
+    check_ids,
     check_label_kind,
     classes_of_categories,
     classes_of_records,
@@ -38,6 +38,7 @@ from pipeline.resolve.label_flags import (
     label_rows,
     label_source,
     read_keys,
+    with_columns,
 )
 from pipeline.resolve.layout_flags import (
     SAMPLE_ROWS,
@@ -58,6 +59,7 @@ from pipeline.resolve.samples import (
     sample_images,
 )
 from transforms.core.messages import LabelsError, given
+from transforms.dataset.image_statistics import DatasetWarning
 from transforms.examples.boxes import is_automl
 from transforms.examples.encoder import table_features
 from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions
@@ -86,7 +88,7 @@ from transforms.labels.keys import (
     row_key,
     tidy_root,
 )
-from transforms.labels.label_columns import find_further, resolve_columns, with_place_columns
+from transforms.labels.label_columns import find_further, with_place_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     NO_KEY,
@@ -97,7 +99,7 @@ from transforms.labels.label_rows import (
     find_column,
     header_names,
 )
-from transforms.labels.label_rules import LabelRules, PathRules
+from transforms.labels.label_rules import KnownClasses, LabelRules, PathRules
 from transforms.labels.table_formats import CSV, FORMATS
 from transforms.labels.vocabulary import is_canonical_integer
 from transforms.list_rejections import overlap
@@ -196,23 +198,16 @@ def _listed_images(flags: argparse.Namespace) -> Sample:
     """
     if flags.labels is None:
         raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
-    files = list_labels(flags)
-    inputs = read_label_inputs(flags, files, _ROWS, has_boxes=flags.layout in DETECTION)
-    paths, first = inputs.paths, inputs.first
-    if FORMATS[first.format].is_per_image:
-        title = FORMATS[first.format].title
-        raise UsageError(f"{title} files do not say in which folder images are: give --images GLOB")
-    flags = _completed(flags, first, paths[0])
-    columns = resolve_columns(
-        first,
-        key=flags.label_key,
-        label=flags.label_column,
-        is_image_key=names_image,
-        path=paths[0],
-        label_required=not asks_path(flags),
-    )
-    columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), paths[0])
-    cells = LabelFiles(inputs, columns).keys
+    labels = list_labels(flags)
+    files = read_label_inputs(flags, labels, _ROWS, has_boxes=flags.layout in DETECTION)
+    paths, format_ = files.paths, FORMATS[files.first.format]
+    if format_.is_per_image:
+        raise UsageError(
+            f"{format_.title} files do not say in which folder images are: give --images GLOB"
+        )
+    flags = _completed(flags, files.first, paths[0])
+    files = with_columns(flags, files, names_image, not asks_path(flags))
+    columns, cells = files.columns, files.keys
     uris = _uris(cells, paths[0])
     is_open = flags.key_cells == "auto" and not any(_is_there(uri) for uri in uris)
     if is_open and any("\\" in cell for cell in cells):
@@ -233,8 +228,8 @@ def _listed_images(flags: argparse.Namespace) -> Sample:
     return Sample(
         flags,
         ImageSample(uris, root, False),
-        files,
-        LabelFiles(inputs, columns),
+        labels,
+        files._replace(columns=columns),
         places=None if flags.allow_outside else _places(paths, uris, flags.root),
     )
 
@@ -315,23 +310,31 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
     config = _config(sample, labels)
     sources = tuple(image_source(each, config) for each in sample.sources)
     config = dataclasses.replace(config, sources=sources)
-    labels.classes.check_ids(config.label_rules)
-    warnings = check_splits(flags, images, found, labels.split_from, labels.label_from)
-    boxes = (*extensions(images), *(layout.chosen.decisions if layout.chosen else ()))
+    check_ids(labels.classes, config.label_rules)
+    bases = read_bases(flags.reuse or (), config)
+    changes = ((base.folder, root_change(flags, config, base.root)) for base in bases)
+    warnings = (
+        *(found.warnings if found else ()),
+        *check_splits(flags, images, found, config),
+        *layout.warnings,
+        *(
+            DatasetWarning("root_changed", f"--reuse {folder} has {change}")
+            for folder, change in changes
+            if change
+        ),
+    )
     masks, keys = layout.has_object_masks, config.keys
     return dataclasses.replace(
         config,
-        bases=read_bases(flags.reuse or (), config),
+        bases=bases,
         decisions=(
-            *(found.inputs.decisions(has_object_masks=masks) if found else ()),
-            *decide(flags, config, boxes, layout.types),
+            *(found.decisions(has_object_masks=masks) if found else ()),
+            *decide(flags, config, images, layout.decisions),
             *labels.classes.decisions(flags.label_kind),
             *([given("images kept", f"those in {keys.name}", "--keys")] if keys else []),
             *sample.ignoring,
         ),
-        warnings=(*(found.warnings if found else ()), *warnings, *layout.odd_cells),
-        left_out=sample.left_out,
-        sampled=images.size,
+        warnings=warnings,
         holdouts=read_holdouts(flags),
     )
 
@@ -416,7 +419,7 @@ def _classes(
             "--dense_labels cannot be used with COCO labels, whose categories have ids: give the "
             "names in their order with --class_names FILE"
         )
-    return classes_of_categories(found.inputs.categories, first_id=layout.first_id)
+    return classes_of_categories(found.categories, first_id=layout.first_id)
 
 
 def _config(sample: Sample, labels: _Labels) -> ConvertConfig:
@@ -464,6 +467,8 @@ def _config(sample: Sample, labels: _Labels) -> ConvertConfig:
         row_places=sample.places,
         keys=read_keys(sample, labels.key),
         partners=sample.partners,
+        left_out=sample.left_out,
+        sampled=sample.images.size,
     )
 
 
@@ -535,8 +540,8 @@ def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
     """The rows of a table, none of which has an image."""
     _check_flags(flags)
     split_from = split_source(Sample(flags, NO_FILES), "csv")
-    inputs = read_label_inputs(flags, list_labels(flags), _FIRST_ROWS)
-    paths, first = inputs.paths, inputs.first
+    files = read_label_inputs(flags, list_labels(flags), _FIRST_ROWS)
+    paths, first = files.paths, files.first
     if FORMATS[first.format].is_per_image or first.categories:
         title = FORMATS[first.format].title
         raise UsageError(f"--layout {flags.layout} needs a table, but --labels is {title}")
@@ -548,7 +553,7 @@ def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
     )
     layout = Layout(LayoutOptions.of(vars(flags)), features)
     layout, columns = layout.asking(columns, first, paths[0])
-    files = LabelFiles(inputs, columns)
+    files = files._replace(columns=columns)
     rows = list(itertools.islice(label_rows(flags, files), SAMPLE_ROWS))
     if not rows:
         raise UsageError(

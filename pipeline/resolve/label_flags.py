@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
@@ -25,7 +25,7 @@ from pipeline.resolve.samples import (
     read_label_inputs,
 )
 from transforms.core.machine import scratch_folder
-from transforms.core.messages import Decision, LabelsError, given, quantity
+from transforms.core.messages import LabelsError
 from transforms.dataset.image_statistics import KEYS_UNMATCHED, DatasetWarning
 from transforms.dataset.output_names import LABELS, MANIFEST
 from transforms.find_images import KeyReader
@@ -34,20 +34,19 @@ from transforms.labels.coco import class_ids
 from transforms.labels.image_names import listed_path
 from transforms.labels.keys import STANDARD_INPUT, relative_path, row_key
 from transforms.labels.label_columns import resolve_columns, with_place_columns
-from transforms.labels.label_options import KNOWN_CLASSES, DatasetClasses, SplitOptions
+from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     AS_THEY_ARE,
     LabelRow,
     find_key_cells,
     keys_as_they_are,
 )
-from transforms.labels.label_rules import LabelRules, PathRules
+from transforms.labels.label_rules import KnownClasses, LabelRules, PathRules
 from transforms.labels.table_formats import FORMATS, YOLO, Category
 from transforms.labels.vocabulary import (
     LabelCounter,
     check_integers,
     decide_kind,
-    is_canonical_integer,
     labels_in,
     missing_labels,
     parse_labels,
@@ -61,91 +60,45 @@ from transforms.storage.files import is_same_path, join, read_dataset_file, stor
 _FLAG = "--class_names"
 
 
-class KnownClasses(NamedTuple):
-    """The classes of `--class_names`.
+def check_ids(classes: KnownClasses, rules: LabelRules) -> None:
+    """Checks that the classes of a dataset keep their ids under the other flags.
 
-    Attributes:
-        names: in the order of their ids; None without the flag.
-        ids: of the names in a dataset, which they keep; None for a file; empty for a repeated run,
-            whose flags keep them.
-        source: the dataset's folder; empty for a file.
-        numbers: the ids of the names, if categories of label files gave them; None otherwise.
+    Raises:
+        UsageError: they do not; the message names a flag.
+        LabelsError: see `Vocabulary.build`.
     """
-
-    names: tuple[str, ...] | None = None
-    ids: Mapping[str, int] | None = None
-    source: str = ""
-    numbers: tuple[int, ...] | None = None
-
-    def decisions(self, given_kind: str) -> tuple[Decision, ...]:
-        """What was decided, for the block "Decided".
-
-        Args:
-            given_kind: the value of `--label_kind`.
-        """
-        if self.ids is None or self.names is None:
-            return ()
-        count = quantity(len(self.names), "class", "classes")
-        known = Decision(KNOWN_CLASSES, count, f"keep their ids in {self.source}", _FLAG)
-        # The kind also follows from the names: a repeated run must know which of both it was.
-        kind = given("kind of labels", given_kind, "--label_kind")
-        return (known,) if given_kind == "auto" else (known, kind)
-
-    def kind(self, given: str) -> str:
-        """The kind of labels: no number is the index of a name that a dataset gave.
-
-        Args:
-            given: the value of `--label_kind`.
-        """
-        if self.numbers is not None:
-            return "text"
-        is_text = self.ids is not None and not all(map(is_canonical_integer, self.names or ()))
-        return "text" if given == "auto" and is_text else given
-
-    def check_ids(self, rules: LabelRules) -> None:
-        """Checks that the classes of a dataset keep their ids under the other flags.
-
-        Raises:
-            UsageError: they do not; the message names a flag.
-            LabelsError: see `Vocabulary.build`.
-        """
-        if not self.ids:
-            return
-        now = _ids(rules)
-        if now == self.ids:
-            self._check_first_id(rules.first_id)
-            return
-        others = {
-            "add --dense_labels": rules._replace(dense=True),
-            "leave out --dense_labels": rules._replace(dense=False),
-            "add --label_kind text": rules._replace(kind="text"),
-            "leave out --label_kind text": rules._replace(kind="auto"),
-        }
-        hints = [hint for hint, other in others.items() if self._are_ids_of(other)]
-        hint = "only ids of --layout detection begin at 1: use the same layout"
-        if max(self.ids.values()) - min(self.ids.values()) >= len(self.ids):
-            hint = "there are gaps between them, which only the categories of COCO labels give"
-        name = next(name for name, class_id in self.ids.items() if now.get(name) != class_id)
-        raise UsageError(
-            f"{_FLAG} {self.source}: its class ids cannot be kept: {name[:40]!r} is "
-            f"{self.ids[name]} there, and would be {now.get(name, 'unknown')}; "
-            f"{hints[0] if hints else hint}"
-        )
-
-    def _check_first_id(self, first_id: int) -> None:
-        """Refuses ids of categories that readers of boxes do not take for a class."""
-        name, smallest = min((self.ids or {}).items(), key=lambda each: each[1])
-        if smallest < first_id:
+    ids = classes.ids
+    if not ids:
+        return
+    cannot = f"{_FLAG} {classes.source}: its class ids cannot be kept: "
+    now = _ids(rules)
+    if now == ids:
+        name, smallest = min(ids.items(), key=lambda each: each[1])
+        if smallest < rules.first_id:
             raise UsageError(
-                f"{_FLAG} {self.source}: its class ids cannot be kept: {name[:40]!r} is {smallest} "
-                "there, which readers of --layout detection reserve for the background: use "
-                "another layout"
+                f"{cannot}{name[:40]!r} is {smallest} there, which readers of --layout detection "
+                "reserve for the background: use another layout"
             )
-
-    def _are_ids_of(self, rules: LabelRules) -> bool:
+        return
+    others = {
+        "add --dense_labels": rules._replace(dense=True),
+        "leave out --dense_labels": rules._replace(dense=False),
+        "add --label_kind text": rules._replace(kind="text"),
+        "leave out --label_kind text": rules._replace(kind="auto"),
+    }
+    hint = "only ids of --layout detection begin at 1: use the same layout"
+    if max(ids.values()) - min(ids.values()) >= len(ids):
+        hint = "there are gaps between them, which only the categories of COCO labels give"
+    for keeps, other in others.items():
         with contextlib.suppress(LabelsError):
-            return _ids(rules) == self.ids
-        return False
+            if _ids(other) == ids:
+                hint = keeps
+                break
+    name = next(name for name, class_id in ids.items() if now.get(name) != class_id)
+    raise UsageError(
+        f"{cannot}{name[:40]!r} is {ids[name]} there, and would be {now.get(name, 'unknown')}; "
+        f"{hint}"
+    )
 
 
 def _ids(rules: LabelRules) -> Mapping[str, int]:
@@ -154,13 +107,13 @@ def _ids(rules: LabelRules) -> Mapping[str, int]:
 
 
 def known_classes(
-    source: str | tuple[str, ...] | DatasetClasses | None, replaced: str = ""
+    source: str | tuple[str, ...] | KnownClasses | None, replaced: str = ""
 ) -> KnownClasses:
     """Reads the classes.
 
     Args:
-        source: a file, also the `data.yaml` of YOLO; the folder of a dataset; or the names, listed
-            in the file of `--config`.
+        source: a file, also the `data.yaml` of YOLO; the folder of a dataset; the names, listed in
+            the file of `--config`; or the classes of a run that is repeated.
         replaced: the folder whose dataset this run replaces; empty if it replaces none.
 
     Raises:
@@ -170,8 +123,8 @@ def known_classes(
     """
     if source is None:
         return KnownClasses()
-    if isinstance(source, DatasetClasses):
-        return KnownClasses(source.names, {}, source.source, source.numbers)
+    if isinstance(source, KnownClasses):
+        return source
     if not isinstance(source, str):
         return KnownClasses(read_class_names("\n".join(source)))
     if replaced and is_same_path(source, replaced):
@@ -442,9 +395,8 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
         LabelsError: a column is missing or cannot be inferred.
     """
     flags = sample.flags
-    inputs = read_label_inputs(flags, sample.labels, _FIRST_ROWS, has_boxes=layout.has_boxes)
-    paths, first = inputs.paths, inputs.first
-    if first.format == YOLO and key != "stem":
+    files = read_label_inputs(flags, sample.labels, _FIRST_ROWS, has_boxes=layout.has_boxes)
+    if files.first.format == YOLO and key != "stem":
         raise UsageError(
             f"--key {key} cannot be used with YOLO labels: their names are stems of images"
         )
@@ -454,24 +406,40 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
         return row_key(cell, kind=key) in keys
 
     spelling = find_key_cells if flags.key_cells == "auto" else keys_as_they_are
+    files = with_columns(
+        flags, files, lambda cell: spelling([cell], is_key) is not None, layout.needs_label
+    )
+    spelt = spelling(files.keys, is_key) or AS_THEY_ARE
+    files = files._replace(columns=files.columns._replace(key_cells=spelt))
+    for path in () if FORMATS[files.first.format].is_per_image else files.paths[1:]:
+        next(label_rows(flags, files._replace(paths=(path,))), None)
+    if not sample.images.is_all:
+        return files
+    return files._replace(warnings=_check_matches(sample, key, files))
+
+
+def with_columns(
+    flags: argparse.Namespace,
+    files: LabelFiles,
+    is_image_key: Callable[[str], bool],
+    label_required: bool,
+) -> LabelFiles:
+    """The label files with their columns of keys, labels, splits and groups.
+
+    Raises:
+        LabelsError: a column is missing or cannot be inferred.
+    """
+    first, path = files.first, files.paths[0]
     columns = resolve_columns(
         first,
         key=flags.label_key,
         label=flags.label_column,
-        is_image_key=lambda cell: spelling([cell], is_key) is not None,
-        path=paths[0],
-        label_required=layout.needs_label,
+        is_image_key=is_image_key,
+        path=path,
+        label_required=label_required,
     )
-    cells = LabelFiles(inputs, columns).keys
-    columns = columns._replace(key_cells=spelling(cells, is_key) or AS_THEY_ARE)
-    columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), paths[0])
-    for path in () if FORMATS[first.format].is_per_image else paths[1:]:
-        one = LabelFiles(inputs._replace(paths=(path,)), columns)
-        next(label_rows(flags, one), None)
-    found = LabelFiles(inputs, columns)
-    if not sample.images.is_all:
-        return found
-    return found._replace(warnings=_check_matches(sample, key, found))
+    columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), path)
+    return files._replace(columns=columns)
 
 
 def label_rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[LabelRow]:
@@ -524,7 +492,7 @@ def _rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, L
     for path in found.paths:
         with trying(f"read --labels {path}"):
             for _, rows in open_labels(path, found.columns, flags.csv_encoding):
-                yield from ((path, row) for row in rows if isinstance(row, LabelRow))
+                yield from ((path, row) for row in rows if not row.problem)
 
 
 def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[DatasetWarning, ...]:

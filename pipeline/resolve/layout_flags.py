@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pipeline.errors import UsageError, refusing
 from pipeline.resolve.box_flags import (
-    ChosenBoxes,
     Locate,
     choose_columns,
     with_orientation,
@@ -65,11 +64,6 @@ from transforms.storage.files import storage_of
 SAMPLE_ROWS = 20_000
 
 
-def column_types(first: FirstRows) -> dict[str, str]:
-    """The types that the columns have in their file; empty if it has none."""
-    return dict(zip(header_names(first.rows[0]), first.types, strict=True)) if first.types else {}
-
-
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """The layout of a run.
@@ -77,19 +71,19 @@ class Layout:
     Attributes:
         options: the name of a preset or the path of a YAML file, and what is said of boxes.
         features: of the Examples.
-        chosen: the box columns, if the layout has boxes and the CSV is known.
+        boxes: what the columns of boxes hold, if the layout has boxes and the CSV is known.
         label_separator: between the labels in a cell; empty when a cell is one label.
-        types: the decisions about column types.
-        odd_cells: warnings about them.
+        decisions: about boxes, and about column types.
+        warnings: about cells that do not fit these.
         of_file: the names of the features whose type is that of a column in the file.
     """
 
     options: LayoutOptions
     features: tuple[Feature, ...]
-    chosen: ChosenBoxes | None = None
+    boxes: BoxRules | None = None
     label_separator: str = ""
-    types: tuple[Decision, ...] = ()
-    odd_cells: tuple[DatasetWarning, ...] = ()
+    decisions: Sequence[Decision] = ()
+    warnings: tuple[DatasetWarning, ...] = ()
     of_file: frozenset[str] = frozenset()
 
     @property
@@ -118,11 +112,6 @@ class Layout:
         return any(feature.role is Role.OBJECT_MASK for feature in self.features)
 
     @property
-    def boxes(self) -> BoxRules | None:
-        """What the columns of boxes hold."""
-        return self.chosen.rules if self.chosen else None
-
-    @property
     def requirements(self) -> RowRequirements:
         """The requirements for the rows."""
         return row_requirements(self.features, boxes=self.boxes, separator=self.label_separator)
@@ -140,7 +129,9 @@ class Layout:
         if self.has_boxes:
             layout = layout._with_boxes(columns, first, path)
         names = layout.requirements.columns
-        columns = with_cells(columns, names, header, path, self.name)
+        find = column_finder(header, path=path)
+        cells = tuple(self._column(find, header, name, path) for name in names)
+        columns = columns._replace(cell_names=names, cells=cells)
         if layout.boxes is not None:
             at = tuple(names.index(name) for name in layout.boxes.all_columns)
             columns = columns._replace(boxes=at)
@@ -148,7 +139,7 @@ class Layout:
 
     def _with_types(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
         """The layout with the types that the columns have in the file."""
-        types = column_types(first)
+        types = dict(zip(header_names(first.rows[0]), first.types, strict=True))
         features, of_file = with_file_types(self.features, types)
         layout = dataclasses.replace(self, features=features, of_file=of_file)
         labels = [feature for feature in features if feature.from_label]
@@ -165,8 +156,8 @@ class Layout:
     def _with_boxes(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
         """The layout with its box columns, without optional features that have no column."""
         needed = [f.source for f in self.features if source_of(f.source).columns]
-        chosen = choose_columns(self.options, columns, first, needed, path)
-        found = dict(chosen.rules.further)
+        rules, decisions = choose_columns(self.options, columns, first, needed, path)
+        found = dict(rules.further)
         missing = [source for source in needed if source not in found]
         is_all = is_layout_file(self.name)
         if lacks := next((s for s in missing if is_all or not source_of(s).is_optional), ""):
@@ -176,7 +167,21 @@ class Layout:
                 f"{'leave this feature out' if is_all else 'use --layout detection'}"
             )
         features = tuple(f for f in self.features if f.source not in missing)
-        return dataclasses.replace(self, features=features, chosen=chosen)
+        return dataclasses.replace(self, features=features, boxes=rules, decisions=decisions)
+
+    def _column(
+        self, find: Callable[[str], int | None], header: Sequence[str], name: str, path: str
+    ) -> int:
+        """The index of a column that the layout names."""
+        at = find(name)
+        if at is None and not header and (numbered := re.fullmatch(r"column ([0-9]+)", name)):
+            return int(numbered[1]) - 1
+        if at is None:
+            has = f"but {quote_names(header)}" if header else "because it has no header"
+            raise LabelsError(
+                f"{path} has no column {name!r}, which --layout {self.name} names, {has}"
+            )
+        return at
 
     def resolved(self, rows: Iterable[LabelRow], path: str, locate: Locate) -> Layout:
         """The layout completed from the rows: types that are not given, box units and orientation.
@@ -190,24 +195,26 @@ class Layout:
             LabelsError: the units of boxes cannot be inferred.
             UsageError: their orientation cannot be inferred.
         """
-        if self.chosen is None and not any(feature.column for feature in self.features):
+        boxes, options = self.boxes, self.options
+        if boxes is None and not any(feature.column for feature in self.features):
             return self
         columns = self.requirements.columns
         first = self._without_masks(itertools.islice(rows, SAMPLE_ROWS))
-        chosen = self.chosen
-        if chosen is not None:
-            chosen = with_units(chosen, first, columns, path)
-            flag = self.options.box_orientation
-            chosen = with_orientation(chosen, flag, first, columns, locate)
+        decided: list[Decision] = []
+        if boxes is not None:
+            boxes, decided = with_units(boxes, options.box_units, first, columns, path)
+            flag = options.box_orientation
+            boxes, orientation = with_orientation(boxes, flag, first, columns, locate)
+            decided.append(orientation)
         typed = [TypedRow(row.line, row.cells) for row in first]
         features, types = infer_types(self.features, typed, columns, self.of_file)
         odd = odd_cells(self.features, features, typed, columns)
         return dataclasses.replace(
             self,
             features=features,
-            chosen=chosen,
-            types=tuple(types),
-            odd_cells=tuple(DatasetWarning("odd_cells", text) for text in odd),
+            boxes=boxes,
+            decisions=(*self.decisions, *decided, *types),
+            warnings=tuple(DatasetWarning("odd_cells", text) for text in odd),
         )
 
     def _without_masks(self, rows: Iterable[LabelRow]) -> list[LabelRow]:
@@ -217,17 +224,12 @@ class Layout:
             for source, column in (self.boxes.further if self.boxes else ())
             if source_of(source).role is Role.OBJECT_MASK
         } - {feature.column for feature in self.features}
-        if not masks:
-            return list(rows)
-        kept = [name not in masks for name in self.requirements.columns]
-        return [
-            row._replace(
-                cells=tuple(
-                    cell if keep else "" for cell, keep in zip(row.cells, kept, strict=True)
-                )
-            )
-            for row in rows
-        ]
+        left_out = {at for at, name in enumerate(self.requirements.columns) if name in masks}
+
+        def kept(cells: Sequence[str]) -> tuple[str, ...]:
+            return tuple("" if at in left_out else cell for at, cell in enumerate(cells))
+
+        return [row._replace(cells=kept(row.cells)) if left_out else row for row in rows]
 
 
 def read_layout(sample: Sample, label_from: str, pixels: PixelOptions) -> Layout:
@@ -325,38 +327,6 @@ def _check_separator(layout: Layout) -> None:
             "--label_separator needs a layout with several labels: a YAML file with label.ids or "
             f"label.texts, and without label.id; --layout {layout.name} has one label"
         )
-
-
-def with_cells(
-    columns: CsvColumns, names: tuple[str, ...], header: Sequence[str], path: str, layout: str
-) -> CsvColumns:
-    """The columns, with those that a layout names.
-
-    Args:
-        columns: the positions of the other columns.
-        names: the columns that the layout names.
-        header: the names of the CSV's columns.
-        path: the CSV, for messages.
-        layout: the name of the layout, for messages.
-
-    Raises:
-        LabelsError: a column is missing or repeated.
-    """
-    find = column_finder(header, path=path)
-    at = tuple(_column(find, header, name, path, layout) for name in names)
-    return columns._replace(cell_names=names, cells=at)
-
-
-def _column(
-    find: Callable[[str], int | None], header: Sequence[str], name: str, path: str, layout: str
-) -> int:
-    at = find(name)
-    if at is None and not header and (numbered := re.fullmatch(r"column ([0-9]+)", name)):
-        return int(numbered[1]) - 1
-    if at is None:
-        has = f"but {quote_names(header)}" if header else "because it has no header"
-        raise LabelsError(f"{path} has no column {name!r}, which --layout {layout} names, {has}")
-    return at
 
 
 # Masks and further images: the flag `--masks`, and the globs that a layout file names.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import logging
 import uuid
 from typing import Any
 
@@ -29,8 +28,6 @@ from transforms.examples.layouts import Role, is_layout_file
 from transforms.records.existing_shards import check_output
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.local_storage import free_bytes
-
-_LOGGER = logging.getLogger(__name__)
 
 # The least part of the images that a dataset has, unless it fails.
 _AT_LEAST = 0.8
@@ -65,9 +62,6 @@ def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
         _check_same_options(config, former)
     elif change := root_change(flags, config, former["root"]):
         raise UsageError(f"--output {config.folder.output} holds a dataset with {change}")
-    for base in config.bases:
-        if change := root_change(flags, config, base.root):
-            _LOGGER.warning("--reuse %s has %s", base.folder, change)
 
 
 def _check_replaced(output: str, former: dict[str, Any] | None) -> None:

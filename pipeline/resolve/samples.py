@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError, refusing, trying
@@ -29,7 +29,7 @@ from transforms.labels.image_names import (
     other_case,
 )
 from transforms.labels.keys import KEY_KINDS, image_key, row_key
-from transforms.labels.label_rows import CsvColumns, FirstRows
+from transforms.labels.label_rows import NO_COLUMNS, CsvColumns, FirstRows
 from transforms.labels.label_tables import first_annotations, first_rows
 from transforms.labels.table_formats import (
     COCO,
@@ -263,18 +263,33 @@ _FIRST_FILES = 100
 _OF_CSV = {"csv_delimiter": None, "csv_encoding": "utf-8"}
 
 
-class LabelInputs(NamedTuple):
+class LabelFiles(NamedTuple):
     """The files of `--labels`.
 
     Attributes:
         paths: of the tables, sorted; or the globs of files for each image.
         first: the first rows of the first, and the format of all.
         categories: those of each COCO file.
+        columns: in each of them, once they are known.
+        warnings: about rows without images.
     """
 
     paths: tuple[str, ...]
     first: FirstRows
-    categories: Mapping[str, Sequence[Category]]
+    categories: Mapping[str, Sequence[Category]] = {}
+    columns: CsvColumns = NO_COLUMNS
+    warnings: tuple[DatasetWarning, ...] = ()
+
+    @property
+    def first_rows(self) -> Sequence[tuple[str, ...]]:
+        """The first rows below the header."""
+        return self.first.rows[self.columns.has_header :]
+
+    @property
+    def keys(self) -> list[str]:
+        """The cells of keys in the first rows."""
+        at = self.columns.key
+        return [row[at] for row in self.first_rows if at < len(row)]
 
     def decisions(self, *, has_object_masks: bool = False) -> tuple[Decision, ...]:
         """What was decided, for the block "Decided"; nothing for a CSV.
@@ -314,45 +329,10 @@ class LabelInputs(NamedTuple):
         return (Decision("empty masks", value, "these lines are boxes, not outlines"),)
 
 
-class LabelFiles(NamedTuple):
-    """The files of `--labels`.
-
-    Attributes:
-        inputs: the files.
-        columns: in each of them.
-        warnings: about rows without images.
-    """
-
-    inputs: LabelInputs
-    columns: CsvColumns
-    warnings: tuple[DatasetWarning, ...] = ()
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The paths of the files, or globs of them."""
-        return self.inputs.paths
-
-    @property
-    def first(self) -> FirstRows:
-        """The first rows of the first file."""
-        return self.inputs.first
-
-    @property
-    def first_rows(self) -> Sequence[tuple[str, ...]]:
-        """The first rows below the header."""
-        return self.first.rows[self.columns.has_header :]
-
-    @property
-    def keys(self) -> list[str]:
-        """The cells of keys in the first rows."""
-        at = self.columns.key
-        return [row[at] for row in self.first_rows if at < len(row)]
-
-
 def read_label_inputs(
     flags: argparse.Namespace, files: Sequence[str], count: int, *, has_boxes: bool = False
-) -> LabelInputs:
-    """Reads the first rows of the files of `--labels`.
+) -> LabelFiles:
+    """The files of `--labels`, of which the first rows are read.
 
     Args:
         flags: the result of `parse_flags`.
@@ -380,16 +360,18 @@ def read_label_inputs(
         format_ = ""
     if format_:
         globs = tuple(plain_globs([flags.labels], "--labels"))
+        contents = itertools.chain.from_iterable(map(annotation_files, globs))
         with trying(f"read --labels {files[0]}"):
-            first = first_annotations(_contents(globs), count, format_)
-        found = LabelInputs(globs, first, {})
+            first = first_annotations(contents, count, format_)
+        found = LabelFiles(globs, first)
     else:
-        first = read_first(flags, files[0], count)
-        found = LabelInputs(tuple(files), first, {})
-        if first.format == COCO:
-            found = _with_categories(flags, found)
-        elif len({path.rpartition(".")[2] for path in files}) > 1:
-            _check_formats(flags, found)
+        first = _read_first(flags, files[0], count)
+        starts = {files[0]: first}
+        if first.format == COCO or len({path.rpartition(".")[2] for path in files}) > 1:
+            starts |= {path: _read_first(flags, path, 1) for path in files[1:]}
+            _check_same(starts)
+        categories = {path: each.categories for path, each in starts.items()}
+        found = LabelFiles(tuple(files), _with_categories(first, starts.values()), categories)
     if first.format != CSV:
         for name, default in _OF_CSV.items():
             if getattr(flags, name) != default:
@@ -410,13 +392,8 @@ def list_labels(flags: argparse.Namespace) -> tuple[str, ...]:
     return tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
 
 
-def read_first(flags: argparse.Namespace, path: str, count: int) -> FirstRows:
-    """The first rows of a table.
-
-    Raises:
-        UsageError: it cannot be read.
-        LabelsError: it cannot be read as a table.
-    """
+def _read_first(flags: argparse.Namespace, path: str, count: int) -> FirstRows:
+    """The first rows of a table; of COCO, all categories, which takes a reading to its end."""
     with trying(f"read --labels {path}"), storage_of(path).open_reader(path) as file:
         return first_rows(
             file, count, encoding=flags.csv_encoding, delimiter=flags.csv_delimiter, path=path
@@ -442,43 +419,25 @@ def _format_of_each(files: Sequence[str], has_boxes: bool) -> str:
     return YOLO if has_boxes and not has_text else ""
 
 
-def _contents(globs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    for path, data in itertools.chain.from_iterable(map(annotation_files, globs)):
-        if isinstance(data, bytes):
-            yield path, data
-
-
-def _with_categories(flags: argparse.Namespace, found: LabelInputs) -> LabelInputs:
-    """The categories of all files, each read to its end."""
-    files = {found.paths[0]: found.first}
-    files |= {path: read_first(flags, path, 0) for path in found.paths[1:]}
-    _check_same(found.paths[0], {path: first.format for path, first in files.items()})
+def _with_categories(first: FirstRows, starts: Iterable[FirstRows]) -> FirstRows:
+    """The first rows of one file, with the categories of all."""
     merged: dict[int, Category] = {}
-    left_out: dict[str, int] = {}
-    for first in files.values():
-        for each in first.categories:
+    left_out: Counter[str] = Counter()
+    for start in starts:
+        for each in start.categories:
             uses = merged[each.id].uses if each.id in merged else 0
             merged[each.id] = each._replace(uses=uses + each.uses)
-        for what, count in first.left_out:
-            left_out[what] = left_out.get(what, 0) + count
-    first = found.first._replace(
-        categories=tuple(merged.values()), left_out=tuple(left_out.items())
-    )
-    return LabelInputs(found.paths, first, {path: each.categories for path, each in files.items()})
+        left_out.update(dict(start.left_out))
+    return first._replace(categories=tuple(merged.values()), left_out=tuple(left_out.items()))
 
 
-def _check_formats(flags: argparse.Namespace, found: LabelInputs) -> None:
-    formats = {path: read_first(flags, path, 1).format for path in found.paths[1:]}
-    _check_same(found.paths[0], {found.paths[0]: found.first.format, **formats})
-
-
-def _check_same(path: str, formats: Mapping[str, str]) -> None:
-    for other, format_ in formats.items():
-        if format_ != formats[path]:
-            titles = [FORMATS[each].title for each in (formats[path], format_)]
+def _check_same(starts: Mapping[str, FirstRows]) -> None:
+    titles = {path: FORMATS[first.format].title for path, first in starts.items()}
+    (path, title), *others = titles.items()
+    for other, its in others:
+        if its != title:
             raise UsageError(
-                f"--labels: {path} is {titles[0]}, but {other} is {titles[1]}: give files of one "
-                "format"
+                f"--labels: {path} is {title}, but {other} is {its}: give files of one format"
             )
 
 

@@ -99,17 +99,12 @@ def _state_and_start(pid: int) -> tuple[str, int]:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
         return fields[_STATE], int(fields[_STARTED])
     except (OSError, ValueError, IndexError):
-        return ("?", 0) if _exists(pid) else ("", 0)
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True
+        with contextlib.suppress(PermissionError):
+            try:
+                os.kill(pid, 0)
+            except (ProcessLookupError, OverflowError):
+                return "", 0
+        return "?", 0
 
 
 def _number(value: object) -> int:
@@ -146,7 +141,7 @@ def hold_output(output: str) -> Iterator[str]:
     """
     storage = storage_of(output)
     if storage.has_generations:
-        lock = BucketLock(join(output, STAGING, LOCK), beat=BEAT_SECONDS, patience=PATIENCE_SECONDS)
+        lock = BucketLock(join(output, STAGING, LOCK))
         with lock.held():
             yield lock.run
     elif storage.has_folders:
@@ -185,19 +180,12 @@ class BucketLock:
     """An object that only one run at a time may replace.
 
     Attributes:
-        uri: of the object.
-        beat: seconds between two heartbeats.
-        patience: seconds without a heartbeat until a run counts as dead.
         run: the name of this run in the lock.
     """
 
-    def __init__(
-        self, uri: str, *, beat: float = BEAT_SECONDS, patience: float = PATIENCE_SECONDS
-    ) -> None:
+    def __init__(self, uri: str) -> None:
         self._uri = uri
         self._storage = storage_of(uri)
-        self._beat = beat
-        self._patience = patience
         self._owner = this_process()
         self.run = uuid.uuid4().hex
         self._beats = 0
@@ -232,7 +220,7 @@ class BucketLock:
             reason = str(interrupt) or "stopped"
             raise DatasetError(
                 f"another run took over --output {output}, since this one did not renew its lock "
-                f"for {self._patience:.0f} s; {reason}"
+                f"for {PATIENCE_SECONDS:.0f} s; {reason}"
             ) from None
         finally:
             self._ended.set()
@@ -276,7 +264,7 @@ class BucketLock:
             owner = Owner.from_text(b"")
         if owner.has_ended:
             return True
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             found = self._storage.find(self._uri)
             if found is None:
@@ -284,11 +272,11 @@ class BucketLock:
             if found.version != lock.version:
                 who = f" (process {owner.pid} on {owner.host})"
                 raise DatasetError(_busy(output, who))
-            time.sleep(self._beat / 10)
+            time.sleep(BEAT_SECONDS / 10)
         return True
 
     def _keep_beating(self) -> None:
-        while not self._ended.wait(self._beat):
+        while not self._ended.wait(BEAT_SECONDS):
             # An unreachable bucket may come back; the next heartbeat may succeed.
             with contextlib.suppress(OSError):
                 try:

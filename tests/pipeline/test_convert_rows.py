@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def saved_orientation(orientation: int) -> bytes:
-    from transforms.images.pillow_images import exif_of
+    from transforms.images.tags import exif_of
 
     return exif_of(orientation)
 

@@ -26,7 +26,7 @@ from tests.pipeline.commands import (
     make_dataset,
     plan,
 )
-from transforms.images.pillow_images import exif_of
+from transforms.images.tags import exif_of
 from transforms.labels.keys import key_hashes
 from transforms.labels.splits import Splits
 from transforms.records.image_origins import ReadImage, ShardOrigins

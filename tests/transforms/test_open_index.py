@@ -33,7 +33,7 @@ def manifest(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_places(manifest: dict[str, Any], tmp_path: Path) -> None:
-    places = IndexReader(str(tmp_path), manifest).places(whole(manifest))
+    places = IndexReader(str(tmp_path), manifest).files(whole(manifest))
     assert places.offsets.tolist() == [0, 17, 35, 0, 1016]
     assert places.lengths.tolist() == [1, 2, 0, 1000, 2]
     assert (places.files, [*places.starts]) == ((FIRST, EMPTY, LAST), [0, 3, 3, 5])
@@ -43,7 +43,7 @@ def test_places(manifest: dict[str, Any], tmp_path: Path) -> None:
 def test_places_of_a_slice(manifest: dict[str, Any], tmp_path: Path) -> None:
     ranges = [ShardRange(FIRST, 1, 2, 3), ShardRange(LAST, 0, 1, 2)]
     index = IndexReader(str(tmp_path), manifest)
-    places = index.places(ranges)
+    places = index.files(ranges)
     assert places.offsets.tolist() == [17, 35, 0] and [*places.skipped] == [1, 0]
     keys = index.keys(ranges)
     assert [keys.find(key) for key in ("a/x", "c", "z", "b")] == [0, 1, 2, None]
@@ -51,7 +51,7 @@ def test_places_of_a_slice(manifest: dict[str, Any], tmp_path: Path) -> None:
 
 def test_no_ranges_have_no_places(manifest: dict[str, Any], tmp_path: Path) -> None:
     index = IndexReader(str(tmp_path), manifest)
-    assert len(index.places([]).offsets) == 0 and index.keys([]).find("b") is None
+    assert len(index.files([]).offsets) == 0 and index.keys([]).find("b") is None
 
 
 def test_files_of_one_record_share_an_index(tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ def test_files_of_one_record_share_an_index(tmp_path: Path) -> None:
     manifest |= {"options": {"files": "per_image"}, "splits": {"train": {"shards": files}}}
     ranges = whole(manifest)[1:]
     index = IndexReader(str(tmp_path), manifest)
-    places = index.places(ranges)
+    places = index.files(ranges)
     assert (places.offsets.tolist(), places.lengths.tolist()) == ([0, 0], [8, 9])
     keys = index.keys(ranges)
     assert [keys.find(key) for key in ("a/x", "c", "b")] == [0, 1, None]
     files[1]["bytes"] = 15
     with pytest.raises(RecordIndexError, match="a file has an impossible size"):
-        IndexReader(str(tmp_path), manifest).places(ranges)
+        IndexReader(str(tmp_path), manifest).files(ranges)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_index_of_other_records_is_refused(
     manifest["index"][0] = entry(index_file(FIRST), data, 3)
     index = IndexReader(str(tmp_path), manifest)
     with pytest.raises(RecordIndexError, match="its records are not those of train-00000"):
-        index.places(whole(manifest))
+        index.files(whole(manifest))
 
 
 def test_a_flipped_byte_is_found(manifest: dict[str, Any], tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_flipped_byte_is_found(manifest: dict[str, Any], tmp_path: Path) -> No
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(RecordIndexError, match="its checksum is not that of the manifest"):
-        IndexReader(str(tmp_path), manifest).places(whole(manifest))
+        IndexReader(str(tmp_path), manifest).files(whole(manifest))
 
 
 def test_whether_there_is_an_index(manifest: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ FIRST, _, LAST = SHARDS
 
 
 def opened(folder: Path | str, manifest: dict[str, Any]) -> RecordFiles:
-    return RecordFiles(IndexReader(str(folder), manifest).places(whole(manifest)))
+    return IndexReader(str(folder), manifest).files(whole(manifest))
 
 
 @pytest.fixture

@@ -201,44 +201,28 @@ _PREFIXED = [
 _MANY = 0.5
 
 
-class FoundBoxes(NamedTuple):
-    """Where boxes are in a CSV.
-
-    Attributes:
-        form: one of `boxes.FORMS`.
-        columns: indexes of the four columns, in the order of the form.
-    """
-
-    form: str
-    columns: tuple[int, ...]
-
-
-class BoxUnits(NamedTuple):
-    """Units of boxes, and the evidence for them."""
-
-    units: str
-    because: str
-
-
-def find_boxes(names: Sequence[str], path: str) -> FoundBoxes:
+def find_boxes(names: Sequence[str], path: str) -> tuple[str, tuple[int, ...]]:
     """The box columns, by the headers of common tools, ignoring case and punctuation.
 
     Args:
         names: the header's.
         path: the name of the file for messages.
 
+    Returns:
+        one of `FORMS`, and the indexes of the four columns in the order of the form.
+
     Raises:
         LabelsError: there are none, or one is missing or repeated.
 
     >>> find_boxes(["id", "bbox_x", "bbox_y", "bbox_width", "bbox_height"], "a.csv")
-    FoundBoxes(form='xywh', columns=(1, 2, 3, 4))
+    ('xywh', (1, 2, 3, 4))
     """
     folded = [_folded(name) for name in names]
     best: tuple[str, ...] = ()
     for form, wanted in _PREFIXED:
         missing = tuple(name for name in wanted if name not in folded)
         if not missing:
-            return FoundBoxes(form, tuple(_only(folded, name, path) for name in wanted))
+            return form, tuple(_only(folded, name, path) for name in wanted)
         if not best and len(missing) < len(wanted) and form == "corners":
             best = missing
     problem = "it has no box columns"
@@ -327,38 +311,40 @@ def further_columns(names: Sequence[str], sources: Iterable[str]) -> dict[str, i
 
 
 def guess_units(
-    boxes: Iterable[Sequence[str]], form: str, where: Callable[[int], str], path: str
-) -> BoxUnits:
+    boxes: Iterable[Sequence[str]], form: str, places: Sequence[str], path: str
+) -> tuple[str, str]:
     """Infers the units of boxes from their far corners: almost no pixel box ends within 1.
 
     Args:
         boxes: the four cells of each of the first rows.
         form: of the boxes.
-        where: the place of a row by its number from 0, for messages.
+        places: of these rows, for messages.
         path: the name of the file for messages.
+
+    Returns:
+        the units, and the evidence for them.
 
     Raises:
         LabelsError: most boxes are normalized, and some cannot be.
     """
-    large: list[tuple[int, str]] = []
+    large: list[str] = []
     count = 0
-    for at, cells in enumerate(boxes):
+    for place, cells in zip(places, boxes, strict=True):
         if not all(map(_is_number, cells)):
             continue
         numbers = [float(cell) for cell in cells]
         count += 1
         side = max(range(4), key=lambda index: numbers[index])
         if numbers[side] > 1 + ROUNDING["normalized"]:
-            large.append((at, f"{FORMS[form][side]} {cells[side]}"))
+            large.append(f"{FORMS[form][side]} {cells[side]} in {place}")
     if not large:
         because = f"no number is above 1 in the first {count} boxes"
-        return BoxUnits("normalized", because if count else "the first rows have no boxes")
-    first = f"{large[0][1]} in {where(large[0][0])}"
+        return "normalized", because if count else "the first rows have no boxes"
     if len(large) < _MANY * count:
-        shown = ", ".join(f"{what} in {where(at)}" for at, what in large[:3])
+        shown = ", ".join(large[:3])
         raise LabelsError(
             f"{path}: {count - len(large)} of the first {count} boxes are within 0 to 1, as "
             f"normalized coordinates are, but {len(large)} are not ({shown}): correct these rows, "
             "or give --box_units"
         )
-    return BoxUnits("pixel", first)
+    return "pixel", large[0]

@@ -118,7 +118,9 @@ def deep_pixels(
         if header.channels == 1:
             return np.asarray(decode(open_image(data, ("PNG",), limits)))[:, :, None]
         tensorflow = import_tensorflow()
-        return np.asarray(tensorflow.io.decode_png(data, dtype=tensorflow.uint16).numpy())
+        return np.asarray(
+            tensorflow.io.decode_png(np.array(data, dtype=object), dtype=tensorflow.uint16).numpy()
+        )
     if header.format == "heif" and is_deep(data, header, opened):
         pixels, is_premultiplied = deep_samples(data)
         return _divided(pixels) if is_premultiplied else pixels
@@ -259,5 +261,4 @@ def encode_color(pixels: Pixels, level: int, exif: bytes) -> bytes:
     data: bytes = tensorflow.io.encode_png(pixels, compression=level).numpy()
     if not exif:
         return data
-    chunk = exif_chunk(exif.removeprefix(b"Exif\0\0"))
-    return data[:_AFTER_IHDR] + chunk + data[_AFTER_IHDR:]
+    return data[:_AFTER_IHDR] + exif_chunk(exif) + data[_AFTER_IHDR:]

@@ -19,9 +19,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images.headers import (
-    COST as JPEG2000_COST,
-)
+from transforms.images.headers import COST as JPEG2000_COST
 from transforms.images.headers import (
     BrokenHeaderError,
     CostlyImageError,
@@ -30,16 +28,8 @@ from transforms.images.headers import (
     is_heic,
 )
 from transforms.images.pixel_options import Limits
-from transforms.images.tags import (
-    MAGIC as TIFF_MAGIC,
-)
-from transforms.images.tags import (
-    ORIENTATION,
-    check_tiff,
-)
-from transforms.images.tags import (
-    orientation_of as orientation_in,
-)
+from transforms.images.tags import MAGIC as TIFF_MAGIC
+from transforms.images.tags import ORIENTATION, check_tiff, tags_in
 
 # PPM and PGM files that Pillow would read sample by sample in Python, half a second a megabyte.
 #
@@ -371,7 +361,7 @@ def orientation_of(image: ImageFile.ImageFile) -> int:
     if image.format == HEIC:
         return 1
     exif, xmp = image.info.get("exif", b""), image.info.get("xmp", b"")
-    return orientation_in(bytes(exif), xmp if isinstance(xmp, bytes) else b"") or 1
+    return tags_in(bytes(exif), xmp if isinstance(xmp, bytes) else b"")[0] or 1
 
 
 def size_in_file(image: ImageFile.ImageFile) -> tuple[int, int]:
@@ -380,13 +370,6 @@ def size_in_file(image: ImageFile.ImageFile) -> tuple[int, int]:
     # Pillow gives the size after rotation, if the tag is in the main directory of a TIFF.
     is_swapped = isinstance(image, TiffImageFile) and image.tag_v2.get(ORIENTATION) in _SIDEWAYS
     return (width, height) if is_swapped else (height, width)
-
-
-def exif_of(orientation: int) -> bytes:
-    """An EXIF block with only an orientation, as in the APP1 segment of a JPEG."""
-    exif = Image.Exif()
-    exif[ORIENTATION] = orientation
-    return exif.tobytes()
 
 
 def decode(image: ImageFile.ImageFile) -> Image.Image:

@@ -35,7 +35,7 @@ from transforms.images.pixel_options import (
     Original,
     PixelOptions,
 )
-from transforms.images.tags import tags_of
+from transforms.images.tags import exif_of, exif_segment, tags_of
 
 # Pixels to the bytes of a JPEG or PNG file.
 
@@ -69,7 +69,7 @@ def encode_image(
     Raises:
         RejectedImageError: the file would be over a limit, or is more than a JPEG can hold.
     """
-    exif = pillow_images.exif_of(orientation) if orientation != 1 else b""
+    exif = exif_of(orientation) if orientation != 1 else b""
     if isinstance(image, np.ndarray):
         data = deep_pixels.encode_color(image, _PNG_LEVEL, exif)
     elif format_ == "jpeg":
@@ -106,8 +106,7 @@ def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
         return data
     # After the JFIF segment, which comes first.
     start = 4 + int.from_bytes(data[4:6], "big")
-    segment = b"\xff\xe1" + (2 + len(exif)).to_bytes(2, "big") + exif
-    return data[:start] + segment + data[start:]
+    return data[:start] + exif_segment(exif) + data[start:]
 
 
 def fitting_jpeg(image: Image.Image) -> Image.Image:

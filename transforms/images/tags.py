@@ -125,36 +125,28 @@ def _structure(data: bytes) -> _Structure:
     return _Structure(data, order, is_big, first)
 
 
-def read_orientation(block: bytes) -> int | None:
-    """The orientation tag of an EXIF block, unchecked; None if there is none.
+def read_exif(block: bytes) -> tuple[int | None, bool]:
+    """The orientation tag of an EXIF block, unchecked, and whether there are GPS coordinates.
 
-    A tag that is not a single number gives 0. More than `MAX_TAGS` tags give None.
+    The orientation is None without a tag or with more than `MAX_TAGS` tags, and 0 if it is not a
+    single number. Cameras also write a GPS directory without coordinates.
 
     Raises:
         struct.error: the block is cut.
     """
-    found = None
+    orientation, has_place = None, False
     try:
         structure = _structure(block)
         for tag in structure.tags():
             if tag.number == ORIENTATION:
-                found = structure.number(tag) or 0
+                orientation = structure.number(tag) or 0
+            elif tag.number == GPS and (place := structure.number(tag)):
+                with contextlib.suppress(BrokenHeaderError, struct.error):
+                    found = {each.number for each in structure._replace(first=place).tags()}
+                    has_place = has_place or found >= {_LATITUDE, _LONGITUDE}
     except BrokenHeaderError:
-        return None
-    return found
-
-
-def has_place(block: bytes) -> bool:
-    """Whether an EXIF block has GPS coordinates; cameras also write the directory without them."""
-    try:
-        structure = _structure(block)
-        for tag in structure.tags():
-            if tag.number == GPS and (place := structure.number(tag)):
-                found = {each.number for each in structure._replace(first=place).tags()}
-                return found >= {_LATITUDE, _LONGITUDE}
-    except (BrokenHeaderError, struct.error):
-        pass
-    return False
+        return None, False
+    return orientation, has_place
 
 
 def check_tiff(data: bytes) -> None:
@@ -218,8 +210,6 @@ _PNG_XMP = b"XML:com.adobe.xmp"
 _WEBP_METADATA = (b"EXIF", b"XMP ")
 # Text chunks of ImageMagick, of which those called APP1 hold either.
 _PNG_RAW_PROFILES = tuple(b"Raw profile type %b\0" % name for name in (b"exif", b"APP1", b"xmp"))
-# A block without these bytes names no place: only others are searched for its tags.
-_GPS_TAGS = (GPS.to_bytes(2, "big"), GPS.to_bytes(2, "little"))
 _XMP_GPS = b"exif:GPSLatitude"
 _XMP_ORIENTATION = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 
@@ -248,11 +238,7 @@ def read_tags(data: bytes, format_: str) -> tuple[int, bool]:
     if format_ not in _READERS:
         return _NO_TAG, False
     try:
-        exif, xmp = _READERS[format_](data)
-        tag = orientation_of(exif, xmp)
-        # No calls: nearly all images name no place.
-        may_have = _GPS_TAGS[0] in exif or _GPS_TAGS[1] in exif
-        return tag, _XMP_GPS in xmp or (may_have and has_place(exif.removeprefix(_EXIF)))
+        return tags_in(*_READERS[format_](data))
     except (struct.error, IndexError, ValueError, zlib.error):
         return _NO_TAG, False
 
@@ -263,13 +249,17 @@ def tags_of(data: bytes, header: Header) -> tuple[int, bool]:
     return read_tags(data, header.format) if has_block else (_NO_TAG, False)
 
 
-def orientation_of(exif: bytes, xmp: bytes) -> int:
-    """The orientation in an EXIF block (with or without its prefix) or an XMP packet, or 0."""
-    tag = read_orientation(exif.removeprefix(_EXIF)) if exif else None
+def tags_in(exif: bytes, xmp: bytes) -> tuple[int, bool]:
+    """See `read_tags`, of an EXIF block (with or without its prefix) and an XMP packet.
+
+    Raises:
+        struct.error: the block is cut.
+    """
+    tag, has_place = read_exif(exif.removeprefix(_EXIF)) if exif else (None, False)
     if tag is None:
         found = _XMP_ORIENTATION.search(xmp)
         tag = int(found[1]) if found else _NO_TAG
-    return tag if 1 <= tag <= 8 else _NO_TAG
+    return tag if 1 <= tag <= 8 else _NO_TAG, has_place or _XMP_GPS in xmp
 
 
 def _read_jpeg(data: bytes) -> _Metadata:
@@ -406,21 +396,31 @@ def strip_metadata(data: bytes, format_: str, orientation: int) -> bytes:
     return data if stripped == data else stripped
 
 
-def exif_block(orientation: int) -> bytes:
-    """A TIFF structure with nothing but an orientation.
+def exif_of(orientation: int) -> bytes:
+    """An EXIF block with nothing but an orientation.
 
-    >>> len(exif_block(6))
-    26
+    >>> len(exif_of(6))
+    32
     """
-    return b"MM\0*\0\0\0\x08" + struct.pack(">HHHIHHI", 1, 0x0112, 3, 1, orientation, 0, 0)
+    tags = struct.pack(">HHHIHHI", 1, ORIENTATION, 3, 1, orientation, 0, 0)
+    return _EXIF + b"MM\0*\0\0\0\x08" + tags
+
+
+def exif_segment(exif: bytes) -> bytes:
+    """The segment of a JPEG with an EXIF block."""
+    return b"\xff\xe1" + struct.pack(">H", 2 + len(exif)) + exif
+
+
+def exif_chunk(exif: bytes) -> bytes:
+    """The chunk of a PNG with an EXIF block."""
+    block = exif.removeprefix(_EXIF)
+    crc = zlib.crc32(block, zlib.crc32(b"eXIf"))
+    return struct.pack(">I4s", len(block), b"eXIf") + block + struct.pack(">I", crc)
 
 
 def _strip_jpeg(data: bytes, orientation: int) -> Iterator[bytes]:
     """Keeps the segments of the image; what lies between them, or follows it, is left out."""
-    tag = b""
-    if orientation:
-        block = _EXIF + exif_block(orientation)
-        tag = b"\xff\xe1" + struct.pack(">H", 2 + len(block)) + block
+    tag = exif_segment(exif_of(orientation)) if orientation else b""
     yield data[:2]
     scan = 0
     for marker, position in jpeg_markers(data, _ALL_MARKERS, most=MAX_PARTS):
@@ -465,13 +465,7 @@ def _strip_png(data: bytes, orientation: int) -> Iterator[bytes]:
         if is_critical or chunk.kind in _KEPT_CHUNKS:
             yield data[chunk.start : chunk.end]
         if chunk.kind == b"IHDR" and orientation:
-            yield exif_chunk(exif_block(orientation))
-
-
-def exif_chunk(block: bytes) -> bytes:
-    """The chunk of a PNG with a TIFF structure."""
-    crc = zlib.crc32(block, zlib.crc32(b"eXIf"))
-    return struct.pack(">I4s", len(block), b"eXIf") + block + struct.pack(">I", crc)
+            yield exif_chunk(exif_of(orientation))
 
 
 def _strip_webp(data: bytes, orientation: int) -> Iterator[bytes]:
@@ -487,7 +481,7 @@ def _strip_webp(data: bytes, orientation: int) -> Iterator[bytes]:
                 part = part[:8] + bytes([flags]) + part[9:]
             parts.append(part)
     if orientation:
-        block = exif_block(orientation)
+        block = exif_of(orientation).removeprefix(_EXIF)
         parts.append(struct.pack("<4sI", b"EXIF", len(block)) + block)
     size = 4 + sum(map(len, parts))
     yield data[:4] + struct.pack("<I", size) + data[8:12]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from transforms.core.option import (
     Conflict,
@@ -38,24 +38,6 @@ _SHARE = "[A-Za-z][A-Za-z0-9_]*=[0-9.]+%?"
 
 Shares = tuple[tuple[str, float], ...]
 """The name and the share of each split."""
-
-
-KNOWN_CLASSES = "known classes"
-"""The subject of the decision about the classes of a dataset; a repeated run finds it."""
-
-
-class DatasetClasses(NamedTuple):
-    """The classes of the dataset that `--class_names` named in a run that is repeated.
-
-    Attributes:
-        names: in the order of their ids.
-        source: the manifest of the run, which lists them.
-        numbers: their ids, if categories of label files gave them; None if ids count the names.
-    """
-
-    names: tuple[str, ...]
-    source: str
-    numbers: tuple[int, ...] | None = None
 
 
 _NO_LABELS = Conflict("label_from", ("none",), "there are no labels")

@@ -131,8 +131,8 @@ def find_key_cells(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCe
 
 # The rows of a label CSV, from any binary file: gzip or not, any encoding, RFC 4180 quoting.
 #
-# Rows stream in bounded memory and know the physical line they start on. An error in one row is a
-# `MalformedRow`; an error in the file is one `LabelsError`.
+# Rows stream in bounded memory and know the physical line they start on. An error in one row is its
+# problem; an error in the file is one `LabelsError`.
 
 MAX_KEY = 4096
 """The longest key, in characters; paths and object names are not longer."""
@@ -218,8 +218,12 @@ class CsvColumns(NamedTuple):
         return tuple(dict.fromkeys(name for name in (*placed, *self.cell_names) if name))
 
 
+NO_COLUMNS = CsvColumns(",", False, NO_KEY, None, "", None, 0)
+"""The columns of a file of which none is known."""
+
+
 class LabelRow(NamedTuple):
-    """One usable row.
+    """One row; it cannot be used if it has a problem, and then has only a key and a line.
 
     Attributes:
         key: the unchanged key cell; `keys.row_key` converts it to a join key.
@@ -229,6 +233,8 @@ class LabelRow(NamedTuple):
         group: the group's cell, as `label_text` gives it; empty without such a column.
         cells: those of `CsvColumns.cells`, without whitespace at their ends; empty where there is
             none.
+        problem: why it has no usable key, or that it ends before its label, in one line; its key
+            is then empty without such a cell, and shortened if it is too long.
     """
 
     key: str
@@ -237,23 +243,10 @@ class LabelRow(NamedTuple):
     split: str = ""
     group: str = ""
     cells: tuple[str, ...] = ()
+    problem: str = ""
 
 
-class MalformedRow(NamedTuple):
-    """One row that has no usable key, or that ends before its label.
-
-    Attributes:
-        line: the physical line on which the row starts, from 1.
-        detail: the problem, in one line.
-        key: the key's cell; empty without one, and shortened if it is too long.
-    """
-
-    line: int
-    detail: str
-    key: str
-
-
-def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow | MalformedRow]:
+def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow]:
     """Rows with the positions of their key, label and other cells, in order, as a stream."""
     key_at, label_at, further = columns.key, columns.label, columns.cells
     is_spelt = columns.key_cells != AS_THEY_ARE
@@ -262,7 +255,8 @@ def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow | Malf
         if problem := problem or _row_problem(cells, columns):
             key = cells[key_at] if 0 <= key_at < len(cells) else ""
             # JSON can hold halves of surrogate pairs, which no file can.
-            yield MalformedRow(line, problem, key[:MAX_KEY].encode(errors="replace").decode())
+            key = key[:MAX_KEY].encode(errors="replace").decode()
+            yield LabelRow(key, "", line, problem=problem)
         else:
             label = "" if label_at is None else label_text(cells[label_at])
             kept = tuple([_cell(cells, at).strip() for at in further]) if further else ()

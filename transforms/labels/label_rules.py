@@ -246,6 +246,53 @@ class LabelRules(NamedTuple):
 ANY_LABELS = LabelRules()
 
 
+KNOWN_CLASSES = "known classes"
+"""The subject of the decision about the classes of a dataset; a repeated run finds it."""
+
+
+class KnownClasses(NamedTuple):
+    """The classes of `--class_names`: names in a file, or those of a dataset with their ids.
+
+    Attributes:
+        names: in the order of their ids; None without the flag.
+        ids: of the names in a dataset, which they keep; None for a file; empty for a repeated run,
+            whose flags keep them.
+        source: the dataset's folder; empty for a file.
+        numbers: the ids of the names, if categories of label files gave them; None otherwise.
+    """
+
+    names: tuple[str, ...] | None = None
+    ids: Mapping[str, int] | None = None
+    source: str = ""
+    numbers: tuple[int, ...] | None = None
+
+    def decisions(self, given_kind: str) -> tuple[Decision, ...]:
+        """What was decided, for the block "Decided".
+
+        Args:
+            given_kind: the value of `--label_kind`.
+        """
+        if self.ids is None or self.names is None:
+            return ()
+        count = quantity(len(self.names), "class", "classes")
+        because = f"keep their ids in {self.source}"
+        known = Decision(KNOWN_CLASSES, count, because, "--class_names")
+        # The kind also follows from the names: a repeated run must know which of both it was.
+        kind = given("kind of labels", given_kind, "--label_kind")
+        return (known,) if given_kind == "auto" else (known, kind)
+
+    def kind(self, given: str) -> str:
+        """The kind of labels: no number is the index of a name that a dataset gave.
+
+        Args:
+            given: the value of `--label_kind`.
+        """
+        if self.numbers is not None:
+            return "text"
+        is_text = self.ids is not None and not all(map(is_canonical_integer, self.names or ()))
+        return "text" if given == "auto" and is_text else given
+
+
 # Decisions that need all labels, for the block "Decided": kind, ids and missing labels.
 
 # Maximum number of labels in a line.

@@ -29,7 +29,6 @@ from transforms.labels.label_rows import (
     CsvColumns,
     FirstRows,
     LabelRow,
-    MalformedRow,
     columns_by_name,
     header_names,
     label_rows,
@@ -407,7 +406,7 @@ def first_rows(
 
 def read_rows(
     binary_file: ReadableBytes, columns: CsvColumns, *, encoding: str = "utf-8", path: str
-) -> Iterator[LabelRow | MalformedRow]:
+) -> Iterator[LabelRow]:
     """Every row of a table, in order, as a stream; of a CSV, except the header and blank lines.
 
     Columns with names are matched by them: another file of the same glob may order its columns
@@ -444,23 +443,24 @@ def read_rows(
     return label_rows(table.rows, columns_by_name(table.names, columns, path))
 
 
-def first_annotations(files: Iterator[tuple[str, bytes]], n: int, format_: str) -> FirstRows:
+def first_annotations(files: Iterator[tuple[str, bytes | str]], n: int, format_: str) -> FirstRows:
     """The first `n` rows of files that are of one image each.
 
     Args:
-        files: paths and contents.
+        files: paths and contents; those that cannot be read are left out.
         n: how many rows.
         format_: `VOC` or `YOLO`.
     """
     rows = (
-        row for path, data in files for row in _rows_of(data, path, format_, segmentations=True)
+        row
+        for path, data in files
+        if isinstance(data, bytes)
+        for row in _rows_of(data, path, format_, segmentations=True)
     )
     return _first_of(Table(_OF_ONE_IMAGE[format_], rows), n, format_)
 
 
-def annotation_rows(
-    data: bytes | str, columns: CsvColumns, path: str
-) -> Iterator[LabelRow | MalformedRow]:
+def annotation_rows(data: bytes | str, columns: CsvColumns, path: str) -> Iterator[LabelRow]:
     """The rows of a file that is of one image.
 
     Args:

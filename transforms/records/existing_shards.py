@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from transforms.core.messages import check_final
 from transforms.core.records import ShardImage, ShardRow, partner_files
@@ -30,6 +31,8 @@ from transforms.dataset.output_names import (
     parse_small_files,
     staged_shard,
 )
+from transforms.examples.encoder import ExampleEncoder
+from transforms.examples.layouts import Feature
 from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import UNTOUCHED
 from transforms.labels.keys import full_uri
@@ -342,38 +345,51 @@ def copy_whole(whole: WholeShard, target: str) -> bool:
 Planned = ShardImage | ShardRow
 
 
-class Converter(Protocol):
-    """Makes serialized Examples from the items planned for one shard.
+class Converter:
+    """Makes serialized Examples from the items planned for one shard. Picklable before `setup`.
 
     Attributes:
         of_images: whether its records are made of images.
         fingerprints: whether it computes fingerprints of the images.
         many_labels: whether the layout holds several labels of an image.
         partner_names: those of masks and further images, in their order.
+        features: of the Examples.
     """
 
-    of_images: bool
-    fingerprints: bool
-    many_labels: bool
-    partner_names: tuple[str, ...]
+    of_images = False
+    fingerprints = False
+    many_labels = False
+    partner_names: tuple[str, ...] = ()
+
+    def __init__(self, features: Sequence[Feature]) -> None:
+        self.features = tuple(features)
 
     @property
     def libraries(self) -> Libraries:
         """The libraries that affect the bytes of the records."""
+        return Libraries()
+
+    @functools.cached_property
+    def encoder(self) -> ExampleEncoder:
+        """Made by the worker: it cannot be pickled."""
+        return ExampleEncoder(self.features)
 
     def setup(self) -> None:
-        """Creates the parts that cannot be pickled."""
+        """Creates further parts that cannot be pickled, once for each DoFn instance."""
 
     def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
         """The checked items, or their rejections, in the order given."""
+        raise NotImplementedError
 
     def whole_shard(
-        self, name: str, recipes: Recipes, images: Sequence[Any], /
+        self, _name: str, _recipes: Recipes, _images: Sequence[Any], _load: Any = None, /
     ) -> WholeShard | None:
         """The shard of another dataset that equals a planned one; see `find_whole_shard`."""
+        return None
 
-    def encode(self, images: Iterable[CheckedImage], /) -> Iterator[bytes]:
+    def encode(self, images: Iterable[CheckedImage]) -> Iterator[bytes]:
         """Serialized Examples in the order given."""
+        return map(self.encoder.encode, images)
 
 
 # The shards of a finished dataset, with which a run compares its plan.

@@ -17,6 +17,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.examples.decoder import Kept, decode_example, only_bytes
 from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
 from transforms.images.headers import image_format, read_header
+from transforms.images.pixel_options import DEFAULT_LIMITS
 from transforms.labels.joins import has_rows
 from transforms.labels.keys import MEMORY, full_uri
 from transforms.records.originals import StoredPartner, read_accepted
@@ -245,29 +246,21 @@ class Origins(NamedTuple):
         waits: whether images may be remote though `root` is local.
         bases: datasets whose records may be reused.
         sources: datasets whose records are images of the run.
+        max_bytes: larger images are rejected.
+        with_values: whether the layout needs values that rows, or records, have.
     """
 
     root: str
     waits: bool = False
     bases: tuple[OtherDataset, ...] = ()
     sources: tuple[OtherDataset, ...] = ()
+    max_bytes: int = DEFAULT_LIMITS.max_bytes
+    with_values: bool = False
 
     def read_ahead(self) -> ReadAhead:
         """What reads images, as many at once as pays off for their files."""
         threads = reading_threads(self.root, waits=self.waits)
         return ReadAhead(threads=threads, together=read_together(self.root, waits=self.waits))
-
-
-class OriginRules(NamedTuple):
-    """What decides where an image is read from.
-
-    Attributes:
-        max_bytes: larger images are rejected.
-        with_values: whether the layout needs values that rows, or records, have.
-    """
-
-    max_bytes: int
-    with_values: bool = False
 
     def keeps_values(self, image: Image) -> bool:
         """Whether further values are those of the record that is this image."""
@@ -291,7 +284,6 @@ class ShardOrigins:
     def __init__(
         self,
         origins: Origins,
-        rules: OriginRules,
         images: Sequence[Image],
         logged: dict[str, object] | None = None,
     ) -> None:
@@ -299,12 +291,10 @@ class ShardOrigins:
 
         Args:
             origins: of the images of the run.
-            rules: of the run.
             images: those that are read once each, in this order.
             logged: files of `--reuse` about which there was a line; of several shards.
         """
         self._origins = origins
-        self._rules = rules
         self._logged = {} if logged is None else logged
         self._gone: set[str] = set()
         reused = ((image.key, self._reusable(image)) for image in images)
@@ -349,15 +339,15 @@ class ShardOrigins:
         if image.key in self._reused:
             found = self._from_reused(image, *self._reused[image.key])
             # What a fresh run re-encodes has this limit, too.
-            if found is not None and len(found.data) <= self._rules.max_bytes:
+            if found is not None and len(found.data) <= self._origins.max_bytes:
                 return found
         if is_source_record(image.stored):
             return self._from_record(image)
-        return ReadImage(read_accepted(self._origins.root, image, self._rules.max_bytes))
+        return ReadImage(read_accepted(self._origins.root, image, self._origins.max_bytes))
 
     def _reusable(self, image: Image) -> StoredImage | None:
         """The first of the records of an image that hold it; None if none does."""
-        if not self._origins.bases or not self._rules.may_reuse(image):
+        if not self._origins.bases or not self._origins.may_reuse(image):
             return None
         every = StoredImage.all_of_text(reusable_record(image.stored))
         return next((each for each in every if self._origins.bases[each.base].feature), None)
@@ -435,7 +425,7 @@ class ShardOrigins:
             problem = first_line(error)
         else:
             kept = None
-            if self._rules.keeps_values(image):
+            if self._origins.keeps_values(image):
                 kept = Kept(dataset.names, example, labels, (stored.info.height, stored.info.width))
             is_final = dataset.is_final and bool(stored.content)
             return ReadImage(data, stored, is_final, kept=kept)

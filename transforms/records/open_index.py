@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import errno
 import functools
@@ -10,7 +11,7 @@ import itertools
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,8 +43,11 @@ class UnreadableRecordError(Exception):
     """A record cannot be read, or is damaged; the message is one line without a full stop."""
 
 
-class RecordPlaces(NamedTuple):
-    """Where records are: 12 bytes for each, and some for each file.
+@dataclasses.dataclass(eq=False, repr=False)
+class RecordFiles:
+    """Reads records by their places. Several threads may use it, and it can be pickled.
+
+    A place takes 12 bytes, and a file some more.
 
     Attributes:
         folder: of the dataset.
@@ -65,26 +69,15 @@ class RecordPlaces(NamedTuple):
     manifest: Stored | None = None
     digest: str = ""
 
-
-class RecordFiles:
-    """Reads records by their places. Several threads may use it, and it can be pickled."""
-
-    def __init__(self, places: RecordPlaces) -> None:
+    def __post_init__(self) -> None:
         """Opens nothing."""
-        self.places = places
-        self._make_opener()
-
-    def _make_opener(self) -> None:
         # Not of a method: the cycle would keep files open until a garbage collection.
-        opened = functools.partial(_open_file, self.places)
+        opened = functools.partial(_open_file, self.folder, self.manifest, self.digest)
         self._open = functools.lru_cache(maxsize=_OPEN_FILES)(opened)
 
-    def __getstate__(self) -> RecordPlaces:
-        return self.places
-
-    def __setstate__(self, places: RecordPlaces) -> None:
-        self.places = places
-        self._make_opener()
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (getattr(self, each.name) for each in dataclasses.fields(self))
+        return type(self), tuple(fields)
 
     def read(self, place: int) -> bytes:
         """One record, by one system call or one request.
@@ -104,7 +97,7 @@ class RecordFiles:
         """
         asked = list(places)
         in_order = sorted(set(asked))
-        read = storage_of(self.places.folder).for_each(self._read_run, self._runs(in_order))
+        read = storage_of(self.folder).for_each(self._read_run, self._runs(in_order))
         records = dict(zip(in_order, itertools.chain.from_iterable(read), strict=True))
         return [records[place] for place in asked]
 
@@ -115,7 +108,7 @@ class RecordFiles:
             UnreadableRecordError: one cannot be read, or is damaged.
         """
         runs = self._runs(places)
-        if storage_of(self.places.folder).is_remote:
+        if storage_of(self.folder).is_remote:
             ahead = ReadAhead(threads=READERS)
             read: Iterable[list[bytes]] = ahead.map(self._read_run, runs, size=self._bytes)
         else:
@@ -133,24 +126,24 @@ class RecordFiles:
                 continue
             if run:
                 yield run
-            run, end = range(place, place + 1), self.places.starts[self._file(place) + 1]
+            run, end = range(place, place + 1), self.starts[self._file(place) + 1]
         if run:
             yield run
 
     def _bytes(self, run: range) -> int:
         """The bytes of neighbours in one file."""
-        offsets, last = self.places.offsets, run[-1]
-        end = int(offsets[last]) + int(self.places.lengths[last]) + FRAME_BYTES
+        offsets, last = self.offsets, run[-1]
+        end = int(offsets[last]) + int(self.lengths[last]) + FRAME_BYTES
         return end - int(offsets[run.start])
 
     def _read_run(self, run: range) -> list[bytes]:
-        first, start = int(self.places.offsets[run.start]), 0
+        first, start = int(self.offsets[run.start]), 0
         number = self.number(run.start)
         try:
-            data = read_frames(self._open(self._file(run.start)), first, self._bytes(run))
+            data = read_frames(self._open(self.path(run.start)), first, self._bytes(run))
             records = []
             for at, place in enumerate(run):
-                length = int(self.places.lengths[place])
+                length = int(self.lengths[place])
                 records.append(
                     framed_payload(data, start, length, record=number + at, offset=first + start)
                 )
@@ -164,37 +157,37 @@ class RecordFiles:
 
     def _file(self, place: int) -> int:
         # Files without records start at the same place as the next one.
-        return bisect_right(self.places.starts, place) - 1
+        return bisect_right(self.starts, place) - 1
 
     def path(self, place: int) -> str:
         """The file that holds a record."""
-        return join(self.places.folder, self.places.files[self._file(place)])
+        return join(self.folder, self.files[self._file(place)])
 
     def number(self, place: int) -> int:
         """The number of a record in its file, from 0."""
         file = self._file(place)
-        return self.places.skipped[file] + place - self.places.starts[file]
+        return self.skipped[file] + place - self.starts[file]
 
 
-def _open_file(places: RecordPlaces, file: int) -> Callable[[int, int], bytes]:
-    path = join(places.folder, places.files[file])
-    storage = storage_of(path)
-    opened = storage.open_ranges(path, follow_links=False)
+def _open_file(
+    folder: str, manifest: Stored | None, digest: str, path: str
+) -> Callable[[int, int], bytes]:
+    opened = storage_of(path).open_ranges(path, follow_links=False)
     # Records of a dataset that replaced this one may be in the same places. Its manifest is removed
     # before its shards are moved, so what was opened before this look is a file of this dataset.
-    if places.manifest is not None and not _is_unchanged(places, places.manifest):
+    if manifest is not None and not _is_unchanged(folder, manifest, digest):
         raise ChangedError(errno.ESTALE, f"its {MANIFEST} is not the one that was opened")
     return opened
 
 
-def _is_unchanged(places: RecordPlaces, manifest: Stored) -> bool:
-    path = join(places.folder, MANIFEST)
+def _is_unchanged(folder: str, manifest: Stored, digest: str) -> bool:
+    path = join(folder, MANIFEST)
     if storage_of(path).find(path) == manifest:
         return True
     # It may have been copied, or written again by the same run.
     with contextlib.suppress(ManifestError):
         found = read_manifest(path) or {}
-        return bool(places.digest) and found.get("digest") == places.digest
+        return bool(digest) and found.get("digest") == digest
     return False
 
 
@@ -218,6 +211,7 @@ class IndexReader:
             manifest: of the dataset.
         """
         self._folder = folder
+        self._digest = manifest.get("digest", "")
         self._places = index_places(manifest)
         self._sizes = {shard["file"]: shard["bytes"] for shard in manifest_shards(manifest)}
         self._per_image = manifest["options"].get("files") == "per_image"
@@ -226,8 +220,12 @@ class IndexReader:
         """Whether the manifest lists the indexes of these files."""
         return all(file in self._places for file in files)
 
-    def places(self, ranges: Sequence[ShardRange]) -> RecordPlaces:
-        """Where the records of some ranges are.
+    def files(self, ranges: Sequence[ShardRange], manifest: Stored | None = None) -> RecordFiles:
+        """The records of some ranges; nothing is opened.
+
+        Args:
+            ranges: of files.
+            manifest: see `RecordFiles`.
 
         Raises:
             RecordIndexError: an index is damaged, or of another file.
@@ -243,13 +241,15 @@ class IndexReader:
             starts.append(starts[-1] + each.take)
         columns = zip(*parts, strict=True) if parts else [[np.empty(0, np.int64)]] * 2
         offsets, lengths = map(np.concatenate, columns)
-        return RecordPlaces(
+        return RecordFiles(
             self._folder,
             tuple(each.file for each in ranges),
             starts,
             array("q", [each.skip for each in ranges]),
             offsets,
             lengths.astype(np.uint32),
+            manifest,
+            self._digest,
         )
 
     def keys(self, ranges: Sequence[ShardRange]) -> RecordKeys:

@@ -237,30 +237,14 @@ def _find_cut(hashes: Iterable[tuple[int, int]], rank: int, place: Place) -> int
 
 # How far the classes of a dataset are from their shares of the splits.
 
-# One image, in 2**64ths, and a little: a share such as 0.8 is no sum of powers of two.
-_ONE = HASH_SPACE + HASH_SPACE // 10**6
+# One image, and a little: a share such as 0.8 is no sum of powers of two.
+_ONE = 1 + 1e-6
 
 
-class ClassShares(NamedTuple):
-    """The classes of a dataset, and those that are off their share by more than one image.
-
-    Attributes:
-        classes: how many there are.
-        off: how many of them have more than one image too many, or too few, in a split.
-        furthest: the one that is furthest from its share; empty if none is off.
-        images: by how many images.
-        split: in which split.
-    """
-
-    classes: int
-    off: int = 0
-    furthest: str = ""
-    images: float = 0
-    split: str = ""
-
-
-def class_shares(counts: Mapping[str, Mapping[str, int]], splits: Splits) -> ClassShares:
-    """Compares the images of each class in each split with the shares of the splits.
+def class_shares(
+    counts: Mapping[str, Mapping[str, int]], splits: Splits
+) -> dict[str, tuple[float, str]]:
+    """By how many images each class is off its share of a split, and in which one most.
 
     Args:
         counts: images of each class, by split; the class without a name is ignored.
@@ -268,14 +252,13 @@ def class_shares(counts: Mapping[str, Mapping[str, int]], splits: Splits) -> Cla
 
     >>> halves = Splits([("train", 0.5), ("test", 0.5)])
     >>> class_shares({"train": {"cat": 9, "dog": 2}, "test": {"cat": 4, "dog": 1}}, halves)
-    ClassShares(classes=2, off=1, furthest='cat', images=2.5, split='train')
+    {'cat': (2.5, 'train'), 'dog': (0.5, 'train')}
     """
     sizes: Counter[str] = Counter()
     for found in counts.values():
         sizes.update(found)
     del sizes[""]
-    shares = dict(zip(splits.names, splits.shares, strict=True))
-    off, most, furthest, where = 0, _ONE, "", ""
+    shares, furthest = dict(zip(splits.names, splits.shares, strict=True)), {}
     for name in sorted(sizes, key=class_order):
         # In 2**64ths of an image, like the cuts themselves.
         distances = {
@@ -283,12 +266,8 @@ def class_shares(counts: Mapping[str, Mapping[str, int]], splits: Splits) -> Cla
             for split, share in shares.items()
         }
         split = max(distances, key=distances.__getitem__)
-        off += distances[split] > _ONE
-        if distances[split] > most:
-            most, furthest, where = distances[split], name, split
-    if not off:
-        return ClassShares(len(sizes))
-    return ClassShares(len(sizes), off, furthest, most / HASH_SPACE, where)
+        furthest[name] = distances[split] / HASH_SPACE, split
+    return furthest
 
 
 # Stratified splits: each class gets its share of each split, within one image.
@@ -515,15 +494,18 @@ def stratified_decisions(
 def _off(options: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> list[Decision]:
     """How far classes are from their shares, if it is more than one image."""
     shares = class_shares(counts, Splits([*options["splits"].items()]))
-    if not shares.off:
+    off = {name: each for name, each in shares.items() if each[0] > _ONE}
+    if not off:
         return []
-    value = f"{shares.off} of {quantity(shares.classes, 'class', 'classes')}"
+    name = max(off, key=lambda each: off[each][0])
+    images, split = off[name]
+    value = f"{len(off)} of {quantity(len(shares), 'class', 'classes')}"
     # "more than one image, by 1" would contradict itself.
-    by = f"{max(1.1, shares.images):,.1f}".removesuffix(".0")
-    furthest = f"{shares.furthest[:40]!r} by {by} ({shares.split})"
+    by = f"{max(1.1, images):,.1f}".removesuffix(".0")
+    furthest = f"{name[:40]!r} by {by} ({split})"
     because = (
         f"is off its share by more than one image: {furthest}"
-        if shares.off == 1
+        if len(off) == 1
         else f"are off their share by more than one image, the furthest {furthest}"
     )
     return [Decision("class shares", value, because, "--stratify")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import glob
 import io
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -30,9 +29,7 @@ from transforms.storage.archive_formats import (
 )
 from transforms.storage.interface import MAX_TEXT_BYTES, FoundFile, Storage, Stored
 
-# The directories of archives that this process has read, as many as fit into a bounded memory.
-
-# Members of all directories that are kept; each takes about 300 bytes.
+# Members of all directories that a process keeps; each takes about 300 bytes.
 _MAX_MEMBERS = 200_000
 
 # Bytes that are read at once while an archive is read in order: the headers of a tar are at most
@@ -52,63 +49,6 @@ class Directory(NamedTuple):
     stored: Stored
     members: tuple[Member, ...]
     by_name: Mapping[str, Member]
-
-
-class Directories:
-    """Reads directories, and keeps the last ones."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[str, Directory] = {}
-
-    def directory(self, storage: Storage, archive: str, kind: str) -> Directory | None:
-        """The directory of an archive as it is now; None if there is no such file.
-
-        Args:
-            storage: of the archive.
-            archive: its path or URI.
-            kind: `zip` or `tar`.
-
-        Raises:
-            FinalError: the archive is damaged.
-            OSError: it cannot be read.
-        """
-        stored = storage.find(archive)
-        if stored is None:
-            return None
-        # One thread reads it, and the others wait for what it finds.
-        with self._lock:
-            kept = self._kept.pop(archive, None)
-            if kept is None or kept.stored[:2] != stored[:2]:
-                members = _read(storage, archive, kind, stored)
-                kept = Directory(stored, members, {each.name: each for each in members})
-            self._kept[archive] = kept
-            most = sum(len(each.members) for each in self._kept.values())
-            while most > _MAX_MEMBERS and len(self._kept) > 1:
-                most -= len(self._kept.pop(next(iter(self._kept))).members)
-            return kept
-
-    def forget(self) -> None:
-        """Drops all of them, and the lock that another process may hold."""
-        self.__init__()  # type: ignore[misc]
-
-
-DIRECTORIES = Directories()
-"""Those of this process."""
-
-# A thread that reads a directory while the process forks is not in the fork.
-os.register_at_fork(after_in_child=DIRECTORIES.forget)
-
-
-def _read(storage: Storage, archive: str, kind: str, stored: Stored) -> tuple[Member, ...]:
-    read = storage.open_ranges(archive, version=stored.version)
-    block = _REMOTE_BLOCK if storage.is_remote else _BLOCK
-    try:
-        with ArchiveFile(read, stored.size, block=block) as file:
-            return tuple(zip_members(file) if kind == "zip" else tar_members(file))
-    except FinalError as error:
-        # It knows no path.
-        raise FinalError(error.errno, f"{archive}: {error.strerror}", archive) from error
 
 
 # Files inside archives as a storage of its own, above the storage of the archives.
@@ -131,6 +71,9 @@ class ArchiveStorage(Storage):
         self._inner = inner
         self._kind = kind
         self._seen: dict[str, Stored] = {}
+        self._lock = threading.Lock()
+        self._kept: dict[str, Directory] = {}
+        self._block = _REMOTE_BLOCK if inner.is_remote else _BLOCK
         self.is_remote = inner.is_remote
         # The place of a member in a tar is only known when all headers before it were read.
         self.reads_ranges = kind == "zip" or not inner.is_remote
@@ -159,7 +102,38 @@ class ArchiveStorage(Storage):
             yield from (file.uri for file in self._inner.list_files(pattern))
 
     def _directory(self, archive: str) -> Directory | None:
-        return DIRECTORIES.directory(self._inner, archive, self._kind)
+        """The directory of an archive as it is now; None if there is no such file.
+
+        Raises:
+            FinalError: the archive is damaged.
+            OSError: it cannot be read.
+        """
+        stored = self._inner.find(archive)
+        if stored is None:
+            return None
+        # One thread reads it, and the others wait for what it finds.
+        with self._lock:
+            kept = self._kept.pop(archive, None)
+            if kept is None or kept.stored[:2] != stored[:2]:
+                members = self._read_directory(archive, stored)
+                kept = Directory(stored, members, {each.name: each for each in members})
+            self._kept[archive] = kept
+            most = sum(len(each.members) for each in self._kept.values())
+            while most > _MAX_MEMBERS and len(self._kept) > 1:
+                most -= len(self._kept.pop(next(iter(self._kept))).members)
+            return kept
+
+    def _read_directory(self, archive: str, stored: Stored) -> tuple[Member, ...]:
+        try:
+            with self._file(archive, stored) as file:
+                return tuple(zip_members(file) if self._kind == "zip" else tar_members(file))
+        except FinalError as error:
+            # It knows no path.
+            raise FinalError(error.errno, f"{archive}: {error.strerror}", archive) from error
+
+    def _file(self, archive: str, stored: Stored) -> ArchiveFile:
+        read = self._inner.open_ranges(archive, version=stored.version)
+        return ArchiveFile(read, stored.size, block=self._block)
 
     def _member(self, path: str) -> tuple[Stored, Member] | None:
         """The archive and the member of a path; None if there is none."""
@@ -178,15 +152,13 @@ class ArchiveStorage(Storage):
         self, path: str, *, follow_links: bool = True
     ) -> AbstractContextManager[BinaryIO]:
         """See `Storage.open_reader`; a part of the member is in memory."""
-        stored, member = self._readable(path)
-        read = self._inner.open_ranges(_parts(path).archive, version=stored.version)
-        block = _REMOTE_BLOCK if self.is_remote else _BLOCK
+        (stored, member), archive = self._readable(path), _parts(path).archive
         if self._kind == "zip":
-            return io.BufferedReader(
-                ZipText(ArchiveFile(read, stored.size, block=block), member.offset, path)
-            )
+            return io.BufferedReader(ZipText(self._file(archive, stored), member.offset, path))
+        read = self._inner.open_ranges(archive, version=stored.version)
         return io.BufferedReader(
-            Ranges(lambda start, length: read(member.offset + start, length), member.size), block
+            Ranges(lambda start, length: read(member.offset + start, length), member.size),
+            self._block,
         )
 
     def read_bytes(

@@ -102,6 +102,10 @@ def _archive_storage(inner: Storage, kind: str) -> Storage:
     return ArchiveStorage(inner, kind)
 
 
+# A thread that reads the directory of an archive while the process forks is not in the fork.
+os.register_at_fork(after_in_child=_archive_storage.cache_clear)
+
+
 @functools.cache
 def _beam_storage() -> Storage:
     """The storage of other schemes; readers of local files and buckets do not wait for Beam."""

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.resolve.box_flags import ChosenBoxes, with_orientation
+from pipeline.resolve.box_flags import with_orientation
 from tests.images import picture, saved
+from transforms.core.messages import Decision
 from transforms.examples.boxes import BoxRules
-from transforms.images.pillow_images import exif_of
+from transforms.images.tags import exif_of
 from transforms.labels.label_rows import LabelRow
 from transforms.storage.local_storage import LocalStorage
 
@@ -30,7 +31,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def decided(folder: Path, *rows: str, units: str = "pixel", flag: str | None = None) -> ChosenBoxes:
+def decided(
+    folder: Path, *rows: str, units: str = "pixel", flag: str | None = None
+) -> tuple[BoxRules, Decision]:
     """Rows like `side 0,0,1,1`."""
     parsed = [
         LabelRow(name, "x", line, cells=tuple(cells.split(",")))
@@ -41,7 +44,7 @@ def decided(folder: Path, *rows: str, units: str = "pixel", flag: str | None = N
     def locate(row: LabelRow) -> str | None:
         return None if row.key == "unknown" else f"{folder}/{row.key}.jpg"
 
-    return with_orientation(ChosenBoxes(rules, ()), flag, parsed, COLUMNS, locate)
+    return with_orientation(rules, flag, parsed, COLUMNS, locate)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def decided(folder: Path, *rows: str, units: str = "pixel", flag: str | None = N
     ],
 )
 def test_what_images_show(folder: Path, rows: list[str], orientation: str, because: str) -> None:
-    rules, (decision,) = decided(folder, *rows)
+    rules, decision = decided(folder, *rows)
     assert rules.orientation == orientation
     assert decision.because == because.format(folder)
     assert decision.flag == "--box_orientation"
@@ -82,7 +85,7 @@ def test_no_image_is_read_for_nothing(
     folder: Path, units: str, flag: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LocalStorage, "read_range", None)
-    rules, (decision,) = decided(folder, f"side {HIGH}", units=units, flag=flag)
+    rules, decision = decided(folder, f"side {HIGH}", units=units, flag=flag)
     assert rules.orientation == (flag or "stored")
     assert decision.because == ("given" if flag else "default: normalized boxes give no evidence")
 

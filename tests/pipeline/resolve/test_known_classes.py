@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.resolve.label_flags import KnownClasses, classes_of_records, known_classes
+from pipeline.resolve.label_flags import check_ids, classes_of_records, known_classes
 from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset
 from transforms.core.messages import Decision
 from transforms.dataset.manifest import crc32c_hex
-from transforms.labels.label_rules import LabelRules
+from transforms.labels.label_rules import KnownClasses, LabelRules
 
 
 def dataset(folder: Path, labels: list[str], **flags: Any) -> str:
@@ -36,7 +36,7 @@ def test_a_file_and_a_list_have_names_without_ids(tmp_path: Path) -> None:
     assert known_classes(str(tmp_path / "data.YAML")) == KnownClasses(("dog", "cat"))
     assert known_classes(None) == KnownClasses()
     assert KnownClasses(("dog",)).decisions("text") == ()
-    KnownClasses(("dog",)).check_ids(LabelRules(first_id=1))
+    check_ids(KnownClasses(("dog",)), LabelRules(first_id=1))
 
 
 def test_the_classes_of_a_dataset_keep_their_ids(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_classes_of_a_dataset_keep_their_ids(tmp_path: Path) -> None:
     assert found.decisions("auto") == (known,)
     kind = Decision("kind of labels", "text", "given", "--label_kind")
     assert found.decisions("text") == (known, kind)
-    found.check_ids(LabelRules(class_names=found.names))
+    check_ids(found, LabelRules(class_names=found.names))
 
 
 def test_a_dataset_that_is_replaced_is_refused_before_its_manifest_is_read(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_labels_are_names_if_the_classes_of_a_dataset_are(
 def test_ids_that_cannot_be_kept(ids: dict[str, int], rules: LabelRules, hint: str) -> None:
     known = KnownClasses(tuple(ids), ids, "old")
     with pytest.raises(UsageError) as caught:
-        known.check_ids(rules._replace(class_names=known.names))
+        check_ids(known, rules._replace(class_names=known.names))
     said = str(caught.value)
     assert said.startswith("--class_names old: its class ids cannot be kept: ")
     assert hint in said
@@ -107,9 +107,9 @@ def test_ids_that_categories_gave_are_kept_with_their_gaps() -> None:
     known = KnownClasses(("cat", "dog"), {"cat": 0, "dog": 3}, "old", (0, 3))
     assert known.kind("auto") == "text"
     rules = LabelRules("text", known.names, known_ids=True, class_ids=known.numbers)
-    known.check_ids(rules)
+    check_ids(known, rules)
     with pytest.raises(UsageError, match="'cat' is 0 there, which readers of --layout detection"):
-        known.check_ids(rules._replace(first_id=1))
+        check_ids(known, rules._replace(first_id=1))
 
 
 def described(folder: Path, labels: str, **options: Any) -> dict[str, Any]:

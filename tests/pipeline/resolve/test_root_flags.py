@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -155,20 +156,16 @@ def test_what_keeps_all_keys_is_not_refused(years: Path, flags: dict[str, str]) 
     assert plan(**{**right, **more, **changed, "overwrite": True}).code == 0
 
 
-@pytest.fixture
-def warned(caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
-    def run(command: Callable[..., Ran], **flags: object) -> list[str]:
-        caplog.clear()
-        ran = command(**flags)
-        assert ran.code == 0, ran.err
-        return [*caplog.messages, ran.out]
-
-    return run
+def warned(command: Callable[..., Ran], **flags: object) -> list[str]:
+    """Its warnings about the root, and all that it printed."""
+    ran = command(**flags)
+    assert ran.code == 0, ran.err
+    start = "warning  --reuse"
+    lines = [line for line in ran.out.splitlines() if line.startswith(start)]
+    return [*(line.removeprefix("warning  ") for line in lines), ran.out]
 
 
-def test_another_root_than_that_of_a_reused_dataset(
-    years: Path, warned: Callable[..., list[str]]
-) -> None:
+def test_another_root_than_that_of_a_reused_dataset(years: Path) -> None:
     old = make_dataset(years / "old", images=f"{years}/y/2024/*", **SPLITS)
     flags = {"images": [f"{years}/y/2024/*", f"{years}/y/2025/*"], "reuse": old.folder, **SPLITS}
     change = (
@@ -178,8 +175,12 @@ def test_another_root_than_that_of_a_reused_dataset(
     accept = f"--root {years}/y accepts the change"
     [said, out] = warned(plan, **flags, output=years / "new")
     assert said == change + accept
+    strict = convert(**flags, output=years / "new", strict=True)
+    assert strict.code == 2 and f"--strict: {said}; nothing published" in strict.err
     [said, _] = warned(convert, **flags, output=years / "new")
     assert said == change + accept
+    manifest = json.loads((years / "new" / "manifest.json").read_text())
+    assert manifest["warnings"] == [{"code": "root_changed", "text": said}]
     now = split_of(Dataset(years / "new"))
     moved = sum(now[stem] != split for stem, split in split_of(old).items())
     assert moved and f"\n  moved       {moved} in another split: '2024/2024-" in out

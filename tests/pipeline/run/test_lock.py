@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import DatasetError
+from pipeline.run import lock
 from pipeline.run.lock import BucketLock, hold_output, this_process
 from tests.pipeline.commands import convert, digests
 from tests.servers.gcs import GcsServer
@@ -86,7 +87,8 @@ class TestFolder:
 
 class TestBucket:
     @pytest.fixture(autouse=True)
-    def bucket(self, gcs: GcsServer) -> GcsServer:
+    def bucket(self, gcs: GcsServer, monkeypatch: pytest.MonkeyPatch) -> GcsServer:
+        monkeypatch.setattr(lock, "BEAT_SECONDS", 0.05)
         gcs.make_bucket("datasets")
         return gcs
 
@@ -106,9 +108,12 @@ class TestBucket:
         finally:
             kill(process)
 
-    def test_a_run_that_gives_no_sign_of_life_is_dead(self, bucket: GcsServer) -> None:
+    def test_a_run_that_gives_no_sign_of_life_is_dead(
+        self, bucket: GcsServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(lock, "PATIENCE_SECONDS", 0.3)
         put_lock(bucket, {"host": "another machine", "pid": 1, "beats": 7})
-        with BucketLock(LOCK, beat=0.1, patience=0.3).held():
+        with BucketLock(LOCK).held():
             assert json.loads(bucket.get("datasets", "out/.staging/lock.json"))["pid"] == (
                 os.getpid()
             )
@@ -117,11 +122,12 @@ class TestBucket:
     @pytest.mark.slow
     @pytest.mark.usefixtures("dropped_sockets")
     def test_the_lock_of_a_killed_run_of_this_machine_is_free_at_once(
-        self, bucket: GcsServer
+        self, bucket: GcsServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(lock, "PATIENCE_SECONDS", 3600)
         kill(holder(f"{BUCKET}/out"))
         assert bucket.names("datasets") == ["out/.staging/lock.json"]
-        with BucketLock(LOCK, patience=3600).held():
+        with BucketLock(LOCK).held():
             pass
 
     @pytest.mark.usefixtures("dropped_sockets")
@@ -142,7 +148,7 @@ class TestBucket:
         try:
             with (
                 pytest.raises(DatasetError, match=rf"\(process {owner.pid} on {owner.host}\)"),
-                BucketLock(LOCK, beat=0.05, patience=60).held(),
+                BucketLock(LOCK).held(),
             ):
                 pass
         finally:
@@ -152,7 +158,7 @@ class TestBucket:
     def test_a_run_that_was_taken_over_stops(self, bucket: GcsServer) -> None:
         with (
             pytest.raises(DatasetError, match="another run took over --output gs://datasets/out"),
-            BucketLock(LOCK, beat=0.05).held(),
+            BucketLock(LOCK).held(),
         ):
             put_lock(bucket, {"host": "another machine", "pid": 1, "beats": 1})
             threading.Event().wait(60)
@@ -179,8 +185,7 @@ class TestBucket:
             signal.signal(signal.SIGUSR1, former)
 
     def test_a_published_dataset_takes_the_lock_along(self, bucket: GcsServer) -> None:
-        lock = BucketLock(LOCK, beat=0.05)
-        with lock.held():
+        with BucketLock(LOCK).held():
             bucket.delete("datasets", "out/.staging/lock.json")
             beats = [t for t in threading.enumerate() if t.name == "lock"]
             beats[0].join(60)

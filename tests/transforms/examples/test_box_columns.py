@@ -99,7 +99,8 @@ def test_rows_of_automl() -> None:
 
 def units(*boxes: str, form: str = "corners") -> tuple[str, str]:
     cells = [box.split(",") for box in boxes]
-    return guess_units(cells, form, lambda at: f"line {at + 2}", "a.csv")
+    lines = [f"line {number}" for number in range(2, 2 + len(boxes))]
+    return guess_units(cells, form, lines, "a.csv")
 
 
 def test_units_are_recognised_by_far_corners() -> None:

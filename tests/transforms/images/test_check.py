@@ -162,6 +162,28 @@ def test_tensorflow_leaves_the_standard_error_clean() -> None:
     assert (done.stdout, done.stderr) == ("True False\n", "somebody else's line\n")
 
 
+def test_tensorflow_gets_a_large_file_without_a_text_of_it() -> None:
+    code = """if True:
+        import io, pathlib
+        from PIL import Image
+        from transforms.images.check import decode_pixels
+        import tensorflow
+        tensorflow.constant(1)
+        def memory(name):
+            status = pathlib.Path("/proc/self/status").read_text()
+            return int(status.split(name + ":")[1].split()[0]) << 10
+        file = io.BytesIO()
+        Image.new("RGB", (6000, 3000)).save(file, "BMP")
+        data = file.getvalue()
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+        had = memory("VmRSS")
+        decode_pixels(data, "bmp")
+        print((memory("VmHWM") - had) / len(data))
+    """
+    # The file and its pixels; of a file NumPy would make characters of four bytes.
+    assert float(run_python(code).stdout) < 3
+
+
 def test_threads_share_one_tensorflow() -> None:
     names = ["jpeg", "jpeg_cmyk", "png_2_8", "gif", "webp_RGB", "bmp_24", "jpeg_ycck"] * 8
     with concurrent.futures.ThreadPoolExecutor(4) as pool:

@@ -22,10 +22,10 @@ from transforms.images import deep_pixels
 from transforms.images import pillow_images as heic_module
 from transforms.images.check import ImageInfo
 from transforms.images.headers import Header
-from transforms.images.pillow_images import TURNS, decode, exif_of, open_image
+from transforms.images.pillow_images import TURNS, decode, open_image
 from transforms.images.pixel_options import UNTOUCHED, PixelOptions, Resize
 from transforms.images.pixels import scaled
-from transforms.images.tags import orientation_tag
+from transforms.images.tags import exif_of, orientation_tag
 
 tensorflow = lazy_module("tensorflow")
 

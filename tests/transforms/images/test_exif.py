@@ -19,8 +19,7 @@ from tests.hostile.costly_files import (
 )
 from tests.images import flipped, picture, png_chunks, png_file, saved
 from transforms.images.headers import read_header
-from transforms.images.pillow_images import exif_of
-from transforms.images.tags import orientation_tag, read_tags
+from transforms.images.tags import exif_of, orientation_tag, read_tags
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -25,7 +25,7 @@ from transforms.images import pillow_images
 from transforms.images.headers import COST as JPEG2000_COST
 from transforms.images.pillow_images import decode, open_image, orientation_of
 from transforms.images.pixel_options import Limits
-from transforms.images.tags import orientation_tag
+from transforms.images.tags import exif_of, orientation_tag
 
 LIMITS = Limits(max_pixels=1 << 24, max_bytes=1 << 30)
 FORMATS = (*pillow_images.FOREIGN, "BMP", "WEBP")
@@ -142,7 +142,7 @@ class TestOrientation:
 
     def test_a_block_that_is_written_can_be_read(self) -> None:
         for orientation in range(1, 9):
-            block = pillow_images.exif_of(orientation)
+            block = exif_of(orientation)
             data = saved(picture("L"), "JPEG", exif=block)
             assert orientation_tag(data, "jpeg") == orientation
 

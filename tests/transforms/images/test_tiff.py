@@ -11,7 +11,7 @@ from tests.foreign_images import foreign_images
 from tests.hostile.costly_files import tag_bomb, tiff_of_pages, tiff_of_strips, tiff_of_tags
 from tests.images import picture, saved
 from transforms.images.headers import BrokenHeaderError, CostlyImageError
-from transforms.images.tags import MAX_NUMBERS, MAX_TAGS, check_tiff, read_orientation
+from transforms.images.tags import MAX_NUMBERS, MAX_TAGS, check_tiff, read_exif
 
 
 @pytest.mark.parametrize("name", [name for name in foreign_images() if name.startswith("tiff")])
@@ -65,10 +65,10 @@ def test_many_pages_are_no_reason() -> None:
 )
 def test_an_orientation_is_one_number(kind: int, value: int, expected: int) -> None:
     block = b"II*\0\x08\0\0\0\1\0" + struct.pack("<HHII", 0x0112, kind, 1, value) + bytes(12)
-    assert read_orientation(block) == expected
+    assert read_exif(block) == (expected, False)
 
 
 def test_no_orientation() -> None:
-    assert read_orientation(b"II*\0\x08\0\0\0\0\0" + bytes(4)) is None
-    assert read_orientation(b"no structure") is None
-    assert read_orientation(tag_bomb(MAX_TAGS + 1, 4)) is None
+    assert read_exif(b"II*\0\x08\0\0\0\0\0" + bytes(4)) == (None, False)
+    assert read_exif(b"no structure") == (None, False)
+    assert read_exif(tag_bomb(MAX_TAGS + 1, 4)) == (None, False)

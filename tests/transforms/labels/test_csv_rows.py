@@ -20,7 +20,6 @@ from transforms.labels.label_rows import (
     MAX_KEY,
     CsvColumns,
     LabelRow,
-    MalformedRow,
     column_finder,
     find_column,
     label_text,
@@ -34,7 +33,7 @@ CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 
 def rows_of(
     data: bytes | str, columns: CsvColumns = COLUMNS, encoding: str = "utf-8"
-) -> list[LabelRow | MalformedRow]:
+) -> list[LabelRow]:
     raw = data if isinstance(data, bytes) else data.encode(encoding)
     return list(read_rows(io.BytesIO(raw), columns, encoding=encoding, path="a.csv"))
 
@@ -98,9 +97,8 @@ def test_lines_are_physical_and_blank_lines_are_no_rows() -> None:
 )
 def test_malformed_row(row: str, problem: str, key: str) -> None:
     found, after = rows_of(f"id,label\n{row}\n2,dog\n")
-    assert isinstance(found, MalformedRow)
     assert (found.line, found.key) == (2, key)
-    assert problem in found.detail
+    assert problem in found.problem
     assert after == LabelRow("2", "dog", 3)
 
 
@@ -111,7 +109,7 @@ def test_rows_without_a_label_are_rows() -> None:
 
 def test_a_row_that_ends_before_its_key() -> None:
     columns = CsvColumns(",", False, 2, 0, "column 3", "column 1", 3)
-    assert rows_of("cat,x\n", columns) == [MalformedRow(1, "it ends before its key", "")]
+    assert rows_of("cat,x\n", columns) == [LabelRow("", "", 1, problem="it ends before its key")]
 
 
 def test_trailing_delimiters_are_harmless() -> None:
@@ -211,7 +209,7 @@ def test_what_the_csv_module_writes_is_read_back(
     assert [row.line for row in found] == lines[1:]
     for (key, label), row in zip(rows, found, strict=True):
         assert row.key == key
-        if isinstance(row, LabelRow):
+        if not row.problem:
             assert row.label == label_text(label)
         else:
             assert not key.strip()
@@ -279,7 +277,7 @@ def test_a_key_may_be_as_long_as_a_path() -> None:
     longest = "k" * MAX_KEY
     assert rows_of(f"id,label\n{longest},cat\n") == [LabelRow(longest, "cat", 2)]
     detail = f"its key has {MAX_KEY + 1} characters: no file name is that long"
-    assert rows_of(f"id,label\nk{longest},cat\n") == [MalformedRow(2, detail, longest)]
+    assert rows_of(f"id,label\nk{longest},cat\n") == [LabelRow(longest, "", 2, problem=detail)]
 
 
 @pytest.mark.parametrize("blank", ["\n", "\r\n", " \t\n", "\f\n"])

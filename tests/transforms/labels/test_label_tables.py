@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
 from transforms.labels import csv_tables
-from transforms.labels.label_rows import CsvColumns, LabelRow, MalformedRow
+from transforms.labels.label_rows import CsvColumns, LabelRow
 from transforms.labels.label_tables import first_rows, parquet_table, read_rows
 from transforms.labels.table_formats import JSONL, LIST_SEPARATOR, PARQUET
 
@@ -48,7 +48,7 @@ def test_rows_by_name(make: Any, format_: str) -> None:
     assert read(file, format_) == [
         LabelRow("a.jpg", "cat", 1, cells=("1.5",)),
         LabelRow("a.jpg", "", 2, cells=("",)),
-        MalformedRow(3, "its key is empty", ""),
+        LabelRow("", "", 3, problem="its key is empty"),
     ]
 
 
@@ -130,7 +130,7 @@ def test_both_formats_have_the_same_cells(values: list[tuple[Any, ...]]) -> None
 )
 def test_lines_that_are_refused(line: str, says: str) -> None:
     first, second = read(jsonl([line, ROW]), JSONL)
-    assert isinstance(first, MalformedRow) and first.detail.startswith(says)
+    assert first.problem.startswith(says)
     assert first.line == 1
     assert second == LabelRow("a.jpg", "cat", 2, cells=("1.5",))
 
@@ -138,7 +138,7 @@ def test_lines_that_are_refused(line: str, says: str) -> None:
 def test_a_key_that_is_no_text_can_be_written() -> None:
     """Its rejection is a line of a file."""
     [row] = read(jsonl(['{"id": "\\ud800.jpg", "label": "cat"}']), JSONL)
-    assert isinstance(row, MalformedRow) and row.key == "?.jpg"
+    assert row.problem and row.key == "?.jpg"
 
 
 @pytest.mark.parametrize(

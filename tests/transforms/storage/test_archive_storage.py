@@ -106,22 +106,20 @@ def test_a_missing_archive_matches_nothing_and_is_gone(archive: Path) -> None:
 
 
 def test_the_directory_is_read_once(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from transforms.storage import archive_storage as directories
+    opened: list[str] = []
+    open_ranges = LocalStorage.open_ranges
 
-    calls: list[str] = []
-    read_directory = directories._read
+    def noted(storage: LocalStorage, path: str, **how: Any) -> Any:
+        opened.append(path)
+        return open_ranges(storage, path, **how)
 
-    def noted(*args: object) -> object:
-        calls.append("read")
-        return read_directory(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(directories, "_read", noted)
+    monkeypatch.setattr(LocalStorage, "open_ranges", noted)
     storage = storage_of(f"{archive}!/x")
     for _ in range(3):
         assert storage.find(f"{archive}!/top.png") is not None
         assert storage.find(f"{archive}!/absent.png") is None
         assert len(listed(f"{archive}!/**/*.jpg")) == 2
-    assert calls == ["read"]
+    assert opened == [str(archive)]
 
 
 def test_the_last_of_two_files_with_one_name_counts(tmp_path: Path) -> None:
