@@ -42,7 +42,6 @@ from transforms.records.comparison import (
 )
 from transforms.records.existing_shards import is_copied
 from transforms.records.image_origins import ShardOrigins
-from transforms.records.stored_images import is_source_record, reusable_record
 from transforms.selection.hash_cuts import stratified_decisions
 from transforms.storage.files import storage_of
 
@@ -128,11 +127,7 @@ class _MeasureShardFn(beam.DoFn):
         # Of a copied shard, only the originals of images that its dataset rejected are read.
         is_reused = self._origins.may_reuse if whole else origins.is_reused
         held = {each.key for each in images if is_reused(each)}
-        opened = [
-            image.size
-            for image in images
-            if not (image.key in held or is_source_record(image.stored))
-        ]
+        opened = [image.size for image in images if not (image.key in held or image.record)]
         for image in images:
             # Larger ones are rejected, and not read.
             if image.size <= self._origins.max_bytes and not (whole and image.key in held):
@@ -141,10 +136,7 @@ class _MeasureShardFn(beam.DoFn):
         ranges, copied = (0, 1) if whole else (origins.ranges, 0)
         reads = PlannedReads(len(held), len(opened), sum(opened), ranges, copied, origins.records)
         split = ShardName.parse(name).split
-        images = [
-            each._replace(stored=reusable_record(each.stored) if each.key in held else "")
-            for each in images
-        ]
+        images = [each if each.key in held else each._replace(stored=()) for each in images]
         part = planned_part(images, split, reads, many_labels=self._many_labels)
         path = f"{self._path}.{name}"
         storage_of(path).write_whole(path, part)

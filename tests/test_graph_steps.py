@@ -27,6 +27,8 @@ from transforms.core.records import (
     BucketDuplicates,
     FingerprintBatch,
     JoinSide,
+    LabelledImage,
+    Plain,
     RejectedPart,
     ShardImage,
 )
@@ -213,7 +215,15 @@ def test_what_is_packed_are_names(steps: list[Step]) -> None:
     assert [kind.tuple_types[1] for kind in packed if not hasattr(kind, "_fields")] == [JoinSide]
     # The images of a batch are packed again, by shard.
     for kind in (*packed, ShardImage):
-        assert set(fields(kind)) <= {str, int, bool, None, type(None)}
+        assert set(fields(kind)) <= {str, int, bool, None, type(None), Plain}
+    # What an index says of a record, see `test_a_record_crosses_the_shuffle_in_few_bytes`.
+    plain = {
+        name
+        for kind in (JoinSide, LabelledImage, ShardImage)
+        for name, type_ in typing.get_type_hints(kind).items()
+        if type_ == Plain
+    }
+    assert plain == {"record", "stored"}
 
 
 def test_what_is_gathered_are_summaries(steps: list[Step]) -> None:

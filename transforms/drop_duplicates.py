@@ -46,7 +46,7 @@ from transforms.records.record_index import (
     index_rows,
     source_contents,
 )
-from transforms.records.stored_images import RECORDS, SourceRecord, is_source_record
+from transforms.records.stored_images import RECORDS, SourceRecord
 from transforms.selection.duplicates import (
     CONTENT,
     ContentGroup,
@@ -405,7 +405,7 @@ def _by_content(image: LabelledImage) -> tuple[str, LabelledImage]:
     """Names groups of records by the hashes of their originals: changed ones may look the same."""
     if is_held_image(image):
         return held_place(image)[2], image
-    return SourceRecord.of_text(image.stored).stored.source_content, image
+    return SourceRecord.of(image.record).stored.source_content, image
 
 
 def _picked_alone(image: LabelledImage, max_bytes: int) -> Iterator[LabelledImage | _Candidate]:
@@ -465,7 +465,7 @@ class _Candidates(NamedTuple):
         root = self.origins.root
         uri = full_uri(root, image.path)
         try:
-            if not (self.by_content or is_source_record(image.stored)):
+            if not (self.by_content or image.record):
                 md5: str | None = listed_md5(image.checksum)
                 # The version of a staged image is not a generation of its object.
                 if not image.checksum and not is_staged_root(root):

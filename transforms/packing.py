@@ -140,7 +140,7 @@ def grouped_sides(batches: Iterable[NameBatch]) -> dict[str, list[JoinSide]]:
 
 
 def pack(records: Sequence[tuple[Any, ...]]) -> NameBatch:
-    """Records of texts, numbers and truth values, as `unpack` reads them."""
+    """Records of texts, numbers, truth values and `Plain`, as `unpack` reads them."""
     return _packed((len(records), _columns(records)), len(records))
 
 
@@ -179,7 +179,7 @@ beam.coders.registry.register_coder(NameBatch, beam.coders.BytesCoder)
 
 
 class RecordCoder(beam.coders.Coder):
-    """Encodes a record of texts, numbers and truth values.
+    """Encodes a record of texts, numbers, truth values and `Plain`.
 
     Beam's `RowCoder` decodes one to a class that it generates, in another process than the one that
     made the graph: steps would get records without methods, for which `isinstance` is false.

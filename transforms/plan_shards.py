@@ -169,6 +169,7 @@ class _AssignFn(beam.DoFn):
             cells,
             image.stored,
             image.partners,
+            image.record,
         )
 
     def _look_up(self, label: str) -> tuple[int | None, str]:

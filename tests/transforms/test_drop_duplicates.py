@@ -27,7 +27,7 @@ from transforms.records.fingerprints import fingerprint_batches, md5_hash
 from transforms.records.image_origins import Origins, ReadImage, ShardOrigins
 from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import content_hash
-from transforms.records.stored_images import RECORDS, SourceRecord, is_source_record, source_side
+from transforms.records.stored_images import RECORDS, SourceRecord, source_side
 from transforms.selection.duplicates import part_of
 from transforms.selection.equal_images import equal_of, find_near, merge_equal
 from transforms.storage.local_storage import LocalStorage
@@ -185,16 +185,16 @@ def in_record(image: LabelledImage, **more: Any) -> LabelledImage:
     """The image as the record of a dataset."""
     row = {**ROW, "path": image.path, "split": "train", "label": "cat", "label_id": 0, **more}
     side = source_side(0, row, shard_crc32c="00000000", with_values=False, is_final=False)
-    return image._replace(checksum="", stored=f"{side.where}\n")
+    return image._replace(checksum="", record=side.record)
 
 
 class PairRecords(ShardOrigins):
     """Each record holds the image of the content `pair`."""
 
     def read(self, image: Any) -> ReadImage:
-        if not is_source_record(image.stored):
+        if not image.record:
             return super().read(image)
-        return ReadImage(b"pair", SourceRecord.of_text(image.stored).stored)
+        return ReadImage(b"pair", SourceRecord.of(image.record).stored)
 
 
 @pytest.mark.parametrize("in_process", [True, False])

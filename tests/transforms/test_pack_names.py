@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.beam import collect
-from transforms.core.records import JoinSide, LabelledImage, ShardImage
+from transforms.core.records import JoinSide, LabelledImage, Plain, ShardImage
 from transforms.packing import (
     PARTS,
     PackImages,
@@ -29,7 +29,8 @@ TEXT = st.text(st.characters(), max_size=20)
 
 
 def records(kind: type) -> st.SearchStrategy[Any]:
-    types = {str: TEXT, int: WHOLE, bool: st.booleans()}
+    plain = st.tuples(TEXT, WHOLE, st.binary(max_size=16), st.none() | st.tuples(WHOLE, TEXT))
+    types = {str: TEXT, int: WHOLE, bool: st.booleans(), Plain: st.just(()) | plain}
     return st.builds(kind, *(types[each] for each in kind.__annotations__.values()))
 
 

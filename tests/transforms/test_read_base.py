@@ -167,7 +167,7 @@ def masks(
     ours = maker.versions(is_changed=True, has_heic=False)
     of_index = (ours if libraries is None else libraries).encode()
     side, _ = sides(monkeypatch, of_index, **{PARTNERS: [*entries]})
-    [file], [stored] = json.loads(side.where), StoredImage.of_text(side.cells).partners
+    [file], [stored] = json.loads(side.where), StoredImage.of(side.record).partners
     return [file, stored]
 
 
@@ -208,7 +208,7 @@ def test_masks_of_other_libraries_are_not(
 
 
 def test_the_first_record_has_its_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, other = (StoredImage.of_text(side.cells) for side in sides(monkeypatch))
+    first, other = (StoredImage.of(side.record) for side in sides(monkeypatch))
     assert (first.record, first.whole) == (0, BaseShard(2, 1000, "0" * 8, "r"))
     assert (other.record, other.whole) == (1, None)
 
@@ -217,7 +217,7 @@ def test_a_record_of_a_compressed_shard_has_no_offset(monkeypatch: pytest.Monkey
     name = f"{SHARD}.gz"
     files = [{**FILE, "file": name, "bytes": 10}]
     first, _ = sides(monkeypatch, files=files, shard=name, offset=None)
-    stored = StoredImage.of_text(first.cells)
+    stored = StoredImage.of(first.record)
     assert (stored.shard, stored.offset) == (name, -1)
 
 
@@ -225,7 +225,7 @@ def test_each_image_may_have_its_own_file(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = [{**FILE, "file": f"train/{name}.tfrecord", "records": 1} for name in "ab"]
-    found = [StoredImage.of_text(side.cells) for side in sides(monkeypatch, files=files)]
+    found = [StoredImage.of(side.record) for side in sides(monkeypatch, files=files)]
     places = [(each.shard, each.record, each.whole) for each in found]
     assert places == [("train/a.tfrecord", 0, None), ("train/b.tfrecord", 0, None)]
     assert read(monkeypatch, files=files[:1]) == ["a.jpg"]

@@ -33,8 +33,8 @@ def planned(number: int, *, base: int = 1, whole: BaseShard | None = None) -> Sh
         "source_content": None,
         "format": "jpeg",
     }
-    text = stored_side(base, row, f"{number}.jpg", whole).cells
-    return ShardImage(number, str(number), f"{number}.jpg", 1, 1, "", 0, "", text)
+    record = stored_side(base, row, f"{number}.jpg", whole).record
+    return ShardImage(number, str(number), f"{number}.jpg", 1, 1, "", 0, "", (record,))
 
 
 def find(
@@ -117,9 +117,9 @@ def test_it_may_be_that_of_any_base() -> None:
     """Each image is in an older base, too, in another shard."""
 
     def in_both(number: int, whole: BaseShard | None = None) -> ShardImage:
-        older = planned(number, base=0).stored.replace(NAME, "older")
-        texts = (older, planned(number, whole=whole).stored)
-        sides = [JoinSide("a.jpg", 7, 1, "", "", cells=text, kind=Kind.RECORD) for text in texts]
+        [older] = planned(number, base=0).stored
+        records = ((older[0], "older", *older[2:]), *planned(number, whole=whole).stored)
+        sides = [JoinSide("a.jpg", 7, 1, "", "", kind=Kind.RECORD, record=each) for each in records]
         image = JoinSide("a.jpg", 7, 1, "", "", kind=Kind.IMAGE)
         [joined] = join_reused("a", [*sides, image], join=as_is)
         assert isinstance(joined, LabelledImage)

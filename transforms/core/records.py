@@ -1,7 +1,10 @@
 """The typed records that flow through the graph. None of them ever holds image bytes."""
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+Plain: TypeAlias = tuple[Any, ...]
+"""Numbers, texts, bytes, None and tuples of these: what `marshal` writes."""
 
 
 class Kind:
@@ -29,13 +32,14 @@ class JoinSide(NamedTuple):
         size: bytes of the file.
         version: changes when the file's content does (modification time or object generation).
         label: label text; empty for an image whose label is in a CSV.
-        where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `selected_keys`; of an image
-            from a record that record, and of a record its masks, see `stored_images`.
+        where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `selected_keys`; of a record
+            the files of its masks, see `stored_images`.
         split: the split of the row or the image's folder, from `split_text`.
         group: the row's group; images of one group share a split. The name of a partner.
         cells: the cells that the layout needs, see `row_cells`; empty if it needs none.
         kind: see `Kind`.
         checksum: of an image, see `FoundFile`; empty unless duplicates are dropped.
+        record: what an index says of a record, or of an image in one, see `stored_images`.
     """
 
     path: str
@@ -48,6 +52,7 @@ class JoinSide(NamedTuple):
     cells: str = ""
     kind: int = Kind.ROW
     checksum: str = ""
+    record: Plain = ()
 
     @property
     def is_image(self) -> bool:
@@ -92,9 +97,10 @@ class LabelledImage(NamedTuple):
         rows: label rows that named this image with this label.
         cells: its rows, see `row_cells`; empty if the layout needs none.
         checksum: see `JoinSide`.
-        stored: its record in another dataset, see `StoredImage`; empty if none has it.
+        stored: records of other datasets from which it may be taken, see `StoredImage`.
         group: see `JoinSide`; empty unless its split is decided later.
         partners: its masks and further images, see `partner_files`; empty if it has none.
+        record: the record that is this image, see `SourceRecord`; empty for a file.
     """
 
     split: str
@@ -107,9 +113,10 @@ class LabelledImage(NamedTuple):
     rows: int
     cells: str = ""
     checksum: str = ""
-    stored: str = ""
+    stored: Plain = ()
     group: str = ""
     partners: str = ""
+    record: Plain = ()
 
 
 # Stands for an image where there is none.
@@ -120,8 +127,8 @@ class ShardImage(NamedTuple):
     """One image of a planned shard: all that its record needs except the pixels.
 
     Sorting these gives the order of the records in the shard. `cells` are its rows with the ids of
-    their labels, see `row_cells`; empty if the layout needs none. `stored` and `partners` are as in
-    `LabelledImage`; `stored` affects no byte of the record.
+    their labels, see `row_cells`; empty if the layout needs none. `stored`, `partners` and `record`
+    are as in `LabelledImage`; `stored` and `record` affect no byte of the record.
     """
 
     order: int
@@ -132,8 +139,9 @@ class ShardImage(NamedTuple):
     label: str
     label_id: int
     cells: str = ""
-    stored: str = ""
+    stored: Plain = ()
     partners: str = ""
+    record: Plain = ()
 
 
 class ShardRow(NamedTuple):

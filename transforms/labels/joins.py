@@ -280,11 +280,11 @@ def _place(
     except RejectedImageError as error:
         rejection = Rejection("image", error.reason.code, error.detail, image.path, key)
         return (rejection, Count("rows_rejected", rows)) if rows else (rejection,)
-    path, size, version, label, _, _, group, cells, _, checksum = image
+    path, size, version, label, _, _, group, cells, _, checksum, record = image
     # Elsewhere, the split says all about the group.
     group = group if assigner.keeps_group else ""
-    file = (path, size, version)
-    return (LabelledImage(split, order, key, *file, label, rows, cells, checksum, "", group),)
+    named = (split, order, key, path, size, version, label, rows, cells, checksum)
+    return (LabelledImage(*named, group=group, record=record),)
 
 
 def _sides(
@@ -352,10 +352,9 @@ def _label_image(
     cells = _kept_rows(rows, requirements) if requirements.needs_rows else ""
     split = row.split or image.split
     # Not `_replace`, which takes three times as long.
-    path, size, version, _, where, *_, checksum = image
-    return JoinSide(
-        path, size, version, label, where, split, row.group, cells, Kind.IMAGE, checksum
-    )
+    path, size, version, _, where, *_, checksum, record = image
+    file = (path, size, version, label, where)
+    return JoinSide(*file, split, row.group, cells, Kind.IMAGE, checksum, record)
 
 
 def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:

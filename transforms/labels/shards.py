@@ -36,6 +36,7 @@ and 2,065 bytes of memory at its peak, before the folder is listed.
 
 # Fields of a `ShardImage` before `stored` and `partners`; a `ShardRow` has fewer.
 _RECIPE_FIELDS = 8
+_PARTNERS = slice(_RECIPE_FIELDS + 1, _RECIPE_FIELDS + 2)
 
 # The default size of a shard in bytes.
 SMALLEST_SHARD = 10**6
@@ -152,8 +153,8 @@ def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | S
         fields = tuple(image)
         digest.update(repr(fields[:_RECIPE_FIELDS]).encode())
         # No call: nearly all images have no masks.
-        if fields[_RECIPE_FIELDS + 1 :] > ("",):
-            digest.update(f"\n{fields[_RECIPE_FIELDS + 1]}\n".encode())
+        if (partners := fields[_PARTNERS]) > ("",):
+            digest.update(f"\n{partners[0]}\n".encode())
     return digest.hexdigest()
 
 

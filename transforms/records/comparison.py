@@ -541,7 +541,7 @@ def planned_part(
     """
     import pyarrow as pa
 
-    records = [StoredImage.of_text(each.stored) if each.stored else None for each in images]
+    records = [StoredImage.of(each.stored[0]) if each.stored else None for each in images]
     columns = {
         **plan_columns(images, many_labels),
         "split": [split] * len(images),

@@ -256,7 +256,7 @@ def find_whole_shard(
     first = next((image for image in images if image.stored), None)
     if first is None:
         return None
-    for stored in StoredImage.all_of_text(first.stored):
+    for stored in map(StoredImage.of, first.stored):
         entry = stored.whole
         if entry is None or stored.shard != name or entry.recipe not in recipes:
             continue
@@ -273,10 +273,8 @@ def find_whole_shard(
 
 def _record_in(stored: StoredImage, image: ShardImage) -> StoredImage | None:
     """The record of an image in the same shard; None if it is not there."""
-    if not image.stored:
-        return None
-    places = StoredImage.all_of_text(image.stored)
-    return next((each for each in places if each[:2] == stored[:2]), None)
+    found = next((each for each in image.stored if each[:2] == stored[:2]), None)
+    return found and StoredImage.of(found)
 
 
 def _described(

@@ -28,8 +28,6 @@ from transforms.records.stored_images import (
     RECORDS,
     SourceRecord,
     StoredImage,
-    is_source_record,
-    reusable_record,
 )
 from transforms.records.written_index import open_records
 from transforms.storage.files import join, storage_of
@@ -264,13 +262,12 @@ class Origins(NamedTuple):
 
     def keeps_values(self, image: Image) -> bool:
         """Whether further values are those of the record that is this image."""
-        needs = self.with_values and is_source_record(image.stored)
-        return needs and not has_rows(image.cells)
+        return self.with_values and bool(image.record) and not has_rows(image.cells)
 
     def may_reuse(self, image: Image) -> bool:
         """Whether an image may be taken from a record of `--reuse`."""
-        is_there = bool(image.stored) and bool(reusable_record(image.stored))
-        return is_there and image.size <= self.max_bytes and not self.keeps_values(image)
+        is_there = bool(image.stored) and image.size <= self.max_bytes
+        return is_there and not self.keeps_values(image)
 
 
 class ShardOrigins:
@@ -301,9 +298,9 @@ class ShardOrigins:
         # An image that is never read there would keep the bytes of its neighbours in memory.
         self._reused = _sources(origins.bases, reused)
         own = (
-            (image.key, SourceRecord.of_text(image.stored).stored)
+            (image.key, SourceRecord.of(image.record).stored)
             for image in images
-            if is_source_record(image.stored) and image.key not in self._reused
+            if image.record and image.key not in self._reused
         )
         self._own = _sources(origins.sources, own)
         found = (*self._reused.values(), *self._own.values())
@@ -341,7 +338,7 @@ class ShardOrigins:
             # What a fresh run re-encodes has this limit, too.
             if found is not None and len(found.data) <= self._origins.max_bytes:
                 return found
-        if is_source_record(image.stored):
+        if image.record:
             return self._from_record(image)
         return ReadImage(read_accepted(self._origins.root, image, self._origins.max_bytes))
 
@@ -349,7 +346,7 @@ class ShardOrigins:
         """The first of the records of an image that hold it; None if none does."""
         if not self._origins.bases or not self._origins.may_reuse(image):
             return None
-        every = StoredImage.all_of_text(reusable_record(image.stored))
+        every = map(StoredImage.of, image.stored)
         return next((each for each in every if self._origins.bases[each.base].feature), None)
 
     def _from_reused(
@@ -406,7 +403,7 @@ class ShardOrigins:
 
     def _from_record(self, image: Image) -> ReadImage:
         """An image that is a record of `--images`, after comparing it with its checksums."""
-        stored, labels = SourceRecord.of_text(image.stored)
+        stored, labels = SourceRecord.of(image.record)
         dataset = self._origins.sources[stored.base]
         path = join(dataset.folder, stored.shard)
         # One that was to be reused is read alone.

@@ -13,6 +13,7 @@ from transforms.core.records import (
     Kind,
     LabelledImage,
     PartnerFile,
+    Plain,
     ShardImage,
     partner_files,
 )
@@ -75,20 +76,19 @@ def files_text(files: Sequence[PartnerFile | None]) -> str:
     return json.dumps(files, ensure_ascii=False, separators=(",", ":")) if files else ""
 
 
-def with_same_files(text: str, files: str, wanted: str) -> str:
-    """The text of a record, in which only masks and further images of unchanged files are left.
+def with_same_files(record: Plain, files: str, wanted: str) -> Plain:
+    """A record of which only masks and further images of unchanged files are left.
 
     Args:
-        text: see `StoredImage.of_text`.
+        record: see `StoredImage.of`.
         files: from which the record has them, see `files_text`.
         wanted: those of the image, see `partner_files`.
     """
     if files == wanted:
-        return text
-    *fields, partners = json.loads(text)
+        return record
+    *fields, partners = record
     each = zip(partners, json.loads(files), json.loads(wanted), strict=True)
-    left = [partner if file == own else None for partner, file, own in each]
-    return json.dumps([*fields, left], separators=(",", ":"))
+    return (*fields, tuple(partner if file == own else None for partner, file, own in each))
 
 
 def changes_text(changes: tuple[str, ...]) -> str | None:
@@ -99,13 +99,10 @@ def changes_text(changes: tuple[str, ...]) -> str | None:
 # Images that another dataset holds: sides of the join, and what a record says of its image.
 #
 # An image is reused if a base has it under the same URI, size and version. Its line in the index
-# of the base crosses the shuffle as text, and only for images that are reused any further.
+# of the base crosses the shuffle, and only for images that are reused any further.
 
 COMPRESSED = ".gz"
 """The end of the name of a compressed file: its records are read in order."""
-
-# Between a record and those of other bases with the same image. No JSON text holds it.
-_OTHERS = "\v"
 
 Joined = LabelledImage | Rejection | Count
 
@@ -176,16 +173,13 @@ class StoredImage(NamedTuple):
     partners: tuple[CheckedPartner | None, ...] = ()
 
     @classmethod
-    def of_text(cls, text: str) -> StoredImage:
-        """Reads the text in `LabelledImage.stored`; of several records, the first."""
-        *columns, whole, partners = json.loads(text.partition(_OTHERS)[0])
-        own = (each and CheckedPartner._make([*each[:4], tuple(each[4])]) for each in partners)
-        return cls._make([*columns, whole and BaseShard(*whole), tuple(own)])
-
-    @classmethod
-    def all_of_text(cls, text: str) -> list[StoredImage]:
-        """The records of all bases that hold the image: first that of `of_text`."""
-        return list(map(cls.of_text, text.split(_OTHERS)))
+    def of(cls, record: Plain) -> StoredImage:
+        """Reads a record of `LabelledImage.stored`, see `plain_record`."""
+        base, *columns, whole, partners = record
+        known = dict(zip(_OF_INDEX, columns, strict=True))
+        known |= {name: (known[name] or b"").hex() for name in _HASHES}
+        own = tuple(each and CheckedPartner._make(each) for each in partners)
+        return cls(base, **known, whole=whole and BaseShard(*whole), partners=own)
 
     @property
     def info(self) -> ImageInfo:
@@ -243,21 +237,21 @@ def stored_side(
         partners: its masks and further images, in the order of this run; None for one that it
             does not have.
     """
-    text = stored_text(base, row, whole, [each and each[1] for each in partners])
+    record = plain_record(base, row, whole, [each and each[1] for each in partners])
     files = files_text([each and each[0] for each in partners])
-    return JoinSide(path, row["size"], row["version"], "", files, cells=text, kind=Kind.RECORD)
+    return JoinSide(path, row["size"], row["version"], "", files, kind=Kind.RECORD, record=record)
 
 
-def stored_text(
+def plain_record(
     base: int,
     row: Mapping[str, Any],
     whole: BaseShard | None = None,
     partners: Sequence[CheckedPartner | None] = (),
-) -> str:
-    """A record as the text that `StoredImage.of_text` reads; its hashes may be unknown."""
+) -> Plain:
+    """A record as `StoredImage.of` reads it; its hashes may be unknown."""
     known = {**row, "source_content": row["source_content"] or row["content"]}
-    columns = [(known[name] or b"").hex() if name in _HASHES else known[name] for name in _OF_INDEX]
-    return json.dumps([base, *columns, whole, partners], separators=(",", ":"))
+    own = tuple(each and tuple(each) for each in partners)
+    return base, *(known[name] for name in _OF_INDEX), whole and tuple(whole), own
 
 
 def join_reused(
@@ -285,40 +279,37 @@ def join_reused(
     for result in join(key, sides):
         if stored and isinstance(result, LabelledImage):
             found = stored.get((result.path, result.size, result.version), ())
-            texts = [with_same_files(each.cells, each.where, result.partners) for each in found]
-            # An image from a record of `--images` has that one already.
-            yield result._replace(stored=result.stored + _same_images(texts))
+            records = [with_same_files(each.record, each.where, result.partners) for each in found]
+            yield result._replace(stored=_same_images(records))
         else:
             yield result
 
 
-def _same_images(texts: Sequence[str]) -> str:
-    """The records of an image in several bases, always in one order, as `all_of_text` reads them.
+def _same_images(records: Sequence[Plain]) -> Plain:
+    """The records of an image in several bases, always in one order.
 
     Empty if they hold other images: which of them is that of a fresh conversion, only the original
     shows. Only those with the most masks and further images are left.
     """
-    if len(texts) < 2:
-        return "".join(texts)
-    read = {text: StoredImage.of_text(text) for text in sorted(texts)}
-    best = min(read.values(), key=lambda each: each.partners.count(None))
-    if not best.content or not all(_agree(best, each) for each in read.values()):
-        return ""
-    same = (text for text, each in read.items() if each.partners == best.partners)
-    return _OTHERS.join(sorted(same, key=lambda text: read[text] is not best))
+    if len(records) < 2:
+        return (*records,)
+    # Their places differ.
+    in_order = sorted(records, key=lambda each: each[:_OF_PLACE])
+    best = min(in_order, key=lambda each: each[-1].count(None))
+    if not best[_OF_PLACE] or not all(_agree(best, each) for each in in_order):
+        return ()
+    same = (each for each in in_order if each[-1] == best[-1])
+    return tuple(sorted(same, key=lambda each: each is not best))
 
 
-def _agree(one: StoredImage, other: StoredImage) -> bool:
+def _agree(one: Plain, other: Plain) -> bool:
     """Whether two records hold the same image, and the same partners as far as both have them."""
-    each = zip(one.partners, other.partners, strict=True)
+    each = zip(one[-1], other[-1], strict=True)
     is_same = all(None in pair or pair[0] == pair[1] for pair in each)
     return is_same and one[_OF_PLACE:-2] == other[_OF_PLACE:-2]
 
 
 # Records of a dataset as images of another one: sides of the join, and their join.
-#
-# What a record says of its image crosses the shuffle as text, in `JoinSide.where` of the image and
-# in `LabelledImage.stored`, where the record of a dataset of `--reuse` may follow it.
 
 RECORDS = "records:"
 """The root of a dataset whose images all come from records; no file is below it."""
@@ -328,9 +319,6 @@ SOURCE_COLUMNS = (*STORED_COLUMNS, "split", "label", "label_id")
 
 # What an index says of an original, and no stored image shows.
 _OF_ORIGINAL = ("orientation", "changes", "source_height", "source_width")
-
-# Between the record, its labels, and the record of a base. No JSON text holds them.
-_LABELS, _END = "\t", "\n"
 
 # Versions below 1 have other meanings.
 _VERSIONS = 2**63 - 1
@@ -351,26 +339,15 @@ class SourceRecord(NamedTuple):
     labels: tuple[tuple[int, str], ...]
 
     @classmethod
-    def of_text(cls, text: str) -> SourceRecord:
-        """Reads the text in `LabelledImage.stored`."""
-        record, _, labels = text.partition(_END)[0].partition(_LABELS)
-        pairs = tuple((number, label) for number, label in json.loads(labels))
-        return cls(StoredImage.of_text(record), pairs)
-
-
-def is_source_record(stored: str) -> bool:
-    """Whether an image is a record of a dataset, by its `LabelledImage.stored`."""
-    return _END in stored
+    def of(cls, record: Plain) -> SourceRecord:
+        """Reads `LabelledImage.record`."""
+        stored, labels = record
+        return cls(StoredImage.of(stored), labels)
 
 
 def has_records(manifest: Mapping[str, Any]) -> bool:
     """Whether some images of a dataset were records of other datasets."""
     return manifest["root"] == RECORDS or bool(manifest["inputs"].get("datasets"))
-
-
-def reusable_record(stored: str) -> str:
-    """The record in a dataset of `--reuse` alone, of an image from a file or from a record."""
-    return stored.rpartition(_END)[2]
 
 
 def source_side(
@@ -389,16 +366,14 @@ def source_side(
     many = isinstance(label, list)
     labels = label if many else [] if label is None else [label]
     ids = label_id if many else [] if label_id is None else [label_id]
-    pairs = list(zip(ids, labels, strict=False))
-    where = f"{stored_text(base, row)}{_LABELS}{json.dumps(pairs, separators=(',', ':'))}"
+    record = plain_record(base, row), tuple(zip(ids, labels, strict=False))
     # What is changed again has another size than its original: that of its record is close.
     is_original = is_final or not row["changes"]
     size = row["size"] if row["size"] and is_original else row["length"]
     version = _version(row, shard_crc32c, with_values, is_final)
     cells = json.dumps([*dict.fromkeys(labels)], ensure_ascii=False)
-    return JoinSide(
-        row["path"], size, version, "", where, row["split"], "", cells, Kind.IMAGE_RECORD
-    )
+    side = JoinSide(row["path"], size, version, "", "", row["split"], cells=cells)
+    return side._replace(kind=Kind.IMAGE_RECORD, record=record)
 
 
 def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_final: bool) -> int:
@@ -441,7 +416,7 @@ def join_records(
     reason, detail = _contradiction(key, records, files, has_rows=bool(rows))
     if reason is not None:
         # The same record may be listed twice.
-        kept = list({(side.path, side.where): side for side in (*records, *files)}.values())
+        kept = list({(side.path, side.record): side for side in (*records, *files)}.values())
         for side in kept:
             yield Rejection("image", reason.code, detail, side.path, key)
         if len(kept) < len(records) + len(files):
@@ -452,15 +427,10 @@ def join_records(
     if len(records) > 1:
         yield Count("images_found_again", len(records) - 1)
     image = records[0]
-    stored = image.where + _END
     if not rows:
-        yield _own(key, image, stored, rules)
+        yield _own(key, image, rules)
         return
-    for joined in join(key, [image._replace(where="", cells="", kind=Kind.IMAGE), *rows]):
-        if isinstance(joined, LabelledImage):
-            yield joined._replace(stored=stored)
-        else:
-            yield joined
+    yield from join(key, [image._replace(cells="", kind=Kind.IMAGE), *rows])
 
 
 def _contradiction(
@@ -482,7 +452,7 @@ def _contradiction(
     return None, ""
 
 
-def _own(key: str, image: JoinSide, stored: str, rules: JoinRules) -> LabelledImage | Rejection:
+def _own(key: str, image: JoinSide, rules: JoinRules) -> LabelledImage | Rejection:
     """An image with the labels of its record."""
     label_from, assigner, requirements = rules
     labels: list[str] = [] if label_from == "none" else json.loads(image.cells)
@@ -501,4 +471,5 @@ def _own(key: str, image: JoinSide, stored: str, rules: JoinRules) -> LabelledIm
     except RejectedImageError as error:
         return Rejection("image", error.reason.code, error.detail, image.path, key)
     file = image.path, image.size, image.version
-    return LabelledImage(split, order, key, *file, label, 0, cells, image.checksum, stored)
+    found = LabelledImage(split, order, key, *file, label, 0, cells, image.checksum)
+    return found._replace(record=image.record)

@@ -70,7 +70,7 @@ def held_image(
         content: the hash of its original.
         classes: its labels.
     """
-    stored = json.dumps([folder, row["split"], content.hex()])
+    stored = folder, row["split"], content.hex()
     label = ", ".join(classes)
     place = (row["key"], row["path"], row["size"] or 0)
     return LabelledImage("", row["record"], *place, 0, label, 0, stored=stored)
@@ -83,7 +83,7 @@ def is_held_image(image: LabelledImage) -> bool:
 
 def held_place(image: LabelledImage) -> tuple[str, str, str]:
     """The folder, the split and the content hash of an image of a holdout."""
-    folder, split, content = json.loads(image.stored)
+    folder, split, content = image.stored
     return folder, split, content
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from transforms.core.records import PartnerFile, ShardImage
+from transforms.core.records import PartnerFile, Plain, ShardImage
 from transforms.images.check import CheckedPartner
 from transforms.records.comparison import COLUMNS, PlannedReads, Records, planned_part, read_part
 from transforms.records.record_index import PARTNERS
@@ -32,11 +32,11 @@ ROW: dict[str, Any] = {
     "source_height": None,
     "source_width": None,
 }
-STORED = stored_side(0, ROW, "a.jpg").cells
+STORED = (stored_side(0, ROW, "a.jpg").record,)
 READS = PlannedReads(reused=1, originals=1, bytes=50, ranges=1)
 
 
-def image(key: str, label: str, stored: str = "", cells: str = "") -> ShardImage:
+def image(key: str, label: str, stored: Plain = (), cells: str = "") -> ShardImage:
     return ShardImage(0, key, f"{key}.jpg", 50, 9, label, 3, cells, stored)
 
 
@@ -63,7 +63,7 @@ def test_a_shard_comes_back() -> None:
 def test_masks_have_a_hash_if_they_are_not_read() -> None:
     file, mask = PartnerFile("a.png", 5, 6), CheckedPartner(7, "png", "3" * 32)
     sides = [stored_side(0, ROW, "a.jpg", None, [known]) for known in ((file, mask), None)]
-    images = [image("a", "", side.cells) for side in sides] + [image("b", "")]
+    images = [image("a", "", (side.record,)) for side in sides] + [image("b", "")]
     planned = [each._replace(partners=files_text([file])) for each in images]
     table, _ = read_part(planned_part(planned, "train", READS, many_labels=False))
     hashes = Records.of_index(table).table.column(PARTNERS).to_pylist()

@@ -15,10 +15,8 @@ from transforms.labels.joins import ONE_LABEL, JoinRules, RowRequirements, join_
 from transforms.labels.splits import SplitAssigner, Splits
 from transforms.records.stored_images import (
     SourceRecord,
-    is_source_record,
     join_records,
     join_reused,
-    reusable_record,
     source_side,
     stored_side,
 )
@@ -54,10 +52,9 @@ def joined(
 def test_a_record_keeps_its_label_and_its_split() -> None:
     [image] = joined(record())
     assert (image.split, image.label, image.size, image.rows) == ("test", "cat", 50, 0)
-    found = SourceRecord.of_text(image.stored)
+    found = SourceRecord.of(image.record)
     assert (found.stored.offset, found.labels) == (700, ((4, "cat"),))
-    assert is_source_record(image.stored)
-    assert not reusable_record(image.stored)
+    assert not image.stored
     [none] = joined(record(), label_from="none")
     assert none.label == ""
 
@@ -66,7 +63,7 @@ def test_a_row_gives_it_another_label() -> None:
     row = JoinSide("", 0, 0, "dog", "a.csv:2")
     [image] = joined(record(), row, label_from="csv")
     assert (image.label, image.split, image.rows) == ("dog", "test", 1)
-    assert SourceRecord.of_text(image.stored).labels == ((4, "cat"),)
+    assert SourceRecord.of(image.record).labels == ((4, "cat"),)
 
 
 def test_several_labels() -> None:
@@ -86,7 +83,7 @@ def test_the_same_image_in_two_datasets_is_one() -> None:
     image, count = sorted(joined(record(), record(1)), key=lambda each: isinstance(each, Count))
     assert isinstance(image, LabelledImage)
     assert count == Count("images_found_again", 1)
-    assert SourceRecord.of_text(image.stored).stored.base == 0
+    assert SourceRecord.of(image.record).stored.base == 0
 
 
 @pytest.mark.parametrize(
@@ -125,5 +122,5 @@ def test_a_record_may_also_be_reused() -> None:
     join = functools.partial(join_records, rules=rules, join=joins_files)
     [image] = join_reused("a", [side, base], join=join)
     assert isinstance(image, LabelledImage)
-    assert reusable_record(image.stored) == base.cells
-    assert SourceRecord.of_text(image.stored).stored.base == 0
+    assert image.stored == (base.record,)
+    assert SourceRecord.of(image.record).stored.base == 0
