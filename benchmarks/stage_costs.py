@@ -46,7 +46,6 @@ from transforms.examples.layouts import LAYOUTS
 from transforms.list_rejections import PART_LINES, begin_parts, rejected_lines
 from transforms.packing import AddUp
 from transforms.publish_dataset import Publication, write_content
-from transforms.records.fingerprints import pack
 from transforms.records.record_index import content_hash, index_bytes, read_index
 from transforms.selection.equal_images import HASHED, find_near
 from transforms.storage.files import sidecar_path
@@ -251,7 +250,7 @@ def compare_hash() -> float:
     hashes["file"] = np.arange(_HASHES) % _SHARDS
     hashes["record"], hashes["images"] = np.arange(_HASHES) // _SHARDS, 1
     files = [shard.file for shard in _summaries(_SHARDS)]
-    bucket = BucketDuplicates("[0, 0, 0, 0, 0, [], 0]", json.dumps(files), pack(hashes))
+    bucket = BucketDuplicates((0, 0, 0, 0, 0, 0, ()), tuple(files), hashes.tobytes())
     return _seconds(lambda: find_near([bucket], images=_HASHES), _HASHES)
 
 

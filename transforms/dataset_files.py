@@ -51,7 +51,6 @@ from transforms.report.card_files import card_files
 from transforms.selection.equal_images import (
     Equal,
     Near,
-    equal_of,
     find_near,
     holdout_of,
     merge_equal,
@@ -147,7 +146,7 @@ class DatasetDescriber:
         if buckets is not None:
             buckets = list(buckets)
             held = sum(holdout.records for holdout in self._holdouts)
-            equal = merge_equal(equal_of(bucket) for bucket in buckets)
+            equal = merge_equal(bucket.equal for bucket in buckets)
             found = equal, find_near(buckets, images=records, held=held)
             wanted |= {place for _, *pair in found[1].listed for place in pair}
             images = (image for group in equal.listed for image in group["images"])

@@ -19,6 +19,7 @@ from transforms.core.records import (
     FingerprintBatch,
     IndexPart,
     LabelledImage,
+    Plain,
     partner_files,
 )
 from transforms.core.rejections import RejectedImageError, Rejection
@@ -55,8 +56,6 @@ from transforms.selection.duplicates import (
     part_of,
 )
 from transforms.selection.equal_images import (
-    Equal,
-    equal_of,
     find_equal,
     held_file,
     held_image,
@@ -139,19 +138,19 @@ def _keep(part: tuple[str, Iterable[_Judged]]) -> Iterator[LabelledImage | Rejec
             yield Count(name, number)
 
 
-def _add_group(groups: list[Equal], group: BucketDuplicates) -> None:
+def _add_group(groups: list[Plain], group: BucketDuplicates) -> None:
     """Adds a group of exact duplicates: all are counted, the first are listed."""
-    groups.append(equal_of(group))
+    groups.append(group.equal)
     if len(groups) >= _MERGED:
         groups[:] = [merge_equal(groups)]
 
 
-def _merge_groups(groups: list[Equal], others: list[Equal]) -> None:
+def _merge_groups(groups: list[Plain], others: list[Plain]) -> None:
     groups[:] = [merge_equal([*groups, *others])]
 
 
-def _written(groups: list[Equal]) -> BucketDuplicates:
-    return BucketDuplicates(json.dumps(merge_equal(groups)))
+def _written(groups: list[Plain]) -> BucketDuplicates:
+    return BucketDuplicates(tuple(merge_equal(groups)))
 
 
 def _decided(content: tuple[str, ContentGroup]) -> Iterator[_OfPart | BucketDuplicates]:
@@ -159,7 +158,7 @@ def _decided(content: tuple[str, ContentGroup]) -> Iterator[_OfPart | BucketDupl
     if not group.has_several:
         return
     verdict, equal = decide(group, md5=md5)
-    yield BucketDuplicates(json.dumps(equal))
+    yield BucketDuplicates(tuple(equal))
     for part in sorted(group.parts):
         yield f"{md5} {part}", (json.dumps(verdict), NO_LABELLED)
 

@@ -29,7 +29,7 @@ from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import content_hash
 from transforms.records.stored_images import RECORDS, SourceRecord, source_side
 from transforms.selection.duplicates import part_of
-from transforms.selection.equal_images import equal_of, find_near, merge_equal
+from transforms.selection.equal_images import find_near, merge_equal
 from transforms.storage.local_storage import LocalStorage
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]
@@ -55,7 +55,7 @@ def test_equal_images_of_several_shards(
     monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
 
     def check(outputs: list[BucketDuplicates]) -> None:
-        equal = merge_equal(map(equal_of, outputs))
+        equal = merge_equal(each.equal for each in outputs)
         assert equal[:5] == (20, 60, 0, 0, 0)
         assert find_near(outputs, images=120).compared == 120
 
@@ -114,7 +114,7 @@ def chosen(
     return {
         **outputs,
         "counts": [sum(count.value for count in outputs["counts"])],
-        "groups": [merge_equal(map(equal_of, outputs["groups"]))],
+        "groups": [merge_equal(each.equal for each in outputs["groups"])],
     }
 
 

@@ -22,7 +22,7 @@ from transforms.records.other_datasets import DatasetReader, OtherDataset
 
 HOLDOUT = OtherDataset("gs://bucket/bench", "")
 READER = DatasetReader([HOLDOUT])
-PART = IndexPart("--holdout", 0, '[{"file": "x"}, []]')
+PART = IndexPart("--holdout", 0, {"file": "x"}, ())
 PRINTS: Any = tuple[int, FingerprintBatch]
 
 

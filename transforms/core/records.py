@@ -198,12 +198,14 @@ class IndexPart(NamedTuple):
     Attributes:
         flag: that names the dataset.
         number: of the dataset among those of the flag.
-        text: its entry in the manifest, and those of the files of its records, as JSON.
+        entry: its entry in the manifest.
+        files: the names of the files of its records, each with a `BaseShard`.
     """
 
     flag: str
     number: int
-    text: str
+    entry: dict[str, Any]
+    files: Plain
 
 
 class FingerprintBatch(NamedTuple):
@@ -211,27 +213,27 @@ class FingerprintBatch(NamedTuple):
 
     Attributes:
         file: name of the shard.
-        rows: packed, see `fingerprints.unpack_batch`.
-        left_out: numbers of further images with the same contents, see `unpack_left_out`.
+        rows: of an array of `fingerprints.FINGERPRINT`.
+        left_out: of an array of `LEFT_OUT`: further images with the same contents.
     """
 
     file: str
-    rows: str
-    left_out: str = ""
+    rows: bytes
+    left_out: bytes = b""
 
 
 class BucketDuplicates(NamedTuple):
     """The duplicates in one bucket of fingerprints.
 
     Attributes:
-        equal: an `equal_images.Equal` as JSON.
-        files: the names of the shards that `hashes` numbers, as JSON.
-        hashes: packed perceptual hashes, one for each content and split, or a sample of them.
+        equal: the fields of an `equal_images.Equal`.
+        files: the names of the shards that `hashes` numbers.
+        hashes: of an array of `HASHED`: one for each content and split, or a sample of them.
     """
 
-    equal: str
-    files: str = "[]"
-    hashes: str = ""
+    equal: Plain
+    files: Plain = ()
+    hashes: bytes = b""
 
 
 class RejectedPart(NamedTuple):

@@ -7,7 +7,6 @@ in one shard, the first `MAX_IMAGES` cross it, and the number of the others.
 
 from __future__ import annotations
 
-import base64
 import functools
 import hashlib
 import json
@@ -31,7 +30,7 @@ MANY_BUCKETS = 256
 MAX_IMAGES = 20
 """Images of a group of exact duplicates that `statistics.json` lists."""
 
-_FINGERPRINT = np.dtype(
+FINGERPRINT = np.dtype(
     [
         ("content", "<u8"),
         ("content2", "<u8"),
@@ -44,7 +43,7 @@ _FINGERPRINT = np.dtype(
 
 # Images with one content in one shard whose fingerprints are left out: the classes of one of
 # them, their number, and how many of them have a perceptual hash.
-_LEFT_OUT = np.dtype(
+LEFT_OUT = np.dtype(
     [
         ("content", "<u8"),
         ("content2", "<u8"),
@@ -73,7 +72,7 @@ def fingerprint_batches(
     contents = source_contents(index)
     if not has_fingerprints(index):
         return
-    rows = np.zeros(len(contents), _FINGERPRINT)
+    rows = np.zeros(len(contents), FINGERPRINT)
     halves = np.frombuffer(b"".join(filter(None, contents)), "<u8").reshape(-1, 2)
     rows["content"], rows["content2"] = halves[:, 0], halves[:, 1]
     hashes = index.column("perceptual_hash").to_pylist()
@@ -86,7 +85,7 @@ def fingerprint_batches(
     numbers, starts = np.unique(rows["content"] % buckets, return_index=True)
     for number, part in zip(numbers, np.split(rows, starts[1:]), strict=True):
         others = left_out[left_out["content"] % buckets == number]
-        yield int(number), FingerprintBatch(file, pack(part), pack(others))
+        yield int(number), FingerprintBatch(file, part.tobytes(), others.tobytes())
 
 
 def has_fingerprints(index: pa.Table) -> bool:
@@ -95,7 +94,7 @@ def has_fingerprints(index: pa.Table) -> bool:
 
 
 def _bounded(rows: Any) -> tuple[Any, Any]:
-    """The first `MAX_IMAGES` rows of each content, and the others as `_LEFT_OUT`.
+    """The first `MAX_IMAGES` rows of each content, and the others as `LEFT_OUT`.
 
     All fingerprints of an image that is in the dataset a million times are in one bucket.
     """
@@ -103,7 +102,7 @@ def _bounded(rows: Any) -> tuple[Any, Any]:
     starts = content_starts(rows[order])
     sizes = np.diff(np.append(starts, len(rows)))
     is_large = sizes > MAX_IMAGES
-    left_out = np.zeros(int(is_large.sum()), _LEFT_OUT)
+    left_out = np.zeros(int(is_large.sum()), LEFT_OUT)
     if not len(left_out):
         return rows, left_out
     for at, (start, size) in enumerate(zip(starts[is_large], sizes[is_large], strict=True)):
@@ -143,23 +142,3 @@ def described(key: str, path: str, classes: Sequence[str]) -> dict[str, Any]:
 def _classes_hash(classes: tuple[str, ...]) -> int:
     text = json.dumps(sorted(classes))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def unpack_batch(batch: FingerprintBatch) -> Any:
-    """The rows of some fingerprints, as an array with named fields."""
-    return unpack(batch.rows, _FINGERPRINT)
-
-
-def unpack_left_out(batch: FingerprintBatch) -> Any:
-    """Further images with the contents of these rows, as an array with a row for each content."""
-    return unpack(batch.left_out, _LEFT_OUT)
-
-
-def pack(rows: Any) -> str:
-    """An array as text."""
-    return base64.b64encode(rows.tobytes()).decode()
-
-
-def unpack(text: str, dtype: Any) -> Any:
-    """The array that `pack` packed."""
-    return np.frombuffer(base64.b64decode(text), dtype)

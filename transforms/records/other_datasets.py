@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.messages import first_line
-from transforms.core.records import Count, IndexPart, JoinSide
+from transforms.core.records import Count, IndexPart, JoinSide, Plain
 from transforms.dataset.manifest import ManifestError, check_digest
 from transforms.dataset.output_names import MANIFEST
 from transforms.examples.layouts import PATH
@@ -121,13 +121,13 @@ def index_parts(
     """
     for entry, files in indexed_files(manifest):
         if entry["records"] and split in ("", index_split(entry)):
-            listed = [[each.get(name, "") for name in _FILE] for each in files]
-            yield IndexPart(flag, number, json.dumps([entry, listed]))
+            listed = tuple(tuple(each.get(name, "") for name in _FILE) for each in files)
+            yield IndexPart(flag, number, entry, listed)
 
 
 def part_shard(part: IndexPart) -> str:
     """The name of the shard of an index, uncompressed."""
-    return shard_of_index(json.loads(part.text)[0]["file"])
+    return shard_of_index(part.entry["file"])
 
 
 class DatasetReader:
@@ -188,7 +188,7 @@ class DatasetReader:
             RecordIndexError: it has not, or is damaged.
             OSError: it cannot be read.
         """
-        entry, files = json.loads(part.text)
+        _, _, entry, files = part
         table = read_listed_index(folder, entry, self._columns)
         if self._needs_hashes:
             check_hashes(table)
@@ -210,7 +210,7 @@ class DatasetReader:
         Raises:
             RecordIndexError: it names records that the dataset does not have.
         """
-        entry, files = json.loads(part.text)
+        _, _, entry, files = part
         foreign = self._foreign.format(path=join(folder, entry["file"]))
         # Each image may have its own file; their index names them as one shard.
         is_single = bool(files) and "/" in files[0][0]
@@ -236,7 +236,7 @@ class DatasetReader:
         return explained(self.flag, dataset.folder)
 
 
-def _is_compressed(files: Sequence[Sequence[Any]]) -> bool:
+def _is_compressed(files: Plain) -> bool:
     return bool(files) and str(files[0][0]).endswith(COMPRESSED)
 
 

@@ -9,16 +9,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage
+from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage, Plain
 from transforms.labels.shards import ShardName
 from transforms.records.fingerprints import (
+    FINGERPRINT,
+    LEFT_OUT,
     MAX_IMAGES,
     content_starts,
     differ_within,
-    pack,
-    unpack,
-    unpack_batch,
-    unpack_left_out,
 )
 
 # Datasets of `--holdout`, none of whose images may be in the new one.
@@ -179,7 +177,7 @@ def find_equal(
         hashes = _sample(hashes, images, max_compared)
     numbers, hashes["file"] = np.unique(hashes["file"], return_inverse=True)
     files = [bucket.files[number] for number in numbers]
-    return BucketDuplicates(json.dumps(equal), json.dumps(files), pack(hashes))
+    return BucketDuplicates(tuple(equal), tuple(files), hashes.tobytes())
 
 
 class _Bucket:
@@ -197,12 +195,12 @@ class _Bucket:
         splits = [split_of(file) for file in self.files]
         self._splits = np.unique(splits, return_inverse=True)[1]
         held_files = np.array([is_held(file) for file in self.files], bool)
-        parts = [unpack_batch(batch) for batch in in_order]
+        parts = [np.frombuffer(batch.rows, FINGERPRINT) for batch in in_order]
         rows, file = np.concatenate(parts), np.repeat(numbers, [len(part) for part in parts])
         held = held_files[file]
         order = np.lexsort((rows["record"], file, held, rows["content2"], rows["content"]))
         self._rows, self._file, self._held = rows[order], file[order], held[order]
-        others = [unpack_left_out(batch) for batch in in_order]
+        others = [np.frombuffer(batch.left_out, LEFT_OUT) for batch in in_order]
         sizes = [len(other) for other in others]
         is_ours = ~np.repeat(held_files[numbers], sizes)
         self._others = np.concatenate(others)[is_ours]
@@ -314,8 +312,8 @@ def equal_group(
     return Equal(1, size, int(across), int(conflict), dropped, int(held), (listed,))
 
 
-def merge_equal(parts: Iterable[Equal]) -> Equal:
-    """Adds up groups; conflicts and groups across splits are listed first."""
+def merge_equal(parts: Iterable[Plain]) -> Equal:
+    """Adds up `Equal`s; conflicts and groups across splits are listed first."""
     total: list[int] = [0] * (len(Equal._fields) - 1)
     listed: list[dict[str, Any]] = []
     for *counts, groups in parts:
@@ -330,12 +328,6 @@ def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, bool, str]:
     is_held = "held" in group
     place = json.dumps(group["images"])
     return not is_held, not group["conflict"], not group["across_splits"], place
-
-
-def equal_of(bucket: BucketDuplicates) -> Equal:
-    """The groups of a bucket."""
-    *counts, listed = json.loads(bucket.equal)
-    return Equal._make([*counts, tuple(listed)])
 
 
 def find_near(
@@ -360,8 +352,8 @@ def find_near(
     files: dict[str, int] = {}
     parts = [np.zeros(0, HASHED)]
     for bucket in buckets:
-        hashes = unpack(bucket.hashes, HASHED).copy()
-        numbers = [files.setdefault(file, len(files)) for file in json.loads(bucket.files)]
+        hashes = np.frombuffer(bucket.hashes, HASHED).copy()
+        numbers = [files.setdefault(file, len(files)) for file in bucket.files]
         hashes["file"] = np.array(numbers, "<u4")[hashes["file"]] if numbers else 0
         parts.append(_sample(hashes, max(images, held), max_compared))
     names = list(files)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,9 +21,9 @@ from transforms.selection.equal_images import (
     MAX_DISTANCE,
     MAX_GROUPS,
     MAX_PAIRS,
+    Equal,
     Near,
     Record,
-    equal_of,
     find_equal,
     find_near,
     merge_equal,
@@ -105,7 +106,7 @@ def placed(images: list[Drawn]) -> dict[Record, Drawn]:
 
 @given(IMAGES)
 def test_equal_images_as_by_hand(images: list[Drawn]) -> None:
-    equal = merge_equal(equal_of(found) for found in found_in(images))
+    equal = merge_equal(found.equal for found in found_in(images))
     groups: dict[int, list[Record]] = {}
     places = placed(images)
     for place, image in places.items():
@@ -126,7 +127,7 @@ def test_the_order_of_arrival_makes_no_difference(images: list[Drawn], data: st.
     shuffled = [find_equal(data.draw(st.permutations(bucket))) for bucket in buckets(images)]
     assert shuffled == in_order
     other = data.draw(st.permutations(in_order))
-    assert merge_equal(map(equal_of, other)) == merge_equal(map(equal_of, in_order))
+    assert merge_equal(each.equal for each in other) == merge_equal(each.equal for each in in_order)
     count = len(images)
     assert find_near(other, images=count) == find_near(in_order, images=count)
 
@@ -180,19 +181,19 @@ def test_images_that_are_left_out_of_the_shuffle_are_counted(
         for each in drawn
     ]
     whole = found_in(images)
-    equal, near = merge_equal(map(equal_of, whole)), find_near(whole, images=len(images))
+    equal, near = merge_equal(each.equal for each in whole), find_near(whole, images=len(images))
     patch = with_limit(limit)
     try:
         shuffled = buckets(images)
         bounded = [find_equal(bucket) for bucket in shuffled]
-        short = merge_equal(map(equal_of, bounded))
+        short = merge_equal(each.equal for each in bounded)
     finally:
         patch.undo()
     per_content = Counter(
         (row["content"].item(), batch.file)
         for bucket in shuffled
         for batch in bucket
-        for row in fingerprints.unpack_batch(batch)
+        for row in np.frombuffer(batch.rows, fingerprints.FINGERPRINT)
     )
     assert max(per_content.values(), default=0) <= limit
     assert short[:5] == equal[:5]
@@ -206,7 +207,7 @@ def test_buckets_and_an_early_sample_change_nothing(images: list[Drawn], compare
     whole = found_in(images)
     many = buckets(images, MANY_BUCKETS)
     sampled = [find_equal(bucket, images=len(images), max_compared=compared) for bucket in many]
-    assert merge_equal(map(equal_of, sampled)) == merge_equal(map(equal_of, whole))
+    assert merge_equal(each.equal for each in sampled) == merge_equal(each.equal for each in whole)
     near = find_near(whole, images=len(images), max_compared=compared)
     assert find_near(sampled, images=len(images), max_compared=compared) == near
 
@@ -221,7 +222,7 @@ def test_what_crosses_the_shuffle_is_bounded_for_equal_images() -> None:
     # 50 bytes for each of 20 fingerprints, and the name of the shard.
     assert max(sum(map(len, batch)) for batch in bucket) < 20 * 50 + 100
     found = find_equal(bucket, images=len(images))
-    equal = equal_of(found)
+    equal = Equal(*found.equal)
     assert (equal.groups, equal.images, equal.conflicts) == (1, 30_000, 1)
     assert len(equal.listed[0]["images"]) == MAX_IMAGES
     assert find_near([found], images=len(images)).compared == 30_000
@@ -255,7 +256,7 @@ def test_what_is_listed_is_bounded() -> None:
     images = [Drawn(FILES[0], content(number // 2), number, "") for number in range(1, 401)]
     images += [Drawn(FILES[1], content(1000), 5, "") for _ in range(50)]
     images += [Drawn(FILES[0], content(2000), 5, ""), Drawn(FILES[2], content(2000), 5, "")]
-    equal = merge_equal(map(equal_of, found_in(images)))
+    equal = merge_equal(each.equal for each in found_in(images))
     assert len(equal.listed) == MAX_GROUPS
     assert equal.listed[0]["across_splits"]
     assert max(len(group["images"]) for group in equal.listed) <= MAX_IMAGES
@@ -278,4 +279,4 @@ def test_nothing_to_compare() -> None:
 def test_another_label_among_many_equal_images_is_a_conflict() -> None:
     labels = ["cat"] * (MAX_IMAGES + 5) + ["dog"] + ["cat"] * 3
     images = [Drawn(FILES[0], content(1), None, label) for label in labels]
-    assert merge_equal(map(equal_of, found_in(images))).conflicts == 1
+    assert merge_equal(each.equal for each in found_in(images)).conflicts == 1

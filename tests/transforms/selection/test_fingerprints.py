@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.records.tables import IndexedImage, index_of
 from transforms.records.fingerprints import (
     BUCKETS,
+    FINGERPRINT,
     fingerprint_batches,
-    unpack_batch,
-    unpack_left_out,
 )
 from transforms.records.record_index import content_hash
 
@@ -29,8 +29,8 @@ def test_all_fingerprints_move(rows: list[IndexedImage]) -> None:
     for bucket, batch in fingerprint_batches(index_of(rows, FILE), FILE):
         assert batch.file == FILE
         assert 0 <= bucket < BUCKETS
-        assert not len(unpack_left_out(batch))
-        for row in unpack_batch(batch):
+        assert not batch.left_out
+        for row in np.frombuffer(batch.rows, FINGERPRINT):
             assert row["content"] % BUCKETS == bucket
             content = row["content"].tobytes() + row["content2"].tobytes()
             perceptual_hash = int(row["hash"]) if row["has_hash"] else None

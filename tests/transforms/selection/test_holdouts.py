@@ -17,7 +17,7 @@ from transforms.core.records import BucketDuplicates, FingerprintBatch, Labelled
 from transforms.selection.duplicates import CONTENT, ContentGroup, decide
 from transforms.selection.equal_images import (
     MAX_DISTANCE,
-    equal_of,
+    Equal,
     find_equal,
     find_near,
     held_file,
@@ -48,13 +48,15 @@ def test_pairs_are_those_of_all_with_all(images: list[Drawn], others: list[Drawn
     ]
     found, alone = found_in(images, held), found_in(images, [])
     contents = {image.content for image in held}
-    equal = [equal_of(bucket) for bucket in found]
+    equal = [Equal(*bucket.equal) for bucket in found]
     assert sum(each.held for each in equal) == len(
         {image.content for image in images if image.content in contents}
     )
     # Counts of the new images are those without holdouts, but for groups of one.
     for name in ("across_splits", "conflicts", "dropped"):
-        totals = [sum(getattr(equal_of(each), name) for each in these) for these in (found, alone)]
+        totals = [
+            sum(getattr(Equal(*each.equal), name) for each in these) for these in (found, alone)
+        ]
         assert totals[0] == totals[1]
     for group in itertools.chain.from_iterable(each.listed for each in equal):
         files = [file for file, _ in group["images"]]
