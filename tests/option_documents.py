@@ -45,6 +45,9 @@ _OF_BEAM = (
     },
 )
 
+# POSIX pattern of a path in a parameter.
+_GCS_PATH = "^gs://[a-z0-9._-]+/.+$"
+
 _WRITTEN = (ShardOptions, FileOptions, PixelOptions, EmbeddingOptions, CheckOptions)
 
 _STEPS: Mapping[str, Sequence[str]] = {
@@ -144,13 +147,14 @@ def _parameter(option: Option) -> Iterator[Mapping[str, Any]]:
     if asked is None:
         return
     values = ("true", "false") if option.is_switch else option.choices
+    usual = _GCS_PATH if option.is_path else f"^({'|'.join(values)})$"
     shown = f" (default: {option.shown_default})" if option.shown_default else ""
     yield {
         "name": option.name,
         "label": asked.label,
         "helpText": f"{asked.help or option.help}{shown}",
         **({} if option.is_required else {"isOptional": True}),
-        "regexes": [asked.regex or f"^({'|'.join(values)})$"],
+        "regexes": [asked.regex or usual],
     }
 
 

@@ -66,7 +66,7 @@ from transforms.labels.image_names import (
     listed_path,
 )
 from transforms.labels.keys import MEMORY
-from transforms.labels.label_columns import resolve_columns, with_place_columns
+from transforms.labels.label_columns import resolve_columns
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import LabelRules, PathRules
@@ -498,7 +498,7 @@ def _columns(path: str | None, given: Mapping[str, Any], split_from: str) -> Csv
     try:
         with storage_of(path).open_reader(path) as file:
             first = first_rows(file, _FIRST_ROWS, encoding=encoding, delimiter=delimiter, path=path)
-        columns = resolve_columns(first, key=key, label=label, path=path)
-        return with_place_columns(columns, first, SplitOptions.of(given), path)
+        splits = SplitOptions.of(given)
+        return resolve_columns(first, key=key, label=label, splits=splits, path=path)
     except LabelsError as error:
         raise LabelsError(own_words(str(error))) from error

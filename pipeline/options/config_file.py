@@ -35,18 +35,6 @@ _BOOL, _NULL = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null"
 _TRUE = ("true", "yes", "on")
 
 
-class Config(NamedTuple):
-    """The options of a file.
-
-    Attributes:
-        words: of a command line.
-        class_names: those that the file lists, instead of naming a file of them; None without.
-    """
-
-    words: list[str]
-    class_names: tuple[str, ...] | KnownClasses | None
-
-
 class _Entry(NamedTuple):
     """One option of a file.
 
@@ -65,7 +53,7 @@ class _Entry(NamedTuple):
 
 def read_config(
     path: str, given: argparse.Namespace, words: Sequence[str], parser: argparse.ArgumentParser
-) -> Config:
+) -> tuple[list[str], tuple[str, ...] | KnownClasses | None]:
     """Reads the options of a file.
 
     Args:
@@ -73,6 +61,10 @@ def read_config(
         given: the flags of the command line.
         words: the command line, whose options win.
         parser: of the command, in which nothing is required.
+
+    Returns:
+        words of a command line; and the names of classes that the file lists, instead of naming a
+        file of them.
 
     Raises:
         UsageError: the file cannot be read, or an option in it is unknown or has a wrong value;
@@ -93,7 +85,7 @@ def read_config(
     typed |= {name for name, each in OPTIONS.items() if getattr(given, name) != each.default_value}
     left = [entry for entry in entries if not _is_replaced(_canonical(f"--{entry.name}"), typed)]
     names = [entry.texts for entry in left if entry.texts]
-    return Config([word for entry in left for word in entry.words], names[0] if names else None)
+    return [word for entry in left for word in entry.words], names[0] if names else None
 
 
 def _canonical(word: str) -> str:

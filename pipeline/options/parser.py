@@ -299,11 +299,11 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
         # Reads YAML, which most runs do not need.
         from pipeline.options.config_file import read_config
 
-        found = read_config(flags.config, flags, words, parser)
-        typed_words = [*found.words, *typed_words]
-        flags, rest = parser.parse_known_args([*found.words, *words])
-        if found.class_names is not None:
-            flags.class_names = found.class_names
+        read, class_names = read_config(flags.config, flags, words, parser)
+        typed_words = [*read, *typed_words]
+        flags, rest = parser.parse_known_args([*read, *words])
+        if class_names is not None:
+            flags.class_names = class_names
     refuse_unknown(rest, typed_words, parser)
     check_workers(flags.workers, [as_typed(word, typed_words) for word in rest])
     for action in required:

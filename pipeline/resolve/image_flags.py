@@ -88,11 +88,9 @@ from transforms.labels.keys import (
     row_key,
     tidy_root,
 )
-from transforms.labels.label_columns import find_further, with_place_columns
+from transforms.labels.label_columns import table_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
-    NO_KEY,
-    CsvColumns,
     FirstRows,
     KeyCells,
     LabelRow,
@@ -547,7 +545,8 @@ def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
         raise UsageError(f"--layout {flags.layout} needs a table, but --labels is {title}")
     if not first.rows:
         raise LabelsError(f"{paths[0]} is empty: give a file with rows to --labels")
-    columns = _columns(flags, first, paths[0])
+    splits = SplitOptions.of(vars(flags))
+    columns = table_columns(first, key=flags.label_key, splits=splits, path=paths[0])
     features = layout_of(flags).features or table_features(
         header_names(first.rows[0]), columns.split_name, path=paths[0]
     )
@@ -577,24 +576,3 @@ def _check_flags(flags: argparse.Namespace) -> None:
             )
     if flags.split_from == "directory":
         raise UsageError("--split_from directory needs --images: rows are not in folders")
-
-
-def _columns(flags: argparse.Namespace, first: FirstRows, path: str) -> CsvColumns:
-    """The positions of key, split and group."""
-    header = header_names(first.rows[0])
-    columns = CsvColumns(
-        first.delimiter,
-        has_header=True,
-        key=NO_KEY,
-        label=None,
-        key_name="",
-        label_name=None,
-        width=len(header),
-        is_strict=True,
-        because_delimiter=first.because,
-        format=first.format,
-    )
-    if flags.label_key is not None:
-        at = find_further(columns, first, flags.label_key, "--label_key", path)
-        columns = columns._replace(key=at, key_name=header[at])
-    return with_place_columns(columns, first, SplitOptions.of(vars(flags)), path)

@@ -19,9 +19,9 @@ from pipeline.resolve.samples import (
     ImageSample,
     LabelFiles,
     Sample,
-    key_hint,
     listed_key_hint,
     mismatch_hint,
+    other_key,
     read_label_inputs,
 )
 from transforms.core.machine import scratch_folder
@@ -33,7 +33,7 @@ from transforms.labels.annotations import yaml_class_names
 from transforms.labels.coco import class_ids
 from transforms.labels.image_names import listed_path
 from transforms.labels.keys import STANDARD_INPUT, relative_path, row_key
-from transforms.labels.label_columns import resolve_columns, with_place_columns
+from transforms.labels.label_columns import resolve_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     AS_THEY_ARE,
@@ -429,16 +429,15 @@ def with_columns(
     Raises:
         LabelsError: a column is missing or cannot be inferred.
     """
-    first, path = files.first, files.paths[0]
     columns = resolve_columns(
-        first,
+        files.first,
         key=flags.label_key,
         label=flags.label_column,
+        splits=SplitOptions.of(vars(flags)),
         is_image_key=is_image_key,
-        path=path,
+        path=files.paths[0],
         label_required=label_required,
     )
-    columns = with_place_columns(columns, first, SplitOptions.of(vars(flags)), path)
     return files._replace(columns=columns)
 
 
@@ -533,8 +532,9 @@ def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[Dataset
         f"{min(alone)!r} (--key {key})"
     )
     if not named:
-        hint = key_hint(cells[:_HINT_ROWS], sample.images)
-        raise UsageError(f"no row of --labels {flags.labels} names an image: {shown}; {hint}")
+        hint = other_key(cells[:_HINT_ROWS], sample.images)
+        problem = f"no row of --labels {flags.labels} names an image: {shown}"
+        raise UsageError(f"{problem}; {hint or 'check --label_key and --key'}")
     text = (
         f"{count - matches} of {count} rows of --labels {flags.labels} name no image, and "
         f"{len(alone)} of {len(keys)} images no row: {shown}; "

@@ -16,9 +16,9 @@ from pipeline.resolve.box_flags import (
     with_units,
 )
 from pipeline.resolve.datasets import features_of_records
-from pipeline.resolve.listing import list_inputs, plain_globs, why_empty
+from pipeline.resolve.listing import image_globs
 from pipeline.resolve.path_flags import check_path, read_flag_file
-from pipeline.resolve.samples import ImageSample, Sample
+from pipeline.resolve.samples import ImageSample, Sample, first_files
 from transforms.core.messages import Decision, LabelsError
 from transforms.core.option import vars_of
 from transforms.dataset.image_statistics import DatasetWarning
@@ -44,7 +44,7 @@ from transforms.examples.layouts import (
 from transforms.examples.partners import Partner, PartnerKeys
 from transforms.examples.row_features import row_requirements
 from transforms.images.pixel_options import PixelOptions
-from transforms.labels.image_names import any_case, archive_problem
+from transforms.labels.image_names import any_case
 from transforms.labels.joins import RowRequirements
 from transforms.labels.keys import fixed_root, glob_regex
 from transforms.labels.label_rows import (
@@ -331,9 +331,6 @@ def _check_separator(layout: Layout) -> None:
 
 # Masks and further images: the flag `--masks`, and the globs that a layout file names.
 
-# Files that are listed before the job: enough to find one of the first images.
-_SAMPLE = 20_000
-
 
 def read_partners(flags: argparse.Namespace) -> tuple[Partner, ...]:
     """The masks and further images of a run, in a fixed order.
@@ -353,10 +350,7 @@ def read_partners(flags: argparse.Namespace) -> tuple[Partner, ...]:
 
 
 def _partner(name: str, title: str, patterns: Sequence[str]) -> Partner:
-    globs = tuple(plain_globs(patterns, title))
-    for glob in globs:
-        if problem := archive_problem(glob):
-            raise UsageError(f"{title} {glob!r} {problem}")
+    globs = tuple(image_globs(patterns, title))
     return Partner(name, title, globs, fixed_root(globs))
 
 
@@ -377,27 +371,13 @@ def check_partners(sample: Sample, key: str) -> None:
             "image; use --key stem, or --key path"
         )
     for partner in partners:
-        files: list[tuple[str, str]] = []
         # As they are written, so with braces.
-        for pattern in layout_of(flags).partners.get(partner.name, flags.masks):
-            found = _first_files(pattern, partner.title, max(1, _SAMPLE + 1 - len(files)))
-            if not found:
-                problem = f"no file matches {partner.title} {pattern!r}"
-                raise UsageError(f"{problem}; {why_empty(pattern)}")
-            files += found
+        patterns = layout_of(flags).partners.get(partner.name, flags.masks)
+        found, is_all = first_files(patterns, partner.title)
+        files = [(glob, file.uri) for glob, file in found]
         _check_apart(flags.images or (), partner, [uri for _, uri in files], first)
-        if first.is_all and len(files) <= _SAMPLE:
+        if first.is_all and is_all:
             _check_keys(flags.images, partner, files, first.keys(key), key)
-
-
-def _first_files(pattern: str, title: str, count: int) -> list[tuple[str, str]]:
-    """The first files that a pattern matches, each after its glob."""
-    files = (
-        (glob, file.uri)
-        for glob in plain_globs([pattern], title)
-        for file in list_inputs(glob, title, listed=any_case(glob))
-    )
-    return [*itertools.islice(files, count)]
 
 
 def _check_keys(

@@ -16,7 +16,7 @@ from pipeline.options.parser import is_given
 from pipeline.resolve.path_flags import check_paths, has_scheme
 from transforms.core.option import check_combinations
 from transforms.examples.layouts import ROWS
-from transforms.labels.image_names import any_case, archive_path, expand_braces
+from transforms.labels.image_names import any_case, archive_path, archive_problem, expand_braces
 from transforms.labels.keys import IMAGE_EXTENSIONS, fixed_root
 from transforms.storage.files import join, storage_of
 
@@ -57,7 +57,7 @@ def check_local_inputs(flags: argparse.Namespace) -> None:
     # Rows that are records need no images; that is said elsewhere.
     images = () if flags.layout == ROWS else flags.images or ()
     for pattern in filter(_is_local_glob, images):
-        if not any(map(lists_any, plain_globs([pattern], "--images"))):
+        if not any(lists_any(each, "--images") for each in plain_globs([pattern], "--images")):
             raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
     if flags.labels is not None and _is_local_glob(flags.labels):
         globs = plain_globs([flags.labels], "--labels")
@@ -80,6 +80,19 @@ def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
     """
     with refusing(ValueError, because=f"{flag} "):
         return [glob for pattern in patterns for glob in expand_braces(pattern)]
+
+
+def image_globs(patterns: Iterable[str], title: str) -> list[str]:
+    """The globs of images or masks, as `plain_globs` gives them.
+
+    Raises:
+        UsageError: there are too many, or one names an archive in the wrong way.
+    """
+    globs = plain_globs(patterns, title)
+    for each in globs:
+        if problem := archive_problem(each):
+            raise UsageError(f"{title} {each!r} {problem}")
+    return globs
 
 
 def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterator[Any]:
@@ -107,9 +120,9 @@ def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterat
             ) from error
 
 
-def lists_any(pattern: str) -> bool:
-    """Whether a glob of `--images` matches a file; raises as `list_inputs` does."""
-    return next(list_inputs(pattern, "--images", listed=any_case(pattern)), None) is not None
+def lists_any(pattern: str, title: str) -> bool:
+    """Whether a glob of images or masks matches a file; raises as `list_inputs` does."""
+    return next(list_inputs(pattern, title, listed=any_case(pattern)), None) is not None
 
 
 def no_labels(pattern: str) -> UsageError:

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
-from pipeline.resolve.listing import list_inputs, lists_any, no_labels, plain_globs, why_empty
+from pipeline.resolve.listing import (
+    image_globs,
+    list_inputs,
+    lists_any,
+    no_labels,
+    plain_globs,
+    why_empty,
+)
 from pipeline.resolve.path_flags import check_path
 from transforms.core.messages import Decision, first_line
 from transforms.dataset.image_statistics import DatasetWarning
@@ -25,7 +32,6 @@ from transforms.find_images import LeftOut
 from transforms.labels.coco import SEGMENTATIONS
 from transforms.labels.image_names import (
     any_case,
-    archive_problem,
     other_case,
 )
 from transforms.labels.keys import KEY_KINDS, image_key, row_key
@@ -79,6 +85,8 @@ class JobSize(NamedTuple):
 # Images inspected before the job: enough to match a row of any sorted or shuffled CSV.
 _SAMPLE = 20_000
 
+_NOTHING = LeftOut()
+
 
 @dataclasses.dataclass(frozen=True)
 class ImageSample:
@@ -109,35 +117,42 @@ class ImageSample:
         return self._keys[kind]
 
 
-def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample:
-    """The first images of all globs below `root`, without the files that are left out.
+def first_files(
+    patterns: Sequence[str], title: str, left_out: LeftOut = _NOTHING
+) -> tuple[list[tuple[str, FoundFile]], bool]:
+    """The first files of all globs, without those that are left out.
 
     Each glob has an equal part of the sample. What some need not, others get: they are listed a
     second time, so that all globs together are listed to twice the size of the sample.
 
+    Args:
+        patterns: of images or masks, which may have alternatives.
+        title: of the flag, for messages.
+        left_out: files that the globs match, but that are none of them.
+
+    Returns:
+        the files, each after its glob; and whether there are no more.
+
     Raises:
-        UsageError: a glob matches nothing, or cannot be listed.
+        UsageError: a pattern matches nothing, or cannot be listed.
     """
-    plain = [(each, pattern) for pattern in globs for each in plain_globs([pattern], "--images")]
-    for each, _ in plain:
-        if problem := archive_problem(each):
-            raise UsageError(f"--images {each!r} {problem}")
+    plain = [(each, pattern) for pattern in patterns for each in image_globs([pattern], title)]
 
     def first(at: int, count: int) -> list[FoundFile]:
         each = plain[at][0]
-        images = list_inputs(each, "--images", listed=any_case(each))
-        return [*itertools.islice((file for file in images if not left_out.has(file.uri)), count)]
+        files = list_inputs(each, title, listed=any_case(each))
+        return [*itertools.islice((file for file in files if not left_out.has(file.uri)), count)]
 
     most = max(1, _SAMPLE // len(plain))
     found = [first(at, most + 1) for at in range(len(plain))]
     matched = {pattern for (_, pattern), files in zip(plain, found, strict=True) if files}
-    for pattern in globs:
+    for pattern in patterns:
         if pattern not in matched:
             why = why_empty(pattern)
-            if any(lists_any(each) for each, of in plain if of == pattern):
+            if any(lists_any(each, title) for each, of in plain if of == pattern):
                 # Left out, as the output of an earlier run would be.
                 why = "its files are in --output, or are those of other flags: give another folder"
-            raise UsageError(f"no file matches --images {pattern!r}; {why}")
+            raise UsageError(f"no file matches {title} {pattern!r}; {why}")
     left = _SAMPLE - sum(min(len(files), most) for files in found)
     is_all = True
     for at, files in enumerate(found):
@@ -147,15 +162,20 @@ def sample_images(globs: list[str], root: str, left_out: LeftOut) -> ImageSample
             is_all = is_all and len(files) <= limit
             found[at] = files[:limit]
             left -= len(found[at]) - most
-    others = sum(
-        other_case(each, file.uri)
-        for (each, _), files in zip(plain, found, strict=True)
-        for file in files
-    )
-    uris = [file.uri for files in found for file in files]
-    size = sum(file.size for files in found for file in files)
-    labels = {file.uri: file.label for files in found for file in files if file.label}
-    return ImageSample(uris, root, is_all, others, JobSize(len(uris), size, is_all), labels)
+    globs = (each for each, _ in plain)
+    return [
+        (each, file) for each, files in zip(globs, found, strict=True) for file in files
+    ], is_all
+
+
+def sample_images(globs: Sequence[str], root: str, left_out: LeftOut) -> ImageSample:
+    """The first images of all globs below `root`; raises as `first_files` does."""
+    found, is_all = first_files(globs, "--images", left_out)
+    uris = [file.uri for _, file in found]
+    size = JobSize(len(uris), sum(file.size for _, file in found), is_all)
+    labels = {file.uri: file.label for _, file in found if file.label}
+    others = sum(other_case(each, file.uri) for each, file in found)
+    return ImageSample(uris, root, is_all, others, size, labels)
 
 
 # Hints in messages, each tried on the actual inputs before it is given.
@@ -172,17 +192,6 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def key_hint(cells: Sequence[str], sample: ImageSample) -> str:
-    """Which `--key` makes rows name images; the one under which the fewest images share a key.
-
-    Args:
-        cells: keys of the first rows; none of them identifies an image.
-        sample: the images.
-    """
-    named = _other_kind(cells, sample, lambda cell, kind: row_key(cell, kind=kind))
-    return named or "check --label_key and --key"
-
-
 def mismatch_hint(
     cells: Sequence[str], keys: Collection[str], sample: ImageSample, kind: str
 ) -> str:
@@ -196,7 +205,7 @@ def mismatch_hint(
     """
     rows = {row_key(cell, kind=kind) for cell in cells}
     least = -(-min(len(rows), len(keys)) // 2)
-    named = _other_kind(cells, sample, lambda cell, kind: row_key(cell, kind=kind), least)
+    named = other_key(cells, sample, least=least)
     hints: Counter[str] = Counter()
     for what, spell in _SPELLINGS.items():
         known = {spell(key): key for key in keys}
@@ -226,7 +235,7 @@ def listed_key_hint(lines: Sequence[str], sample: ImageSample, kind: str) -> str
         sample: the images.
         kind: of their keys.
     """
-    if named := _other_kind(lines, sample, lambda line, _: line):
+    if named := other_key(lines, sample, lambda line, _: line):
         return named
     keys = sample.keys(kind)
     for line in lines:
@@ -237,10 +246,23 @@ def listed_key_hint(lines: Sequence[str], sample: ImageSample, kind: str) -> str
     return "check the file"
 
 
-def _other_kind(
-    texts: Sequence[str], sample: ImageSample, key_of: Callable[[str, str], str], least: int = 1
+def other_key(
+    texts: Sequence[str],
+    sample: ImageSample,
+    key_of: Callable[[str, str], str] = lambda cell, kind: row_key(cell, kind=kind),
+    least: int = 1,
 ) -> str:
-    """The `--key` to try, under which at least so many texts are keys; empty if there is none."""
+    """The `--key` to try: of several, the one under which the fewest images share a key.
+
+    Args:
+        texts: cells of rows, or other texts.
+        sample: the images.
+        key_of: the key of a text.
+        least: how many texts have to be keys.
+
+    Returns:
+        the advice; empty if there is no such `--key`.
+    """
     found = []
     for kind in KEY_KINDS:
         keys = sample.keys(kind)

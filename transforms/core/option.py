@@ -54,7 +54,7 @@ class Parameter(NamedTuple):
 
     Attributes:
         label: the name of its field.
-        regex: POSIX pattern of a value; empty for a choice or a switch.
+        regex: POSIX pattern of a value; empty for a choice, a switch or a path.
         help: replaces the help of the command line; empty if that fits.
     """
 

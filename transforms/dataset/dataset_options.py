@@ -22,7 +22,7 @@ from transforms.dataset.dataset_card import (
     check_version,
 )
 from transforms.dataset.output_names import FILES
-from transforms.labels.label_options import GCS_PATH, ShardOptions
+from transforms.labels.label_options import ShardOptions
 from transforms.labels.shards import ShardPlan
 
 
@@ -35,7 +35,7 @@ class DatasetOptions(Group, title="output"):
         help="folder of the dataset",
         is_required=True,
         is_path=True,
-        parameter=Parameter("Output folder", GCS_PATH),
+        parameter=Parameter("Output folder"),
     )
     overwrite: bool = option(
         is_switch=True, help="replace an existing dataset", parameter=Parameter("Overwrite")

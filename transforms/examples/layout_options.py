@@ -20,7 +20,6 @@ from transforms.core.option import (
 from transforms.examples.boxes import FORMS, ORIENTATIONS, UNITS, parse_box_columns
 from transforms.examples.layouts import LAYOUTS, ROWS, Feature, is_layout_file, needs_model
 from transforms.images.pixel_options import EMBED_DTYPES, is_application
-from transforms.labels.label_options import GCS_PATH
 
 if TYPE_CHECKING:
     from transforms.images.embeddings import Embedding
@@ -96,7 +95,7 @@ class EmbeddingOptions(Group, title="embeddings", of_images=True, recorded=as_it
         metavar="FILE",
         help="weights for a keras.applications name",
         is_path=True,
-        parameter=Parameter("Weights of the model", GCS_PATH),
+        parameter=Parameter("Weights of the model"),
     )
     embed_dtype: str | None = option(
         choices=EMBED_DTYPES,

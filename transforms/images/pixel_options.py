@@ -22,7 +22,6 @@ from transforms.core.option import (
     text_or_none,
 )
 from transforms.core.rejections import DEFAULT_LIMIT, RejectionLimit
-from transforms.labels.label_options import GCS_PATH
 
 # The values of options about images, without NumPy: flags are read before it is needed.
 
@@ -453,14 +452,14 @@ class CheckOptions(Group, title="checks", of_images=True):
         is_repeatable=True,
         is_path=True,
         conflicts=(Conflict("dedupe", ("off",), "it searches for duplicates"),),
-        parameter=Parameter("Datasets to hold out", GCS_PATH),
+        parameter=Parameter("Datasets to hold out"),
         recorded=if_any,
     )
     quarantine: str | None = option(
         metavar="DIR",
         help="copy rejected images to DIR/REASON/PATH",
         is_path=True,
-        parameter=Parameter("Folder for rejected images", GCS_PATH),
+        parameter=Parameter("Folder for rejected images"),
     )
 
     @property

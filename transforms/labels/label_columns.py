@@ -20,6 +20,7 @@ from transforms.labels.csv_tables import (
 )
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
+    NO_COLUMNS,
     CsvColumns,
     FirstRows,
     find_column,
@@ -39,6 +40,9 @@ OTHER_COLUMN = "the other of two columns"
 # What `name_of` calls a column of a CSV without a header.
 _UNNAMED = re.compile(r"column ([1-9][0-9]*)")
 
+# Without columns of splits and groups.
+_NO_PLACES = SplitOptions()
+
 IsImageKey = Callable[[str], bool]
 
 
@@ -51,23 +55,26 @@ def resolve_columns(
     *,
     key: str | None,
     label: str | None,
+    splits: SplitOptions = _NO_PLACES,
     is_image_key: IsImageKey | None = None,
     path: str,
     label_required: bool = True,
 ) -> CsvColumns:
-    """Finds the key's and the label's column, and whether the first row is a header.
+    """Finds the columns of keys, labels, splits and groups, and whether the first row is a header.
 
     Args:
         first: the result of `first_rows`.
         key: `--label_key`: a header name, or a number counted from 1; None to infer it.
         label: `--label_column`, the same way.
+        splits: of which the columns are found if they are needed; without a name, that of the
+            splits is found by its usual one.
         is_image_key: whether a cell is the key of some image; used if names do not decide.
         path: the name of the file for messages.
         label_required: if False, the label is only looked up if `label` names it.
 
     Raises:
-        LabelsError: a column is missing, repeated or ambiguous, or it is unclear whether there
-            is a header.
+        LabelsError: a column is missing, repeated or ambiguous, it is unclear whether there is a
+            header, or the cells of a column name no splits.
 
     >>> first = FirstRows(",", (("id", "landmark_id"), ("a1", "7")))
     >>> resolve_columns(first, key=None, label=None, path="a.csv")[1:4]
@@ -77,7 +84,7 @@ def resolve_columns(
         raise LabelsError(f"{path} is empty: give a file with rows to --labels")
     finder = _Finder.of(first, path, is_image_key)
     try:
-        return finder.columns(first, key, label, label_required)
+        columns = finder.columns(first, key, label, label_required)
     except LabelsError as error:
         if found := likely_delimiter(first.rows):
             raise LabelsError(
@@ -85,6 +92,36 @@ def resolve_columns(
                 f"its cells, give --csv_delimiter {shlex.quote(delimiter_text(found))}"
             ) from error
         raise
+    return _with_places(columns, finder, splits)
+
+
+def table_columns(
+    first: FirstRows, *, key: str | None, splits: SplitOptions, path: str
+) -> CsvColumns:
+    """The columns of keys, splits and groups in rows that are records, which need none of them.
+
+    Args:
+        first: the result of `first_rows`, which begins with a header.
+        key: see `resolve_columns`.
+        splits: see `resolve_columns`.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: see `resolve_columns`.
+    """
+    finder = _Finder.of(first, path)
+    columns = NO_COLUMNS._replace(
+        delimiter=first.delimiter,
+        has_header=True,
+        width=len(finder.names),
+        is_strict=True,
+        because_delimiter=first.because,
+        format=first.format,
+    )
+    if key is not None:
+        at = finder.chosen(key, "--label_key", True)
+        columns = columns._replace(key=at, key_name=finder.names[at])
+    return _with_places(columns, finder, splits)
 
 
 def find_further(columns: CsvColumns, first: FirstRows, wanted: str, flag: str, path: str) -> int:
@@ -277,21 +314,9 @@ def _is_number(text: str) -> bool:
 _SPLIT_COLUMN = "split"
 
 
-def with_place_columns(
-    columns: CsvColumns, first: FirstRows, options: SplitOptions, path: str
-) -> CsvColumns:
-    """Adds the positions of split and group, if they are needed.
-
-    Args:
-        columns: the positions of key and label.
-        first: the first rows of the file.
-        options: of splits; without a column, that of the splits is found by its name.
-        path: the file.
-
-    Raises:
-        LabelsError: there is no such column, or the column's cells name no splits.
-    """
-    finder = _Finder.of(first, path)
+def _with_places(columns: CsvColumns, finder: _Finder, options: SplitOptions) -> CsvColumns:
+    """Adds the positions of split and group, if they are needed."""
+    path = finder.path
     if options.split_from == "csv" or options.split_column is not None:
         at = _split_column(columns, finder, options.split_column)
         if at == columns.label and columns.because[1] == OTHER_COLUMN:
@@ -299,7 +324,7 @@ def with_place_columns(
                 f"{path} has no column of labels, only keys and the splits of --split_column: add "
                 "one, which --label_column names"
             )
-        rows = first.rows[1:] if columns.has_header else first.rows
+        rows = finder.rows[columns.has_header :]
         said = [split_text(row[at]) for row in rows if at < len(row)]
         if said and not any(not name or is_split_name(name) for name in said):
             raise LabelsError(

@@ -32,8 +32,7 @@ from transforms.labels.splits import SplitAssigner, Splits, parse_splits
 
 LABELS = Need("--labels CSV")
 
-# Patterns of values in parameters of a template.
-GCS_PATH = "^gs://[a-z0-9._-]+/.+$"
+# A pattern of values in parameters of a template.
 _SHARE = "[A-Za-z][A-Za-z0-9_]*=[0-9.]+%?"
 
 Shares = tuple[tuple[str, float], ...]
@@ -75,7 +74,6 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         is_path=True,
         parameter=Parameter(
             "Images",
-            GCS_PATH,
             help="one image glob, in which ** is any depth of folders; if omitted, the CSV lists "
             "the images",
         ),
@@ -88,7 +86,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         "1_mask.png for 1.jpg; repeatable",
         is_repeatable=True,
         is_path=True,
-        parameter=Parameter("Masks", GCS_PATH, help="one glob of masks, joined by --key"),
+        parameter=Parameter("Masks", help="one glob of masks, joined by --key"),
         recorded=None,
     )
     labels: str | None = option(
@@ -97,7 +95,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         help="labels, a path or a glob: CSV, Parquet, JSON Lines, or boxes of COCO, Pascal VOC or "
         "YOLO; text may be compressed (.gz)",
         is_path=True,
-        parameter=Parameter("Label file", GCS_PATH),
+        parameter=Parameter("Label file"),
         of_images=False,
         recorded=None,
     )
@@ -156,7 +154,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         help="folder that record paths and keys are relative to; if omitted, the common folder "
         "of --images",
         is_path=True,
-        parameter=Parameter("Root folder", GCS_PATH),
+        parameter=Parameter("Root folder"),
         of_images=False,
         recorded=None,
     )
@@ -164,9 +162,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         metavar="FILE",
         help="keep only images with these keys, one per line; - for standard input",
         is_path=True,
-        parameter=Parameter(
-            "Keys to keep", GCS_PATH, help="keep only images with these keys, one per line"
-        ),
+        parameter=Parameter("Keys to keep", help="keep only images with these keys, one per line"),
         recorded=None,
     )
     reuse: Sequence[str] | None = option(
@@ -174,7 +170,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         help="take unchanged images from the records of this dataset; repeatable",
         is_repeatable=True,
         is_path=True,
-        parameter=Parameter("Datasets to reuse", GCS_PATH),
+        parameter=Parameter("Datasets to reuse"),
         recorded=None,
     )
     key_cells: str = option(
@@ -215,7 +211,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         "whose ids are kept",
         is_path=True,
         conflicts=(_NO_LABELS,),
-        parameter=Parameter("Class names", GCS_PATH),
+        parameter=Parameter("Class names"),
         python="PathText | Sequence[str]",
     )
     new_classes: str | None = option(

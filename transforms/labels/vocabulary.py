@@ -150,6 +150,16 @@ class LabelCounter:
         self._missing += 1
         self._spellings.add(cell)
 
+    def merge(self, cells: LabelCells) -> None:
+        """Adds what was counted elsewhere."""
+        self._integers += cells.integers
+        self._others += cells.others
+        self._missing += cells.missing
+        self._spellings.update(json.loads(cells.spellings))
+        if cells.odd != "[]":
+            odd = [*self._odd, *map(tuple, json.loads(cells.odd))]
+            self._odd = sorted(odd)[:_MAX_ODD]
+
     def counted(self) -> LabelCells:
         """The counts."""
         texts = json.dumps(self._odd), json.dumps(sorted(self._spellings))
@@ -158,17 +168,10 @@ class LabelCounter:
 
 def merge_cells(counted: Iterable[LabelCells]) -> LabelCells:
     """The sum of counts; their order does not matter."""
-    integers = others = missing = 0
-    odd: list[LabelPlace] = []
-    spellings: set[str] = set()
+    counter = LabelCounter()
     for cells in counted:
-        integers += cells.integers
-        others += cells.others
-        missing += cells.missing
-        spellings.update(json.loads(cells.spellings))
-        if cells.odd != "[]":
-            odd = sorted([*odd, *map(tuple, json.loads(cells.odd))])[:_MAX_ODD]
-    return LabelCells(integers, others, missing, json.dumps(odd), json.dumps(sorted(spellings)))
+        counter.merge(cells)
+    return counter.counted()
 
 
 def with_images(cells: LabelCells, images: Mapping[str, int]) -> LabelCells:

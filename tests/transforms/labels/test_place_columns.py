@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from transforms.core.messages import LabelsError
-from transforms.labels.label_columns import resolve_columns, with_place_columns
+from transforms.labels.label_columns import resolve_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_tables import first_rows
@@ -18,8 +18,8 @@ ROWS = b"id,label,split,who\n1,cat,train,a\n2,dog,,b\n"
 
 def place(rows: bytes = ROWS, **asked: Any) -> CsvColumns:
     first = first_rows(io.BytesIO(rows), 20, encoding="utf-8", path="a.csv")
-    columns = CsvColumns(",", True, 0, 1, "id", "label", 4)
-    return with_place_columns(columns, first, SplitOptions(**asked), "a.csv")
+    splits = SplitOptions(**asked)
+    return resolve_columns(first, key="id", label="label", splits=splits, path="a.csv")
 
 
 def test_columns_are_found_by_name_number_or_by_themselves() -> None:
@@ -46,9 +46,8 @@ def test_columns_that_are_none(rows: bytes, asked: dict[str, Any], says: str) ->
 
 def test_the_only_other_column_is_not_both_the_split_and_the_label() -> None:
     first = first_rows(io.BytesIO(b"id,split\na,test\n"), 5, encoding="utf-8", path="a.csv")
-    columns = resolve_columns(first, key=None, label=None, path="a.csv")
     asked = SplitOptions(split_column="split")
     with pytest.raises(LabelsError, match=r"^a.csv has no column of labels, only keys and"):
-        with_place_columns(columns, first, asked, "a.csv")
-    given = resolve_columns(first, key=None, label="split", path="a.csv")
-    assert with_place_columns(given, first, asked, "a.csv").split == 1
+        resolve_columns(first, key=None, label=None, splits=asked, path="a.csv")
+    given = resolve_columns(first, key=None, label="split", splits=asked, path="a.csv")
+    assert given.split == 1
