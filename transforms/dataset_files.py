@@ -22,11 +22,14 @@ from transforms.dataset.manifest import (
     Dataset,
     FileContent,
     build_manifest,
+    content_summary,
     in_parts,
+    index_files,
     to_bytes,
 )
 from transforms.dataset.metadata import label_map, schema_text, tfds_files
 from transforms.dataset.output_names import (
+    INFO,
     LABEL_MAP,
     LABELS,
     MANIFEST,
@@ -384,13 +387,6 @@ def small_files(
             depth=stored_depth(options),
         ),
     }
-    if card is not None:
-        files |= card_files(card, dataset, gathered, data=data, labels=labels)
-    if rules.first_id:
-        ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
-        files[LABEL_MAP] = label_map(ids).encode()
-    if not dataset.of_rows:
-        files[STATISTICS] = DatasetDescriber(target, gathered, data).describe(duplicates)
     kind = "integer" if vocabulary.is_integer else "text"
     manifest = build_manifest(
         described,
@@ -398,8 +394,22 @@ def small_files(
         data=data,
         recipe=recipe,
         label_kind=kind if any(totals.labels) else "none",
-        files=files,
     )
+    if card is not None:
+        files |= card_files(
+            card,
+            manifest,
+            data=data,
+            indexes=index_files(gathered.shards),
+            labels=labels,
+            has_tfds=INFO in files,
+        )
+    if rules.first_id:
+        ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
+        files[LABEL_MAP] = label_map(ids).encode()
+    if not dataset.of_rows:
+        files[STATISTICS] = DatasetDescriber(target, gathered, data).describe(duplicates)
+    manifest["files"] = {name: content_summary(each)._asdict() for name, each in files.items()}
     return {**files, MANIFEST: to_bytes(manifest)}
 
 

@@ -366,9 +366,8 @@ def build_manifest(
     data: Sequence[DataFile],
     recipe: str,
     label_kind: str,
-    files: Mapping[str, FileContent],
 ) -> dict[str, Any]:
-    """The manifest of a dataset as a JSON object; it has no timestamps.
+    """The manifest of a dataset as a JSON object, without its small files; it has no timestamps.
 
     Args:
         dataset: the description made before the run.
@@ -376,7 +375,6 @@ def build_manifest(
         data: the result of `data_files` for the shards.
         recipe: see `dataset_recipe`.
         label_kind: `text`, `integer` or `none`.
-        files: the small files next to the shards: name to content.
     """
     shards, changes = gathered.shards, gathered.written.changes
     classes = gathered.written.split_classes(dataset.splits)
@@ -402,7 +400,6 @@ def build_manifest(
             split: _split(split, shards, data, classes.get(split, {})) for split in dataset.splits
         },
         "index": index_entries(shards),
-        "files": {name: content_summary(each)._asdict() for name, each in files.items()},
     }
 
 

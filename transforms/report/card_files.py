@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from transforms.core.messages import format_bytes, printable, quantity
 from transforms.dataset.dataset_card import Card, hub_license, is_address
-from transforms.dataset.ledger import Gathered, count_reasons
-from transforms.dataset.manifest import DataFile, Dataset, index_files
-from transforms.dataset.metadata import is_tfds
+from transforms.dataset.manifest import DataFile, manifest_shards
 from transforms.dataset.output_names import CARD, CROISSANT
 from transforms.examples.layouts import MASK, Feature, Role
 from transforms.examples.row_features import row_requirements
-from transforms.labels.shards import ShardName
 from transforms.labels.vocabulary import class_order
 from transforms.report.croissant import croissant_json
 
@@ -24,29 +21,11 @@ from transforms.report.croissant import croissant_json
 _MAX_CLASS_NAME = 80
 
 
-class SplitContent(NamedTuple):
-    """The content of a split.
-
-    Attributes:
-        name: of the split.
-        records: in it.
-        files: that hold them.
-        bytes: of these files.
-        classes: records of each label.
-    """
-
-    name: str
-    records: int
-    files: int
-    bytes: int
-    classes: Mapping[str, int]
-
-
 class DatasetContent(NamedTuple):
     """The content of a dataset.
 
     Attributes:
-        splits: in their order.
+        splits: in their order, as the manifest has them.
         features: of the Examples.
         rejected: left out inputs of each reason.
         changed: images of each change to the pixels.
@@ -56,7 +35,7 @@ class DatasetContent(NamedTuple):
         has_offsets: whether single records can be read alone.
     """
 
-    splits: Sequence[SplitContent]
+    splits: Mapping[str, Mapping[str, Any]]
     features: Sequence[Feature]
     rejected: Mapping[str, int]
     changed: Mapping[str, int]
@@ -68,12 +47,17 @@ class DatasetContent(NamedTuple):
     @property
     def records(self) -> int:
         """All records."""
-        return sum(split.records for split in self.splits)
+        return sum(split["records"] for split in self.splits.values())
+
+    @property
+    def filled_splits(self) -> Iterator[str]:
+        """The names of those with records."""
+        return (name for name, split in self.splits.items() if split["records"])
 
     @property
     def classes(self) -> list[str]:
         """All labels, in order."""
-        found = {name for split in self.splits for name in split.classes} - {""}
+        found = {name for split in self.splits.values() for name in split["classes"]} - {""}
         return sorted(found, key=class_order)
 
     @property
@@ -87,7 +71,7 @@ class DatasetContent(NamedTuple):
         classes = len(self.classes)
         of_classes = f" of {quantity(classes, 'class', 'classes')}" if classes else ""
         splits = quantity(len(self.splits), "split")
-        names = ", ".join(split.name for split in self.splits)
+        names = ", ".join(self.splits)
         return f"{quantity(self.records, unit)}{of_classes} as TFRecords, in {splits} ({names})."
 
 
@@ -114,7 +98,7 @@ def card_text(card: Card, content: DatasetContent) -> bytes:
         ),
         title=_title(card),
         classes=content.classes,
-        first=next((split.name for split in content.splits if split.records), "train"),
+        first=next(content.filled_splits, "train"),
     )
     return f"{text.rstrip()}\n".encode()
 
@@ -137,9 +121,7 @@ def _header(card: Card, content: DatasetContent) -> dict[str, Any]:
         {
             "config_name": "default",
             "data_files": [
-                {"split": split.name, "path": f"index/{split.name}-*.parquet"}
-                for split in content.splits
-                if split.records
+                {"split": name, "path": f"index/{name}-*.parquet"} for name in content.filled_splits
             ],
         }
     ]
@@ -212,49 +194,33 @@ def _fenced(text: str) -> str:
 
 def card_files(
     card: Card,
-    dataset: Dataset,
-    gathered: Gathered,
+    manifest: Mapping[str, Any],
     *,
     data: Sequence[DataFile],
+    indexes: Sequence[DataFile],
     labels: bytes,
+    has_tfds: bool,
 ) -> dict[str, bytes]:
     """The files by name.
 
     Args:
         card: what its publisher says about the dataset.
-        dataset: its description.
-        gathered: the results of the run; the shards have SHA-256s.
-        data: the files of records.
+        manifest: of the dataset.
+        data: the files of records, with their SHA-256s.
+        indexes: of the shards.
         labels: the content of `labels.txt`.
+        has_tfds: whether TensorFlow Datasets reads it.
     """
-    content = _content(dataset, gathered, data)
-    return {
-        CARD: card_text(card, content),
-        CROISSANT: croissant_json(
-            card, content, data=data, indexes=index_files(gathered.shards), labels=labels
-        ),
-    }
-
-
-def _content(dataset: Dataset, gathered: Gathered, data: Sequence[DataFile]) -> DatasetContent:
-    classes = gathered.written.split_classes(gathered.splits)
-    of_splits = {name: [file for file in data if file.split == name] for name in gathered.splits}
-    return DatasetContent(
-        splits=[
-            SplitContent(
-                name,
-                sum(file.records for file in files),
-                len(files),
-                sum(file.bytes for file in files),
-                classes.get(name, {}),
-            )
-            for name, files in of_splits.items()
-        ],
-        features=dataset.features,
-        rejected=count_reasons(gathered.reasons),
-        changed=gathered.written.changes,
-        of_rows=dataset.of_rows,
-        in_shards=dataset.options.get("files") != "per_image",
-        has_tfds=is_tfds(gathered.shards),
-        has_offsets=not any(ShardName.parse(each.file).gzip for each in gathered.shards),
+    options = manifest["options"]
+    content = DatasetContent(
+        splits=manifest["splits"],
+        features=[Feature.from_manifest(each) for each in manifest["features"]],
+        rejected=manifest["rejected"],
+        changed=manifest.get("pixels", {}),
+        of_rows=options.get("key") == "row",
+        in_shards=options.get("files") != "per_image",
+        has_tfds=has_tfds,
+        has_offsets=not any(shard["file"].endswith(".gz") for shard in manifest_shards(manifest)),
     )
+    croissant = croissant_json(card, content, data=data, indexes=indexes, labels=labels)
+    return {CARD: card_text(card, content), CROISSANT: croissant}

@@ -257,9 +257,9 @@ def _record_files(data: Iterable[DataFile]) -> Iterator[dict[str, Any]]:
 
 
 def _folders(content: DatasetContent) -> Iterator[dict[str, Any]]:
-    for split in content.splits:
+    for name in content.splits:
         single = "A TFRecord file for each record."
-        yield _file_set(f"{split.name}-files", single, _TFRECORD, f"{split.name}/*")
+        yield _file_set(f"{name}-files", single, _TFRECORD, f"{name}/*")
 
 
 def _file(name: str, size: int, sha256: str, encoding: str) -> dict[str, Any]:

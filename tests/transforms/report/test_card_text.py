@@ -8,12 +8,18 @@ import yaml
 
 from transforms.dataset.dataset_card import Card
 from transforms.examples.layouts import LAYOUTS, MASK_FEATURES, Feature
-from transforms.report.card_files import DatasetContent, SplitContent, card_text
+from transforms.report.card_files import DatasetContent, card_text
 
-SPLITS = [
-    SplitContent("train", 3, 2, 2_000, {"cat": 2, "dog": 1}),
-    SplitContent("test", 1, 1, 500, {"cat": 1}),
-]
+
+def split(records: int, files: int, size: int, classes: dict[str, int]) -> dict[str, Any]:
+    """A split as the manifest has it."""
+    return {"records": records, "shards": [{}] * files, "bytes": size, "classes": classes}
+
+
+SPLITS = {
+    "train": split(3, 2, 2_000, {"cat": 2, "dog": 1}),
+    "test": split(1, 1, 500, {"cat": 1}),
+}
 PETS = Card("my_pets")
 CONTENT = DatasetContent(SPLITS, LAYOUTS["slim"], {}, {})
 
@@ -95,7 +101,7 @@ def test_a_license_stays_in_its_line() -> None:
 
 
 def test_names_of_classes_cannot_break_the_table() -> None:
-    odd = [SplitContent("train", 1, 1, 1, {"a|b\n# c": 1, "<b>`x`&lt;": 1, "long" * 99: 1})]
+    odd = {"train": split(1, 1, 1, {"a|b\n# c": 1, "<b>`x`&lt;": 1, "long" * 99: 1})}
     _, text = parts(content=CONTENT._replace(splits=odd))
     table = text.split("## Classes (3)\n\n")[1].split("\n\n")[0].splitlines()
     assert len(table) == 5
@@ -104,7 +110,7 @@ def test_names_of_classes_cannot_break_the_table() -> None:
 
 
 def test_many_classes_are_cut() -> None:
-    many = [SplitContent("train", 1, 1, 1, {str(number): 1 for number in range(1000)})]
+    many = {"train": split(1, 1, 1, {str(number): 1 for number in range(1000)})}
     _, text = parts(content=CONTENT._replace(splits=many))
     assert "\n| 99 | 1 |\n" in text and "\n| 100 | 1 |\n" not in text
     assert "… and 900 more" in text
@@ -130,6 +136,6 @@ def test_a_citation_cannot_end_its_block() -> None:
 
 
 def test_one_record_and_no_class() -> None:
-    content = CONTENT._replace(splits=[SplitContent("all", 1, 1, 9, {"": 1})], of_rows=True)
+    content = CONTENT._replace(splits={"all": split(1, 1, 9, {"": 1})}, of_rows=True)
     _, text = parts(content=content)
     assert "1 record as TFRecords, in 1 split (all)." in text and "## Classes" not in text

@@ -10,13 +10,13 @@ from typing import Any
 from transforms.dataset.dataset_card import Card
 from transforms.dataset.manifest import DataFile
 from transforms.examples.layouts import LAYOUTS, Feature
-from transforms.report.card_files import DatasetContent, SplitContent
+from transforms.report.card_files import DatasetContent
 from transforms.report.croissant import CONFORMS_TO, croissant_json, parse_properties
 
 SHARD = DataFile("train", "train-00000-of-00001.tfrecord", "", "", 2, 12, "", "a" * 64)
 INDEX = DataFile("train", "index/train-00000-of-00001.parquet", "", "", 2, 34, "", "b" * 64)
 PETS = Card("pets")
-SPLITS = [SplitContent("train", 2, 1, 12, {"cat": 2}), SplitContent("test", 0, 0, 0, {})]
+SPLITS = {"train": {"records": 2, "classes": {"cat": 2}}, "test": {"records": 0, "classes": {}}}
 CONTENT = DatasetContent(SPLITS, LAYOUTS["slim"], {}, {})
 
 
@@ -69,7 +69,7 @@ def test_fields_are_the_columns_that_have_values() -> None:
     assert {"key", "split", "label", "label_id", "width", "offset"} <= every.keys()
     assert every["label"] == "sc:Text" and every["label_id"] == "sc:Integer"
     assert fields(features=[Feature.of_source("labels", "label.texts")]) == every
-    assert every.keys() - fields(splits=[]).keys() == {"label", "label_id"}
+    assert every.keys() - fields(splits={}).keys() == {"label", "label_id"}
     assert every.keys() - fields(has_offsets=False).keys() == {"offset"}
     alone = fields(in_shards=False)
     assert every.keys() - alone.keys() == {"shard", "record", "offset"}
