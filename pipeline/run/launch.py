@@ -264,11 +264,7 @@ def _mute_beam() -> None:
     # Beam logs a warning for every start and stop of a job server.
     logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
     # Portable runners log with the root logger, an error with all of its remote traceback.
-    logging.getLogger().addFilter(_is_not_beams)
-
-
-def _is_not_beams(record: logging.LogRecord) -> bool:
-    return "apache_beam" not in record.pathname
+    logging.getLogger().addFilter(lambda record: "apache_beam" not in record.pathname)
 
 
 def _tell_job(result: Any, options: PipelineOptions) -> str | None:

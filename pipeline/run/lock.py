@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import DatasetError, UsageError, input_error
+from pipeline.run.supervise import in_thread
 from transforms.core.messages import one_line
 from transforms.dataset.output_names import LOCK, STAGING
 from transforms.storage.files import join, storage_of
@@ -191,7 +192,6 @@ class BucketLock:
         self._beats = 0
         self._generation = 0
         self._is_lost = False
-        self._ended = threading.Event()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -205,15 +205,14 @@ class BucketLock:
             self._take(output)
         except OSError as error:
             raise input_error(f"cannot write to --output {output}", error) from error
-        beating = threading.Thread(target=self._keep_beating, name="lock", daemon=True)
         # Not SIGINT, which is ignored in what a shell starts in the background. A supervised
         # process has a handler, which also ends its workers.
         former = signal.getsignal(_TAKEN_OVER)
         if not callable(former):
             signal.signal(_TAKEN_OVER, signal.default_int_handler)
-        beating.start()
         try:
-            yield
+            with in_thread(self._keep_beating, "lock"):
+                yield
         except KeyboardInterrupt as interrupt:
             if not self._is_lost:
                 raise
@@ -223,8 +222,6 @@ class BucketLock:
                 f"for {PATIENCE_SECONDS:.0f} s; {reason}"
             ) from None
         finally:
-            self._ended.set()
-            beating.join()
             if not callable(former):
                 signal.signal(_TAKEN_OVER, former)
             if not self._is_lost:
@@ -275,8 +272,8 @@ class BucketLock:
             time.sleep(BEAT_SECONDS / 10)
         return True
 
-    def _keep_beating(self) -> None:
-        while not self._ended.wait(BEAT_SECONDS):
+    def _keep_beating(self, ended: threading.Event) -> None:
+        while not ended.wait(BEAT_SECONDS):
             # An unreachable bucket may come back; the next heartbeat may succeed.
             with contextlib.suppress(OSError):
                 try:

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from apache_beam.metrics import MetricsFilter
 from tqdm import tqdm
 
+from pipeline.run.supervise import in_thread
 from transforms.core.machine import scratch_folder
 from transforms.storage.metrics import NAMESPACE, PROGRESS, WORKERS_FOLDER, Stage
 
@@ -150,7 +151,7 @@ def show_progress(style: str) -> Iterator[None]:
         yield
         return
     watch = {"bar": _show_bars, "plain": _print_lines, "json": _print_json}[style]
-    with _workers_counts(), _thread(watch):
+    with _workers_counts(), in_thread(watch, "progress"):
         yield
 
 
@@ -167,7 +168,7 @@ def poll_metrics(read: Callable[[], Mapping[str, int]]) -> Iterator[None]:
             with contextlib.suppress(Exception):
                 _take_over(read())
 
-    with _thread(poll):
+    with in_thread(poll, "progress"):
         yield
     # The job is done: its runner's counters are final.
     with contextlib.suppress(Exception):
@@ -206,18 +207,6 @@ def _workers_counts() -> Iterator[None]:
             yield
         finally:
             del os.environ[WORKERS_FOLDER]
-
-
-@contextlib.contextmanager
-def _thread(target: Callable[[threading.Event], None]) -> Iterator[None]:
-    done = threading.Event()
-    thread = threading.Thread(target=target, args=(done,), name="progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def _show_bars(done: threading.Event) -> None:

@@ -74,17 +74,17 @@ def supervise(command: Callable[[], int]) -> int:
     known: frozenset[bytes] = frozenset()
     while True:
         known |= Suspects().notes
-        watch = _Watch()
-        status = _run_child(command, watch)
+        run = uuid.uuid4().hex
+        status, has_hung = _run_child(command, run)
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
-            _kill_left(watch.run)
-        if code == -signal.SIGKILL and not watch.ended:
+            _kill_left(run)
+        if code == -signal.SIGKILL and not has_hung:
             print(_KILLED, file=sys.stderr)
         if -code == _INTERRUPT:
             # Python was exiting, and had removed its handlers.
             return INTERRUPTED
-        if watch.ended and code != 0:
+        if has_hung and code != 0:
             why = "hangs"
         elif -code in _CRASHES:
             why = f"crashed ({signal.Signals(-code).name})"
@@ -107,41 +107,35 @@ def _knows_more(known: frozenset[bytes]) -> bool:
     return False
 
 
-class _Watch:
-    """Ends the processes of a run when a decoder hangs in one of them.
+@contextlib.contextmanager
+def in_thread(target: Callable[[threading.Event], None], name: str) -> Iterator[None]:
+    """Calls a function in another thread until the block ends, which its argument says."""
+    done = threading.Event()
+    thread = threading.Thread(target=target, args=(done,), name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
-    Attributes:
-        run: the name of the run.
-        ended: whether the watch ended the processes.
+
+def _run_child(command: Callable[[], int], run: str) -> tuple[int, bool]:
+    """The status of a child process that ran the command, and whether a decoder hung in it.
+
+    Args:
+        command: what it runs.
+        run: its name for the notes of its processes.
     """
+    notes, hung = HangWatch(run), threading.Event()
 
-    def __init__(self) -> None:
-        self.run = uuid.uuid4().hex
-        self.ended = False
-        self._notes = HangWatch(self.run)
-        self._stop = threading.Event()
-
-    @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        """Watches until the block ends."""
-        thread = threading.Thread(target=self._watch, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(_WATCH_SECONDS):
-            if self._notes.hanging(_WATCH_SECONDS):
-                self.ended = True
+    def watch(done: threading.Event) -> None:
+        while not done.wait(_WATCH_SECONDS):
+            if notes.hanging(_WATCH_SECONDS):
+                hung.set()
                 # Beam would wait for the dead worker.
                 _kill_descendants()
 
-
-def _run_child(command: Callable[[], int], watch: _Watch) -> int:
-    """The status of a child process that ran the command, as `os.waitpid` gives it."""
     sys.stdout.flush()
     sys.stderr.flush()
     parent_reads, parent_lives = os.pipe()
@@ -151,14 +145,14 @@ def _run_child(command: Callable[[], int], watch: _Watch) -> int:
     child = os.fork()
     if child == 0:
         os.close(parent_lives)
-        _be_child(command, watch.run, parent_reads, former)
+        _be_child(command, run, parent_reads, former)
     os.close(parent_reads)
     try:
         with _passing_signals_on(child):
             signal.pthread_sigmask(signal.SIG_SETMASK, former)
-            with watch.watching():
+            with in_thread(watch, "watch"):
                 _, status = os.waitpid(child, 0)
-            return status
+            return status, hung.is_set()
     finally:
         os.close(parent_lives)
 

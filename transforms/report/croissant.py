@@ -143,7 +143,11 @@ def _item(name: str, item: Any) -> str | dict[str, str]:
         raise PropertiesError(f"{name!r} must be a text or a list of texts")
     item = _text(name, item)
     if name in _DATES or name.removeprefix(RAI) in _TIME_FRAMES:
-        _check_date(name, item)
+        try:
+            datetime.datetime.fromisoformat(item)
+        except ValueError:
+            wrong = f"{name!r} is {item!r:.100}, which is not a date such as 2026-01-31"
+            raise PropertiesError(wrong) from None
     return {"@type": "sc:Person", "name": item} if name in _AGENTS else item
 
 
@@ -155,15 +159,6 @@ def _text(name: str, text: str) -> str:
         return check_text(text)
     except ValueError as error:
         raise PropertiesError(f"{name!r}: {error}") from error
-
-
-def _check_date(name: str, text: str) -> None:
-    try:
-        datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise PropertiesError(
-            f"{name!r} is {text!r:.100}, which is not a date such as 2026-01-31"
-        ) from None
 
 
 # `croissant.json`: the dataset in the vocabulary of Croissant 1.0, which search engines read.

@@ -159,22 +159,16 @@ def rejected_thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
 
     quiet_pillow()
     ImageFile.LOAD_TRUNCATED_IMAGES = True
-    if not _is_cheap(data):
-        return ""
-    # Also those with a signature that TensorFlow cannot read.
-    foreign = (name for name in FOREIGN if name not in ("PPM", "TGA"))
-    formats = (*_FORMATS, *foreign)
-    return pillow_thumbnail(data, edge=edge, max_bytes=max_bytes, formats=formats)
-
-
-def _is_cheap(data: bytes) -> bool:
-    """Whether the header of a possibly unchecked file is within the limits."""
     try:
         checked_header(data, LIMITS)
     except RejectedImageError as error:
         # A header that only Pillow can read is limited there.
-        return error.reason in (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
-    return True
+        if error.reason not in (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE):
+            return ""
+    # Also those with a signature that TensorFlow cannot read.
+    foreign = (name for name in FOREIGN if name not in ("PPM", "TGA"))
+    formats = (*_FORMATS, *foreign)
+    return pillow_thumbnail(data, edge=edge, max_bytes=max_bytes, formats=formats)
 
 
 def _on_grey(image: Image) -> Image:
