@@ -16,7 +16,14 @@ from tests.transforms.added import added_to
 from tests.transforms.beam import make_config
 from transforms.core.records import Count, RejectedPart
 from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary, in_order
-from transforms.dataset.manifest import build_manifest, crc32c_hex, data_files, in_parts, to_bytes
+from transforms.dataset.manifest import (
+    build_manifest,
+    content_summary,
+    crc32c_hex,
+    data_files,
+    in_parts,
+    to_bytes,
+)
 from transforms.dataset.output_names import rejected_part
 from transforms.publish_dataset import Prepared, Publication
 from transforms.storage.files import join, storage_of
@@ -64,8 +71,8 @@ class World:
             data=files,
             recipe=RECIPES[whose],
             label_kind="none",
-            files=small,
         )
+        manifest["files"] = {name: content_summary(each)._asdict() for name, each in small.items()}
         self._small = {**small, "manifest.json": to_bytes(manifest)}
         self.files = {**self._data, **self._small, "rejected.jsonl": b"".join(self._parts)}
         self._prepared: Prepared | None = None

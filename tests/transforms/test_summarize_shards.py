@@ -78,7 +78,6 @@ def manifest_of(found: Gathered) -> bytes:
         data=data_files(found.shards),
         recipe="",
         label_kind="text",
-        files={},
     )
     return to_bytes(manifest)
 

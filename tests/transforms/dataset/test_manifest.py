@@ -23,6 +23,7 @@ from transforms.dataset.manifest import (
     ManifestError,
     build_manifest,
     content_digest,
+    content_summary,
     data_files,
     dataset_recipe,
     index_entries,
@@ -62,14 +63,14 @@ LABELS = b"a\nb\n"
 
 
 def manifest() -> dict[str, Any]:
-    return build_manifest(
+    built = build_manifest(
         DATASET,
         GATHERED,
         data=data_files(SHARDS),
         recipe="whole",
         label_kind="text",
-        files={"labels.txt": LABELS},
     )
+    return {**built, "files": {"labels.txt": content_summary(LABELS)._asdict()}}
 
 
 def test_the_manifest_describes_the_dataset() -> None:
