@@ -223,7 +223,7 @@ def test_what_is_packed_are_names(steps: list[Step]) -> None:
         for name, type_ in typing.get_type_hints(kind).items()
         if type_ == Plain
     }
-    assert plain == {"record", "stored"}
+    assert plain == {"record", "stored", "partners"}
 
 
 def test_what_is_gathered_are_summaries(steps: list[Step]) -> None:

@@ -209,7 +209,7 @@ def stored_images(
             "source_height": None,
             "source_width": None,
         }
-        stored.append(image._replace(stored=(stored_side(0, row, image.path).record,)))
+        stored.append(image._replace(stored=(stored_side(0, row, image.path).record[0],)))
         frames += framed(example)
     folder.mkdir()
     (folder / SHARD).write_bytes(frames)

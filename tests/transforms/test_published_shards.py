@@ -13,8 +13,8 @@ from transforms.records.existing_shards import ExistingShards, Roots
 
 NAME = "train-00000-of-00001.tfrecord"
 IMAGES = [
-    ShardImage(0, "1", "1.jpg", 5, 9, "a", 0, partners='[["1.png",4,9]]'),
-    ShardImage(1, "2", "gs://b/2.jpg", 5, 9, "a", 0, partners='[["2.png",4,9]]'),
+    ShardImage(0, "1", "1.jpg", 5, 9, "a", 0, partners=(("1.png", 4, 9),)),
+    ShardImage(1, "2", "gs://b/2.jpg", 5, 9, "a", 0, partners=(("2.png", 4, 9),)),
 ]
 ROOTS = Roots("photos", ("masks",))
 ENTRY = {"file": NAME, "recipe": "r", "records": 2, "bytes": 70, "crc32c": "ab"}
@@ -75,7 +75,7 @@ def test_files_of_other_folders_are_compared_by_their_bytes(roots: Roots) -> Non
 
 def test_the_folder_of_a_list_does_not_move_what_it_lists_elsewhere() -> None:
     """A CSV was moved, and its images were not."""
-    listed = [IMAGES[1]._replace(partners="")]
+    listed = [IMAGES[1]._replace(partners=())]
     assert compared("r", Roots("elsewhere"), listed) == ("r", 0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -167,14 +166,14 @@ def masks(
     ours = maker.versions(is_changed=True, has_heic=False)
     of_index = (ours if libraries is None else libraries).encode()
     side, _ = sides(monkeypatch, of_index, **{PARTNERS: [*entries]})
-    [file], [stored] = json.loads(side.where), StoredImage.of(side.record).partners
+    [file], [stored] = side.record[1], StoredImage.of(side.record[0]).partners
     return [file, stored]
 
 
 def test_masks_may_be_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     other = {**MASK, "name": "masks.other", "path": "1/b.png"}
     stored = CheckedPartner(30, "png", "0" * 32)
-    assert masks(monkeypatch, other, MASK) == [["a.png", 40, 8], stored]
+    assert masks(monkeypatch, other, MASK) == [("a.png", 40, 8), stored]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +207,7 @@ def test_masks_of_other_libraries_are_not(
 
 
 def test_the_first_record_has_its_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, other = (StoredImage.of(side.record) for side in sides(monkeypatch))
+    first, other = (StoredImage.of(side.record[0]) for side in sides(monkeypatch))
     assert (first.record, first.whole) == (0, BaseShard(2, 1000, "0" * 8, "r"))
     assert (other.record, other.whole) == (1, None)
 
@@ -217,7 +216,7 @@ def test_a_record_of_a_compressed_shard_has_no_offset(monkeypatch: pytest.Monkey
     name = f"{SHARD}.gz"
     files = [{**FILE, "file": name, "bytes": 10}]
     first, _ = sides(monkeypatch, files=files, shard=name, offset=None)
-    stored = StoredImage.of(first.record)
+    stored = StoredImage.of(first.record[0])
     assert (stored.shard, stored.offset) == (name, -1)
 
 
@@ -225,7 +224,7 @@ def test_each_image_may_have_its_own_file(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = [{**FILE, "file": f"train/{name}.tfrecord", "records": 1} for name in "ab"]
-    found = [StoredImage.of(side.record) for side in sides(monkeypatch, files=files)]
+    found = [StoredImage.of(side.record[0]) for side in sides(monkeypatch, files=files)]
     places = [(each.shard, each.record, each.whole) for each in found]
     assert places == [("train/a.tfrecord", 0, None), ("train/b.tfrecord", 0, None)]
     assert read(monkeypatch, files=files[:1]) == ["a.jpg"]

@@ -33,7 +33,7 @@ def planned(number: int, *, base: int = 1, whole: BaseShard | None = None) -> Sh
         "source_content": None,
         "format": "jpeg",
     }
-    record = stored_side(base, row, f"{number}.jpg", whole).record
+    record = stored_side(base, row, f"{number}.jpg", whole).record[0]
     return ShardImage(number, str(number), f"{number}.jpg", 1, 1, "", 0, "", (record,))
 
 
@@ -119,7 +119,9 @@ def test_it_may_be_that_of_any_base() -> None:
     def in_both(number: int, whole: BaseShard | None = None) -> ShardImage:
         [older] = planned(number, base=0).stored
         records = ((older[0], "older", *older[2:]), *planned(number, whole=whole).stored)
-        sides = [JoinSide("a.jpg", 7, 1, "", "", kind=Kind.RECORD, record=each) for each in records]
+        sides = [
+            JoinSide("a.jpg", 7, 1, "", "", kind=Kind.RECORD, record=(each, ())) for each in records
+        ]
         image = JoinSide("a.jpg", 7, 1, "", "", kind=Kind.IMAGE)
         [joined] = join_reused("a", [*sides, image], join=as_is)
         assert isinstance(joined, LabelledImage)

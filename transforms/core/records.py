@@ -1,6 +1,5 @@
 """The typed records that flow through the graph. None of them ever holds image bytes."""
 
-import json
 from typing import Any, NamedTuple, TypeAlias
 
 Plain: TypeAlias = tuple[Any, ...]
@@ -32,8 +31,7 @@ class JoinSide(NamedTuple):
         size: bytes of the file.
         version: changes when the file's content does (modification time or object generation).
         label: label text; empty for an image whose label is in a CSV.
-        where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `selected_keys`; of a record
-            the files of its masks, see `stored_images`.
+        where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `selected_keys`.
         split: the split of the row or the image's folder, from `split_text`.
         group: the row's group; images of one group share a split. The name of a partner.
         cells: the cells that the layout needs, see `row_cells`; empty if it needs none.
@@ -74,13 +72,9 @@ class PartnerFile(NamedTuple):
     version: int
 
 
-def partner_files(partners: str) -> list[PartnerFile]:
-    """The files of an image in the order of the partners, by its `ShardImage.partners`.
-
-    >>> partner_files('[["a.png",120,3]]')
-    [PartnerFile(path='a.png', size=120, version=3)]
-    """
-    return [PartnerFile(*each) for each in json.loads(partners)] if partners else []
+def partner_files(partners: Plain) -> list[PartnerFile]:
+    """The files of an image in the order of the partners, by its `ShardImage.partners`."""
+    return [PartnerFile(*each) for each in partners]
 
 
 class LabelledImage(NamedTuple):
@@ -99,7 +93,7 @@ class LabelledImage(NamedTuple):
         checksum: see `JoinSide`.
         stored: records of other datasets from which it may be taken, see `StoredImage`.
         group: see `JoinSide`; empty unless its split is decided later.
-        partners: its masks and further images, see `partner_files`; empty if it has none.
+        partners: a `PartnerFile` of each mask and further image; empty if it has none.
         record: the record that is this image, see `SourceRecord`; empty for a file.
     """
 
@@ -115,7 +109,7 @@ class LabelledImage(NamedTuple):
     checksum: str = ""
     stored: Plain = ()
     group: str = ""
-    partners: str = ""
+    partners: Plain = ()
     record: Plain = ()
 
 
@@ -140,7 +134,7 @@ class ShardImage(NamedTuple):
     label_id: int
     cells: str = ""
     stored: Plain = ()
-    partners: str = ""
+    partners: Plain = ()
     record: Plain = ()
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.messages import and_more
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, LabelledImage, Plain
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.examples.layouts import Role, partner_of, source_of
 from transforms.images.check import ImageInfo, check_mask_cost
@@ -114,7 +113,7 @@ def join_partners(
                 yield Count("rows_rejected", result.rows)
         else:
             used = distinct
-            yield result._replace(partners=_text(found, partners))
+            yield result._replace(partners=_files(found, partners))
     if used < distinct:
         yield Count("partners_rejected", distinct)
 
@@ -155,11 +154,10 @@ def _other_case(key: str, partner: Partner) -> str:
     return f"; the key of its file is {other!r}, with {wanted!r} as in --images: rename the image"
 
 
-def _text(found: dict[str, dict[str, JoinSide]], partners: Sequence[Partner]) -> str:
+def _files(found: dict[str, dict[str, JoinSide]], partners: Sequence[Partner]) -> Plain:
     """The form for `LabelledImage`: one file of each partner."""
-    sides = [side for partner in partners for side in found[partner.name].values()]
-    files = [[side.path, side.size, side.version] for side in sides]
-    return json.dumps(files, ensure_ascii=False, separators=(",", ":"))
+    sides = (side for partner in partners for side in found[partner.name].values())
+    return tuple((side.path, side.size, side.version) for side in sides)
 
 
 # The key of the image to which a mask or further image belongs, where their names end differently.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import zlib
 from bisect import bisect_right
@@ -153,8 +154,9 @@ def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | S
         fields = tuple(image)
         digest.update(repr(fields[:_RECIPE_FIELDS]).encode())
         # No call: nearly all images have no masks.
-        if (partners := fields[_PARTNERS]) > ("",):
-            digest.update(f"\n{partners[0]}\n".encode())
+        if (partners := fields[_PARTNERS]) > ((),):
+            text = json.dumps(*partners, ensure_ascii=False, separators=(",", ":"))
+            digest.update(f"\n{text}\n".encode())
     return digest.hexdigest()
 
 

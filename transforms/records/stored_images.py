@@ -71,23 +71,18 @@ def read_partner(row: Mapping[str, Any]) -> StoredPartnerFile | None:
     return file, checked
 
 
-def files_text(files: Sequence[PartnerFile | None]) -> str:
-    """Files of masks and further images as `partner_files` reads them; empty without any."""
-    return json.dumps(files, ensure_ascii=False, separators=(",", ":")) if files else ""
-
-
-def with_same_files(record: Plain, files: str, wanted: str) -> Plain:
+def with_same_files(record: Plain, files: Plain, wanted: Plain) -> Plain:
     """A record of which only masks and further images of unchanged files are left.
 
     Args:
         record: see `StoredImage.of`.
-        files: from which the record has them, see `files_text`.
-        wanted: those of the image, see `partner_files`.
+        files: from which the record has them.
+        wanted: those of the image.
     """
     if files == wanted:
         return record
     *fields, partners = record
-    each = zip(partners, json.loads(files), json.loads(wanted), strict=True)
+    each = zip(partners, files, wanted, strict=True)
     return (*fields, tuple(partner if file == own else None for partner, file, own in each))
 
 
@@ -238,8 +233,9 @@ def stored_side(
             does not have.
     """
     record = plain_record(base, row, whole, [each and each[1] for each in partners])
-    files = files_text([each and each[0] for each in partners])
-    return JoinSide(path, row["size"], row["version"], "", files, kind=Kind.RECORD, record=record)
+    files = tuple(each and tuple(each[0]) for each in partners)
+    file = path, row["size"], row["version"]
+    return JoinSide(*file, "", "", kind=Kind.RECORD, record=(record, files))
 
 
 def plain_record(
@@ -267,11 +263,11 @@ def join_reused(
         group: the images, the rows, and the records of bases.
         join: joins the images and the rows.
     """
-    stored: dict[tuple[str, int, int], list[JoinSide]] = {}
+    stored: dict[tuple[str, int, int], list[Plain]] = {}
     sides: list[JoinSide] = []
     for side in group:
         if side.kind == Kind.RECORD:
-            stored.setdefault(side[:3], []).append(side)
+            stored.setdefault(side[:3], []).append(side.record)
         else:
             sides.append(side)
     if not sides:
@@ -279,7 +275,7 @@ def join_reused(
     for result in join(key, sides):
         if stored and isinstance(result, LabelledImage):
             found = stored.get((result.path, result.size, result.version), ())
-            records = [with_same_files(each.record, each.where, result.partners) for each in found]
+            records = [with_same_files(record, files, result.partners) for record, files in found]
             yield result._replace(stored=_same_images(records))
         else:
             yield result

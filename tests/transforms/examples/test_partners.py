@@ -153,7 +153,7 @@ def test_every_file_is_accounted_for(sides: list[JoinSide]) -> None:
 
 def test_the_recipe_of_a_shard_has_its_masks() -> None:
     plain = ShardImage(0, "k", "k.jpg", 10, 1, "", 0)
-    masked = plain._replace(partners='[["k.png",20,3]]')
-    newer = plain._replace(partners='[["k.png",20,4]]')
+    masked = plain._replace(partners=(("k.png", 20, 3),))
+    newer = plain._replace(partners=(("k.png", 20, 4),))
     assert len({shard_recipe("", "a", [each]) for each in (plain, masked, newer)}) == 3
     assert shard_recipe("", "a", [plain]) == shard_recipe("", "a", [plain._replace(stored="x")])

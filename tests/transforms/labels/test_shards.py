@@ -25,7 +25,7 @@ from transforms.labels.shards import (
     shard_recipe,
 )
 from transforms.packing import pack
-from transforms.records.stored_images import files_text, stored_side
+from transforms.records.stored_images import stored_side
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 ORDERS = st.integers(LOWEST, HIGHEST)
@@ -82,9 +82,9 @@ def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb(partners: 
     }
     file = PartnerFile("m" * 100, 2**20, 2**60)
     mask = CheckedPartner(1_000_000, "jpeg", "f" * 32, has_place=True)
-    stored = (stored_side(0, row, "", partners=[(file, mask)] * partners).record,)
+    stored = (stored_side(0, row, "", partners=[(file, mask)] * partners).record[0],)
     image = ShardImage(2**62, "k" * 100, "p" * 100, 2**20, 2**60, "a class", 1000, "", stored)
-    size = len(pack([image._replace(partners=files_text([file] * partners))]))
+    size = len(pack([image._replace(partners=(tuple(file),) * partners)]))
     plan = ShardPlan(("train",), DEFAULT_SHARD_SIZE, 1, gzip=False, partners=partners)
     totals = PlanTotals(images=Counter(train=100_000_000 // size), bytes=Counter(train=1))
     with pytest.raises(LabelsError, match="which a worker of this runner can take"):
@@ -204,12 +204,18 @@ def test_the_recipe_is_of_all_images_together() -> None:
     assert len({shard_recipe("d", "n", [IMAGE] * count) for count in range(5)}) == 5
 
 
-@pytest.mark.parametrize("field", [*ShardImage._fields[:8], "partners"])
+@pytest.mark.parametrize("field", ShardImage._fields[:8])
 def test_the_recipe_depends_on_every_field(field: str) -> None:
     value = getattr(IMAGE, field)
     other: Any = value + 1 if isinstance(value, int) else value + "1"
     changed = IMAGE._replace(**{field: other})
     assert shard_recipe("d", "n", [changed]) != shard_recipe("d", "n", [IMAGE])
+
+
+def test_the_recipe_depends_on_masks() -> None:
+    masks = [(), (("a.png", 1, 2),), (("a.png", 1, 3),)]
+    images = [IMAGE._replace(partners=each) for each in masks]
+    assert len({shard_recipe("d", "n", [each]) for each in images}) == 3
 
 
 def test_the_recipe_is_the_same_for_a_reused_image() -> None:
@@ -235,6 +241,9 @@ IMAGES = st.builds(
     *(ORDERS, TEXTS, TEXTS, st.just(1), st.just(1), TEXTS, st.just(1)),
     stored=st.just(()),
     record=st.just(()),
+    partners=st.lists(st.tuples(st.text(max_size=3), st.just(1), st.just(1)), max_size=2).map(
+        tuple
+    ),
 )
 
 

@@ -10,7 +10,7 @@ from transforms.core.records import PartnerFile, Plain, ShardImage
 from transforms.images.check import CheckedPartner
 from transforms.records.comparison import COLUMNS, PlannedReads, Records, planned_part, read_part
 from transforms.records.record_index import PARTNERS
-from transforms.records.stored_images import files_text, stored_side
+from transforms.records.stored_images import stored_side
 
 ROW: dict[str, Any] = {
     "shard": "train-00000-of-00001.tfrecord",
@@ -32,7 +32,7 @@ ROW: dict[str, Any] = {
     "source_height": None,
     "source_width": None,
 }
-STORED = (stored_side(0, ROW, "a.jpg").record,)
+STORED = (stored_side(0, ROW, "a.jpg").record[0],)
 READS = PlannedReads(reused=1, originals=1, bytes=50, ranges=1)
 
 
@@ -63,8 +63,8 @@ def test_a_shard_comes_back() -> None:
 def test_masks_have_a_hash_if_they_are_not_read() -> None:
     file, mask = PartnerFile("a.png", 5, 6), CheckedPartner(7, "png", "3" * 32)
     sides = [stored_side(0, ROW, "a.jpg", None, [known]) for known in ((file, mask), None)]
-    images = [image("a", "", (side.record,)) for side in sides] + [image("b", "")]
-    planned = [each._replace(partners=files_text([file])) for each in images]
+    images = [image("a", "", (side.record[0],)) for side in sides] + [image("b", "")]
+    planned = [each._replace(partners=(tuple(file),)) for each in images]
     table, _ = read_part(planned_part(planned, "train", READS, many_labels=False))
     hashes = Records.of_index(table).table.column(PARTNERS).to_pylist()
     assert hashes == [b"\x33" * 16, None, None]

@@ -49,7 +49,7 @@ def checked(key: str = "a", cells: str = "", label: str = "cat") -> CheckedImage
 
 def with_partners(key: str = "a", content: str = STORED) -> CheckedImage:
     """An image with a right view and a mask."""
-    files = '[["right/é.jpg",70,9],["a.png",60,8]]'
+    files = ("right/é.jpg", 70, 9), ("a.png", 60, 8)
     right = CheckedPartner(50, "jpeg", content, has_place=True, changes=("resized", "turned"))
     image = checked(key)
     return image._replace(

@@ -122,5 +122,5 @@ def test_a_record_may_also_be_reused() -> None:
     join = functools.partial(join_records, rules=rules, join=joins_files)
     [image] = join_reused("a", [side, base], join=join)
     assert isinstance(image, LabelledImage)
-    assert image.stored == (base.record,)
+    assert image.stored == (base.record[0],)
     assert SourceRecord.of(image.record).stored.base == 0

@@ -15,7 +15,6 @@ from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.stored_images import (
     BaseShard,
     StoredImage,
-    files_text,
     join_reused,
     stored_side,
 )
@@ -63,7 +62,7 @@ def test_a_record_crosses_the_shuffle_in_few_bytes() -> None:
 
 def test_a_record_of_the_same_file_is_added() -> None:
     side = stored_side(1, ROW, "a.jpg")
-    assert stored_of(side, IMAGE) == stored_of(IMAGE, side) == [(side.record,)]
+    assert stored_of(side, IMAGE) == stored_of(IMAGE, side) == [(side.record[0],)]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_of_several_records_it_is_always_the_same() -> None:
     one, other = stored_side(0, ROW, "a.jpg"), stored_side(1, ROW, "a.jpg")
     [found] = stored_of(one, other, other, IMAGE)
     assert stored_of(other, one, other, IMAGE) == [found]
-    assert found == (one.record, other.record, other.record)
+    assert found == (one.record[0], other.record[0], other.record[0])
 
 
 def test_the_place_of_a_record_says_nothing_of_its_image() -> None:
@@ -92,7 +91,7 @@ def test_the_place_of_a_record_says_nothing_of_its_image() -> None:
     other = stored_side(1, {**ROW, "shard": "b", "length": 80}, "a.jpg")
     [found] = stored_of(first, other, IMAGE)
     assert stored_of(other, first, IMAGE) == [found]
-    assert found == (first.record, other.record)
+    assert found == (first.record[0], other.record[0])
     assert StoredImage.of(found[0]).whole == BaseShard(4, 9, "0", "r")
 
 
@@ -102,7 +101,7 @@ def test_records_that_hold_other_images_are_not_used(name: str) -> None:
     sides = [stored_side(0, ROW, "a.jpg"), other, stored_side(2, ROW, "a.jpg")]
     for given in itertools.permutations(sides):
         assert stored_of(*given, IMAGE) == [()]
-    assert stored_of(other, other, IMAGE) == [(other.record,) * 2]
+    assert stored_of(other, other, IMAGE) == [(other.record[0],) * 2]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def partners_of(*sides: JoinSide, files: Sequence[PartnerFile] = FILES) -> list[
 
     def join_both(key: str, sides: Iterable[JoinSide]) -> Iterator[LabelledImage]:
         for image in join(key, sides):
-            yield image._replace(partners=files_text(files))
+            yield image._replace(partners=tuple(map(tuple, files)))
 
     [found] = join_reused("a", [*sides, IMAGE], join=join_both)
     assert isinstance(found, LabelledImage)
@@ -161,7 +160,7 @@ def test_records_that_hold_other_masks_of_the_same_file_are_not_used() -> None:
 
 
 def test_an_image_that_is_stored_as_it_is_comes_back() -> None:
-    stored = StoredImage.of(stored_side(0, ROW, "a.jpg").record)
+    stored = StoredImage.of(stored_side(0, ROW, "a.jpg").record[0])
     assert (stored.base, stored.shard, stored.record) == (0, ROW["shard"], 3)
     checked = stored.checked(b"image", changes_nothing=True)
     assert (checked.data, checked.changes, checked.orientation) == (b"image", (), 6)
@@ -182,7 +181,7 @@ def test_a_changed_image_comes_back() -> None:
         "source_content": b"\1" * 16,
         "perceptual_hash": None,
     }
-    stored = StoredImage.of(stored_side(0, changed, "a.jpg").record)
+    stored = StoredImage.of(stored_side(0, changed, "a.jpg").record[0])
     checked = stored.checked(b"", changes_nothing=False)
     assert checked.changes == ("resized", "turned")
     assert checked.original == Original(80, 60, 6)
