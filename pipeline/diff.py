@@ -114,7 +114,7 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
     from transforms.records.record_index import RecordIndexError
     from transforms.storage.files import join, storage_of
 
-    labels = storage_of(folder).read_text(join(folder, LABELS), follow_links=False)
+    labels = storage_of(folder, follow_links=False).read_text(join(folder, LABELS))
     try:
         return Records.joined(_read_indexes(folder, manifest), labels or "")
     except RecordIndexError as error:

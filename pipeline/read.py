@@ -457,7 +457,7 @@ def class_names(output: str | os.PathLike[str]) -> dict[int, str]:
     open_dataset(output)
     path = join(output, LABELS)
     try:
-        text = storage_of(path).read_text(path, follow_links=False)
+        text = storage_of(path, follow_links=False).read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {one_line(error)}") from error
     if text is None:

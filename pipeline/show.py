@@ -92,7 +92,7 @@ def _of_dataset(output: str, manifest: dict[str, Any], split: str | None) -> Sel
     chosen = splits if split is None else {split: splits[split]}
     names = [shard["file"] for each in chosen.values() for shard in each["shards"]]
     sources = {feature["name"]: feature["source"] for feature in manifest["features"]}
-    text = storage_of(output).read_text(join(output, LABELS), follow_links=False)
+    text = storage_of(output, follow_links=False).read_text(join(output, LABELS))
     labels = parse_labels(text or "")
     found = {join(output, name): name for name in names}
     return Selection(found, RecordFields(sources, labels), manifest)

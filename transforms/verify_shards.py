@@ -175,7 +175,7 @@ def read_labels(output: str) -> dict[int, str]:
     """
     path = join(output, LABELS)
     try:
-        text = storage_of(path).read_text(path, follow_links=False) or ""
+        text = storage_of(path, follow_links=False).read_text(path) or ""
     except UnicodeDecodeError:
         return {}
     except OSError as error:

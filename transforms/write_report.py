@@ -183,7 +183,7 @@ def _read_record(path: str, wanted: _Wanted) -> bytes:
         OSError: the shard cannot be read.
         ValueError: there is no intact record.
     """
-    read = functools.partial(storage_of(path).read_range, path, follow_links=False)
+    read = functools.partial(storage_of(path, follow_links=False).read_range, path)
     data = read_frames(read, wanted.offset, wanted.length + 16)
     for record in read_records(io.BytesIO(data)):
         return record
@@ -206,7 +206,7 @@ def _read_compressed(
         end = max(near)
         room -= end
         try:
-            opened = storage_of(output).open_reader(join(output, file), follow_links=False)
+            opened = storage_of(output, follow_links=False).open_reader(join(output, file))
             with opened as stream, gzip.open(stream) as plain:
                 offset = 0
                 for record in read_records(cast(BinaryIO, plain), max_bytes=_MAX_GZIP):
@@ -407,7 +407,7 @@ def _read_statistics(
     output: str, manifest: Mapping[str, Any], notes: list[str]
 ) -> Mapping[str, Any]:
     try:
-        text = storage_of(output).read_text(join(output, STATISTICS), follow_links=False)
+        text = storage_of(output, follow_links=False).read_text(join(output, STATISTICS))
         if text is None:
             if STATISTICS in manifest["files"]:
                 notes.append(

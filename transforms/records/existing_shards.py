@@ -98,13 +98,13 @@ def read_staging(output: str, staged: Sequence[str] | None = None) -> Staging:
         ManifestError: the manifest of the dataset that was being replaced was edited.
         OSError: it cannot be read.
     """
-    staging, storage = join(output, STAGING), storage_of(output)
+    staging, storage = join(output, STAGING), storage_of(output, follow_links=False)
     if staged is None:
         staged = storage.staged_names(staging)
     names: set[str] = set()
     if SMALL in staged:
         path = join(staging, SMALL)
-        begun = parse_small_files(storage.read_text(path, follow_links=False) or "[]", path)
+        begun = parse_small_files(storage.read_text(path) or "[]", path)
         names |= {*begun, *(f"{name}{PARTIAL}" for name in begun)}
     if FORMER in staged:
         names |= _former_files(output, join(staging, FORMER))

@@ -56,7 +56,7 @@ class RecordRun:
     def __init__(self, path: str, stored: StoredImage) -> None:
         self.path = path
         self.following: Sequence[RecordRun] = ()
-        self._storage = storage_of(path)
+        self._storage = storage_of(path, follow_links=False)
         # Neighbours are read at once. Many threads wait for the answers of a bucket.
         self.is_at_hand = not self._storage.is_remote
         self._start = stored.offset
@@ -104,7 +104,7 @@ class RecordRun:
 
     def _read(self) -> bytes:
         length = self._end - self._start
-        read = functools.partial(self._storage.read_range, self.path, follow_links=False)
+        read = functools.partial(self._storage.read_range, self.path)
         return read_frames(read, self._start, length)
 
 

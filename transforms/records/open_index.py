@@ -172,7 +172,7 @@ class RecordFiles:
 def _open_file(
     folder: str, manifest: Stored | None, digest: str, path: str
 ) -> Callable[[int, int], bytes]:
-    opened = storage_of(path).open_ranges(path, follow_links=False)
+    opened = storage_of(path, follow_links=False).open_ranges(path)
     # Records of a dataset that replaced this one may be in the same places. Its manifest is removed
     # before its shards are moved, so what was opened before this look is a file of this dataset.
     if manifest is not None and not _is_unchanged(folder, manifest, digest):

@@ -89,12 +89,12 @@ def open_stored(path: str, *, follow_links: bool = True) -> Iterator[Checksummed
 
     Args:
         path: the file.
-        follow_links: see `Storage.open_reader`.
+        follow_links: see `storage_of`.
 
     Raises:
         OSError: it cannot be opened.
     """
-    with storage_of(path).open_reader(path, follow_links=follow_links) as file:
+    with storage_of(path, follow_links=follow_links).open_reader(path) as file:
         yield ChecksummedReader(file)
 
 
@@ -137,7 +137,7 @@ def open_records(
 
     Args:
         path: the file.
-        follow_links: see `Storage.open_reader`.
+        follow_links: see `storage_of`.
         max_bytes: of a record.
 
     Raises:
@@ -180,7 +180,7 @@ def stored_lines(path: str, size: int) -> Iterator[bytes]:
     Raises:
         OSError: it cannot be read.
     """
-    with storage_of(path).open_reader(path, follow_links=False) as file:
+    with storage_of(path, follow_links=False).open_reader(path) as file:
         # The reader of an object in a bucket has no lines: each would be read byte by byte.
         lines = io.BufferedReader(cast(io.RawIOBase, file), _CHUNK)
         while size > 0 and (line := lines.readline(min(size, _MOST_LINE))):

@@ -148,9 +148,7 @@ class ArchiveStorage(Storage):
         stored, member = found
         return Stored(member.size, member_version(stored, member.offset, member.size))
 
-    def open_reader(
-        self, path: str, *, follow_links: bool = True
-    ) -> AbstractContextManager[BinaryIO]:
+    def open_reader(self, path: str) -> AbstractContextManager[BinaryIO]:
         """See `Storage.open_reader`; a part of the member is in memory."""
         (stored, member), archive = self._readable(path), _parts(path).archive
         if self._kind == "zip":
@@ -161,9 +159,7 @@ class ArchiveStorage(Storage):
             self._block,
         )
 
-    def read_bytes(
-        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
-    ) -> bytes:
+    def read_bytes(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """See `Storage.read_bytes`; a member that is too large is not decompressed."""
         most = MAX_TEXT_BYTES if max_bytes is None else max_bytes
         stored, member = self._readable(path)

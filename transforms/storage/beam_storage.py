@@ -49,9 +49,7 @@ class BeamStorage(Storage):
     def exists(self, path: str) -> bool:
         return bool(FileSystems.exists(path))
 
-    def open_reader(
-        self, path: str, *, follow_links: bool = True
-    ) -> AbstractContextManager[BinaryIO]:
+    def open_reader(self, path: str) -> AbstractContextManager[BinaryIO]:
         stream: AbstractContextManager[BinaryIO]
         stream = FileSystems.open(path, compression_type=_AS_STORED)
         return stream

@@ -74,11 +74,17 @@ class ChecksummedFile:
 
 # Selects the storage of a path, and reads back files of a dataset by their names.
 
-_LOCAL, _GCS = LocalStorage(), GcsStorage()
+_LOCAL, _WITHOUT_LINKS, _GCS = LocalStorage(), LocalStorage(follow_links=False), GcsStorage()
 
 
-def storage_of(path: str) -> Storage:
-    """The storage of a path or a glob; the only function that reads its scheme."""
+def storage_of(path: str, *, follow_links: bool = True) -> Storage:
+    """The storage of a path or a glob; the only function that reads its scheme.
+
+    Args:
+        path: below which files are.
+        follow_links: whether a file that is read may be a link: True for paths from a user, not for
+            paths read from a file in an output folder.
+    """
     # A folder may have such a name, too.
     if (
         "!" in path
@@ -86,7 +92,7 @@ def storage_of(path: str) -> Storage:
         and ("://" in path or not os.path.isdir(f"{parts.archive}!"))
     ):
         return _archive_storage(_plain_storage(parts.archive), parts.kind)
-    return _plain_storage(path)
+    return _plain_storage(path) if follow_links or "://" in path else _WITHOUT_LINKS
 
 
 def _plain_storage(path: str) -> Storage:
@@ -132,7 +138,7 @@ def sidecar_path(output: str, shard: str, recipe: str) -> str:
 def read_sidecar(path: str) -> ShardSummary | None:
     """The summary in the sidecar of a staged shard; None if it is missing or damaged."""
     try:
-        text = storage_of(path).read_text(path, follow_links=False)
+        text = storage_of(path, follow_links=False).read_text(path)
     except (TooLargeError, UnicodeDecodeError):
         return None
     return None if text is None else ShardSummary.from_sidecar(text)
@@ -144,7 +150,7 @@ def read_manifest(path: str) -> dict[str, Any] | None:
     Raises:
         ManifestError: it is not a manifest, or its version is not supported.
     """
-    text = storage_of(path).read_text(path, follow_links=False)
+    text = storage_of(path, follow_links=False).read_text(path)
     return None if text is None else parse_manifest(text, path)
 
 
@@ -160,7 +166,7 @@ def read_dataset_file(path: str, listed: Mapping[str, Any]) -> bytes | None:
     """
     most = min(listed["bytes"], MAX_DATASET_FILE)
     try:
-        data = storage_of(path).read_bytes(path, follow_links=False, max_bytes=most)
+        data = storage_of(path, follow_links=False).read_bytes(path, max_bytes=most)
     except TooLargeError:
         return None
     is_listed = len(data) == listed["bytes"] and crc32c_hex(data) == listed["crc32c"]

@@ -183,26 +183,20 @@ class GcsStorage(Storage):
             return None
         return base64.b64decode(blob.md5_hash).hex()
 
-    def read_bytes(
-        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
-    ) -> bytes:
+    def read_bytes(self, path: str, *, max_bytes: int | None = None) -> bytes:
         return read_object(path, None, max_stored=max_bytes)
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         return read_object(uri, version or None, max_bytes=max_bytes)
 
-    def read_text(
-        self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_DATASET_FILE
-    ) -> str | None:
+    def read_text(self, path: str, *, max_bytes: int | None = MAX_DATASET_FILE) -> str | None:
         # One request: the error of the bucket itself says that there is no such object.
         try:
             return self.read_bytes(path, max_bytes=max_bytes).decode()
         except FileNotFoundError:
             return None
 
-    def open_ranges(
-        self, path: str, *, follow_links: bool = True, version: int = 0
-    ) -> Callable[[int, int], bytes]:
+    def open_ranges(self, path: str, *, version: int = 0) -> Callable[[int, int], bytes]:
         def read(offset: int, length: int) -> bytes:
             with translate_errors(path):
                 part = offset, length
@@ -211,7 +205,7 @@ class GcsStorage(Storage):
         return read
 
     @contextlib.contextmanager
-    def open_reader(self, path: str, *, follow_links: bool = True) -> Iterator[BinaryIO]:
+    def open_reader(self, path: str) -> Iterator[BinaryIO]:
         """A stream of an object's bytes as stored, fetched in parts of one generation."""
         blob = _metadata(path)
         with (

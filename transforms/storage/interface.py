@@ -263,15 +263,8 @@ class Storage(abc.ABC):
         return self.find(path) is not None
 
     @abc.abstractmethod
-    def open_reader(
-        self, path: str, *, follow_links: bool = True
-    ) -> AbstractContextManager[BinaryIO]:
+    def open_reader(self, path: str) -> AbstractContextManager[BinaryIO]:
         """A file's bytes as stored.
-
-        Args:
-            path: the file.
-            follow_links: whether it may be a link: True for paths from a user, not for paths read
-                from a file in an output folder.
 
         Raises:
             OSError: it cannot be read, or is not a regular file.
@@ -363,44 +356,35 @@ class Storage(abc.ABC):
         self.rename(path + PARTIAL, path, is_synced=is_synced)
         return 0
 
-    def read_bytes(
-        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
-    ) -> bytes:
+    def read_bytes(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """All bytes of a file; gzip content encoding in a bucket is decompressed.
 
         Args:
             path: the file.
-            follow_links: see `open_reader`.
             max_bytes: limit for its bytes; None for no limit.
 
         Raises:
             TooLargeError: it has more than `max_bytes`.
             OSError: it cannot be read.
         """
-        with self.open_reader(path, follow_links=follow_links) as file:
+        with self.open_reader(path) as file:
             return read_up_to(file, max_bytes, path)
 
-    def read_text(
-        self, path: str, *, follow_links: bool = True, max_bytes: int | None = MAX_DATASET_FILE
-    ) -> str | None:
+    def read_text(self, path: str, *, max_bytes: int | None = MAX_DATASET_FILE) -> str | None:
         """The content of a file, or None if it does not exist; see `read_bytes`."""
         # File systems raise different errors for a missing file.
         if not self.exists(path):
             return None
         try:
-            return self.read_bytes(path, follow_links=follow_links, max_bytes=max_bytes).decode()
+            return self.read_bytes(path, max_bytes=max_bytes).decode()
         except FileNotFoundError:
             return None
 
-    def read_range(
-        self, path: str, offset: int, length: int, *, follow_links: bool = True
-    ) -> bytes:
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
         """A part of a file as stored; fewer bytes at its end; see `open_reader`."""
-        return self.open_ranges(path, follow_links=follow_links)(offset, length)
+        return self.open_ranges(path)(offset, length)
 
-    def open_ranges(
-        self, path: str, *, follow_links: bool = True, version: int = 0
-    ) -> Callable[[int, int], bytes]:
+    def open_ranges(self, path: str, *, version: int = 0) -> Callable[[int, int], bytes]:
         """A function from offset and length to a part of a file; see `read_range`.
 
         Several threads may call it. It keeps the file open as long as it is referenced. Where there
@@ -408,7 +392,7 @@ class Storage(abc.ABC):
         """
 
         def read(offset: int, length: int) -> bytes:
-            with self.open_reader(path, follow_links=follow_links) as file:
+            with self.open_reader(path) as file:
                 file.seek(offset)
                 if length <= _PIECE:
                     return bytes(file.read(length))
@@ -436,7 +420,7 @@ class Storage(abc.ABC):
         if not self.exists(path):
             return None
         crc = read = 0
-        with self.open_reader(path, follow_links=False) as file:
+        with self.open_reader(path) as file:
             while chunk := file.read(_CHUNK):
                 crc = google_crc32c.extend(crc, chunk)
                 read += len(chunk)

@@ -147,6 +147,10 @@ class LocalStorage(Storage):
     lists_ranges = True
     has_folders = True
 
+    def __init__(self, *, follow_links: bool = True) -> None:
+        """Says whether files that are read may be links."""
+        self._follow_links = follow_links
+
     def staged_names(self, staging: str) -> list[str]:
         """All files in a staging folder; a link is refused, too."""
         _check_folder(staging)
@@ -226,13 +230,11 @@ class LocalStorage(Storage):
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
-    def open_reader(self, path: str, *, follow_links: bool = True) -> BinaryIO:
-        return os.fdopen(_open_ordinary(path, follow_links), "rb")
+    def open_reader(self, path: str) -> BinaryIO:
+        return os.fdopen(_open_ordinary(path, self._follow_links), "rb")
 
-    def open_ranges(
-        self, path: str, *, follow_links: bool = True, version: int = 0
-    ) -> Callable[[int, int], bytes]:
-        return _OpenFile(_open_ordinary(path, follow_links)).read
+    def open_ranges(self, path: str, *, version: int = 0) -> Callable[[int, int], bytes]:
+        return _OpenFile(_open_ordinary(path, self._follow_links)).read
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         # On a network file system, many errors are temporary.
@@ -289,14 +291,18 @@ class LocalStorage(Storage):
             for name in names
         )
 
-    def read_bytes(
-        self, path: str, *, follow_links: bool = True, max_bytes: int | None = None
-    ) -> bytes:
-        with self.open_reader(path, follow_links=follow_links) as file:
+    def read_bytes(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        with self.open_reader(path) as file:
             size = 0 if max_bytes is None else os.fstat(file.fileno()).st_size
             if max_bytes is not None and size > max_bytes:
                 raise TooLargeError(size, max_bytes, path)
             return read_up_to(file, max_bytes, path)
+
+    def checksum(self, path: str, *, size: int) -> str | None:
+        # Checksums are those of a dataset's files, which are no links.
+        if self._follow_links:
+            return LocalStorage(follow_links=False).checksum(path, size=size)
+        return super().checksum(path, size=size)
 
     def has_checksum(self, path: str, crc32c: str, size: int) -> bool:
         try:
