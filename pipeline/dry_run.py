@@ -318,7 +318,7 @@ def reuse_lines(
         lines += [f"  {line}" for line in found.planned_lines()]
     for source in config.sources:
         indexes += 1 + len(manifest_indexes(open_dataset(source.folder)))
-    yield f"reused   {reads.reused} images from their records (--reuse)"
+    yield f"reused   {reads.taken} images from their records (--reuse)"
     records_too = f", and {reads.records} records of --images" if reads.records else ""
     yield f"read     {reads.originals} originals, {format_bytes(reads.bytes)}{records_too}"
     copied = f", {reads.copied} for copied shards" if reads.copied else ""

@@ -56,7 +56,7 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         # Of files in archives, no checksum comes with the listing.
         waits = origins.waits or any(map(archive_path, config.images))
         origins = origins._replace(waits=waits, bases=())
-        drop = DropDuplicates(origins, max_bytes=max_bytes, holdouts=config.holdouts)
+        drop = DropDuplicates(origins, max_bytes=max_bytes, held_out=config.held_out)
     step = PlanImages(config.shard_plan, config.label_rules, drop, _stratification(config))
     plan: Plan = images | "Plan images" >> step
     return plan
@@ -128,7 +128,7 @@ def _datasets(config: ConvertConfig) -> list[SideReader]:
     """What reads the records of other datasets."""
     readers: list[SideReader] = []
     if config.bases:
-        reused = ReuseReader(
+        of_bases = ReuseReader(
             config.bases,
             root=config.root,
             key=config.key,
@@ -136,7 +136,7 @@ def _datasets(config: ConvertConfig) -> list[SideReader]:
             libraries=converter_of(config).libraries,
             partners=config.partners,
         )
-        readers.append(reused)
+        readers.append(of_bases)
     if config.sources:
         images = ImageRecordReader(
             config.sources,
@@ -168,7 +168,7 @@ def _target(config: ConvertConfig) -> DatasetTarget:
         config.shard_plan,
         config.label_rules,
         config.run,
-        config.holdouts,
+        config.held_out,
     )
 
 

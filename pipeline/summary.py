@@ -220,8 +220,8 @@ def convert_lines(
     report = join(output, REPORT)
     if storage_of(report).exists(report):
         yield f"report   {report}"
-    if done.reused:
-        yield f"reused   {done.reused} images from their records (--reuse)"
+    if done.from_records:
+        yield f"reused   {done.from_records} images from their records (--reuse)"
     if done.counters:
         counted = ", ".join(f"{name} {count}" for name, count in done.counters.items())
         yield f"metrics  {counted}"

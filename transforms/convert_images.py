@@ -218,18 +218,18 @@ class ImageConverter(Converter):
         if self._embedder is not None:
             checked = checked._replace(embedding=self._embedder.no_embedding)
         unread = ReadImage(b"", stored, is_final=True, is_reused=True)
-        reused = self._accepted(lambda image: self._planned(image, checked, unread), image)
-        if isinstance(reused, Rejection) or not self._origins.may_reuse(image):
+        described = self._accepted(lambda image: self._planned(image, checked, unread), image)
+        if isinstance(described, Rejection) or not self._origins.may_reuse(image):
             return None
         if self._partners:
-            described = self._partners.described(image, reused, stored.partners)
-            if described is None:
+            with_partners = self._partners.described(image, described, stored.partners)
+            if with_partners is None:
                 return None
-            reused = described
-        size = self._size(image, stored, reused)
+            described = with_partners
+        size = self._size(image, stored, described)
         if size is None or size > self._limits.max_bytes:
             return None
-        return reused._replace(unread=size, values={})
+        return described._replace(unread=size, values={})
 
     def _size(self, image: ShardImage, stored: StoredImage, checked: CheckedImage) -> int | None:
         """The bytes of a stored image whose record is not read; None if nothing shows them."""

@@ -55,7 +55,7 @@ from transforms.selection.equal_images import (
     Equal,
     Near,
     find_near,
-    holdout_of,
+    held_out_of,
     merge_equal,
 )
 from transforms.selection.hash_cuts import stratified_decisions
@@ -77,7 +77,7 @@ class DatasetTarget(NamedTuple):
         plan: how it is cut into shards.
         rules: how labels become class ids.
         run: the name of this run in a bucket's lock; empty without such a lock.
-        holdouts: datasets whose images are reported like duplicates.
+        held_out: datasets whose images are reported like duplicates.
     """
 
     folder: DatasetOptions
@@ -87,7 +87,7 @@ class DatasetTarget(NamedTuple):
     plan: ShardPlan
     rules: LabelRules = ANY_LABELS
     run: str = ""
-    holdouts: tuple[OtherDataset, ...] = ()
+    held_out: tuple[OtherDataset, ...] = ()
 
 
 # `statistics.json`: combines the shards' sidecars when a dataset is published.
@@ -112,7 +112,7 @@ class DatasetDescriber:
         """
         self._output = target.folder.output
         self._root = originals_root(self._output, target.dataset.root)
-        self._holdouts = target.holdouts
+        self._held_out = target.held_out
         self._is_stratified = bool(target.dataset.options.get("stratify"))
         self._statistics = gathered.written.statistics
         self._shard_starts = gathered.totals.shard_starts
@@ -148,7 +148,7 @@ class DatasetDescriber:
         found: tuple[Equal, Near] | None = None
         if buckets is not None:
             buckets = list(buckets)
-            held = sum(holdout.records for holdout in self._holdouts)
+            held = sum(dataset.records for dataset in self._held_out)
             equal = merge_equal(bucket.equal for bucket in buckets)
             found = equal, find_near(buckets, images=records, held=held)
             wanted |= {place for _, *pair in found[1].listed for place in pair}
@@ -181,7 +181,7 @@ class DatasetDescriber:
                 "across_splits": equal.across_splits,
                 "conflicts": equal.conflicts,
                 "dropped": equal.dropped,
-                **({"held": equal.held} if self._holdouts else {}),
+                **({"held": equal.held} if self._held_out else {}),
                 "listed": [
                     {
                         "sha256": sha256,
@@ -195,7 +195,7 @@ class DatasetDescriber:
                 "pairs": near.pairs,
                 "across_splits": near.across_splits,
                 "compared": near.compared,
-                **({"held": near.held} if self._holdouts else {}),
+                **({"held": near.held} if self._held_out else {}),
                 "listed": [
                     {"distance": distance, "images": [_shown(places[one]), _shown(places[other])]}
                     for distance, one, other in near.listed
@@ -251,16 +251,16 @@ class DatasetDescriber:
                 if file in self._image_files:
                     place = self._image_files[file][number], 0
                 found[file, record] = _record(index, number, *place)
-                if held := holdout_of(file):
+                if held := held_out_of(file):
                     found[file, record] |= {
                         **dict.fromkeys(("file", "offset", "length", "content")),
-                        "dataset": self._holdouts[held[0]].folder,
+                        "dataset": self._held_out[held[0]].folder,
                     }
         return found
 
     def _index(self, file: str) -> pa.Table:
-        if held := holdout_of(file):
-            return DatasetReader(self._holdouts).shard_table(*held)
+        if held := held_out_of(file):
+            return DatasetReader(self._held_out).shard_table(*held)
         index = read_written_index(self._output, self._shards[file], DESCRIBED)
         if index is None:
             path = join(self._output, index_file(file))

@@ -1,4 +1,4 @@
-"""DropDuplicates: keeps one of several equal images, and none that equals one of a holdout."""
+"""DropDuplicates: keeps one of several equal images, and none that equals one held out."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _decided(content: tuple[str, ContentGroup]) -> Iterator[_OfPart | BucketDupl
 
 def _named(content: tuple[str, LabelledImage]) -> Iterator[_OfPart]:
     md5, image = content
-    # An image of a holdout is only counted.
+    # An image held out is only counted.
     if image.split:
         yield f"{md5} {part_of(image)}", ("", image)
 
@@ -184,7 +184,7 @@ _Candidate = tuple[int, LabelledImage]
 
 @dataclasses.dataclass(eq=False, repr=False)
 class HoldoutIndexes(beam.PTransform):
-    """Lists the indexes of holdouts; on several machines, any worker may read one.
+    """Lists the indexes that are held out; on several machines, any worker may read one.
 
     Input: the pipeline's begin. Output: `IndexPart`. A retry reads one index again.
 
@@ -211,13 +211,13 @@ def _listed(number: int, reader: DatasetReader) -> Iterator[IndexPart]:
 def held_fingerprints(
     part: IndexPart, reader: DatasetReader, buckets: int
 ) -> Iterator[tuple[int, FingerprintBatch]]:
-    """The fingerprints of an index of a holdout, as those of a shard with a name of its own."""
+    """The fingerprints of an index held out, as those of a shard with a name of its own."""
     index = reader.table(part)
     yield from fingerprint_batches(index, held_file(part.number, part_shard(part)), buckets)
 
 
 def held_images(part: IndexPart, reader: DatasetReader) -> Iterator[LabelledImage]:
-    """The images of an index of a holdout, next to those of the run: without a split."""
+    """The images of an index held out, next to those of the run: without a split."""
     index, folder = reader.table(part), reader.datasets[part.number].folder
     contents, classes = source_contents(index), class_lists(index)
     for row, content, labels in zip(index_rows(index), contents, classes, strict=True):
@@ -235,19 +235,19 @@ class FindEqualImages(beam.PTransform):
 
     Attributes:
         shards: those with these fingerprints.
-        holdouts: datasets whose images are compared with them.
+        held_out: datasets whose images are compared with them.
     """
 
     shards: beam.PCollection[ShardSummary]
-    holdouts: tuple[OtherDataset, ...] = ()
+    held_out: tuple[OtherDataset, ...] = ()
 
     def expand(
         self, batches: beam.PCollection[tuple[int, FingerprintBatch]]
     ) -> beam.PCollection[BucketDuplicates]:
         images: tuple[beam.pvalue.AsSingleton, ...] = ()
-        if self.holdouts:
+        if self.held_out:
             buckets = rules_of(batches.pipeline).buckets
-            reader = DatasetReader(self.holdouts)
+            reader = DatasetReader(self.held_out)
             held = (
                 batches.pipeline
                 | "Holdouts" >> HoldoutIndexes(reader)
@@ -257,7 +257,7 @@ class FindEqualImages(beam.PTransform):
                 )
             )
             batches = (batches, held) | "All fingerprints" >> beam.Flatten()
-        held_records = sum(holdout.records for holdout in self.holdouts)
+        held_records = sum(dataset.records for dataset in self.held_out)
         if rules_of(batches.pipeline).samples_hashes:
             counted = (
                 self.shards
@@ -298,31 +298,31 @@ class DropDuplicates(beam.PTransform):
     """
 
     def __init__(
-        self, origins: Origins, *, max_bytes: int, holdouts: Sequence[OtherDataset] = ()
+        self, origins: Origins, *, max_bytes: int, held_out: Sequence[OtherDataset] = ()
     ) -> None:
         """Describes the files.
 
         Args:
             origins: of the images.
             max_bytes: larger files are rejected later on, and not compared.
-            holdouts: datasets whose images are dropped.
+            held_out: datasets whose images are dropped.
         """
         super().__init__()
-        self._holdouts = tuple(holdouts)
+        self._held_out = tuple(held_out)
         self._sources = origins.sources
         self._max_bytes = max_bytes
         # The sizes of files say nothing of images that a dataset has changed.
         self._by_content = origins.root == RECORDS
         # An image of another storage or in a record has no checksum, and may equal one that has.
-        is_ours = not (origins.waits or holdouts or origins.sources)
+        is_ours = not (origins.waits or held_out or origins.sources)
         self._has_checksums = is_ours and storage_of(origins.root).lists_checksums
         origins = origins._replace(max_bytes=max_bytes, with_values=False)
-        self._candidates = _Candidates(origins, self._by_content or bool(holdouts))
+        self._candidates = _Candidates(origins, self._by_content or bool(held_out))
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
         known, unread = [], []
-        if self._holdouts:
-            reader = DatasetReader(self._holdouts)
+        if self._held_out:
+            reader = DatasetReader(self._held_out)
             held = (
                 images.pipeline
                 | "Holdouts" >> HoldoutIndexes(reader)
@@ -371,10 +371,10 @@ class DropDuplicates(beam.PTransform):
             if not all(source.has_hashes for source in self._sources):
                 return None
             return _by_content
-        # Only holdouts are compared with the originals of records.
-        sources = self._sources if self._holdouts else ()
+        # Only images held out are compared with the originals of records.
+        sources = self._sources if self._held_out else ()
         has_sizes = all(source.has_sizes for source in sources)
-        if not has_sizes or not all(holdout.has_sizes for holdout in self._holdouts):
+        if not has_sizes or not all(dataset.has_sizes for dataset in self._held_out):
             return None
         return functools.partial(_by_size, CRC_CHARACTERS if self._has_checksums else 0)
 
@@ -409,7 +409,7 @@ def _by_content(image: LabelledImage) -> tuple[str, LabelledImage]:
 
 def _picked_alone(image: LabelledImage, max_bytes: int) -> Iterator[LabelledImage | _Candidate]:
     """Takes each image for one that may equal another, since no size or hash says otherwise."""
-    # Nothing of a holdout is read, so it may lack a size. Others are rejected later for theirs.
+    # Nothing held out is read, so it may lack a size. Others are rejected later for theirs.
     may_equal = is_held_image(image) or 0 < image.size <= max_bytes
     yield _candidate(image) if may_equal else image
 

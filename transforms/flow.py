@@ -208,7 +208,7 @@ class WritePlan(beam.PTransform):
         )
         counts, duplicates = plan.counts, None
         if target.converter.fingerprints:
-            find = FindEqualImages(written.shards, target.holdouts)
+            find = FindEqualImages(written.shards, target.held_out)
             duplicates = written.fingerprints | "Find duplicates" >> find
             if plan.equal is not None:
                 duplicates = (duplicates, plan.equal) | "All duplicates" >> beam.Flatten()

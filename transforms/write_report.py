@@ -170,7 +170,7 @@ def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     duplicates = statistics.get("duplicates") or {}
     for kind in ("exact", "near"):
         for group in duplicates.get(kind, {}).get("listed", ())[:PICTURED_GROUPS]:
-            # Those left out have no record, and those of holdouts have it elsewhere.
+            # Those left out have no record, and those held out have it elsewhere.
             images = [image for image in group["images"][:SHOWN_TWINS] if image["file"]]
             # One picture for all: they are the same bytes.
             yield from images[:1] if kind == "exact" else images

@@ -113,7 +113,7 @@ class ShardCounter:
         labels: records of each label text.
         rejections: its images that are left out.
         pixels: records of each change to the pixels.
-        reused: images that are from records of another dataset.
+        taken: images that are from records of another dataset.
         is_changed: whether some image may not be stored unchanged.
     """
 
@@ -126,7 +126,7 @@ class ShardCounter:
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rejections: list[Rejection] = dataclasses.field(default_factory=list)
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
-    reused: int = 0
+    taken: int = 0
     is_changed: bool = False
 
     @property
@@ -187,7 +187,7 @@ class ShardCounter:
         )
         self.statistics.gps += checked.has_place
         self.image_bytes += size
-        self.reused += checked.is_reused
+        self.taken += checked.is_reused
         for change in checked.changes:
             self.pixels[change] += 1
         if checked.partners:
@@ -483,8 +483,8 @@ class _WriteShardFn(beam.DoFn):
         counts = shard_counter.counts()
         summary = dataclasses.replace(staged, **counts, roots=self._roots_digest)
         count_shard(summary, time.monotonic() - started, is_read=bool(partial))
-        if shard_counter.reused:
-            counter("images_reused").inc(shard_counter.reused)
+        if shard_counter.taken:
+            counter("images_reused").inc(shard_counter.taken)
         return functools.partial(self._finish, opened, partial, summary, shard_counter)
 
     def _copied(

@@ -65,9 +65,9 @@ class ConvertConfig:
             for anywhere.
         workers: worker processes on this machine, or None to decide.
         keys: reads the keys of the images to keep; None for all images.
-        bases: datasets whose records may be reused.
+        bases: datasets from whose records images may be taken.
         sources: the datasets in `images`, whose records are images.
-        holdouts: datasets whose images are reported like duplicates.
+        held_out: datasets whose images are reported like duplicates.
         partners: masks and further images, in the order of their names.
         decisions: decisions made before the job starts; they do not affect any record.
         warnings: warnings given before the job starts.
@@ -103,7 +103,7 @@ class ConvertConfig:
     keys: KeyReader | None = None
     bases: tuple[OtherDataset, ...] = ()
     sources: tuple[OtherDataset, ...] = ()
-    holdouts: tuple[OtherDataset, ...] = ()
+    held_out: tuple[OtherDataset, ...] = ()
     partners: tuple[Partner, ...] = ()
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[DatasetWarning, ...] = ()
@@ -176,7 +176,7 @@ class ConvertConfig:
         names = None if rules.are_categories else rules.class_names
         # A dataset that replaced one under its name has another digest.
         held_out = {
-            f"{each.folder}:{each.split}".rstrip(":"): each.digest for each in self.holdouts
+            f"{each.folder}:{each.split}".rstrip(":"): each.digest for each in self.held_out
         }
         return {
             "label_from": self.label_from,

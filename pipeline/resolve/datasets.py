@@ -32,12 +32,11 @@ from transforms.examples.layouts import (
 )
 from transforms.examples.partners import Partner
 from transforms.find_images import LeftOut
-from transforms.images.pixel_options import UNTOUCHED, PixelOptions
+from transforms.images.pixel_options import HOLDOUT, UNTOUCHED, PixelOptions
 from transforms.labels.keys import MEMORY, WILDCARD, glob_regex, tidy_root
 from transforms.labels.shards import changed_libraries
 from transforms.labels.splits import is_split_name
 from transforms.records.other_datasets import (
-    HOLDOUT,
     IMAGES,
     REUSE,
     DatasetReader,
@@ -184,7 +183,7 @@ def other_pixel_option(manifest: Mapping[str, Any], config: ConvertConfig) -> st
 # The datasets of `--holdout`, none of whose images may be in the new dataset.
 
 
-def read_holdouts(flags: argparse.Namespace) -> tuple[OtherDataset, ...]:
+def read_held_out(flags: argparse.Namespace) -> tuple[OtherDataset, ...]:
     """The datasets, each checked by its first index.
 
     Raises:

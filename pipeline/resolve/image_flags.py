@@ -23,7 +23,7 @@ from pipeline.resolve.datasets import (
     left_partners,
     moved_keys,
     read_bases,
-    read_holdouts,
+    read_held_out,
     sample_records,
 )
 from pipeline.resolve.decided import check_splits, decide, split_source
@@ -333,7 +333,7 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
             *sample.ignoring,
         ),
         warnings=warnings,
-        holdouts=read_holdouts(flags),
+        held_out=read_held_out(flags),
     )
 
 

@@ -148,7 +148,7 @@ def _check_room(config: ConvertConfig) -> None:
     """Refuses a local folder whose disk certainly cannot hold the images."""
     output = config.folder.output
     storage = storage_of(output)
-    others = (config.bases, config.keys, config.holdouts, config.checks.drops_duplicates)
+    others = (config.bases, config.keys, config.held_out, config.checks.drops_duplicates)
     stores_files = any(feature.role is Role.IMAGE for feature in config.features)
     are_stored = config.pixels.changes_nothing and stores_files
     # Fewer images are written if some are left out, and shards of an earlier attempt are kept.

@@ -351,7 +351,7 @@ class Converted(NamedTuple):
         manifest: of the published dataset.
         counters: of a job that ran elsewhere.
         up_to_date: whether the dataset was there already.
-        reused: images from the records of other datasets.
+        from_records: images from the records of other datasets.
         resumed: shards that an earlier attempt wrote, and this run did not.
         written: records of the other shards, if there are any of these.
     """
@@ -359,7 +359,7 @@ class Converted(NamedTuple):
     manifest: dict[str, Any]
     counters: dict[str, int]
     up_to_date: bool
-    reused: int = 0
+    from_records: int = 0
     resumed: int = 0
     written: int = 0
 

@@ -27,7 +27,7 @@ from transforms.storage.interface import Stored
 # Host name and process id are not enough: two containers often have the same host name (`web`, or
 # that of the machine), and in each of them the command is process 1 or 7. One process can check
 # another by its id only if both run on the same kernel and in the same pid namespace; and an id
-# may have been reused for a new process since.
+# may have been given to a new process since.
 
 _PROC = Path("/proc")
 

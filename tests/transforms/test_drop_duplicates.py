@@ -144,7 +144,7 @@ def test_rows_and_partners_of_dropped_images_are_counted(
     monkeypatch: pytest.MonkeyPatch, in_process: bool
 ) -> None:
     monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
-    partners = '[["a.png",1,2],["b.png",3,4]]'
+    partners = ("a.png", 1, 2), ("b.png", 3, 4)
     images = [
         LabelledImage("train", 0, key, f"{key}.jpg", 9, 0, "cat", 1, partners=partners)
         for key in "abc"
@@ -220,7 +220,7 @@ def test_records_are_named_by_the_hash_that_is_compared(
     image = in_record(image, content=b"s" * 16, source_content=b"o" * 16)
     holdouts = (OtherDataset("bench", "", records=1),) * has_holdouts
     origins = Origins(RECORDS, sources=(source,))
-    name = DropDuplicates(origins, max_bytes=9, holdouts=holdouts)._naming()
+    name = DropDuplicates(origins, max_bytes=9, held_out=holdouts)._naming()
     assert name is not None
     assert name(image) == ((b"o" * 16).hex(), image)
 
@@ -243,7 +243,7 @@ def test_any_image_may_equal_one_whose_size_is_not_known(
     holdouts = tuple(OtherDataset("bench", "", has_sizes=has_sizes) for has_sizes in held)
     sources = tuple(CHANGED._replace(has_sizes=has_sizes) for has_sizes in given)
     origins = Origins("", sources=sources)
-    name = DropDuplicates(origins, max_bytes=9, holdouts=holdouts)._naming()
+    name = DropDuplicates(origins, max_bytes=9, held_out=holdouts)._naming()
     if is_by_size:
         assert name is not None
         assert name(image) == ("5 ", image)

@@ -497,7 +497,8 @@ class Gathered(NamedTuple):
     def failed(self) -> tuple[int, int]:
         """The number of rejections, and the total: of images, or of rows without images.
 
-        Exact duplicates, also of holdouts, that were dropped as requested do not count as rejected.
+        Exact duplicates that were dropped as requested, also of images held out, do not count as
+        rejected.
         """
         ledger = self.ledger
         if self.of_rows:
@@ -568,7 +569,7 @@ class Gathered(NamedTuple):
         for shard in self.shards:
             records[ShardName.parse(shard.file).split] += shard.records
         what, found = "row" if self.of_rows else "image", []
-        # No image counts as rejected in a holdout.
+        # Images held out do not count as rejected, and may be all of them.
         if not sum(records.values()):
             text = f"the dataset has no record: {REJECTED} says why each {what} was left out"
             found.append(DatasetWarning("no_records", text))

@@ -386,6 +386,9 @@ class PixelOptions(Group, title="pixels", of_images=True, recorded=as_it_is):
 
 AS_THEY_ARE = PixelOptions()
 
+HOLDOUT = "--holdout"
+"""The flag that names datasets none of whose images may be in the new one."""
+
 # How images that change are stored, and what is removed around the pixels.
 _NO_CHANGES = {"quality": None, "depth": DEPTHS[0], "strip_metadata": False}
 

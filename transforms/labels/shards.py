@@ -24,7 +24,7 @@ MAX_SHARD_NAMES = 200_000
 """Images of one shard on runners whose workers are elsewhere.
 
 A planned image is 290 bytes with a key and a path of 100 characters each, alone in a batch, and
-about 200 more with its record in another dataset (`--reuse`). The names of a shard are one element,
+about 200 more with its record in another dataset. The names of a shard are one element,
 and Beam's limit for an element is 100 MB.
 """
 

@@ -1,1 +1,1 @@
-"""Records of datasets: index, reuse, records as images, comparison, random access."""
+"""Records of datasets: index, other datasets as inputs, comparison, random access."""

@@ -510,15 +510,15 @@ class PlannedReads(NamedTuple):
     """What a run would read.
 
     Attributes:
-        reused: images that are taken from records of other datasets.
+        taken: images that are taken from records of other datasets.
         originals: images, masks and further images that are opened.
         bytes: of these.
         ranges: of neighbouring records, each read at once.
         copied: shards that are copied without reading their records.
-        records: images that are records of `--images` and not reused: no file of theirs is opened.
+        records: images that are records of `--images` and not taken: no file of theirs is opened.
     """
 
-    reused: int = 0
+    taken: int = 0
     originals: int = 0
     bytes: int = 0
     ranges: int = 0

@@ -1,6 +1,6 @@
 """Fingerprints of images: a content hash and a perceptual hash, small enough to shuffle.
 
-Those of one shard are kept in its index (`record_index`), so that a reused shard has its
+Those of one shard are kept in its index (`record_index`), so that a shard that exists has its
 fingerprints. A packed `FingerprintBatch` crosses the shuffle. Of many images with the same content
 in one shard, the first `MAX_IMAGES` cross it, and the number of the others.
 """

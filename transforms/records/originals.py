@@ -190,7 +190,7 @@ class PartnerReader:
         image: ShardImage,
         checked: CheckedImage,
         guard: DecoderGuard,
-        reused: Sequence[StoredPartner | None] = (),
+        of_record: Sequence[StoredPartner | None] = (),
     ) -> CheckedImage:
         """An image with the values of the features of all of its partners.
 
@@ -198,7 +198,7 @@ class PartnerReader:
             image: with the names of its partners.
             checked: the image as it is stored.
             guard: calls the decoders.
-            reused: its partners in a record of another dataset; None for one that must be read.
+            of_record: its partners in a record of another dataset; None for one that must be read.
 
         Raises:
             RejectedImageError: a partner cannot be read or stored; the detail names it.
@@ -207,7 +207,7 @@ class PartnerReader:
         files = partner_files(image.partners)
         stored: list[StoredPartner] = []
         for partner, file, known in zip(
-            self._partners, files, reused or [None] * len(files), strict=True
+            self._partners, files, of_record or [None] * len(files), strict=True
         ):
             if known is not None and self._is_allowed(file, known.checked):
                 stored.append(known)

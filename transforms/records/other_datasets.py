@@ -16,7 +16,7 @@ from transforms.dataset.output_names import MANIFEST
 from transforms.examples.layouts import PATH
 from transforms.examples.partners import Partner
 from transforms.images.headers import FORMATS
-from transforms.images.pixel_options import CHANGES, UNTOUCHED
+from transforms.images.pixel_options import CHANGES, HOLDOUT, UNTOUCHED
 from transforms.labels.image_names import listed_key, listed_path
 from transforms.labels.keys import full_uri, image_key, relative_path
 from transforms.labels.shards import Libraries, RecipeMaker
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # The flags that name datasets.
-REUSE, IMAGES, HOLDOUT = "--reuse", "--images", "--holdout"
+REUSE, IMAGES = "--reuse", "--images"
 
 
 class OtherPartner(NamedTuple):

@@ -93,8 +93,8 @@ def changes_text(changes: tuple[str, ...]) -> str | None:
 
 # Images that another dataset holds: sides of the join, and what a record says of its image.
 #
-# An image is reused if a base has it under the same URI, size and version. Its line in the index
-# of the base crosses the shuffle, and only for images that are reused any further.
+# An image is taken from a base that has it under the same URI, size and version. Its line in the
+# index of the base crosses the shuffle, and goes on with the image only.
 
 COMPRESSED = ".gz"
 """The end of the name of a compressed file: its records are read in order."""

@@ -297,7 +297,7 @@ def duplicate_groups(
                 {
                     "name": shown(image["path"] or image["key"]),
                     "label": shown(image["class"]),
-                    # In a dataset: in this one, or in one of `--holdout`.
+                    # In a dataset: in this one, or in one that is held out.
                     "split": shown(_split_of(image))
                     if image["file"] or "dataset" in image
                     else "left out",
@@ -313,7 +313,7 @@ def duplicate_groups(
 
 
 def _split_of(image: Mapping[str, Any]) -> str:
-    """The split of an image, also in a dataset of `--holdout`."""
+    """The split of an image, also in a dataset that is held out."""
     if "dataset" in image:
         return f"{image['split']} of {image['dataset']}"
     return str(image["split"])

@@ -1,1 +1,1 @@
-"""Which images are kept, and where: duplicates, holdouts, shares of classes."""
+"""Which images are kept, and where: duplicates, images held out, shares of classes."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from transforms.core.messages import and_more
 from transforms.core.records import LabelledImage
 from transforms.core.rejections import Reason, Rejection
+from transforms.images.pixel_options import HOLDOUT
 from transforms.labels.joins import row_labels
 from transforms.records.fingerprints import MAX_IMAGES, described
 from transforms.selection.equal_images import Equal, equal_group, held_place, is_held_image
@@ -17,7 +18,7 @@ from transforms.selection.equal_images import Equal, equal_group, held_place, is
 _MAX_NAMED = 5
 
 CONTENT = "xxh3:"
-"""Precedes a `content_hash` where an MD5 is expected: the hash that indexes of holdouts have."""
+"""Precedes a `content_hash` where an MD5 is expected: the hash that indexes have."""
 
 PARTS = 64
 """Parts of the images with one content, which may be most of a dataset."""
@@ -33,7 +34,7 @@ class ContentGroup:
         classes: the labels of each image, sorted.
         splits: their splits.
         parts: numbers of the parts that they are in, see `part_of`.
-        held: the first image of a holdout with this content, which is none of them.
+        held: the first image held out with this content, which is none of them.
     """
 
     images: int = 0
@@ -45,7 +46,7 @@ class ContentGroup:
 
     @property
     def has_several(self) -> bool:
-        """Whether an image has this content that equals another one, or one of a holdout."""
+        """Whether an image has this content that equals another one, or one held out."""
         return bool(self.images) and self.images + (self.held is not None) > 1
 
     def add(self, image: LabelledImage) -> None:
@@ -111,7 +112,7 @@ def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
     first, second, *_ = (*group.first, *group.first)
     if group.held is not None:
         folder, split, _ = held_place(group.held)
-        detail = f"an exact duplicate of {group.held.path!r} in --holdout {folder}, split {split}"
+        detail = f"an exact duplicate of {group.held.path!r} in {HOLDOUT} {folder}, split {split}"
         verdict = Verdict("", Reason.HOLDOUT_IMAGE.code, detail)
     elif is_conflict:
         said = [" and ".join(labels) or "nothing" for labels in sorted(group.classes)]
@@ -135,7 +136,7 @@ def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
 
 
 def _named_held(image: LabelledImage) -> dict[str, object]:
-    """The image of a holdout for `statistics.json`."""
+    """The image held out for `statistics.json`."""
     folder, split, _ = held_place(image)
     named = described(image.key, image.path, [image.label])
     return {**named, "split": split, **_NO_PLACE, "dataset": folder}

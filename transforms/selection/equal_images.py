@@ -1,4 +1,4 @@
-"""Groups of images that are equal or similar, here and in a holdout."""
+"""Groups of images that are equal or similar, here and in datasets that are held out."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from transforms.records.fingerprints import (
     differ_within,
 )
 
-# Datasets of `--holdout`, none of whose images may be in the new one.
+# Datasets that are held out: none of their images may be in the new one.
 #
 # Their fingerprints are compared with those of the new images as if they were shards of further
-# splits. A shard of the first holdout is `0:test-00000-of-00001.tfrecord`.
+# splits. A shard of the first one is `0:test-00000-of-00001.tfrecord`.
 
 _BETWEEN = ":"
 
 
 def held_file(number: int, file: str) -> str:
-    """The name of a shard of a holdout among those of the new dataset.
+    """The name of a shard that is held out among those of the new dataset.
 
     >>> held_file(0, "test-00000-of-00001.tfrecord")
     '0:test-00000-of-00001.tfrecord'
@@ -36,10 +36,10 @@ def held_file(number: int, file: str) -> str:
     return f"{number}{_BETWEEN}{file}"
 
 
-def holdout_of(file: str) -> tuple[int, str] | None:
-    """The number of the holdout that a shard is of, and the shard's name there; None for a new one.
+def held_out_of(file: str) -> tuple[int, str] | None:
+    """The number of the dataset that holds a shard out, and its name there; None for a new one.
 
-    >>> holdout_of("1:test-00000-of-00001.tfrecord"), holdout_of("test-00000-of-00001.tfrecord")
+    >>> held_out_of("1:test-00000-of-00001.tfrecord"), held_out_of("test-00000-of-00001.tfrecord")
     ((1, 'test-00000-of-00001.tfrecord'), None)
     """
     number, colon, name = file.rpartition(_BETWEEN)
@@ -47,23 +47,23 @@ def holdout_of(file: str) -> tuple[int, str] | None:
 
 
 def is_held(file: str) -> bool:
-    """Whether a shard is one of a holdout."""
+    """Whether a shard is held out."""
     return _BETWEEN in file
 
 
 def split_of(file: str) -> str:
-    """The split of a shard; each split of each holdout is one of its own."""
-    holdout, colon, name = file.rpartition(_BETWEEN)
-    return holdout + colon + ShardName.parse(name).split
+    """The split of a shard; each split of each dataset held out is one of its own."""
+    number, colon, name = file.rpartition(_BETWEEN)
+    return number + colon + ShardName.parse(name).split
 
 
 def held_image(
     folder: str, row: Mapping[str, Any], content: bytes, classes: list[str]
 ) -> LabelledImage:
-    """An image of a holdout next to those of the run; it is in no split.
+    """An image held out next to those of the run; it is in no split.
 
     Args:
-        folder: of the holdout.
+        folder: of its dataset.
         row: of its index.
         content: the hash of its original.
         classes: its labels.
@@ -75,12 +75,12 @@ def held_image(
 
 
 def is_held_image(image: LabelledImage) -> bool:
-    """Whether an image is one of a holdout."""
+    """Whether an image is held out."""
     return not image.split
 
 
 def held_place(image: LabelledImage) -> tuple[str, str, str]:
-    """The folder, the split and the content hash of an image of a holdout."""
+    """The folder, the split and the content hash of an image held out."""
     folder, split, content = image.stored
     return folder, split, content
 
@@ -100,7 +100,7 @@ _BAND_MASK = np.uint64(0xFFFF)
 # Limit for images to compare by their perceptual hashes; above it, a fair sample is used.
 MAX_COMPARED = 1_000_000
 
-# Images of holdouts that are listed of a group.
+# Images held out that are listed of a group.
 _MAX_HELD = 3
 
 # Images with the same band with which each image is compared.
@@ -124,7 +124,7 @@ class Equal(NamedTuple):
         across_splits: groups with images of several splits.
         conflicts: groups whose images have different classes.
         dropped: images that were left out as exact duplicates.
-        held: groups with an image of a holdout; their images there are not counted.
+        held: groups with an image held out; their images there are not counted.
         listed: groups as JSON objects: `conflict`, `across_splits`, and `images`, which are either
             records `[file, number]` or, outside of all shards, their entries in `statistics.json`.
     """
@@ -145,8 +145,8 @@ class Near(NamedTuple):
         pairs: how many were found.
         across_splits: pairs whose images are in different splits.
         compared: images that have a perceptual hash and were compared.
-        listed: `(distance, record, record)` of the first `MAX_PAIRS`; then those with holdouts.
-        held: pairs of an image with one of a holdout, which are in no other number.
+        listed: `(distance, record, record)` of the first `MAX_PAIRS`; then with held ones.
+        held: pairs of an image with one held out, which are in no other number.
     """
 
     pairs: int
@@ -224,7 +224,7 @@ class _Bucket:
         in_group = np.repeat(several, sizes)
         rows, file, sizes = rows[in_group], file[in_group], sizes[several]
         starts = np.cumsum(sizes) - sizes
-        # The images of holdouts come last in a group, and count as the first one.
+        # The images held out come last in a group, and count as the first one.
         held = self._held[in_group]
         held_sizes = np.add.reduceat(held.astype(np.int64), starts)
         first_row = np.repeat(starts, sizes)
@@ -304,7 +304,7 @@ def equal_group(
         across: whether they are of several splits.
         conflict: whether they have different classes.
         dropped: how many of them were left out as duplicates.
-        held: whether one more is of a holdout.
+        held: whether one more is held out.
     """
     listed = {"conflict": conflict, "across_splits": across, "images": list(images)}
     if held:
@@ -345,7 +345,7 @@ def find_near(
     Args:
         buckets: all of them.
         images: in all buckets.
-        held: images of holdouts; if they are more, the sample is one of as many.
+        held: images held out; if they are more, the sample is one of as many.
         max_compared: limit for the images to compare; above it, those whose content's hash is
             smallest: a fair sample, and the same in every run.
     """
@@ -368,7 +368,7 @@ def find_near(
 
 
 def _similar(hashes: Any, files: Sequence[str], *, only_held: bool = False) -> Near:
-    """The pairs among these images; `only_held`, those of an image with one of a holdout."""
+    """The pairs among these images; `only_held`, those of an image with one held out."""
     rank = {file: at for at, file in enumerate(sorted(files))}
     place = np.array([rank[file] for file in files] or [0], np.int64)[hashes["file"]]
     order = np.lexsort((hashes["record"], place))

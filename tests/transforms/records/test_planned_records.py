@@ -33,7 +33,7 @@ ROW: dict[str, Any] = {
     "source_width": None,
 }
 STORED = (stored_side(0, ROW, "a.jpg").record[0],)
-READS = PlannedReads(reused=1, originals=1, bytes=50, ranges=1)
+READS = PlannedReads(taken=1, originals=1, bytes=50, ranges=1)
 
 
 def image(key: str, label: str, stored: Plain = (), cells: str = "") -> ShardImage:
