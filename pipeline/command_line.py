@@ -14,7 +14,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from pipeline.errors import UsageError, keep_standard_input, run_command, show_logs
 from pipeline.options.beam_flags import check_words, refuse_unknown, underscored
@@ -33,40 +32,32 @@ from pipeline.run.supervise import supervise
 _ALIKE = 0.6
 
 
-class Command(NamedTuple):
-    """One command of the program; its module is `pipeline.NAME`.
-
-    Attributes:
-        help: what it does, in one line.
-        is_supervised: whether it runs in a child process, which a decoder may crash.
-    """
-
-    help: str
-    is_supervised: bool = False
-
-
-COMMANDS: Mapping[str, Command] = {
-    "convert": Command("convert images and labels, and write the dataset", is_supervised=True),
-    "plan": Command("print what convert would match, split and shard; write nothing"),
-    "verify": Command("read every shard again, compare with the manifest", is_supervised=True),
-    "show": Command("print records of a dataset or of TFRecord files, save their images"),
-    "export": Command("write index files with which NVIDIA DALI reads a dataset"),
-    "diff": Command("print what differs between two datasets, from their indexes"),
-    "report": Command("write report.html of a dataset again", is_supervised=True),
+COMMANDS: Mapping[str, str] = {
+    "convert": "convert images and labels, and write the dataset",
+    "plan": "print what convert would match, split and shard; write nothing",
+    "verify": "read every shard again, compare with the manifest",
+    "show": "print records of a dataset or of TFRecord files, save their images",
+    "export": "write index files with which NVIDIA DALI reads a dataset",
+    "diff": "print what differs between two datasets, from their indexes",
+    "report": "write report.html of a dataset again",
 }
+"""What each command of the program does; the module of one is `pipeline.NAME`."""
+
+# They run in a child process, which a decoder may crash.
+_SUPERVISED = ("convert", "verify", "report")
 
 
 def all_commands() -> argparse.ArgumentParser:
     """A parser of the whole program, from which `shtab` makes the completion of a shell."""
     parser = argparse.ArgumentParser(prog=PROGRAM)
     commands = parser.add_subparsers()
-    for name, command in COMMANDS.items():
+    for name, about in COMMANDS.items():
         # These import little, but no start of a command needs all of them.
         if name in ("convert", "plan"):
             own = importlib.import_module("pipeline.options.parser").make_parser(name)
         else:
             own = importlib.import_module(f"pipeline.{name}").make_parser()
-        commands.add_parser(name, help=command.help, parents=[own], add_help=False)
+        commands.add_parser(name, help=about, parents=[own], add_help=False)
     return parser
 
 
@@ -87,7 +78,7 @@ def start(command: str, main: Callable[[], int | None]) -> int:
     def run() -> int:
         return run_command(main, command)
 
-    if not COMMANDS[command].is_supervised:
+    if command not in _SUPERVISED:
         return run()
     if any(word == "-" or word.endswith("=-") for word in sys.argv[1:]):
         # The child that reads it may have to be started again.
@@ -196,7 +187,7 @@ def _help_lines() -> Sequence[str]:
         "",
         f"usage: {PROGRAM} COMMAND [FLAGS]",
         "",
-        *(f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()),
+        *(f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()),
         "",
         f"{PROGRAM} help COMMAND lists its flags; --version prints the version.",
         f"Documentation: {documentation()}",

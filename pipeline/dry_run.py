@@ -208,12 +208,8 @@ class _SumUpFn(beam.DoFn):
             }
             for name, names in planned.items()
         }
-        features = self._config.features
         return {
-            "of_rows": self._config.of_rows,
             "labels": vocabulary.labels_text(),
-            "features": [[f.name, f.type or f.dtype] for f in features],
-            "files": self._config.files.files,
             "decided": decisions_to_json((*self._config.decisions, *decided)),
             "warnings": warnings_to_json(
                 (
@@ -221,7 +217,6 @@ class _SumUpFn(beam.DoFn):
                     *gathered.warnings(self._config.options, shards, vocabulary),
                 )
             ),
-            "options": self._config.options,
             "splits": splits,
             "shard_records": records if self._config.shard_plan.by_records else {},
             "ledger": dataclasses.asdict(gathered.ledger),

@@ -6,7 +6,7 @@ import json
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import conversion_begun, start
 from pipeline.errors import UsageError, emphasized
@@ -14,6 +14,9 @@ from pipeline.options.parser import progress_style
 from transforms.core.machine import scratch_folder
 from transforms.core.messages import decision_lines, format_bytes, from_manifest, printable
 from transforms.dataset.image_statistics import strict_message, warning_lines, warnings_from_json
+
+if TYPE_CHECKING:
+    from pipeline.resolve.config import ConvertConfig
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -53,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"staged   {staged} shards of an earlier run; convert takes those with the same "
                 "images and options"
             )
-    lines = list(plan_lines(plan, flags.output, notes, action=action))
+    lines = list(plan_lines(plan, config, flags.output, notes, action))
     for line in lines[-1:] if flags.quiet else lines:
         print(emphasized(printable(line), sys.stdout))
     warnings = warnings_from_json(plan)
@@ -62,12 +65,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def plan_lines(
-    plan: dict[str, Any], output: str, notes: Sequence[str], *, action: str
+    plan: dict[str, Any], config: ConvertConfig, output: str, notes: Sequence[str], action: str
 ) -> Iterator[str]:
     """The plan as lines of text.
 
     Args:
         plan: the result of `plan_dataset`.
+        config: what was planned.
         output: the folder that `convert` would write.
         notes: the lines about `--reuse`, and about an earlier run.
         action: what `convert` would do: `write`, `replace` a dataset or `compare` it.
@@ -75,11 +79,11 @@ def plan_lines(
     from pipeline.summary import ledger_lines, reason_lines, shard_lines
 
     yield from decision_lines(from_manifest(plan))
-    if plan["of_rows"]:
-        types = ", ".join(f"{name} {type_}" for name, type_ in plan["features"])
+    if config.of_rows:
+        types = ", ".join(f"{each.name} {each.type or each.dtype}" for each in config.features)
         yield f"columns  {types}"
-    unit = "files" if plan["files"] == "per_image" else "shards"
-    records = "rows" if plan["of_rows"] else "images"
+    unit = "files" if config.files.per_image else "shards"
+    records = "rows" if config.of_rows else "images"
     yield f"{'split':<12} {records:>9} {unit:>7} {'bytes':>10}"
     for name, split in plan["splits"].items():
         size = format_bytes(split["bytes"])
@@ -88,7 +92,7 @@ def plan_lines(
     yield from ledger_lines(
         plan["ledger"], written="to compare" if action == "compare" else "to convert"
     )
-    yield from reason_lines(plan["rejected"], plan["options"])
+    yield from reason_lines(plan["rejected"], config.options)
     for detail in plan["bad_cells"]:
         yield f"          {detail}"
     yield from notes

@@ -50,13 +50,17 @@ _GCS_PATH = "^gs://[a-z0-9._-]+/.+$"
 
 _WRITTEN = (ShardOptions, FileOptions, PixelOptions, EmbeddingOptions, CheckOptions)
 
+_PLACES = ("root", "splits", "seed")
+_ROWS = (
+    *("labels", "label_from", "label_regex", "label_key", "label_column", "key"),
+    *("csv_delimiter", "csv_encoding", "group_by", "split_from", "split_column"),
+)
+
 _STEPS: Mapping[str, Sequence[str]] = {
-    "LabelImages": ("key", "root", "splits", "seed"),
-    "FindImages": (
-        *("labels", "label_from", "label_regex", "label_key", "label_column", "label_kind", "key"),
-        *("root", "csv_delimiter", "csv_encoding"),
-        *("splits", "group_by", "split_from", "split_column", "seed"),
-    ),
+    "Place": _PLACES,
+    "Row": _ROWS,
+    "LabelImages": (*_PLACES, "key"),
+    "FindImages": (*_PLACES, *_ROWS, "label_kind"),
     "WriteDataset": (
         *("label_kind", "dense_labels", "root", "overwrite", "splits", "seed", "layout"),
         *(name for name in declared_in(_WRITTEN) if name != "holdout"),
@@ -65,8 +69,13 @@ _STEPS: Mapping[str, Sequence[str]] = {
 }
 """The options that each step takes in Python, in addition to the arguments of its own."""
 
-# The step whose options another one takes, too.
-_BASES = {"FindImages": "LabelImages", "ConvertDataset": "WriteDataset"}
+# Where the types of other options come from: those of several steps, or of another one.
+_BASES = {
+    "LabelImages": ("Place",),
+    "FindImages": ("Place", "Row"),
+    "WriteDataset": ("Place",),
+    "ConvertDataset": ("WriteDataset", "Row"),
+}
 
 _TYPES = '''"""The options of the steps in Python, by the names of the flags.
 
@@ -148,7 +157,7 @@ def _parameter(option: Option) -> Iterator[Mapping[str, Any]]:
         return
     values = ("true", "false") if option.is_switch else option.choices
     usual = _GCS_PATH if option.is_path else f"^({'|'.join(values)})$"
-    shown = f" (default: {option.shown_default})" if option.shown_default else ""
+    shown = "" if option.default is None else f" (default: {option.default})"
     yield {
         "name": option.name,
         "label": asked.label,
@@ -162,14 +171,12 @@ def option_types() -> str:
     """The options that each step takes in Python, with types for editors and type checkers."""
     lines = [_TYPES]
     for step, names in _STEPS.items():
-        base = _BASES.get(step, "")
-        own = [name for name in names if name not in _STEPS.get(base, ())]
-        lines += [
-            "",
-            "",
-            f"class {step}Options({f'{base}Options' if base else 'TypedDict'}, total=False):",
-        ]
-        lines += [f'    """The options of `{step}`; None omits one."""', ""]
+        bases = _BASES.get(step, ())
+        own = [name for name in names if not any(name in _STEPS[base] for base in bases)]
+        parents = ", ".join(f"{base}Options" for base in bases) or "TypedDict"
+        of = f"of `{step}`" if bases else "that several steps take"
+        lines += ["", "", f"class {step}Options({parents}, total=False):"]
+        lines += [f'    """The options {of}; None omits one."""', ""]
         lines += [f"    {name}: {_python_type(OPTIONS[name])}" for name in own]
     return "\n".join(lines) + "\n"
 
@@ -223,7 +230,7 @@ def _row(option: Option) -> str:
     cells = [
         f"{flags} `{value}`" if value else flags,
         "; ".join([option.help, *_rules(option)]),
-        f"`{option.shown_default}`" if option.shown_default else "",
+        "" if option.default is None else f"`{option.default}`",
         "yes" if option.recorded is not None else "",
     ]
     escaped = [cell.replace("|", "\\|") for cell in cells]

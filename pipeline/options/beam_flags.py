@@ -375,14 +375,14 @@ def refuse_unknown(
 
 
 def find_unknown(
-    rest: Sequence[str], parser: argparse.ArgumentParser, typed: Sequence[str] | None = None
+    rest: Sequence[str], parser: argparse.ArgumentParser, typed: Sequence[str] = ()
 ) -> tuple[list[str], list[str]]:
     """The words that Beam's options do not know either, and the flags of Beam for a hint.
 
     Args:
         rest: the words that our parser does not recognize.
         parser: ours.
-        typed: the words as the user wrote them; None if that is how they are.
+        typed: the words as the user wrote them; empty if that is how they are.
 
     Raises:
         UsageError: Beam cannot read a value.
@@ -406,8 +406,7 @@ def find_unknown(
             )
     except (TypeError, ValueError) as error:
         # An option with a JSON value, which argparse does not know about.
-        shown = rest if typed is None else typed
-        names = ", ".join(word.partition("=")[0] for word in shown if word.startswith("-"))
+        names = ", ".join(word.partition("=")[0] for word in typed or rest if word[:1] == "-")
         raise UsageError(f"Beam cannot read one of {names}: {error}") from error
     return unknown, [flag for flag in beams if flag not in _REFUSED and flag not in _JOB_LABELS]
 

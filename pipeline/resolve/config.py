@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from pipeline.options.option_table import OPTIONS
 from pipeline.resolve.samples import JobSize
@@ -241,15 +241,9 @@ class ConvertConfig:
 
 # The groups of options in a configuration.
 _GROUPS: Mapping[str, type[Group]] = {
-    "inputs": InputOptions,
-    "folder": DatasetOptions,
-    "splits": SplitOptions,
-    "shards": ShardOptions,
-    "layout": LayoutOptions,
-    "files": FileOptions,
-    "pixels": PixelOptions,
-    "checks": CheckOptions,
-    "card": CardOptions,
+    name: kind
+    for name, kind in get_type_hints(ConvertConfig).items()
+    if isinstance(kind, type) and issubclass(kind, Group)
 }
 
 

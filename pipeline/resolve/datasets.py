@@ -216,18 +216,15 @@ def _holdout(value: str, flags: argparse.Namespace) -> OtherDataset:
         has = ", ".join(manifest["splits"])
         raise UsageError(f"{name}: {folder} has no split {split!r}, but {has}")
     dataset.check_index(name, split)
-    if not _has_images(manifest["options"], manifest["features"]):
+    roles = (Role.IMAGE, Role.PIXELS, Role.EMBEDDING)
+    has_images = any(with_role(manifest["features"], role) for role in roles)
+    if manifest["options"].get("key") == "row" or not has_images:
         raise UsageError(f"{name}: its records are rows, not images")
     with reading_index(name):
         for part in itertools.islice(index_parts(manifest, HOLDOUT, split=split), 1):
             DatasetReader().checked(folder, part)
     records, has_sizes = dataset.count("records", split), not has_records(manifest)
     return dataset.of_run(split=split, records=records, has_sizes=has_sizes)
-
-
-def _has_images(options: dict[str, object], features: list[dict[str, object]]) -> bool:
-    roles = (Role.IMAGE, Role.PIXELS, Role.EMBEDDING)
-    return options.get("key") != "row" and any(with_role(features, role) for role in roles)
 
 
 # Files that `--images` or `--masks` match but that are no images, such as the label file.

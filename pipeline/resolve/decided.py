@@ -14,6 +14,7 @@ from transforms.core.messages import Decision, given
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.labels.csv_tables import DELIMITERS
 from transforms.labels.image_names import listed_path
+from transforms.labels.label_rows import cell_at
 from transforms.labels.label_rules import split_folder
 from transforms.labels.splits import is_split_name, split_text
 from transforms.records.stored_images import RECORDS
@@ -260,7 +261,7 @@ def _check_shares_used(
             )
     if split_from == "csv" and found is not None:
         columns = found.columns
-        said = {split_text(_cell(row, columns.split or 0)) for row in found.first_rows}
+        said = {split_text(cell_at(row, columns.split)) for row in found.first_rows}
         if flags.split_from != "csv" and said and "" not in said:
             other = (
                 "or add --split_from hash to ignore the column"
@@ -273,16 +274,12 @@ def _check_shares_used(
             )
 
 
-def _cell(row: tuple[str, ...], at: int) -> str:
-    return row[at] if at < len(row) else ""
-
-
 def _unused_columns(found: LabelFiles) -> list[str]:
     columns = found.columns
     used = {columns.key, columns.label, columns.group}
     texts = []
     for at in range(columns.width):
-        said = {_cell(row, at).strip().casefold() for row in found.first_rows}
+        said = {cell_at(row, at).strip().casefold() for row in found.first_rows}
         said -= {"", "unassigned"}
         if at not in used and said and said <= _SPLIT_WORDS:
             name = found.first.rows[0][at].strip() if columns.has_header else str(at + 1)
@@ -294,12 +291,8 @@ def _unused_columns(found: LabelFiles) -> list[str]:
 
 
 def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
-    folders = {
-        listed_path(uri, sample.root).partition("/")[0]
-        for uri in sample.uris
-        if "/" in listed_path(uri, sample.root)
-    }
-    said = {folder for folder in folders if folder.casefold() in _SPLIT_WORDS}
+    parts = (listed_path(uri, sample.root).partition("/") for uri in sample.uris)
+    said = {folder for folder, slash, _ in parts if slash and folder.casefold() in _SPLIT_WORDS}
     if len(said) < 2:
         return []
     flag = "--split_from directory"

@@ -31,7 +31,6 @@ from pipeline.resolve.label_flags import (
     asks_path,
     check_ids,
     check_label_kind,
-    classes_of_categories,
     classes_of_records,
     known_classes,
     label_files,
@@ -73,6 +72,7 @@ from transforms.examples.layouts import (
 )
 from transforms.examples.partners import Partner
 from transforms.images.pixel_options import CheckOptions, PixelOptions, checked_pixels
+from transforms.labels.coco import category_classes
 from transforms.labels.image_names import (
     is_in_places,
     listed_problem,
@@ -187,16 +187,13 @@ class _Labels(NamedTuple):
 _ROWS = 50
 
 
-def _listed_images(flags: argparse.Namespace) -> Sample:
+def _listed_images(flags: argparse.Namespace, labels: tuple[str, ...]) -> Sample:
     """Resolves label files that list the images.
 
     Raises:
         UsageError: there is none, or its first rows name no file.
         LabelsError: a column is missing or cannot be inferred.
     """
-    if flags.labels is None:
-        raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
-    labels = list_labels(flags)
     files = read_label_inputs(flags, labels, _ROWS, has_boxes=flags.layout in DETECTION)
     paths, format_ = files.paths, FORMATS[files.first.format]
     if format_.is_per_image:
@@ -266,7 +263,8 @@ def _places(csv_paths: Sequence[str], uris: Sequence[str], root: str | None) -> 
 def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argparse.Namespace:
     """The flags, completed from the AutoML form `split,image_uri,label…`."""
     added = dict(vars(flags))
-    if first.format == CSV and first.rows and _is_automl(first):
+    is_even = len({len(row) for row in first.rows}) == 1
+    if first.format == CSV and is_even and all(is_automl(row, names_image) for row in first.rows):
         added["label_key"] = flags.label_key or "2"
         if not asks_path(flags):
             added["label_column"] = flags.label_column or "3"
@@ -278,13 +276,6 @@ def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argpar
     if flags.split_from in (None, "csv") and flags.split_column is None:
         added["split_column"] = column
     return argparse.Namespace(**added)
-
-
-def _is_automl(first: FirstRows) -> bool:
-    """Whether every row has the AutoML form: split, image, label, and for detection, corners."""
-    return len({len(row) for row in first.rows}) == 1 and all(
-        is_automl(row, names_image) for row in first.rows
-    )
 
 
 # Resolves the flags of a command, of images or of rows.
@@ -338,7 +329,8 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
 
 
 def _images_and_labels(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
-    pixels = _pixel_options(flags)
+    with refusing(ValueError):
+        pixels = checked_pixels(PixelOptions.of(vars(flags)), CheckOptions.of(vars(flags)))
     sample = _sample(flags, read_partners(flags))
     if sample.partners and sample.sources:
         raise UsageError(
@@ -352,12 +344,13 @@ def _images_and_labels(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
 
 
 def _sample(flags: argparse.Namespace, partners: tuple[Partner, ...]) -> Sample:
-    if not flags.images:
-        sample = _listed_images(flags)
-        ignored, ignoring = left_out(sample.flags, sample.labels, partners)
-        return sample._replace(left_out=ignored, ignoring=ignoring, partners=partners)
+    if not flags.images and flags.labels is None:
+        raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
     labels = list_labels(flags)
     ignored, ignoring = left_out(flags, labels, partners)
+    if not flags.images:
+        listed = _listed_images(flags, labels)
+        return listed._replace(left_out=ignored, ignoring=ignoring, partners=partners)
     patterns, sources = find_datasets(flags)
     globs = plain_globs(patterns, "--images")
     folders = [source.folder for source in sources]
@@ -417,7 +410,7 @@ def _classes(
             "--dense_labels cannot be used with COCO labels, whose categories have ids: give the "
             "names in their order with --class_names FILE"
         )
-    return classes_of_categories(found.categories, first_id=layout.first_id)
+    return category_classes(found.categories, first_id=layout.first_id)
 
 
 def _config(sample: Sample, labels: _Labels) -> ConvertConfig:
@@ -483,11 +476,6 @@ def _locate(sample: Sample, key: str, path: str) -> Locate:
         return listed
     # Records are not opened: no evidence comes from them.
     return lambda row: sample.images.keys(key).get(row_key(row.key, kind=key)) or None
-
-
-def _pixel_options(flags: argparse.Namespace) -> PixelOptions:
-    with refusing(ValueError):
-        return checked_pixels(PixelOptions.of(vars(flags)), CheckOptions.of(vars(flags)))
 
 
 def _quarantine(flags: argparse.Namespace, sample: ImageSample) -> str | None:

@@ -8,7 +8,7 @@ import itertools
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
@@ -30,7 +30,7 @@ from transforms.dataset.image_statistics import KEYS_UNMATCHED, DatasetWarning
 from transforms.dataset.output_names import LABELS, MANIFEST
 from transforms.find_images import KeyReader
 from transforms.labels.annotations import yaml_class_names
-from transforms.labels.coco import class_ids
+from transforms.labels.coco import category_classes
 from transforms.labels.image_names import listed_path
 from transforms.labels.keys import STANDARD_INPUT, relative_path, row_key
 from transforms.labels.label_columns import resolve_columns
@@ -144,22 +144,6 @@ def known_classes(
     return KnownClasses(read_class_names(text))
 
 
-def classes_of_categories(
-    categories: Mapping[str, Sequence[Category]], *, first_id: int
-) -> KnownClasses:
-    """The classes that COCO files define, with their ids.
-
-    Args:
-        categories: of each file.
-        first_id: the smallest id that readers take for a class.
-
-    Raises:
-        LabelsError: see `class_ids`.
-    """
-    names, ids = class_ids(categories, first_id=first_id)
-    return KnownClasses(names, numbers=ids)
-
-
 def classes_of_records(datasets: Mapping[str, Mapping[str, Any]], *, first_id: int) -> KnownClasses:
     """The classes of datasets whose records are images, with the ids that categories gave them.
 
@@ -179,7 +163,7 @@ def classes_of_records(datasets: Mapping[str, Mapping[str, Any]], *, first_id: i
         for folder, manifest in datasets.items()
     }
     try:
-        return classes_of_categories(categories, first_id=first_id)
+        return category_classes(categories, first_id=first_id)
     except LabelsError:
         return KnownClasses()
 
@@ -341,11 +325,8 @@ def label_source(sample: Sample) -> str:
             "--label_from webdataset finds no image with a KEY.cls, or a label in a KEY.json, next "
             "to it; it reads .tar archives, as in --images 'shards/*.tar!/**/*.jpg'"
         )
-    # Rows list the images, and their labels come from elsewhere.
-    lists_images = not flags.images and asks_path(flags)
-    if lists_images and flags.label_from == "none":
-        return "none"
-    if flags.labels is not None and not lists_images:
+    # Otherwise rows list the images, and their labels come from elsewhere.
+    if flags.labels is not None and (flags.images or not asks_path(flags)):
         return "csv"
     if flags.label_regex is not None:
         _check_regex(flags.label_regex, images)

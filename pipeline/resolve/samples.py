@@ -338,17 +338,12 @@ class LabelFiles(NamedTuple):
         if self.first.format == YOLO:
             because = "YOLO writes no file for such images"
             decided.append(Decision("no label file", "no objects", because))
-            if has_object_masks:
-                decided += self._without_outlines()
+            outlines = [outline for _, label, *_, outline in self.first.rows[1:] if label]
+            if has_object_masks and (empty := outlines.count("")):
+                value = f"{empty} of the first {len(outlines)} objects"
+                because = "these lines are boxes, not outlines"
+                decided.append(Decision("empty masks", value, because))
         return tuple(decided)
-
-    def _without_outlines(self) -> tuple[Decision, ...]:
-        """How many of the first objects of YOLO have a box alone."""
-        outlines = [outline for _, label, *_, outline in self.first.rows[1:] if label]
-        if not (empty := outlines.count("")):
-            return ()
-        value = f"{empty} of the first {len(outlines)} objects"
-        return (Decision("empty masks", value, "these lines are boxes, not outlines"),)
 
 
 def read_label_inputs(

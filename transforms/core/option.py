@@ -128,11 +128,6 @@ class Option:
         return self.default
 
     @property
-    def shown_default(self) -> str:
-        """The default as the help shows it; empty without one."""
-        return "" if self.default is None else str(self.default)
-
-    @property
     def read(self) -> Callable[[str], Any]:
         """Turns the text of a value into the value, or raises ValueError."""
         if self.choices and self.parse is None:

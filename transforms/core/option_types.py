@@ -19,24 +19,23 @@ Size = int | str
 """Bytes, or text such as `64MB`."""
 
 
-class LabelImagesOptions(TypedDict, total=False):
-    """The options of `LabelImages`; None omits one."""
+class PlaceOptions(TypedDict, total=False):
+    """The options that several steps take; None omits one."""
 
-    key: Literal["stem", "name", "path", "uri"] | None
     root: PathText | None
     splits: Several | None
     seed: int | None
 
 
-class FindImagesOptions(LabelImagesOptions, total=False):
-    """The options of `FindImages`; None omits one."""
+class RowOptions(TypedDict, total=False):
+    """The options that several steps take; None omits one."""
 
     labels: PathText | None
     label_from: Literal["csv", "directory", "regex", "webdataset", "records", "none"] | None
     label_regex: str | None
     label_key: str | int | None
     label_column: str | int | None
-    label_kind: Literal["auto", "integer", "text"] | None
+    key: Literal["stem", "name", "path", "uri"] | None
     csv_delimiter: str | None
     csv_encoding: str | None
     group_by: str | int | None
@@ -44,15 +43,24 @@ class FindImagesOptions(LabelImagesOptions, total=False):
     split_column: str | int | None
 
 
-class WriteDatasetOptions(TypedDict, total=False):
+class LabelImagesOptions(PlaceOptions, total=False):
+    """The options of `LabelImages`; None omits one."""
+
+    key: Literal["stem", "name", "path", "uri"] | None
+
+
+class FindImagesOptions(PlaceOptions, RowOptions, total=False):
+    """The options of `FindImages`; None omits one."""
+
+    label_kind: Literal["auto", "integer", "text"] | None
+
+
+class WriteDatasetOptions(PlaceOptions, total=False):
     """The options of `WriteDataset`; None omits one."""
 
     label_kind: Literal["auto", "integer", "text"] | None
     dense_labels: bool
-    root: PathText | None
     overwrite: bool
-    splits: Several | None
-    seed: int | None
     layout: PathText | None
     num_shards: int | None
     shard_size: Size | None
@@ -78,30 +86,19 @@ class WriteDatasetOptions(TypedDict, total=False):
     quarantine: PathText | None
 
 
-class ConvertDatasetOptions(WriteDatasetOptions, total=False):
+class ConvertDatasetOptions(WriteDatasetOptions, RowOptions, total=False):
     """The options of `ConvertDataset`; None omits one."""
 
     images: Sequence[PathText] | PathText | None
     masks: Sequence[PathText] | PathText | None
-    labels: PathText | None
-    label_from: Literal["csv", "directory", "regex", "webdataset", "records", "none"] | None
-    label_regex: str | None
-    label_key: str | int | None
-    label_column: str | int | None
     label_separator: str | None
-    key: Literal["stem", "name", "path", "uri"] | None
     keys: PathText | None
     reuse: Sequence[PathText] | PathText | None
     key_cells: Literal["auto", "as_is"] | None
-    csv_delimiter: str | None
-    csv_encoding: str | None
     allow_outside: bool
     class_names: PathText | Sequence[str] | None
     new_classes: Literal["append", "refuse"] | None
     output: Required[PathText]
-    group_by: str | int | None
-    split_from: Literal["hash", "csv", "directory", "records"] | None
-    split_column: str | int | None
     stratify: Literal["label"] | None
     box_columns: Several | None
     box_form: Literal["corners", "xywh", "center"] | None

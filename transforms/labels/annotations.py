@@ -173,10 +173,9 @@ def yolo_rows(data: bytes | str, path: str, *, segmentations: bool = False) -> T
     [(1, ['a', '', '', '', '', '', ''], '')]
     """
     image = path.rpartition("/")[2].rpartition(".")[0]
-    try:
-        lines = _yolo_lines(data)
-    except LabelsError as error:
-        yield 1, [image, "0", *[str(error)] * 4, ""], ""
+    lines, problem = _yolo_lines(data)
+    if problem:
+        yield 1, [image, "0", *[problem] * 4, ""], ""
         return
     has_objects = False
     for number, line in enumerate(lines, 1):
@@ -234,24 +233,18 @@ def _by_number(names: Mapping[Any, Any], path: str) -> list[Any]:
     return [names[number] for number in map(str, range(len(names)))]
 
 
-def _yolo_lines(data: bytes | str) -> list[str]:
-    """The lines of a file.
-
-    Raises:
-        LabelsError: the reason why it cannot be read.
-    """
+def _yolo_lines(data: bytes | str) -> tuple[list[str], str]:
+    """The lines of a file, or why they cannot be read."""
     if isinstance(data, str):
-        raise LabelsError(data)
+        return [], data
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise LabelsError("the file is not UTF-8 text") from None
+        return [], "the file is not UTF-8 text"
     if "\0" in text:
-        raise LabelsError("the file holds a NUL character")
+        return [], "the file holds a NUL character"
     lines = text.splitlines()
-    if len(lines) > MAX_OBJECTS:
-        raise LabelsError(f"the file has more than {MAX_OBJECTS} lines")
-    return lines
+    return lines, f"the file has more than {MAX_OBJECTS} lines" if len(lines) > MAX_OBJECTS else ""
 
 
 def _outline(numbers: list[str]) -> list[float]:

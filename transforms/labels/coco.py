@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, TextIO
 from transforms.core.messages import LabelsError
 from transforms.labels.csv_tables import MAX_CELL, open_text
 from transforms.labels.label_rows import MAX_KEY, label_text, text_problem, value_text
+from transforms.labels.label_rules import KnownClasses
 from transforms.labels.table_formats import Category, TableRows
 from transforms.labels.vocabulary import MAX_LINES
 
@@ -296,10 +297,8 @@ def segmentation_text(value: Any) -> str:
     return text if len(text) <= MAX_CELL else f"more than {MAX_CELL} characters"
 
 
-def class_ids(
-    files: Mapping[str, Sequence[Category]], *, first_id: int
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The names of all categories and their ids, sorted by id.
+def category_classes(files: Mapping[str, Sequence[Category]], *, first_id: int) -> KnownClasses:
+    """The classes of all categories with their ids, sorted by id.
 
     Some tools write a category twice, or one with the id 0, for a class of all others: it is left
     out if no annotation has it, as is one whose id has no line in `labels.txt`.
@@ -313,7 +312,7 @@ def class_ids(
             id that is too small or too large.
 
     >>> categories = [Category(0, "cat", 0), Category(1, "cat", 5), Category(7, "dog", 0)]
-    >>> class_ids({"a.json": categories}, first_id=1)
+    >>> category_classes({"a.json": categories}, first_id=1)[::3]
     (('cat', 'dog'), (1, 7))
     """
     found: dict[int, tuple[str, str]] = {}
@@ -348,7 +347,8 @@ def class_ids(
                 "names, or --class_names FILE"
             )
     ordered = sorted(ids.items(), key=lambda each: each[1])
-    return tuple(name for name, _ in ordered), tuple(number for _, number in ordered)
+    names = tuple(name for name, _ in ordered)
+    return KnownClasses(names, numbers=tuple(number for _, number in ordered))
 
 
 def _add_images(images: dict[Any, str], binary_file: BinaryIO, path: str) -> None:

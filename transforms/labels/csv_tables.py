@@ -46,20 +46,6 @@ def folded(name: str) -> str:
     return re.sub(r"[\s_-]|^#", "", name.casefold())
 
 
-def is_key_name(name: str) -> bool:
-    """Whether a column of this name holds keys.
-
-    >>> is_key_name("Image_ID"), is_key_name("label")
-    (True, False)
-    """
-    return folded(name) in KEY_NAMES
-
-
-def is_label_name(name: str) -> bool:
-    """Whether a column of this name holds labels."""
-    return folded(name) in LABEL_NAMES
-
-
 # The decoded physical lines of a label CSV: gzip or not, any encoding, no byte order mark.
 
 # Errors of decompression; the caller handles errors of the file itself (any other OSError).
@@ -485,4 +471,5 @@ def _has_spaced_cells(cells: list[str]) -> bool:
         return False
     if any(cell.rpartition(".")[2].lower() in IMAGE_EXTENSIONS for cell in cells[:-1]):
         return "." in cells[0]
-    return any(map(is_key_name, cells)) and any(map(is_label_name, cells))
+    names = {*map(folded, cells)}
+    return bool(names & KEY_NAMES and names & LABEL_NAMES)

@@ -14,8 +14,6 @@ from transforms.labels.csv_tables import (
     LABEL_NAMES,
     delimiter_text,
     folded,
-    is_key_name,
-    is_label_name,
     likely_delimiter,
 )
 from transforms.labels.label_options import SplitOptions
@@ -201,7 +199,7 @@ class _Finder:
         missing = [(name, flag) for name, flag in by_name if self._find(name) is None]
         if len(missing) < len(by_name):
             return True
-        if self.is_named or any(is_key_name(name) or is_label_name(name) for name in self.names):
+        if self.is_named or {*map(folded, self.names)} & (KEY_NAMES | LABEL_NAMES):
             numbered = self._numbered(key, "--label_key") if key and _is_number(key) else None
             return numbered is None or not self._is_key(self.rows[0][numbered])
         if missing:

@@ -259,13 +259,13 @@ def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow]:
             yield LabelRow(key, "", line, problem=problem)
         else:
             label = "" if label_at is None else label_text(cells[label_at])
-            kept = tuple([_cell(cells, at).strip() for at in further]) if further else ()
+            kept = tuple([cell_at(cells, at).strip() for at in further]) if further else ()
             key = cells[key_at] if key_at >= 0 else ""
             if is_spelt:
                 key = columns.key_cells.key(key)
             row = LabelRow(key, label, line, cells=kept)
             if is_placed:
-                split, group = _cell(cells, columns.split), _cell(cells, columns.group)
+                split, group = cell_at(cells, columns.split), cell_at(cells, columns.group)
                 row = row._replace(split=split_text(split), group=label_text(group))
             yield row
 
@@ -366,7 +366,7 @@ def columns_by_name(names: Sequence[str], columns: CsvColumns, path: str) -> Csv
     )
 
 
-def _cell(cells: list[str], at: int | None) -> str:
+def cell_at(cells: Sequence[str], at: int | None) -> str:
     """A cell; empty if it, or its column, is missing."""
     return cells[at] if at is not None and at < len(cells) else ""
 

@@ -155,7 +155,7 @@ def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 def _parse_one(part: str, text: str) -> tuple[str, float]:
     name, equals, number = (piece.strip() for piece in part.partition("="))
-    if not equals and _is_number(name):
+    if not equals and _number(name) is not None:
         raise _usage(text, f"{name!r} has no name; {_EXAMPLE}")
     if not equals:
         raise _usage(text, f"{part.strip()!r} has no '='; {_EXAMPLE}")
@@ -164,21 +164,19 @@ def _parse_one(part: str, text: str) -> tuple[str, float]:
     if len(name) > _MAX_NAME:
         problem = f"a name of {len(name)} characters is too long; use at most {_MAX_NAME}"
         raise _usage(f"{text[:40]}...", problem)
-    try:
-        share = parse_number(number)
-    except (ArithmeticError, ValueError):
-        raise _usage(text, f"{number!r} is not a number; {_EXAMPLE}") from None
+    share = _number(number)
+    if share is None:
+        raise _usage(text, f"{number!r} is not a number; {_EXAMPLE}")
     if not 0 < share < math.inf:
         raise _usage(text, f"{name} has the share {number}; give it more than 0 or leave it out")
     return name, share
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> float | None:
     try:
-        parse_number(text)
+        return parse_number(text)
     except (ArithmeticError, ValueError):
-        return False
-    return True
+        return None
 
 
 def _usage(text: str, problem: str) -> ValueError:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from transforms.core.messages import LabelsError
-from transforms.labels.coco import COCO_COLUMNS, class_ids, coco_rows, read_coco
+from transforms.labels.coco import COCO_COLUMNS, category_classes, coco_rows, read_coco
+from transforms.labels.label_rules import KnownClasses
 from transforms.labels.table_formats import Category
 
 IMAGES = [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "b.jpg"}]
@@ -181,10 +182,11 @@ CAT, DOG = Category(0, "cat", 0), Category(3, "dog", 1)
 )
 def test_ids_of_classes(files: Any, found: Any) -> None:
     if not isinstance(found, str):
-        assert class_ids(files, first_id=1) == found
+        names, numbers = found
+        assert category_classes(files, first_id=1) == KnownClasses(names, numbers=numbers)
         return
     with pytest.raises(LabelsError) as caught:
-        class_ids(files, first_id=1)
+        category_classes(files, first_id=1)
     assert found in str(caught.value)
 
 
