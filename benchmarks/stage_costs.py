@@ -137,7 +137,7 @@ def publish_shard() -> float:
             dataset,
             found.shards,
             found.ledger,
-            written=found.written,
+            written=found.run.written,
             data=data,
             recipe="",
             rejected={},

@@ -187,7 +187,7 @@ class _SumUpFn(beam.DoFn):
         decided = [
             *label_decisions(vocabulary, totals.labels, totals.cells, rules),
             *stratified_decisions(
-                self._config.options, totals, vocabulary, gathered.written.labels
+                self._config.options, totals, vocabulary, gathered.run.written.labels
             ),
         ]
         planned = self._config.shard_plan.files(totals.bytes, totals.images)
@@ -221,7 +221,7 @@ class _SumUpFn(beam.DoFn):
             "shard_records": records if self._config.shard_plan.by_records else {},
             "ledger": dataclasses.asdict(gathered.ledger),
             "rejected": count_reasons(gathered.reasons),
-            "bad_cells": [each.detail for each in gathered.rejected.first_of(*_OF_CELLS)],
+            "bad_cells": [each.detail for each in gathered.run.rejected.first_of(*_OF_CELLS)],
         }
 
 

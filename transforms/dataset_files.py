@@ -114,7 +114,7 @@ class DatasetDescriber:
         self._root = originals_root(self._output, target.dataset.root)
         self._held_out = target.held_out
         self._is_stratified = bool(target.dataset.options.get("stratify"))
-        self._statistics = gathered.written.statistics
+        self._statistics = gathered.run.written.statistics
         self._shard_starts = gathered.totals.shard_starts
         self._shards = {shard.file: shard for shard in gathered.shards}
         names = (file.file for file in data)
@@ -333,7 +333,7 @@ def completed(target: DatasetTarget, gathered: Gathered) -> Dataset:
     vocabulary = target.rules.vocabulary(totals.labels, totals.label_kind)
     decided = [
         *label_decisions(vocabulary, totals.labels, totals.cells, target.rules),
-        *stratified_decisions(dataset.options, totals, vocabulary, gathered.written.labels),
+        *stratified_decisions(dataset.options, totals, vocabulary, gathered.run.written.labels),
     ]
     is_per_image = dataset.options.get("files") == "per_image"
     names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]
@@ -381,7 +381,7 @@ def small_files(
             gathered.shards,
             gathered.splits,
             vocabulary,
-            formats=gathered.written.statistics.formats,
+            formats=gathered.run.written.statistics.formats,
             image_shape=stored_shape(options),
             card=card,
             depth=stored_depth(options),
@@ -416,5 +416,5 @@ def small_files(
 def rejected_file(target: DatasetTarget, gathered: Gathered) -> FileContent:
     """`rejected.jsonl`; a sample if there are more rejections than it can list."""
     if gathered.parts is None or gathered.unlisted:
-        return rejected_lines(gathered.rejections, target.dataset.root)
+        return rejected_lines(gathered.run.sample, target.dataset.root)
     return in_parts(gathered.parts)

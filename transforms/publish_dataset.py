@@ -453,7 +453,7 @@ class _Publisher:
         """
         dataset = self._dataset
         gathered = in_order(dataset.splits, everything, of_rows=dataset.of_rows)
-        recipe = dataset_recipe(gathered.shards, gathered.planned)
+        recipe = dataset_recipe(gathered.shards, gathered.run.planned.digest)
         published = None if self._overwrite else read_manifest(join(self._output, MANIFEST))
         if published is not None:
             self._compare(gathered, recipe, published)

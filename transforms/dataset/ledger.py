@@ -468,11 +468,7 @@ class Gathered(NamedTuple):
         splits: names of the splits in their order.
         totals: totals of the plan.
         shards: sorted by split and number.
-        planned: digest of the rejections of the join and the plan, see `RejectionTotals`.
-        rejected: totals of all rejections.
-        rejections: a sample of them, sorted.
-        counts: numbers of the listing, the reading and the join.
-        written: totals of the shards; moved here from `shards`.
+        run: totals of the run; what they hold of shards may be left out of `shards`.
         of_rows: whether records are made of rows, without images.
         parts: the parts of `rejected.jsonl` that workers wrote; None if nothing is written.
     """
@@ -480,18 +476,14 @@ class Gathered(NamedTuple):
     splits: tuple[str, ...]
     totals: PlanTotals
     shards: list[ShardSummary]
-    planned: bytes
-    rejected: RejectionTotals
-    rejections: list[Rejection]
-    counts: Counter[str]
-    written: ShardTotals
+    run: RunTotals
     of_rows: bool = False
     parts: list[RejectedPart] | None = None
 
     @property
     def reasons(self) -> Counter[tuple[str, str]]:
         """The number of all rejections by subject and reason."""
-        return self.rejected.reasons
+        return self.run.rejected.reasons
 
     @property
     def failed(self) -> tuple[int, int]:
@@ -510,8 +502,8 @@ class Gathered(NamedTuple):
     @property
     def unlisted(self) -> int:
         """The number of rejections that were too many for `rejected.jsonl`."""
-        is_listed = self.parts is None or self.rejected.count <= rejections.MAX_LISTED
-        return 0 if is_listed else self.rejected.count
+        count = self.run.rejected.count
+        return 0 if self.parts is None or count <= rejections.MAX_LISTED else count
 
     def check(self) -> None:
         """Checks that every input is accounted for.
@@ -522,8 +514,8 @@ class Gathered(NamedTuple):
         self.ledger.check()
         if self.parts is not None and not self.unlisted:
             lines = sum(part.lines for part in self.parts)
-            if lines != self.rejected.count:
-                raise LedgerError(f"{lines} of {self.rejected.count} lines of {REJECTED} written")
+            if lines != (count := self.run.rejected.count):
+                raise LedgerError(f"{lines} of {count} lines of {REJECTED} written")
 
     @property
     def unselected(self) -> str:
@@ -547,7 +539,7 @@ class Gathered(NamedTuple):
         why += f"--max_rejected ({limit})"
         listed, action = "", "fix these inputs, or raise --max_rejected"
         if self.unlisted:
-            listed = f" ({len(self.rejections)} of them)"
+            listed = f" ({len(self.run.sample)} of them)"
             if limit.allows(rejected, count):
                 why = f"{self.unlisted} images and rows left out, more than "
                 why += f"{REJECTED} can list ({rejections.MAX_LISTED})"
@@ -575,13 +567,13 @@ class Gathered(NamedTuple):
             found.append(DatasetWarning("no_records", text))
         reason = Reason.KEY_NOT_FOUND.code
         if count := self.reasons["key", reason]:
-            shown = ", ".join(repr(each.key[:80]) for each in self.rejected.first_of(reason))
+            shown = ", ".join(repr(each.key[:80]) for each in self.run.rejected.first_of(reason))
             keys = quantity(count, "key")
             text = f"{keys} in --keys {'is' if count == 1 else 'are'} of no image, such as {shown}"
             found.append(DatasetWarning("keys_not_found", f"{text}; {REJECTED} lists them"))
         texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
         found += [DatasetWarning("empty_shards", text) for text in texts if text]
-        classes = self.written.split_classes(self.splits)
+        classes = self.run.written.split_classes(self.splits)
         return found + split_warnings(
             records,
             classes,
@@ -594,28 +586,29 @@ class Gathered(NamedTuple):
     @property
     def ledger(self) -> Ledger:
         """All inputs and what became of them."""
+        counts = self.run.counts
         rows = Counter({why: n for (what, why), n in self.reasons.items() if what == "row"})
         unmatched = rows.pop(Reason.ROW_WITHOUT_IMAGE.code, 0)
         partners = Counter({why: n for (what, why), n in self.reasons.items() if what == "partner"})
         alone = partners.pop(Reason.PARTNER_WITHOUT_IMAGE.code, 0)
         records = sum(shard.records for shard in self.shards)
         return Ledger(
-            images_matched=self.counts["images_found"] - self.counts["images_found_again"],
+            images_matched=counts["images_found"] - counts["images_found_again"],
             records_written=records,
             images_rejected=sum(n for (what, _), n in self.reasons.items() if what == "image"),
-            rows_read=self.counts["rows_read"],
+            rows_read=counts["rows_read"],
             rows_used=self.totals.rows_used,
             rows_repeated=self.totals.rows_repeated,
             rows_unmatched=unmatched,
-            rows_rejected=rows.total() + self.counts["rows_rejected"],
+            rows_rejected=rows.total() + counts["rows_rejected"],
             rows_written=records if self.of_rows else 0,
-            images_left_out=self.counts["images_left_out"],
-            rows_left_out=self.counts["rows_left_out"],
-            partners_matched=self.counts["partners_found"] - self.counts["partners_found_again"],
+            images_left_out=counts["images_left_out"],
+            rows_left_out=counts["rows_left_out"],
+            partners_matched=counts["partners_found"] - counts["partners_found_again"],
             partners_used=self.totals.partners_used,
             partners_unmatched=alone,
-            partners_rejected=partners.total() + self.counts["partners_rejected"],
-            partners_left_out=self.counts["partners_left_out"],
+            partners_rejected=partners.total() + counts["partners_rejected"],
+            partners_left_out=counts["partners_left_out"],
         )
 
 
@@ -642,11 +635,7 @@ def in_order(
         ordered,
         totals,
         sorted(everything["shards"], key=place),
-        run.planned.digest,
-        run.rejected,
-        run.sample,
-        run.counts,
-        run.written,
+        run,
         of_rows,
         everything.get("parts"),
     )

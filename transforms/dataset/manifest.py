@@ -376,8 +376,8 @@ def build_manifest(
         recipe: see `dataset_recipe`.
         label_kind: `text`, `integer` or `none`.
     """
-    shards, changes = gathered.shards, gathered.written.changes
-    classes = gathered.written.split_classes(dataset.splits)
+    shards, changes = gathered.shards, gathered.run.written.changes
+    classes = gathered.run.written.split_classes(dataset.splits)
     has_masks = any(feature.role is Role.OBJECT_MASK for feature in dataset.features)
     versioned = (*_VERSIONED, *(OBJECT_MASK_LIBRARIES if has_masks else ()))
     return {

@@ -16,7 +16,7 @@ from transforms.core.rejections import Rejection
 from transforms.dataset import ledger
 from transforms.dataset.ledger import Ledger, LedgerError, PlanTotals, ShardSummary, count_reasons
 
-MASKED = '[["a.png",7,1]]'
+MASKED = (("a.png", 7, 1),)
 IMAGES = st.lists(
     st.builds(
         LabelledImage,
@@ -29,7 +29,9 @@ IMAGES = st.lists(
         label=st.sampled_from(["", "cat", "dog"]),
         rows=st.integers(0, 3),
         cells=st.just(""),
-        partners=st.sampled_from(["", MASKED]),
+        partners=st.sampled_from([(), MASKED]),
+        stored=st.just(()),
+        record=st.just(()),
     ),
     max_size=12,
 )

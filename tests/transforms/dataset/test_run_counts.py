@@ -51,9 +51,9 @@ def test_totals_stand_for_what_is_not_listed() -> None:
     found = gathered(len(ALL))
     assert found.failed == (1, 7)
     assert found.reasons == Counter((each.subject, each.reason) for each in ALL)
-    assert found.planned == RejectionTotals.of(PLANNED).digest
+    assert found.run.planned.digest == RejectionTotals.of(PLANNED).digest
     assert found.unlisted == 0
-    assert found.rejections == sorted(ALL)
+    assert found.run.sample == sorted(ALL)
     found.check()
     assert found.ledger.rows_unmatched == 30
     assert gathered().ledger == found.ledger
@@ -80,8 +80,8 @@ def test_everything_is_put_in_order() -> None:
     }
     gathered = in_order(["b", "a"], found)
     assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]
-    assert gathered.planned == RejectionTotals.of([row, MALFORMED, row]).digest
-    assert gathered.rejections == sorted([DAMAGED, MALFORMED, row, row])
+    assert gathered.run.planned.digest == RejectionTotals.of([row, MALFORMED, row]).digest
+    assert gathered.run.sample == sorted([DAMAGED, MALFORMED, row, row])
     ledger = gathered.ledger
     assert (ledger.images_matched, ledger.records_written, ledger.images_rejected) == (8, 6, 1)
     assert (ledger.rows_read, ledger.rows_used, ledger.rows_repeated) == (11, 2, 0)
