@@ -32,7 +32,7 @@ from transforms.labels.label_rules import label_decisions
 from transforms.labels.shards import RecipeMaker, ShardName
 from transforms.packing import Everything, Gather
 from transforms.plan_shards import RowConverter
-from transforms.publish_dataset import add_up_run
+from transforms.publish_dataset import added_up
 from transforms.records.comparison import (
     PlannedReads,
     Records,
@@ -232,11 +232,10 @@ def _planned(
     shards = plan.shards | "Measure shards" >> beam.ParDo(
         _MeasureShardFn(config, parts)
     ).with_output_types(ShardSummary)
-    added = {"counts": plan.counts, "rejections": plan.rejections, "shards": shards}
     short = shards | "Shorten summaries" >> beam.Map(shortened).with_output_types(ShardSummary)
     return {
         "totals": plan.totals,
-        "run": added | "Add up the plan" >> add_up_run(),
+        "run": added_up(shards, plan.rejections, plan.counts),
         "shards": short,
     }
 

@@ -35,7 +35,7 @@ from transforms.core.records import (
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary
 from transforms.labels.label_rows import CsvColumns
-from transforms.packing import AddTogether, Gather, NameBatch, NameInputs, PackImages, PackSides
+from transforms.packing import AddTogether, Gather, NameBatch, NameInputs, PackRecords, PackSides
 
 
 def classes(package: Any) -> Iterator[type]:
@@ -197,10 +197,8 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
         [pcollection] = applied.inputs
         values.append((above[0].__name__, pcollection.element_type.tuple_types[1]))
     # Batches of names, see the next test.
-    batches = [("JoinLabels", NameBatch), ("PlanShards", NameBatch)]
-    others = [("FindEqualImages", FingerprintBatch), ("ListRejections", Rejection)]
-    assert set(values) == {*batches, *others}
-    assert set(fields(Rejection)) == {str}
+    batches = [(step, NameBatch) for step in ("JoinLabels", "PlanShards", "ListRejections")]
+    assert set(values) == {*batches, ("FindEqualImages", FingerprintBatch)}
     assert set(fields(FingerprintBatch)) == {str, bytes}
 
 
@@ -208,10 +206,11 @@ def test_what_is_packed_are_names(steps: list[Step]) -> None:
     packed = [
         each.element_type
         for applied, _ in steps
-        if isinstance(applied.transform, PackSides | PackImages)
+        if isinstance(applied.transform, PackSides | PackRecords)
         for each in applied.inputs
     ]
-    assert [kind.__name__ for kind in packed if hasattr(kind, "_fields")] == ["LabelledImage"]
+    records = {kind for kind in packed if hasattr(kind, "_fields")}
+    assert records == {LabelledImage, Rejection}
     assert [kind.tuple_types[1] for kind in packed if not hasattr(kind, "_fields")] == [JoinSide]
     # The images of a batch are packed again, by shard.
     for kind in (*packed, ShardImage):

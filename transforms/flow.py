@@ -29,6 +29,7 @@ from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.splits import SplitAssigner
 from transforms.list_rejections import CopyRejected
+from transforms.packing import named
 from transforms.plan_shards import (
     PlanShards,
     ReadRows,
@@ -80,8 +81,8 @@ class Plan(NamedTuple):
 
     shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     totals: beam.PCollection[PlanTotals]
-    rejections: beam.PCollection[Rejection]
-    counts: beam.PCollection[Count]
+    rejections: dict[str, beam.PCollection[Rejection]]
+    counts: dict[str, beam.PCollection[Count]]
     equal: beam.PCollection[BucketDuplicates] | None = None
 
 
@@ -132,12 +133,12 @@ class PlanImages(beam.PTransform):
     stratify: Stratification | None = None
 
     def expand(self, joined: JoinedImages) -> Plan:
-        images, rejections, counts, labels = joined
-        equal = None
+        images, labels, equal = joined.images, joined.labels, None
+        rejections, counts = named("found", joined.rejections), named("found", joined.counts)
         if self.drop is not None:
             images, rejected, counted, equal = images | "Drop duplicates" >> self.drop
-            rejections = (rejections, rejected) | "Rejections of both" >> beam.Flatten()
-            counts = (counts, counted) | "Counts of both" >> beam.Flatten()
+            rejections["of duplicates"] = rejected
+            counts["of duplicates"] = counted
         if self.stratify is not None:
             from transforms.stratify_splits import StratifySplits
 
@@ -150,8 +151,8 @@ class PlanImages(beam.PTransform):
 
             totals = images | "Balance shards" >> BalanceShards(self.plan, totals)
         planned = images | "Plan shards" >> PlanShards(self.plan, totals, rules=self.rules)
-        every = (rejections, planned.rejections) | "All rejections" >> beam.Flatten()
-        return Plan(planned.shards, totals, every, counts, equal)
+        rejections["of the plan"] = planned.rejections
+        return Plan(planned.shards, totals, rejections, counts, equal)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -174,7 +175,8 @@ class PlanTable(beam.PTransform):
             balance = BalanceShards(self.plan, totals, of_rows=True)
             totals = rows.batches | "Balance shards" >> balance
         planned = rows.batches | "Plan shards" >> PlanShards(self.plan, totals, of_rows=True)
-        return Plan(planned.shards, totals, rows.rejections, rows.counts)
+        rejections, counts = {"of rows": rows.rejections}, {"of rows": rows.counts}
+        return Plan(planned.shards, totals, rejections, counts)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -218,7 +220,7 @@ class WritePlan(beam.PTransform):
                 root, quarantine, rejections=plan.rejections
             )
             # A run that is not published also gets its copies.
-            counts = (counts, copied) | "Counts with copies" >> beam.Flatten()
+            counts = {**counts, "of copies": copied}
         published = written.shards | "Publish dataset" >> PublishDataset(
             target,
             totals=plan.totals,

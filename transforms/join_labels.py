@@ -21,6 +21,7 @@ from transforms.labels.keys import join_selected
 from transforms.labels.splits import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.packing import (
+    Collections,
     NameBatch,
     NameInputs,
     PackSides,
@@ -28,6 +29,7 @@ from transforms.packing import (
     SpreadElements,
     by_type,
     grouped_sides,
+    named,
     pack_sides,
     rules_of,
     together,
@@ -144,8 +146,8 @@ class Inputs(NamedTuple):
     def joined(self, join: JoinLabels) -> JoinedImages:
         """The images, joined, with what was left out before or is now."""
         joined: JoinedImages = self.sides | "Join labels" >> join
-        rejections = (self.rejections, joined.rejections) | "All rejections" >> beam.Flatten()
-        counts = (self.counts, joined.counts) | "All counts" >> beam.Flatten()
+        rejections = {"of inputs": self.rejections, **named("of the join", joined.rejections)}
+        counts = {"of inputs": self.counts, **named("of the join", joined.counts)}
         return JoinedImages(joined.images, rejections, counts, self.labels)
 
 
@@ -318,9 +320,16 @@ class JoinedImages(NamedTuple):
     """
 
     images: beam.PCollection[LabelledImage]
-    rejections: beam.PCollection[Rejection]
-    counts: beam.PCollection[Count]
+    rejections: Collections[Rejection]
+    counts: Collections[Count]
     labels: beam.PCollection[LabelCells] | None = None
+
+    def flat(self) -> JoinedImages:
+        """The same with one collection of each kind, for pipelines of other people."""
+        return self._replace(
+            rejections=together("All rejections", *named("", self.rejections).values()),
+            counts=together("All counts", *named("", self.counts).values()),
+        )
 
 
 class JoinLabels(beam.PTransform):

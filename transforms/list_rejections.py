@@ -7,6 +7,7 @@ import errno
 import hashlib
 import operator
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
@@ -21,6 +22,7 @@ from transforms.dataset.manifest import content_summary
 from transforms.dataset.output_names import MANIFEST, STAGING, file_stem, rejected_part
 from transforms.labels.image_names import as_folder
 from transforms.labels.keys import MEMORY, full_uri
+from transforms.packing import Collections, NameBatch, PackRecords, named, pack, unpack
 from transforms.records.stored_images import RECORDS
 from transforms.storage.files import join, storage_of
 from transforms.storage.metrics import counter
@@ -82,13 +84,16 @@ class ListRejections(beam.PTransform):
         self._run = run
         self._write = _WritePartFn(output, root, overwrite=overwrite)
 
-    def expand(self, rejections: beam.PCollection[Rejection]) -> beam.PCollection[RejectedPart]:
+    def expand(self, rejections: Collections[Rejection]) -> beam.PCollection[RejectedPart]:
         begins = self._run | "Begin parts" >> beam.Map(begin_parts)
-        name = beam.FlatMap(_named, beam.pvalue.AsSingleton(begins))
+        name_parts = beam.FlatMap(_named, beam.pvalue.AsSingleton(begins))
+        every = named("rejections", rejections)
+        every["rejections of shards"] = self._shards | "Name rejections of shards" >> of_shards()
+        packed = [each | f"Pack {name}" >> PackRecords(long=0) for name, each in every.items()]
         return (
-            (rejections, self._shards | "Name rejections of shards" >> of_shards())
+            packed
             | "Every rejection" >> beam.Flatten()
-            | "Name parts" >> name.with_output_types(tuple[int, Rejection])
+            | "Name parts" >> name_parts.with_output_types(tuple[int, NameBatch])
             | "Group lines by part" >> beam.GroupByKey()
             | "Write parts" >> beam.ParDo(self._write).with_output_types(RejectedPart)
         )
@@ -108,12 +113,13 @@ def begin_parts(run: RunTotals) -> list[Rejection] | None:
     return [ordered[len(ordered) * number // count] for number in range(1, count)]
 
 
-def _named(
-    rejection: Rejection, begins: Sequence[Rejection] | None
-) -> Iterator[tuple[int, Rejection]]:
-    if begins is not None:
+def _named(batch: NameBatch, begins: Sequence[Rejection] | None) -> Iterator[tuple[int, NameBatch]]:
+    parts: defaultdict[int, list[Rejection]] = defaultdict(list)
+    for rejection in unpack(batch, Rejection) if begins is not None else ():
         # Equal ones are in the same part.
-        yield bisect.bisect_right(begins, rejection), rejection
+        parts[bisect.bisect_right(begins or (), rejection)].append(rejection)
+    for number, each in parts.items():
+        yield number, pack(each, long=0)
 
 
 class _WritePartFn(beam.DoFn):
@@ -126,9 +132,9 @@ class _WritePartFn(beam.DoFn):
         manifest = join(self._output, MANIFEST)
         self._compares = not self._overwrite and storage_of(manifest).exists(manifest)
 
-    def process(self, part: tuple[int, Iterable[Rejection]]) -> Iterator[RejectedPart]:
-        number, unordered = part
-        ordered = sorted(unordered)
+    def process(self, part: tuple[int, Iterable[NameBatch]]) -> Iterator[RejectedPart]:
+        number, batches = part
+        ordered = sorted(each for batch in batches for each in unpack(batch, Rejection))
         data = rejected_lines(ordered, self._root)
         name = rejected_part(hashlib.blake2b(data, digest_size=16).hexdigest())
         if not self._compares:
@@ -165,7 +171,7 @@ class CopyRejected(beam.PTransform):
         root: str | os.PathLike[str],
         folder: str | os.PathLike[str],
         *,
-        rejections: beam.PCollection[Rejection],
+        rejections: Collections[Rejection],
     ) -> None:
         super().__init__()
         self._copy = beam.FlatMap(_copied, root_text("root", root), path_text("folder", folder))
@@ -173,7 +179,7 @@ class CopyRejected(beam.PTransform):
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[Count]:
         return (
-            (shards | "Name rejected images" >> of_shards(), self._rejections)
+            (shards | "Name rejected images" >> of_shards(), *named("", self._rejections).values())
             | "All rejected images" >> beam.Flatten()
             | "Copy rejected images" >> self._copy.with_output_types(Count)
         )

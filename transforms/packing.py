@@ -19,7 +19,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core import records
-from transforms.core.records import JoinSide, LabelledImage
+from transforms.core.records import JoinSide
 from transforms.core.rejections import Rejection
 from transforms.labels.vocabulary import LabelCells
 from transforms.records.fingerprints import BUCKETS, MANY_BUCKETS
@@ -72,7 +72,7 @@ def runs_in_process(pipeline: beam.Pipeline) -> bool:
     return type(pipeline.runner).__name__ == "FnApiRunner"
 
 
-# PackSides and PackImages: names cross every shuffle in batches.
+# PackSides and PackRecords: names cross every shuffle in batches.
 #
 # Every element that crosses one has its price: Beam encodes it, decodes it to group it, and encodes
 # and decodes it again. A batch pays it once for all its records, and a column whose values are all
@@ -139,9 +139,15 @@ def grouped_sides(batches: Iterable[NameBatch]) -> dict[str, list[JoinSide]]:
     return groups
 
 
-def pack(records: Sequence[tuple[Any, ...]]) -> NameBatch:
-    """Records of texts, numbers, truth values and `Plain`, as `unpack` reads them."""
-    return _packed((len(records), _columns(records)), len(records))
+def pack(records: Sequence[tuple[Any, ...]], *, long: int = _LONG) -> NameBatch:
+    """Records of texts, numbers, truth values and `Plain`, as `unpack` reads them.
+
+    Args:
+        records: all of one type.
+        long: mean bytes of a record from which they are compressed, to a fifth if they are lines
+            for people; names take a microsecond each.
+    """
+    return _packed((len(records), _columns(records)), len(records), long)
 
 
 def unpack(batch: NameBatch, kind: type[_Record]) -> Iterator[_Record]:
@@ -150,9 +156,9 @@ def unpack(batch: NameBatch, kind: type[_Record]) -> Iterator[_Record]:
     return map(partial(tuple.__new__, kind), _rows(columns, count))
 
 
-def _packed(content: tuple[Any, Any], records: int) -> NameBatch:
+def _packed(content: tuple[Any, Any], records: int, long: int = _LONG) -> NameBatch:
     data = marshal.dumps(content)
-    if len(data) > _LONG * records:
+    if len(data) > long * records:
         data = marshal.dumps(zlib.compress(data, 1))
     return cast(NameBatch, data)
 
@@ -272,15 +278,25 @@ class PackSides(beam.PTransform):
         return sides | "Pack by key" >> beam.ParDo(fn).with_output_types(tuple[int, NameBatch])
 
 
-class PackImages(beam.PTransform):
-    """Packs images in any order.
+class PackRecords(beam.PTransform):
+    """Packs records of one type, such as images, in any order.
 
-    Input: `LabelledImage`. Output: batches, as `unpack` reads them.
+    Input: the records. Output: batches, as `unpack` reads them.
     """
 
-    def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[NameBatch]:
-        fn = _PackFn(BATCH_NAMES, lambda _, held: pack(held), cells=operator.attrgetter("cells"))
-        return images | "Pack names" >> beam.ParDo(fn).with_output_types(NameBatch)
+    def __init__(self, *, long: int = _LONG) -> None:
+        """Takes the argument of `pack`."""
+        super().__init__()
+        self._long = long
+
+    def expand(self, records: beam.PCollection[Any]) -> beam.PCollection[NameBatch]:
+        long = self._long
+        fn = _PackFn(
+            BATCH_NAMES,
+            lambda _, held: pack(held, long=long),
+            cells=lambda record: getattr(record, "cells", ""),
+        )
+        return records | "Pack names" >> beam.ParDo(fn).with_output_types(NameBatch)
 
 
 # Gather: everything of some small collections in one element, for a step that runs once.
@@ -440,7 +456,20 @@ class _AddUpFn(beam.DoFn):
         yield GlobalWindows.windowed_value((random.randrange(self._places), self._sum))
 
 
-def together(label: str, *collections: beam.PCollection[Any]) -> beam.PCollection[Any]:
+_T = TypeVar("_T")
+
+Collections: TypeAlias = beam.PCollection[_T] | dict[str, beam.PCollection[_T]]
+"""One collection, or several by what they are of. Runners copy all elements to flatten them."""
+
+
+def named(what: str, collections: Collections[_T]) -> dict[str, beam.PCollection[_T]]:
+    """The collections by names, such as `counts of inputs`."""
+    if isinstance(collections, dict):
+        return {f"{what} {name}": each for name, each in collections.items()}
+    return {what: collections}
+
+
+def together(label: str, *collections: beam.PCollection[_T]) -> beam.PCollection[_T]:
     """All elements of one or several collections."""
     return collections[0] if len(collections) == 1 else collections | label >> beam.Flatten()
 

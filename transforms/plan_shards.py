@@ -30,7 +30,7 @@ from transforms.packing import (
     AddUp,
     NameBatch,
     NameInputs,
-    PackImages,
+    PackRecords,
     by_type,
     pack,
     rules_of,
@@ -245,7 +245,7 @@ class PlanShards(beam.PTransform):
         planned: Any = ShardRow if self._of_rows else ShardImage
         assign = _AssignFn(self._plan, self._rules, kind)
         step = beam.ParDo(assign, beam.pvalue.AsSingleton(self._totals))
-        batches = images if self._of_rows else images | "Pack images" >> PackImages()
+        batches = images if self._of_rows else images | "Pack images" >> PackRecords()
         assigned = batches | "Assign shards" >> with_outputs(
             step, "names", tuple[str, NameBatch], **{_REJECTIONS: Rejection}
         )

@@ -49,7 +49,16 @@ from transforms.dataset.output_names import (
 from transforms.dataset_files import DatasetTarget, completed, rejected_file, small_files
 from transforms.labels.shards import changed_libraries
 from transforms.list_rejections import ListRejections
-from transforms.packing import AddTogether, AddUp, Everything, Gather, by_type, rules_of
+from transforms.packing import (
+    AddTogether,
+    AddUp,
+    Collections,
+    Everything,
+    Gather,
+    by_type,
+    named,
+    rules_of,
+)
 from transforms.records.existing_shards import check_output, staged_files
 from transforms.storage.files import (
     join,
@@ -307,8 +316,8 @@ class PublishDataset(beam.PTransform):
         target: DatasetTarget,
         *,
         totals: beam.PCollection[PlanTotals],
-        rejections: beam.PCollection[Rejection],
-        counts: beam.PCollection[Count],
+        rejections: Collections[Rejection],
+        counts: Collections[Count],
         duplicates: beam.PCollection[BucketDuplicates] | None = None,
     ) -> None:
         super().__init__()
@@ -322,8 +331,7 @@ class PublishDataset(beam.PTransform):
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
         rejections, target = self._rejections, self._target
         folder, publisher = target.folder, _Publisher(target)
-        added = {"counts": self._counts, "rejections": rejections, "shards": shards}
-        run = added | "Add up the run" >> add_up_run()
+        run = added_up(shards, rejections, self._counts)
         parts = rejections | "List rejections" >> ListRejections(
             folder.output, target.dataset.root, shards, run, overwrite=folder.overwrite
         )
@@ -336,9 +344,15 @@ class PublishDataset(beam.PTransform):
         return gathered | "Check the ledger and publish" >> publish
 
 
-def add_up_run() -> beam.PTransform:
-    """A step that adds up what one worker need not hold of each image and shard."""
-    return AddTogether(AddUp(RunTotals, RunTotals.add, RunTotals.merge))
+def added_up(
+    shards: beam.PCollection[ShardSummary],
+    rejections: Collections[Rejection],
+    counts: Collections[Count],
+) -> beam.PCollection[RunTotals]:
+    """The totals of what one worker need not hold of each image and shard."""
+    added = {**named("rejections", rejections), **named("counts", counts), "shards": shards}
+    adder = AddUp(RunTotals, RunTotals.add, RunTotals.merge)
+    return added | "Add up the run" >> AddTogether(adder)
 
 
 class _PublishOverWorkers(beam.PTransform):

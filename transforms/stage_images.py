@@ -215,7 +215,7 @@ class StageImages(beam.PTransform):
             | "Write images"
             >> by_type(self._stager.write, "sides", tuple[str, JoinSide], **INPUT_TYPES)
         )
-        return Inputs.of(staged).joined(self._join)
+        return Inputs.of(staged).joined(self._join).flat()
 
 
 class _Stager:

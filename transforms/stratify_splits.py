@@ -20,7 +20,7 @@ from transforms.dataset.ledger import PlanTotals
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.vocabulary import LabelCells
-from transforms.packing import AddUp, NameBatch, PackImages, unpack
+from transforms.packing import AddUp, NameBatch, PackRecords, unpack
 from transforms.plan_shards import PlacedRow, TotalLabels
 from transforms.selection.hash_cuts import (
     ROUNDS,
@@ -302,7 +302,7 @@ class StratifySplits(beam.PTransform):
         classes = totals | "Name classes" >> name.with_output_types(Classes)
         if how.by_group:
             return self._by_group(images, lines, classes)
-        names = images | "Pack images" >> PackImages()
+        names = images | "Pack images" >> PackRecords()
         place = beam.FlatMap(_place_images, lines, *_known(names, lines, _image_items, classes))
         return names | "Place images" >> place.with_output_types(LabelledImage)
 
@@ -448,7 +448,7 @@ class BalanceShards(beam.PTransform):
     def expand(
         self, images: beam.PCollection[LabelledImage] | beam.PCollection[NameBatch]
     ) -> beam.PCollection[PlanTotals]:
-        batches = images if self._of_rows else images | "Pack images" >> PackImages()
+        batches = images if self._of_rows else images | "Pack images" >> PackRecords()
         draws = functools.partial(_draws_of_orders, PlacedRow if self._of_rows else LabelledImage)
         find = FindCuts(ShardLines(self._plan), draws, self._totals)
         cuts = batches | "Find cuts" >> find

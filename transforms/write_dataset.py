@@ -148,7 +148,7 @@ class LabelImages(beam.PTransform):
             | "Look up images"
             >> by_type(self._look_up, "sides", tuple[str, JoinSide], **INPUT_TYPES)
         )
-        return Inputs.of(looked_up).joined(self._join)
+        return Inputs.of(looked_up).joined(self._join).flat()
 
 
 def _looked_up(
@@ -457,6 +457,9 @@ class FindImages(FindLabelledImages):
         csv_paths = [] if path is None else [path]
         source = ImageSource(_globs(images), finder, csv_paths, reader, label_from, assigner)
         super().__init__(source)
+
+    def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
+        return super().expand(begin).flat()
 
 
 def _label_source(label_from: str | None, label_regex: str | None, path: str | None) -> str:

@@ -14,7 +14,7 @@ from tests.transforms.beam import collect
 from transforms.core.records import JoinSide, LabelledImage, Plain, ShardImage
 from transforms.packing import (
     PARTS,
-    PackImages,
+    PackRecords,
     PackSides,
     grouped_sides,
     pack,
@@ -79,7 +79,7 @@ def test_few_long_sides_are_held() -> None:
 def test_few_long_images_are_held() -> None:
     """A batch is whole in memory where its images get their shards."""
     image = LabelledImage("train", 0, "k", "p", 1, 1, "", 0, "1" * (1 << 20))
-    found = collect(lambda p: {"all": p | beam.Create([image] * 9, False) | PackImages()})["all"]
+    found = collect(lambda p: {"all": p | beam.Create([image] * 9, False) | PackRecords()})["all"]
     batches = [[*unpack(each, LabelledImage)] for each in found]
     # 4 MB, and not 4 GB.
     assert sorted(map(len, batches)) == [1, 4, 4]

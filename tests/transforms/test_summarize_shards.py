@@ -28,7 +28,7 @@ from transforms.dataset.ledger import (
 from transforms.dataset.manifest import build_manifest, data_files, index_files, to_bytes
 from transforms.packing import _BATCH, Everything, _pack_as, _Packed
 from transforms.packing import _group_by_name as _by_name
-from transforms.publish_dataset import add_up_run
+from transforms.publish_dataset import added_up
 from transforms.storage.output_changes import Put
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_lost_of_what_is_added_up() -> None:
         created = pipeline | beam.Create(shards)
         return {
             "shards": created | beam.Map(shortened),
-            "run": {"shards": created} | "Add up" >> add_up_run(),
+            "run": added_up(created, {}, {}),
         }
 
     found = collect(construct)
