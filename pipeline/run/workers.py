@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
@@ -50,24 +50,8 @@ _WORTH_SECONDS = 5.0
 _ROW_BYTES = 64
 
 
-class Machine(NamedTuple):
-    """What a run may use.
-
-    Attributes:
-        cores: see `usable_cores`.
-        memory: bytes; None if unknown.
-    """
-
-    cores: int
-    memory: int | None
-
-
 def decide_workers(
-    config: ConvertConfig,
-    beam_flags: Sequence[str],
-    *,
-    is_finished: bool,
-    machine: Machine | None = None,
+    config: ConvertConfig, beam_flags: Sequence[str], *, is_finished: bool
 ) -> tuple[int, tuple[Decision, ...]]:
     """The worker processes for a conversion: their number, and a decision to report.
 
@@ -75,25 +59,23 @@ def decide_workers(
         config: what to convert.
         beam_flags: options of Beam; one that chooses a runner or its workers decides alone.
         is_finished: whether the dataset is there, and the run probably finds nothing to do.
-        machine: what the run may use; None for this machine.
     """
     if config.workers is not None:
         return config.workers, ()
-    machine = machine or Machine(usable_cores(), usable_memory())
+    cores = usable_cores()
     # A model already uses all cores from one process, and rows are converted from one shuffle.
     fits_one = is_finished or config.embedding is not None or config.of_rows
-    if machine.cores < _FROM_CORES or fits_one or not DECIDE_WORKERS.isdisjoint(_names(beam_flags)):
+    if cores < _FROM_CORES or fits_one or not DECIDE_WORKERS.isdisjoint(_names(beam_flags)):
         return 1, ()
     size = _job_size(config)
-    count = choose_workers(size, machine, shards=_shards(config, size))
+    count = choose_workers(size, cores, usable_memory(), shards=_shards(config, size))
     if count == 1:
         return 1, ()
-    share = share_of_cores(machine.cores, count)
-    because = f"{size}; {share} of {machine.cores} cores for each"
+    because = f"{size}; {share_of_cores(cores, count)} of {cores} cores for each"
     return count, (Decision("workers", f"{count} processes", because, "--workers"),)
 
 
-def choose_workers(size: JobSize, machine: Machine, *, shards: int | None) -> int:
+def choose_workers(size: JobSize, cores: int, memory: int | None, *, shards: int | None) -> int:
     """The number of worker processes for a job that converts images.
 
     Each has at least four cores and 1 GB of memory. There are no more workers than shards, and
@@ -102,15 +84,16 @@ def choose_workers(size: JobSize, machine: Machine, *, shards: int | None) -> in
 
     Args:
         size: of the job.
-        machine: what the run may use.
+        cores: that the run may use, see `usable_cores`.
+        memory: bytes that it may use; None if unknown.
         shards: of the dataset; None if that is not known yet.
     """
     seconds = max(size.images * _SECONDS_OF_IMAGE, size.bytes / _BYTES_PER_SECOND)
     if seconds < _WORTH_SECONDS:
         return 1
-    count = machine.cores // _CORES_OF_PROCESS
-    if machine.memory is not None:
-        count = min(count, machine.memory // _BYTES_OF_PROCESS)
+    count = cores // _CORES_OF_PROCESS
+    if memory is not None:
+        count = min(count, memory // _BYTES_OF_PROCESS)
     if shards is not None and count > 0:
         turns = -(-shards // min(count, shards))
         count = -(-shards // turns)

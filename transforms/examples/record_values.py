@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -92,43 +93,37 @@ _KINDS: Mapping[str, Any] = {"bytes": np.object_, "int64": np.int64, "float": np
 _PACKED: Mapping[str, Any] = {RAW: np.uint8, "bfloat16": ml_dtypes.bfloat16}
 
 
+@dataclasses.dataclass
 class RecordParser:
-    """Parses serialized Examples to values, as `load` gives them, without TensorFlow."""
+    """Parses serialized Examples to values, as `load` gives them, without TensorFlow.
 
-    def __init__(
-        self,
-        features: Sequence[Feature],
-        *,
-        channels: int,
-        limits: Limits,
-        decode: bool,
-        depth: int = 8,
-    ) -> None:
-        """Takes the features of the records.
+    Attributes:
+        features: those of the manifest.
+        channels: 3 or 1, of decoded images.
+        limits: of an image that is decoded.
+        decode: whether to decode images and packed arrays; otherwise both stay bytes.
+        depth: bits of the samples of decoded images, 8 or 16.
+    """
 
-        Args:
-            features: those of the manifest.
-            channels: 3 or 1, of decoded images.
-            limits: of an image that is decoded.
-            decode: whether to decode images and packed arrays; otherwise both stay bytes.
-            depth: bits of the samples of decoded images, 8 or 16.
-        """
-        self._depth = depth
-        self._features = tuple(features)
-        self._channels = channels
-        self._limits = limits
-        self._decode = decode
+    features: Sequence[Feature]
+    _: dataclasses.KW_ONLY
+    channels: int
+    limits: Limits
+    decode: bool
+    depth: int = 8
+
+    def __post_init__(self) -> None:
         # Packed pixels of variable size store their shape in other features.
-        by_source = {feature.source: feature.name for feature in features}
-        has_lists = any(feature.holds_many for feature in self._features)
-        dtypes = {feature.name: feature.dtype for feature in self._features}
+        by_source = {feature.source: feature.name for feature in self.features}
+        has_lists = any(feature.holds_many for feature in self.features)
+        dtypes = {feature.name: feature.dtype for feature in self.features}
         self._single = None if has_lists else SingleValues(dtypes)
         has_sizes = by_source.keys() >= {*SIZES}
         self._sizes = [by_source[source] for source in SIZES] if has_sizes else []
         # Whose size the masks of objects have, so it is decoded before them.
         of_image = (Role.IMAGE, Role.PIXELS)
-        self._shown = next((each.name for each in features if each.role in of_image), "")
-        self._decoded = sorted(features, key=lambda each: each.role is Role.OBJECT_MASK)
+        self._shown = next((each.name for each in self.features if each.role in of_image), "")
+        self._decoded = sorted(self.features, key=lambda each: each.role is Role.OBJECT_MASK)
 
     def parse(self, record: bytes) -> dict[str, Any]:
         """Values by feature name.
@@ -144,14 +139,14 @@ class RecordParser:
         single = None if self._single is None else self._single.read(record)
         if single is None:
             stored = decode_example(record)
-            values = {feature.name: _stored_value(feature, stored) for feature in self._features}
+            values = {feature.name: _stored_value(feature, stored) for feature in self.features}
         else:
-            values = {feature.name: single[feature.name] for feature in self._features}
-        if self._decode:
+            values = {feature.name: single[feature.name] for feature in self.features}
+        if self.decode:
             for feature in self._decoded:
                 if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):
                     values[feature.name] = self._image(
-                        values[feature.name], self._channels, self._depth
+                        values[feature.name], self.channels, self.depth
                     )
                 elif feature.role is Role.MASK:
                     values[feature.name] = self._image(values[feature.name], 1, 8)
@@ -166,7 +161,7 @@ class RecordParser:
         return values
 
     def _image(self, data: bytes, channels: int, depth: int) -> Any:
-        return stored_pixels(data, channels, self._limits, depth=depth)
+        return stored_pixels(data, channels, self.limits, depth=depth)
 
     def _array(self, feature: Feature, values: Mapping[str, Any]) -> Any:
         data, dtype = values[feature.name], np.dtype(_PACKED[feature.encoding])

@@ -23,7 +23,6 @@ from pipeline.resolve.samples import JobSize, sample_images
 from pipeline.run import beam_import, launch, supervise
 from pipeline.run import workers as workers_of
 from pipeline.run.workers import (
-    Machine,
     choose_workers,
     decide_workers,
     machine_shared,
@@ -40,7 +39,13 @@ from transforms.records import other_datasets as read_base
 
 GB = 1 << 30
 LARGE = JobSize(20_000, 0)
-ROOMY = Machine(32, 256 * GB)
+
+
+@pytest.fixture
+def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large machine."""
+    monkeypatch.setattr(workers_of, "usable_cores", lambda: 32)
+    monkeypatch.setattr(workers_of, "usable_memory", lambda: 256 * GB)
 
 
 @pytest.mark.parametrize(
@@ -63,13 +68,14 @@ ROOMY = Machine(32, 256 * GB)
 def test_workers_for_a_job(
     size: JobSize, cores: int, memory: int | None, shards: int | None, workers: int
 ) -> None:
-    machine = Machine(cores, None if memory is None else memory * GB)
-    assert choose_workers(size, machine, shards=shards) == workers
+    usable = None if memory is None else memory * GB
+    assert choose_workers(size, cores, usable, shards=shards) == workers
 
 
 MODEL = Embedding("EfficientNetB0", None, "float32", ("", ""), (224, 224, 3), (1280,))
 
 
+@pytest.mark.usefixtures("roomy")
 @pytest.mark.parametrize(
     ("changes", "words", "is_finished", "workers"),
     [
@@ -90,15 +96,16 @@ def test_workers_of_a_run(
     changes: dict[str, Any], words: list[str], is_finished: bool, workers: int
 ) -> None:
     config = make_config(Path("in"), Path("out"), **{"num_shards": None, **changes})
-    processes, decisions = decide_workers(config, words, is_finished=is_finished, machine=ROOMY)
+    processes, decisions = decide_workers(config, words, is_finished=is_finished)
     assert processes == workers
     # Defaults are reported.
     assert bool(decisions) == (workers > 1 and config.workers is None)
 
 
+@pytest.mark.usefixtures("roomy")
 def test_the_decision_names_its_evidence() -> None:
     config = make_config(Path("in"), Path("out"), num_shards=None, sampled=LARGE)
-    _, [decision] = decide_workers(config, [], is_finished=False, machine=ROOMY)
+    _, [decision] = decide_workers(config, [], is_finished=False)
     assert decision == (
         *("workers", "8 processes"),
         *("at least 20,000 images; 4 of 32 cores for each", "--workers"),
@@ -124,13 +131,14 @@ def test_convert_prints_its_workers_and_records_nothing_of_them(
     assert "workers" not in (tmp_path / "out" / "manifest.json").read_text()
 
 
+@pytest.mark.usefixtures("roomy")
 def test_a_csv_that_lists_images_counts_by_its_size(tmp_path: Path) -> None:
     lists = tmp_path / "labels.csv"
     rows = {"images": (), "csv_paths": (str(lists),)}
     config = make_config(tmp_path, tmp_path / "out", num_shards=None, **rows)
     for size, workers in ((1_000_000, 1), (1_300_000, 8)):
         lists.write_bytes(b"x" * size)
-        processes, _ = decide_workers(config, [], is_finished=False, machine=ROOMY)
+        processes, _ = decide_workers(config, [], is_finished=False)
         assert processes == workers
 
 
