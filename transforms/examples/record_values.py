@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from transforms.core.rejections import RejectedImageError
-from transforms.examples.decoder import SingleValues, decode_example
+from transforms.examples.decoder import decode_example
 from transforms.examples.layouts import (
     COLUMN,
     RAW,
@@ -115,9 +115,6 @@ class RecordParser:
     def __post_init__(self) -> None:
         # Packed pixels of variable size store their shape in other features.
         by_source = {feature.source: feature.name for feature in self.features}
-        has_lists = any(feature.holds_many for feature in self.features)
-        dtypes = {feature.name: feature.dtype for feature in self.features}
-        self._single = None if has_lists else SingleValues(dtypes)
         has_sizes = by_source.keys() >= {*SIZES}
         self._sizes = [by_source[source] for source in SIZES] if has_sizes else []
         # Whose size the masks of objects have, so it is decoded before them.
@@ -136,12 +133,8 @@ class RecordParser:
             ValueError: the record is not an Example of these features.
             RejectedImageError: an image cannot be decoded.
         """
-        single = None if self._single is None else self._single.read(record)
-        if single is None:
-            stored = decode_example(record)
-            values = {feature.name: _stored_value(feature, stored) for feature in self.features}
-        else:
-            values = {feature.name: single[feature.name] for feature in self.features}
+        stored = decode_example(record)
+        values = {feature.name: _stored_value(feature, stored) for feature in self.features}
         if self.decode:
             for feature in self._decoded:
                 if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):

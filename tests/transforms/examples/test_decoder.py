@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.lazy import lazy_module
-from transforms.examples.decoder import SingleValues, decode_example, only_bytes
+from transforms.examples.decoder import decode_example, only_bytes
 
 tf = lazy_module("tensorflow")
 
@@ -56,46 +56,3 @@ def test_damage_is_a_value_or_an_error(data: st.DataObject, values: dict[str, li
     for name in (*values, "other"):
         with contextlib.suppress(ValueError):
             assert only_bytes(cut, name) in cut
-
-
-ONE = (
-    st.binary(max_size=200)
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(width=32, allow_nan=False)
-)
-DTYPES = {bytes: "bytes", int: "int64", float: "float"}
-
-
-def single_of(values: dict[str, Any]) -> SingleValues:
-    return SingleValues({name: DTYPES[type(value)] for name, value in values.items()})
-
-
-@given(values=st.dictionaries(NAMES, ONE, max_size=6))
-@example(values={"a": b"x" * 20_000, "b": -1, "c": 127, "d": 128, "e": 2**63 - 1, "f": -0.0})
-def test_single_values_are_those_of_the_library(values: dict[str, Any]) -> None:
-    data = serialized({name: [value] for name, value in values.items()})
-    found = single_of(values).read(data)
-    assert found == values
-    for name, [value] in decode_example(data).items():
-        assert type(found[name]) is type(value)
-    if values:
-        assert single_of(values | {"missing": 1}).read(data) is None
-        # A name that is not known.
-        assert single_of(dict(list(values.items())[1:])).read(data) is None
-
-
-@given(values=EXAMPLES, data=st.data())
-def test_other_examples_have_no_single_values(
-    values: dict[str, list[Any]], data: st.DataObject
-) -> None:
-    """Whatever is damaged or a list: the values are those of the library, or there are none."""
-    of_one = {name: (each or [b""])[0] for name, each in values.items()}
-    found = bytearray(serialized(values))
-    for at in data.draw(st.lists(st.integers(0, max(0, len(found) - 1)), max_size=2)):
-        found[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
-    read = single_of(of_one).read(bytes(found))
-    if any(len(each) != 1 for each in values.values()) and found == serialized(values):
-        assert read is None
-    elif read is not None:
-        whole = decode_example(bytes(found))
-        assert read == {name: value for name, [value] in whole.items()}
