@@ -187,14 +187,11 @@ def scratch_folder() -> Iterator[str]:
     _sweep_once()
     folder = tempfile.mkdtemp(prefix=_prefix())
     try:
-        descriptor = _open_folder(folder)
-        try:
+        with opened_folder(folder) as descriptor:
             # Without locks, as on some network file systems, it only stays behind after a kill.
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield folder
-        finally:
-            os.close(descriptor)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -226,24 +223,30 @@ def _prefix() -> str:
     return f"image-tfrecords-scratch-{os.getuid()}-"
 
 
-def _open_folder(path: str) -> int:
+@contextlib.contextmanager
+def opened_folder(path: str | Path) -> Iterator[int]:
     """A descriptor of a folder.
 
     Raises:
         OSError: it is not a folder, or is a link.
     """
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_private(descriptor: int) -> bool:
+    """Whether an opened folder belongs to this user alone."""
+    status = os.fstat(descriptor)
+    return status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o077
 
 
 def _remove_if_left(path: str) -> None:
-    descriptor = _open_folder(path)
-    try:
-        status = os.fstat(descriptor)
-        is_ours = status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o077
-        if not is_ours or time.time() - status.st_mtime < _MADE_SECONDS:
-            return
-        # It fails if the owner is alive, or if locks are not supported.
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
-    finally:
-        os.close(descriptor)
+    with opened_folder(path) as descriptor:
+        age = time.time() - os.fstat(descriptor).st_mtime
+        if is_private(descriptor) and age >= _MADE_SECONDS:
+            # It fails if the owner is alive, or if locks are not supported.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)

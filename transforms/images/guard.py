@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from transforms.core.machine import process_cores
+from transforms.core.machine import is_private, opened_folder, process_cores
 from transforms.core.rejections import Reason, RejectedImageError
 
 # A child process that decodes untrusted files one by one, with limits on memory and time.
@@ -368,14 +368,10 @@ def _opened_folder(folder: Path) -> Iterator[int]:
     Raises:
         OSError: it is not a folder, is a link, or another user can enter it.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+    with opened_folder(folder) as descriptor:
+        if not is_private(descriptor):
             raise PermissionError(f"other users can access {folder}")
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

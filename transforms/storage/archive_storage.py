@@ -93,7 +93,13 @@ class ArchiveStorage(Storage):
             for member in found.members if found else ():
                 if matches(matched_name(member)):
                     assert found is not None
-                    yield _found(archive, found.stored, member)
+                    yield FoundFile(
+                        f"{archive}!/{member.name}",
+                        member.size,
+                        member_version(found.stored, member.offset, member.size),
+                        problem=member.problem,
+                        label=member.label,
+                    )
 
     def _archives(self, pattern: str) -> Iterator[str]:
         if not glob.has_magic(pattern):
@@ -235,16 +241,6 @@ def _parts(path: str) -> ArchivePath:
     parts = archive_path(path)
     assert parts is not None, path
     return parts
-
-
-def _found(archive: str, stored: Stored, member: Member) -> FoundFile:
-    return FoundFile(
-        f"{archive}!/{member.name}",
-        member.size,
-        member_version(stored, member.offset, member.size),
-        problem=member.problem,
-        label=member.label,
-    )
 
 
 def _overwritten(uri: str) -> ChangedError:

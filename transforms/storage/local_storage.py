@@ -31,8 +31,6 @@ from transforms.dataset.output_names import (
 )
 from transforms.storage.interface import (
     FoundFile,
-    Item,
-    Result,
     Storage,
     Stored,
     foreign_name,
@@ -372,11 +370,6 @@ class LocalStorage(Storage):
     def remove_if_empty(self, folder: str) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
-
-    def for_each(
-        self, function: Callable[[Item], Result], items: Iterable[Item]
-    ) -> Iterator[Result]:
-        yield from map(function, items)
 
 
 class _OpenFile:
