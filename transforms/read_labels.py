@@ -65,6 +65,8 @@ def _read(storage: Storage, file: FoundFile) -> tuple[str, bytes | str]:
 
 # Reads the rows of the label files as small records.
 
+Found = tuple[str, JoinSide] | Rejection | Count | LabelCells
+
 
 @dataclasses.dataclass(frozen=True)
 class RowReader:
@@ -89,7 +91,7 @@ class RowReader:
     separator: str = ""
     images: RowImages | None = None
 
-    def read(self, path: str) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
+    def read(self, path: str) -> Iterator[Found]:
         """Reads one label file, or a glob of annotations: yields every row with its key.
 
         Their number follows at the end. The images that rows list are looked up.
@@ -97,28 +99,10 @@ class RowReader:
         Raises:
             LabelsError: the file cannot be read as a table.
         """
-        if self.images is None:
-            yield from self.read_rows(path)
-            return
-        others: list[Rejection | Count | LabelCells] = []
+        rows = self.read_rows(path)
+        return rows if self.images is None else self.images.find(rows, path)
 
-        def listed() -> Iterator[tuple[str, JoinSide]]:
-            for each in self.read_rows(path):
-                if isinstance(each, Rejection | Count | LabelCells):
-                    others.append(each)
-                else:
-                    yield each
-
-        for side in self.images.find(listed(), path):
-            yield side
-            # Not collected: a file may hold little else.
-            yield from others
-            others.clear()
-        yield from others
-
-    def read_rows(
-        self, path: str
-    ) -> Iterator[tuple[str, JoinSide] | Rejection | Count | LabelCells]:
+    def read_rows(self, path: str) -> Iterator[Found]:
         """Like `read`, but yields a row that lists its image with the cell that names it.
 
         Raises:

@@ -87,7 +87,8 @@ class VerifyShards(beam.PTransform):
         super().__init__()
         self._fn = _VerifyFn(output, verifier, fast=fast, records=records)
         self._output = output
-        self._writer = _ResultWriter(results, output, verifier.tells_classes and not fast)
+        has_classes = verifier.tells_classes and not fast
+        self._write = beam.Map(_write_results, results, output, has_classes)
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         manifest = begin | "Name the manifest" >> NameInputs([join(self._output, MANIFEST)])
@@ -100,7 +101,7 @@ class VerifyShards(beam.PTransform):
         # The classes of 73,000 groups are gigabytes.
         together = AddTogether(AddUp(dict, _add_line, _merge))
         combined = {"results": verified} | "Combine results" >> together
-        return combined | "Write results" >> beam.Map(self._writer.write).with_output_types(str)
+        return combined | "Write results" >> self._write.with_output_types(str)
 
 
 def _read_manifest(path: str) -> dict[str, Any]:
@@ -120,25 +121,22 @@ def _merge(splits: _Splits, others: _Splits) -> None:
         splits.setdefault(split, Verified(split)).merge(found)
 
 
-class _ResultWriter(NamedTuple):
-    """Compares the classes of splits with the manifest, and writes what the launcher prints."""
+def _write_results(splits: _Splits, path: str, output: str, has_classes: bool) -> str:
+    """Compares the classes of splits with the manifest, and writes what the launcher prints.
 
-    path: str
-    output: str
-    has_classes: bool
-
-    def write(self, splits: _Splits) -> str:
-        """Writes a line for each split; the path of the file."""
-        manifest = _read_manifest(join(self.output, MANIFEST)) if self.has_classes else {}
-        for name, found in splits.items():
-            if self.has_classes and not found.damaged:
-                listed = manifest["splits"][name].get("classes", {})
-                details = class_problems(name, found.labels, listed)
-                found.add_problems(Problem(MANIFEST, None, detail) for detail in details)
-            found.labels.clear()
-        lines = (f"{found.to_text()}\n" for found in splits.values())
-        storage_of(self.path).write_whole(self.path, "".join(lines).encode())
-        return self.path
+    Returns:
+        the path of the file, which has a line for each split.
+    """
+    manifest = _read_manifest(join(output, MANIFEST)) if has_classes else {}
+    for name, found in splits.items():
+        if has_classes and not found.damaged:
+            listed = manifest["splits"][name].get("classes", {})
+            details = class_problems(name, found.labels, listed)
+            found.add_problems(Problem(MANIFEST, None, detail) for detail in details)
+        found.labels.clear()
+    lines = (f"{found.to_text()}\n" for found in splits.values())
+    storage_of(path).write_whole(path, "".join(lines).encode())
+    return path
 
 
 class _VerifyFn(beam.DoFn):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from transforms.core.records import JoinSide, Kind
 from transforms.labels.image_names import (
@@ -40,30 +41,30 @@ class RowImages:
     rules: PathRules = NOTHING
     with_checksums: bool = False
 
-    def find(
-        self, rows: Iterable[tuple[str, JoinSide]], path: str
-    ) -> Iterator[tuple[str, JoinSide]]:
+    def find(self, rows: Iterable[Any], path: str) -> Iterator[Any]:
         """Every image with its key, in the order of the rows, each followed by its row.
 
         Args:
-            rows: cells that name images, and their rows.
+            rows: cells that name images, and their rows; all else in between is passed on.
             path: the label file; names are relative to its folder.
         """
-
         full_path = storage_of(path).absolute(path)
 
-        def look_up(row: tuple[str, JoinSide]) -> tuple[str, JoinSide, JoinSide]:
+        def look_up(row: Any) -> Sequence[Any]:
+            # Other records have classes of their own.
+            if type(row) is not tuple:
+                return (row,)
             uri = listed_uri(row[0], path)
             if self.places is None or is_in_places(row[0], full_path, self.places):
                 image = self._image(uri)
             else:
                 # Not even its size is read.
                 image = JoinSide(listed_path(uri, self.root), 0, OUTSIDE, "", "", kind=Kind.IMAGE)
-            return listed_key(uri, kind=self.key, root=self.root), image, row[1]
+            key = listed_key(uri, kind=self.key, root=self.root)
+            return (key, image), (key, row[1])
 
-        for key, image, row in ReadAhead(threads=READERS).map(look_up, rows):
-            yield key, image
-            yield key, row
+        for found in ReadAhead(threads=READERS).map(look_up, rows):
+            yield from found
 
     def _image(self, uri: str) -> JoinSide:
         found = find_listed(uri)
