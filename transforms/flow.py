@@ -18,7 +18,6 @@ import apache_beam as beam
 
 from transforms.core.records import BucketDuplicates, Count
 from transforms.core.rejections import Rejection
-from transforms.dataset.dataset_card import card_of
 from transforms.dataset.ledger import PlanTotals
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
@@ -38,7 +37,7 @@ from transforms.plan_shards import (
 )
 from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
-from transforms.records.existing_shards import Planned, Roots
+from transforms.records.existing_shards import Planned
 from transforms.records.originals import originals_root
 from transforms.records.other_datasets import SideReader
 from transforms.write_report import WriteReport
@@ -195,19 +194,9 @@ class WritePlan(beam.PTransform):
     def expand(
         self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     ) -> beam.PCollection[str]:
-        plan, target, dataset = self.plan, self.target, self.target.dataset
+        plan, target = self.plan, self.target
         output, quarantine = target.folder.output, target.checks.quarantine
-        roots = None if dataset.of_rows else Roots(dataset.root, tuple(dataset.partners.values()))
-        written = shards | "WriteToTFRecord" >> WriteShards(
-            output,
-            target.converter,
-            options_digest=target.dataset.digest,
-            overwrite=target.folder.overwrite,
-            gzip=target.plan.gzip,
-            per_image=target.plan.per_image,
-            with_sha256=card_of(target.dataset.options) is not None,
-            roots=roots,
-        )
+        written = shards | "WriteToTFRecord" >> WriteShards(target)
         counts, duplicates = plan.counts, None
         if target.converter.fingerprints:
             find = FindEqualImages(written.shards, target.held_out)

@@ -20,19 +20,20 @@ from apache_beam.io.filesystem import CompressedFile, CompressionTypes
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from transforms.core.arguments import path_text
 from transforms.core.records import FingerprintBatch
 from transforms.core.rejections import Rejection
+from transforms.dataset.dataset_card import card_of
 from transforms.dataset.image_statistics import Sample, Statistics
 from transforms.dataset.ledger import ShardSummary, with_index
 from transforms.dataset.output_names import MANIFEST, STAGING, ImageFile
+from transforms.dataset_files import DatasetTarget
 from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.labels.joins import class_texts
-from transforms.labels.shards import Libraries, RecipeMaker, Recipes, ShardName
+from transforms.labels.label_rules import ANY_LABELS
+from transforms.labels.shards import RecipeMaker, Recipes, ShardName
 from transforms.packing import rules_of, with_outputs
 from transforms.records.existing_shards import (
-    Converter,
     ExistingShards,
     FinishedShard,
     Planned,
@@ -339,31 +340,13 @@ class WriteShards(beam.io.WriteToTFRecord):
     Metrics: see `transforms.storage.metrics`.
     """
 
-    def __init__(
-        self,
-        output: str | os.PathLike[str],
-        converter: Converter,
-        *,
-        options_digest: str,
-        overwrite: bool,
-        gzip: bool = False,
-        per_image: bool = False,
-        with_sha256: bool = False,
-        roots: Roots | None = None,
-    ) -> None:
-        output = path_text("output", output)
-        compression = CompressionTypes.GZIP if gzip else CompressionTypes.UNCOMPRESSED
-        super().__init__(join(output, "shard"), compression_type=compression)
-        self._fn = (_WriteImagesFn if per_image else _WriteShardFn)(
-            output,
-            converter,
-            self._sink,
-            options_digest=options_digest,
-            libraries=converter.libraries._replace(gzip=gzip),
-            overwrite=overwrite,
-            with_sha256=with_sha256,
-            roots=roots,
-        )
+    def __init__(self, target: DatasetTarget) -> None:
+        plan = target.plan
+        compression = CompressionTypes.GZIP if plan.gzip else CompressionTypes.UNCOMPRESSED
+        super().__init__(join(target.folder.output, "shard"), compression_type=compression)
+        # There may be many names of classes, which images have already.
+        target = target._replace(rules=ANY_LABELS)
+        self._fn = (_WriteImagesFn if plan.per_image else _WriteShardFn)(target, self._sink)
 
     def expand(
         self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
@@ -376,35 +359,31 @@ class WriteShards(beam.io.WriteToTFRecord):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class _WriteShardFn(beam.DoFn):
-    output: str
-    converter: Converter
+    target: DatasetTarget
     sink: Any
-    _: dataclasses.KW_ONLY
-    options_digest: str
-    libraries: Libraries
-    overwrite: bool
-    with_sha256: bool
-    roots: Roots | None
     buckets: int = BUCKETS
 
     _per_image = False
 
-    @property
-    def _roots_digest(self) -> str:
-        return "" if self.roots is None else self.roots.digest
-
     def setup(self) -> None:
-        self._staging = join(self.output, STAGING)
-        self.converter.setup()
-        manifest = join(self.output, MANIFEST)
-        self._compare_only = not self.overwrite and storage_of(manifest).exists(manifest)
-        self._recipes = RecipeMaker(self.options_digest, self.libraries)
+        self._output, dataset = self.target.folder.output, self.target.dataset
+        self._staging = join(self._output, STAGING)
+        self._converter = self.target.converter
+        self._converter.setup()
+        manifest = join(self._output, MANIFEST)
+        is_replaced = self.target.folder.overwrite
+        self._compare_only = not is_replaced and storage_of(manifest).exists(manifest)
+        roots = None if dataset.of_rows else Roots(dataset.root, tuple(dataset.partners.values()))
+        self._roots_digest = "" if roots is None else roots.digest
+        self._with_sha256 = card_of(dataset.options) is not None
+        libraries = self._converter.libraries._replace(gzip=self.target.plan.gzip)
+        self._recipes = RecipeMaker(dataset.digest, libraries)
         self._overlap: ShardOverlap[FinishedShard] = ShardOverlap()
         self._existing = ExistingShards(
-            self.output,
-            self.roots,
-            with_fingerprints=self.converter.fingerprints,
-            with_sha256=self.with_sha256,
+            self._output,
+            roots,
+            with_fingerprints=self._converter.fingerprints,
+            with_sha256=self._with_sha256,
             compares=self._compare_only,
             per_image=self._per_image,
         )
@@ -419,7 +398,7 @@ class _WriteShardFn(beam.DoFn):
         recipes = self._recipes.recipes(name, images)
         if self._compare_only:
             written = functools.partial(self._checksum, name, images)
-            recipe = self._existing.compared(name, recipes, images, self.converter.load, written)
+            recipe = self._existing.compared(name, recipes, images, self._converter.load, written)
             yield ShardSummary(file=name, recipe=recipe)
             return
         finished = self._existing.finished(name, recipes)
@@ -448,14 +427,14 @@ class _WriteShardFn(beam.DoFn):
         self, summary: ShardSummary, index: pa.Table
     ) -> Iterator[ShardSummary | beam.pvalue.TaggedOutput]:
         yield summary
-        if self.converter.fingerprints:
+        if self._converter.fingerprints:
             for batch in fingerprint_batches(index, summary.file, self.buckets):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
     def _checksum(self, name: str, images: list[Planned]) -> tuple[int, str]:
         """The bytes and the checksum of the shard that would be written."""
-        shard_counter = ShardCounter(name, self.converter.of_images)
-        examples = self.converter.encode(shard_counter.observe(self.converter.load(images)))
+        shard_counter = ShardCounter(name, self._converter.of_images)
+        examples = self._converter.encode(shard_counter.observe(self._converter.load(images)))
         with open(os.devnull, "wb") as nowhere:
             file = write_records(self.sink, nowhere, examples)
         return file.bytes, file.crc32c
@@ -464,7 +443,7 @@ class _WriteShardFn(beam.DoFn):
         """Writes a shard; it gets its name and its sidecar while the next one is read."""
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
-        shard_counter = ShardCounter(name, self.converter.of_images)
+        shard_counter = ShardCounter(name, self._converter.of_images)
         opened = contextlib.ExitStack()
         staged = self._copied(name, recipes, images, shard_counter)
         if staged is not None:
@@ -472,8 +451,8 @@ class _WriteShardFn(beam.DoFn):
             yield
             yield
         else:
-            loaded = shard_counter.observe(self.converter.load(images))
-            examples = shard_counter.observe_examples(self.converter.encode(loaded))
+            loaded = shard_counter.observe(self._converter.load(images))
+            examples = shard_counter.observe_examples(self._converter.encode(loaded))
             yield
             with contextlib.ExitStack() as files:
                 first = max(0, len(images) - files_ahead())
@@ -495,13 +474,13 @@ class _WriteShardFn(beam.DoFn):
         shard_counter: ShardCounter,
     ) -> ShardSummary | None:
         """Stages the same shard of another dataset without reading it; None if there is none."""
-        whole = self.converter.whole_shard(name, recipes, images)
+        whole = self._converter.whole_shard(name, recipes, images)
         if whole is None or not copy_whole(whole, self._staged(name, whole.entry.recipe)):
             return None
         counter("shards_copied").inc()
         shard_counter.observe_copied(whole.images, whole.lengths)
         _, size, crc32c, recipe = whole.entry
-        sha256 = stored_sha256(self._staged(name, recipe)) if self.with_sha256 else ""
+        sha256 = stored_sha256(self._staged(name, recipe)) if self._with_sha256 else ""
         return ShardSummary(file=name, recipe=recipe, bytes=size, crc32c=crc32c, sha256=sha256)
 
     def _finish(
@@ -516,8 +495,8 @@ class _WriteShardFn(beam.DoFn):
         index = shard_counter.index.table(
             summary.file,
             name.split,
-            many_labels=self.converter.many_labels,
-            partners=self.converter.partner_names,
+            many_labels=self._converter.many_labels,
+            partners=self._converter.partner_names,
             has_offsets=not name.gzip,
             is_per_image=self._per_image,
             libraries=self._recipes.versions(
@@ -525,7 +504,7 @@ class _WriteShardFn(beam.DoFn):
             ),
         )
         data = index_bytes(index)
-        summary = with_index(summary, data, with_sha256=self.with_sha256)
+        summary = with_index(summary, data, with_sha256=self._with_sha256)
         files.close()
         # A copied shard has its name.
         if partial:
@@ -533,7 +512,7 @@ class _WriteShardFn(beam.DoFn):
         storage = storage_of(self._staging)
         storage.write_whole(join(self._staging, summary.staged_index), data)
         # The sidecar comes last: it says that the others are there.
-        path = sidecar_path(self.output, summary.file, summary.recipe)
+        path = sidecar_path(self._output, summary.file, summary.recipe)
         storage.write_whole(path, summary.to_sidecar().encode())
         return FinishedShard(summary, index)
 
@@ -552,7 +531,7 @@ class _WriteShardFn(beam.DoFn):
         Pauses after `first` records.
         """
         writer = files.enter_context(storage_of(partial).open_writer(partial))
-        stream = RecordStream(self.sink, writer, with_sha256=self.with_sha256)
+        stream = RecordStream(self.sink, writer, with_sha256=self._with_sha256)
         stream.write(itertools.islice(examples, first))
         yield
         stream.write(examples)

@@ -10,11 +10,24 @@ import apache_beam as beam
 from tests.transforms.beam import collect, make_images
 from transforms.convert_images import ImageConverter
 from transforms.core.records import ShardImage
+from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.manifest import Dataset
+from transforms.dataset_files import DatasetTarget
 from transforms.examples.layouts import LAYOUTS
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions
+from transforms.labels.shards import ShardPlan
 from transforms.records.image_origins import Origins
 from transforms.write_shards import WriteShards
+
+
+class _Described(Dataset):
+    """The description of a dataset with a given digest."""
+
+    @property
+    def digest(self) -> str:
+        return str(self.options["digest"])
+
 
 NAME = "train-00000-of-00001.tfrecord"
 
@@ -41,19 +54,17 @@ def write(
     pixels: PixelOptions = AS_THEY_ARE,
 ) -> list[ShardSummary]:
     checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe="off")
-    converter = ImageConverter(
-        origins=Origins(str(root)), features=LAYOUTS["slim"], checks=checks, pixels=pixels
+    features = LAYOUTS["slim"]
+    target = DatasetTarget(
+        DatasetOptions(output=str(output), overwrite=overwrite),
+        checks,
+        _Described({"digest": digest}, {}, "", features, ()),
+        ImageConverter(origins=Origins(str(root)), features=features, checks=checks, pixels=pixels),
+        ShardPlan((), shard_size=1, num_shards=None, gzip=gzip),
     )
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        transform = WriteShards(
-            str(output),
-            converter,
-            options_digest=digest,
-            overwrite=overwrite,
-            gzip=gzip,
-        )
-        written = pipeline | "Shards" >> beam.Create(shards) | "Write" >> transform
+        written = pipeline | "Shards" >> beam.Create(shards) | "Write" >> WriteShards(target)
         return {"shards": written.shards}
 
     return collect(construct)["shards"]

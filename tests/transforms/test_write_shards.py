@@ -26,6 +26,7 @@ from transforms.dataset.output_names import index_file
 from transforms.examples.decoder import decode_example
 from transforms.labels.shards import shard_recipe
 from transforms.records import record_index
+from transforms.records.existing_shards import Roots
 from transforms.records.record_index import FRAME_BYTES
 from transforms.records.written_index import read_written_index
 from transforms.storage.files import ChecksummedFile
@@ -64,6 +65,7 @@ def test_one_shard(tmp_path: Path) -> None:
         index_crc32c=summary.index_crc32c,
         labels={"label 0": 10, "label 1": 10},
         statistics=summary.statistics,
+        roots=Roots().digest,
     )
     assert ShardSummary.from_sidecar(Path(f"{path}.json").read_text()) == summary
     index = read_written_index(str(output), summary)
