@@ -23,7 +23,9 @@ RECORDS = [
     LabelCells,
 ]
 # A cell may be in any encoding, and a version has 63 bits.
-VALUES: dict[Any, Any] = {str: "a\udcff한", int: -(2**63), bool: True}
+VALUES: dict[Any, Any] = {str: "a\udcff한", int: -(2**63), bool: True, bytes: b"\0\xff"}
+VALUES[records.Plain] = (*VALUES.values(), None, ((1, "x"),))
+VALUES[dict[str, Any]] = {"file": "index/a.parquet", "records": 3}
 
 
 @pytest.mark.parametrize("kind", RECORDS)

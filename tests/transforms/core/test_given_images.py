@@ -61,6 +61,7 @@ SIDES = st.builds(
     where=st.just(""),
     split=st.sampled_from(["", "train", "../x"]),
     kind=st.just(Kind.IMAGE),
+    record=st.just(()),
 )
 
 
