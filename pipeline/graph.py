@@ -28,7 +28,7 @@ from transforms.read_labels import RowReader
 from transforms.records.existing_shards import Converter
 from transforms.records.image_origins import Origins
 from transforms.records.other_datasets import ImageRecordReader, ReuseReader, SideReader
-from transforms.selection.hash_cuts import Stratification
+from transforms.selection.hash_cuts import ClassLines
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages
 
@@ -105,14 +105,14 @@ def _source(config: ConvertConfig) -> ImageSource:
     )
 
 
-def _stratification(config: ConvertConfig) -> Stratification | None:
+def _stratification(config: ConvertConfig) -> ClassLines | None:
     if not config.splits.by_class:
         return None
-    return Stratification(
+    return ClassLines(
         Splits(config.splits.splits),
         config.splits.seed,
-        config.splits.by_group,
-        config.row_requirements.many_labels,
+        by_group=config.splits.by_group,
+        many_labels=config.row_requirements.many_labels,
     )
 
 

@@ -44,7 +44,7 @@ from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
 
 if TYPE_CHECKING:
-    from transforms.selection.hash_cuts import Stratification
+    from transforms.selection.hash_cuts import ClassLines
 
 
 class ImageSource(NamedTuple):
@@ -129,7 +129,7 @@ class PlanImages(beam.PTransform):
     plan: ShardPlan
     rules: LabelRules
     drop: DropDuplicates | None
-    stratify: Stratification | None = None
+    stratify: ClassLines | None = None
 
     def expand(self, joined: JoinedImages) -> Plan:
         images, labels, equal = joined.images, joined.labels, None

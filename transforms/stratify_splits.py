@@ -23,7 +23,6 @@ from transforms.labels.vocabulary import LabelCells
 from transforms.packing import AddUp, NameBatch, PackRecords, unpack
 from transforms.plan_shards import PlacedRow, TotalLabels
 from transforms.selection.hash_cuts import (
-    ROUNDS,
     Bins,
     Classes,
     ClassLines,
@@ -33,7 +32,6 @@ from transforms.selection.hash_cuts import (
     Place,
     Ranks,
     ShardLines,
-    Stratification,
     bin_of,
     find_bins,
     find_cuts,
@@ -284,23 +282,21 @@ class StratifySplits(beam.PTransform):
         LabelsError: there are too many classes, or see `TotalLabels`.
 
     Attributes:
-        how: the splits.
+        lines: the classes and the splits.
         labels: the counts of the labels as they were read, if there are any.
         rules: how labels become classes.
     """
 
-    how: Stratification
+    lines: ClassLines
     labels: beam.PCollection[LabelCells] | None
     rules: LabelRules
 
     def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[LabelledImage]:
-        how = self.how
-        rounds = ROUNDS if how.by_group or how.many_labels else 1
-        lines = ClassLines(how.splits, seed=how.seed, rounds=rounds)
+        lines = self.lines
         totals = images | "Count classes" >> TotalLabels(self.labels, self.rules)
-        name = beam.Map(Classes.of, self.rules, how.splits)
+        name = beam.Map(Classes.of, self.rules, lines.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
-        if how.by_group:
+        if lines.by_group:
             return self._by_group(images, lines, classes)
         names = images | "Pack images" >> PackRecords()
         place = beam.FlatMap(_place_images, lines, *_known(names, lines, _image_items, classes))

@@ -11,13 +11,13 @@ import pytest
 from tests.marks import rest_slow
 from tests.transforms.beam import collect
 from transforms import packing as pack_names
-from transforms import stratify_splits
 from transforms import stratify_splits as find_cuts
 from transforms.core.records import LabelledImage
 from transforms.labels.joins import labels_cells
 from transforms.labels.label_rules import ANY_LABELS
 from transforms.labels.splits import Splits
-from transforms.selection.hash_cuts import Stratification
+from transforms.selection import hash_cuts
+from transforms.selection.hash_cuts import ClassLines
 from transforms.stratify_splits import StratifySplits
 
 SHARES = (("train", 0.8), ("test", 0.2))
@@ -41,7 +41,7 @@ IMAGES = [
 @pytest.fixture(autouse=True)
 def _two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes some tenths of a second; golden conversions have all of them."""
-    monkeypatch.setattr(stratify_splits, "ROUNDS", 2)
+    monkeypatch.setattr(hash_cuts, "ROUNDS", 2)
 
 
 def stratified(
@@ -50,7 +50,7 @@ def stratified(
     by_group: bool,
     many_labels: bool = False,
 ) -> dict[str, LabelledImage]:
-    how = Stratification(Splits(SHARES), 1, by_group, many_labels)
+    how = ClassLines(Splits(SHARES), 1, by_group=by_group, many_labels=many_labels)
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         created = pipeline | beam.Create(images).with_output_types(LabelledImage)

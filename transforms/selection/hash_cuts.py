@@ -359,19 +359,28 @@ class ClassLines:
     """The lines of classes, and how splits divide them. Picklable.
 
     `prepare` is called first, with the classes of all images.
+
+    Attributes:
+        splits: the splits with their shares.
+        by_group: whether the images of a group stay together.
+        rounds: how many there are: one, if no image has several classes.
     """
 
-    def __init__(self, splits: Splits, *, seed: int, rounds: int = 1) -> None:
+    def __init__(
+        self, splits: Splits, seed: int, *, by_group: bool = False, many_labels: bool = False
+    ) -> None:
         """Sets the rules.
 
         Args:
             splits: the splits with their shares.
             seed: of the hashes.
-            rounds: how many there are: one, if no image has several classes.
+            by_group: whether the images of a group stay together.
+            many_labels: whether an image may have several labels.
         """
-        self._splits = splits
+        self.splits = splits
         self._seed = seed
-        self.rounds = rounds
+        self.by_group = by_group
+        self.rounds = ROUNDS if by_group or many_labels else 1
         self._known: tuple[object, ...] = ()
 
     def prepare(self, classes: Classes, *before: Cuts) -> None:
@@ -410,12 +419,12 @@ class ClassLines:
 
     def bins(self, line: str) -> int:
         """The bins of a line."""
-        return bin_count(self._classes.sizes.get(line, 0), len(self._splits.names) - 1)
+        return bin_count(self._classes.sizes.get(line, 0), len(self.splits.names) - 1)
 
     def rule(self, line: str) -> list[int]:
         """What the splits lack of their shares of a class: of each with those before it."""
         size, given = self._classes.sizes.get(line, 0), self._classes.given.get(line, ())
-        lacks = zip_longest(self._splits.shares, given, fillvalue=0)
+        lacks = zip_longest(self.splits.shares, given, fillvalue=0)
         return [*accumulate(max(0, share * size - has * HASH_SPACE) for share, has in lacks)]
 
     def ranks(self, line: str, rule: Sequence[int], records: int) -> Ranks:
@@ -434,29 +443,13 @@ class ClassLines:
 
     def split(self, draw: Draw, cuts: Cuts) -> str:
         """The split of an image, or of a group."""
-        return self._splits.names[cuts.part(draw.line, draw.hash)]
+        return self.splits.names[cuts.part(draw.line, draw.hash)]
 
 
 # What stratified splits hold, how stable and how exact they are, for the block "Decided".
 
 # Classes that a line names.
 _MAX_SHOWN = 3
-
-
-class Stratification(NamedTuple):
-    """How each class gets its share of each split.
-
-    Attributes:
-        splits: the splits with their shares.
-        seed: of the hashes.
-        by_group: whether the images of a group stay together.
-        many_labels: whether an image may have several labels.
-    """
-
-    splits: Splits
-    seed: int
-    by_group: bool = False
-    many_labels: bool = False
 
 
 def stratified_decisions(

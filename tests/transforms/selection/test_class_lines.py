@@ -53,7 +53,7 @@ def stratified_groups(
     seed: int = 0,
 ) -> dict[str, str]:
     """The split of each group, by its name."""
-    lines, totals = ClassLines(splits, seed=seed, rounds=ROUNDS), PlanTotals()
+    lines, totals = ClassLines(splits, seed, many_labels=True), PlanTotals()
     labels: dict[str, Counter[str]] = {}
     for name, images in groups.items():
         labels[name] = Counter(label for each in images for label in image_labels(each))
