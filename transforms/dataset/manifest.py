@@ -333,16 +333,15 @@ def index_entries(shards: Iterable[ShardSummary]) -> list[dict[str, Any]]:
     return [{name: getattr(file, name) for name in names} for file in index_files(shards)]
 
 
-def possible_files(shard: ShardSummary) -> set[str]:
-    """The names that the files of one shard may have, regardless of the other shards."""
+def possible_files(shard: ShardSummary) -> list[set[str]]:
+    """The names that each file of one shard may have, regardless of the other shards."""
     if shard.files is None:
-        return {shard.file}
+        return [{shard.file}]
     split, *_, gzip = ShardName.parse(shard.file)
-    return {
-        image_file(split, file.key, gzip=gzip, is_marked=is_marked)
+    return [
+        {image_file(split, file.key, gzip=gzip, is_marked=marked) for marked in (False, True)}
         for file in shard.files
-        for is_marked in (False, True)
-    }
+    ]
 
 
 def dataset_recipe(shards: Iterable[ShardSummary], rejected: bytes) -> str:

@@ -26,7 +26,6 @@ from transforms.dataset.output_names import (
     REPORT,
     SMALL,
     STAGING,
-    image_file,
     index_file,
     parse_small_files,
     staged_shard,
@@ -36,7 +35,7 @@ from transforms.examples.layouts import Feature
 from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import UNTOUCHED
 from transforms.labels.keys import full_uri
-from transforms.labels.shards import Libraries, Recipes, ShardName
+from transforms.labels.shards import Libraries, Recipes
 from transforms.records.fingerprints import has_fingerprints
 from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import has_current_hashes
@@ -175,7 +174,7 @@ def staged_files(output: str, file: str, recipe: str) -> set[str]:
     names = {file, index_file(file)}
     if summary is None or not summary.is_of(file, recipe):
         return names
-    return names | possible_files(summary)
+    return names.union(*possible_files(summary))
 
 
 def is_whole(output: str, summary: ShardSummary) -> bool:
@@ -187,23 +186,13 @@ def is_whole(output: str, summary: ShardSummary) -> bool:
     """
     storage = storage_of(output)
 
-    def is_there(written: tuple[str, set[str], str, int]) -> bool:
-        staged, published, crc32c, size = written
+    def is_there(written: tuple[str, set[str], Any]) -> bool:
+        staged, published, file = written
         paths = [join(output, STAGING, staged), *(join(output, name) for name in published)]
-        return any(storage.has_checksum(path, crc32c, size) for path in paths)
+        return any(storage.has_checksum(path, file.crc32c, file.bytes) for path in paths)
 
-    if summary.files is None:
-        return is_there((summary.staged[0], {summary.file}, summary.crc32c, summary.bytes))
-    split, *_, gzip = ShardName.parse(summary.file)
-    written = (
-        (
-            name,
-            {image_file(split, file.key, gzip=gzip, is_marked=marked) for marked in (False, True)},
-            file.crc32c,
-            file.bytes,
-        )
-        for name, file in zip(summary.staged, summary.files, strict=True)
-    )
+    files = (summary,) if summary.files is None else summary.files
+    written = zip(summary.staged, possible_files(summary), files, strict=True)
     return all(storage.for_each(is_there, written))
 
 
