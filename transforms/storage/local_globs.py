@@ -59,40 +59,25 @@ def expand_range(part: NameRange, limit: int) -> Iterator[str | NameRange]:
     if part.start:
         begins = [Place(*begin) for begin in json.loads(part.start)]
     found, left = 0, list[Place]()
-    for begin in begins:
-        if limit and found >= limit:
-            left.append(begin)
-            continue
-        for each in _expand_place(parts, begin, limit and limit - found):
-            if isinstance(each, Place):
-                left.append(each)
-            else:
-                found += 1
-                yield each
-    for number in range(min(len(left), MAX_RANGES)):
-        # As JSON, names that are not UTF-8 cross a shuffle, too.
-        start = json.dumps([place[:_OF_RANGE] for place in left[number::MAX_RANGES]])
-        yield NameRange(part.glob, start)
-
-
-def _expand_place(parts: list[str], begin: Place, limit: int) -> Iterator[str | Place]:
-    """The paths in a place and below; after some, further places are given and not expanded."""
     ways: Counter[tuple[str, str]] = Counter()
     # Folders in each other: the last one is expanded.
-    opened = [_expand(parts, begin, ways)]
-    found = 0
+    opened: list[Iterator[str | Place]] = [iter(begins)]
     while opened:
         for each in opened[-1]:
             if isinstance(each, str):
                 found += 1
                 yield each
             elif limit and found >= limit:
-                yield each
+                left.append(each)
             else:
                 opened.append(_expand(parts, each, ways))
                 break
         else:
             opened.pop()
+    for number in range(min(len(left), MAX_RANGES)):
+        # As JSON, names that are not UTF-8 cross a shuffle, too.
+        start = json.dumps([place[:_OF_RANGE] for place in left[number::MAX_RANGES]])
+        yield NameRange(part.glob, start)
 
 
 def _expand(
