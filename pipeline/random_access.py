@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex, overload
 
 from pipeline.errors import DatasetError, UsageError
@@ -201,32 +201,25 @@ class Records:
         )
 
 
-def open_index(output: str, manifest: Mapping[str, Any], files: Iterable[str]) -> IndexReader:
+def open_index(
+    output: str, manifest: Mapping[str, Any], files: Collection[str], *, alone: bool = True
+) -> IndexReader:
     """What reads the indexes of some files of a dataset.
 
     Args:
         output: its folder.
         manifest: of the dataset.
         files: shards, or files of one record each.
+        alone: whether single records are to be read, which compressed files do not allow.
 
     Raises:
         UsageError: the files are compressed, or have no index.
     """
-    names = list(files)
-    if any(name.endswith(".gz") for name in names):
+    if alone and any(name.endswith(".gz") for name in files):
         raise UsageError(
             f"{output} has gzip shards, in which no record can be read alone: use `load`, or "
             "convert with --compression none"
         )
-    return index_of(output, manifest, names)
-
-
-def index_of(output: str, manifest: Mapping[str, Any], files: Iterable[str]) -> IndexReader:
-    """What reads the indexes of some files of a dataset, compressed or not.
-
-    Raises:
-        UsageError: the files have no index.
-    """
     index = IndexReader(output, manifest)
     if not index.has_index(files):
         raise UsageError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.errors import UsageError
 from pipeline.open_dataset import open_dataset, split_ranges
-from pipeline.random_access import index_of, reading_index
+from pipeline.random_access import open_index, reading_index
 from transforms.core.arguments import path_text, seed_number, truth, whole_number
 from transforms.core.messages import one_line
 from transforms.dataset.metadata import ShardRange, single_class_ids, supervised_keys
@@ -171,7 +171,7 @@ def balanced_weights(
         UsageError: the dataset has no index.
         DatasetError: the index is damaged.
     """
-    index = index_of(output, manifest, {each.file for each in ranges})
+    index = open_index(output, manifest, {each.file for each in ranges}, alone=False)
     with reading_index(output):
         ids = index.class_ids(ranges)
     classes, counts = np.unique(ids, return_counts=True)

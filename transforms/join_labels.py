@@ -17,7 +17,7 @@ from transforms.examples.partners import Partner, join_partners
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
 from transforms.labels.image_names import LISTED_NAMES
 from transforms.labels.joins import ONE_LABEL, JoinRules, RowRequirements, join_group
-from transforms.labels.keys import join_selected
+from transforms.labels.keys import Joined, JoinGroup, join_selected
 from transforms.labels.splits import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.packing import (
@@ -43,11 +43,6 @@ from transforms.storage.lineage import report_source
 from transforms.storage.metrics import PROGRESS, counter
 
 # Joins the sides of each key, all keys of a part together.
-
-Joined = LabelledImage | Rejection | Count
-
-# Joins all sides with one key.
-JoinGroup = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]
 
 
 def _joined(

@@ -13,6 +13,8 @@ from transforms.examples.layouts import Role, partner_of, source_of
 from transforms.images.check import ImageInfo, check_mask_cost
 from transforms.labels.image_names import any_case
 from transforms.labels.keys import (
+    Joined,
+    JoinGroup,
     full_uri,
     glob_regex,
     glob_tokens,
@@ -28,8 +30,6 @@ from transforms.labels.keys import (
 
 # Files that one detail names.
 _MAX_NAMED = 5
-
-Joined = LabelledImage | Rejection | Count
 
 
 class Partner(NamedTuple):
@@ -67,7 +67,7 @@ def join_partners(
     key: str,
     group: Iterable[JoinSide],
     *,
-    join: Callable[[str, Iterable[JoinSide]], Iterable[Joined]],
+    join: JoinGroup,
     partners: Sequence[Partner],
 ) -> Iterator[Joined]:
     """Joins the images and rows of one key, and adds the files of its partners to an image.

@@ -10,6 +10,7 @@ import re
 import struct
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from transforms.core.messages import LabelsError
 from transforms.core.records import Count, JoinSide, Kind, LabelledImage
@@ -380,7 +381,10 @@ STANDARD_INPUT = "-"
 MAX_LINE = 1 << 16
 """The longest line of a file of keys, in bytes; paths and object names are not longer."""
 
-Joined = LabelledImage | Rejection | Count
+Joined: TypeAlias = LabelledImage | Rejection | Count
+
+# Joins all sides with one key.
+JoinGroup: TypeAlias = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]
 
 
 def key_line(where: str) -> JoinSide:
@@ -413,7 +417,7 @@ def join_selected(
     key: str,
     group: Iterable[JoinSide],
     *,
-    join: Callable[[str, Iterable[JoinSide]], Iterable[Joined]],
+    join: JoinGroup,
 ) -> Iterator[Joined]:
     """Joins the images and rows of one key if the key is listed, and otherwise counts them.
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transforms.core.messages import first_line
+from transforms.core.messages import LabelsError, check_final, first_line
 from transforms.core.records import Count, IndexPart, JoinSide, Plain
 from transforms.dataset.manifest import ManifestError, check_digest
 from transforms.dataset.output_names import MANIFEST
@@ -43,7 +43,7 @@ from transforms.records.stored_images import (
     source_side,
     stored_side,
 )
-from transforms.records.written_index import explained, read_listed_index
+from transforms.records.written_index import read_listed_index
 from transforms.storage.files import join, read_manifest, storage_of
 
 if TYPE_CHECKING:
@@ -232,8 +232,17 @@ class DatasetReader:
             row["shard"] = name
             yield row, shard
 
-    def _explained(self, dataset: OtherDataset) -> contextlib.AbstractContextManager[None]:
-        return explained(self.flag, dataset.folder)
+    @contextlib.contextmanager
+    def _explained(self, dataset: OtherDataset) -> Iterator[None]:
+        """Raises what goes wrong with a dataset as one line with its flag."""
+        try:
+            yield
+        except (RecordIndexError, ManifestError) as error:
+            raise LabelsError(f"{self.flag} {dataset.folder}: {first_line(error)}") from error
+        except OSError as error:
+            check_final(error, dataset.folder)
+            what = f"cannot read {self.flag} {dataset.folder}"
+            raise LabelsError(f"{what}: {first_line(error)}") from error
 
 
 def _is_compressed(files: Plain) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.records import (
@@ -21,6 +21,7 @@ from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.labels.joins import JoinRules, labels_cells
+from transforms.labels.keys import Joined, JoinGroup
 
 # Masks and further images in the rows of an index, and of the records of bases.
 #
@@ -98,8 +99,6 @@ def changes_text(changes: tuple[str, ...]) -> str | None:
 
 COMPRESSED = ".gz"
 """The end of the name of a compressed file: its records are read in order."""
-
-Joined = LabelledImage | Rejection | Count
 
 # The file of a mask or further image of a record, and what the record holds of it.
 StoredPartnerFile = tuple[PartnerFile, CheckedPartner]
@@ -254,7 +253,7 @@ def join_reused(
     key: str,
     group: Iterable[JoinSide],
     *,
-    join: Callable[[str, Iterable[JoinSide]], Iterable[Joined]],
+    join: JoinGroup,
 ) -> Iterator[Joined]:
     """Joins the images and rows of one key, and adds its record in a base to an image.
 
@@ -389,7 +388,7 @@ def join_records(
     group: Iterable[JoinSide],
     rules: JoinRules,
     *,
-    join: Callable[[str, Iterable[JoinSide]], Iterable[Joined]],
+    join: JoinGroup,
 ) -> Iterator[Joined]:
     """Joins the images and rows of one key, some of which are records of datasets.
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import google_crc32c
 
-from transforms.core.messages import LabelsError, check_final, first_line, parse_json
+from transforms.core.messages import check_final, parse_json
 from transforms.core.rejections import RETRIED
 from transforms.dataset.ledger import ShardSummary
-from transforms.dataset.manifest import ManifestError
 from transforms.dataset.output_names import REJECTED, STAGING, image_files, index_file
 from transforms.examples.tfrecord import LARGEST_RECORD, read_records
 from transforms.labels.shards import ShardName
@@ -193,22 +192,6 @@ def stored_lines(path: str, size: int) -> Iterator[bytes]:
 # Reads the indexes of shards, staged or published, and checks their checksums.
 
 _CHANGED = "was changed since the dataset was written"
-
-
-@contextlib.contextmanager
-def explained(flag: str, folder: str) -> Iterator[None]:
-    """Raises what goes wrong with the dataset that a flag names as one line with both.
-
-    Raises:
-        LabelsError: its manifest or an index is damaged, or cannot be read.
-    """
-    try:
-        yield
-    except (RecordIndexError, ManifestError) as error:
-        raise LabelsError(f"{flag} {folder}: {first_line(error)}") from error
-    except OSError as error:
-        check_final(error, folder)
-        raise LabelsError(f"cannot read {flag} {folder}: {first_line(error)}") from error
 
 
 def read_written_index(
