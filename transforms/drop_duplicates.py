@@ -465,11 +465,12 @@ class _Candidates(NamedTuple):
         uri = full_uri(root, image.path)
         try:
             if not (self.by_content or image.record):
-                md5: str | None = listed_md5(image.checksum)
+                checksum, storage = image.checksum, storage_of(uri)
                 # The version of a staged image is not a generation of its object.
-                if not image.checksum and not is_staged_root(root):
-                    md5 = storage_of(uri).md5(uri, version=image.version)
-                if md5:
+                if not checksum and storage.lists_checksums and not is_staged_root(root):
+                    there = storage.find(uri)
+                    checksum = there.checksum if there and there.version == image.version else ""
+                if md5 := listed_md5(checksum):
                     return md5, image
             found = origins.read(image)
         except RejectedImageError:

@@ -40,12 +40,6 @@ if TYPE_CHECKING:
 # Lists objects of Google Cloud Storage, page by page, with the fields that are requested.
 
 
-def list_objects(folder: str, prefix: str, fields: str) -> Iterator[Blob]:
-    """The objects of a folder's bucket whose names begin with a prefix; see `list_pages`."""
-    for page, _ in list_pages(NameRange(folder), prefix, fields):
-        yield from page
-
-
 def list_pages(
     part: NameRange, prefix: str, fields: str, *, max_results: int | None = None
 ) -> Iterator[tuple[list[Blob], bool]]:
@@ -149,13 +143,13 @@ class GcsStorage(Storage):
             yield NameRange(part.glob, start, end)
 
     def names_below(self, folder: str) -> list[str]:
-        prefix = f"{split_uri(folder)[1]}/"
-        return [blob.name.removeprefix(prefix) for blob in list_objects(folder, prefix, "name")]
+        return sorted(self.stored_below(folder))
 
     def stored_below(self, folder: str) -> dict[str, Stored]:
         name = split_uri(folder)[1]
         prefix = f"{name}/" if name else ""
-        below = list_objects(folder, prefix, "name,size,generation,crc32c")
+        pages = list_pages(NameRange(folder), prefix, "name,size,generation,crc32c")
+        below = (blob for page, _ in pages for blob in page)
         return {blob.name.removeprefix(prefix): stored_object(blob) for blob in below}
 
     def find(self, path: str) -> Stored | None:
@@ -169,19 +163,6 @@ class GcsStorage(Storage):
         if stored is None:
             return None
         return stored.crc32c if stored.size <= size else ""
-
-    def md5(self, uri: str, *, version: int) -> str | None:
-        """One request; None if the bucket has no MD5 (composite objects).
-
-        Also None if it is the MD5 of the compressed bytes.
-
-        Raises:
-            OSError: the object is gone, was overwritten, or cannot be queried.
-        """
-        blob = _metadata(uri, version)
-        if blob.md5_hash is None or blob.content_encoding == "gzip":
-            return None
-        return base64.b64decode(blob.md5_hash).hex()
 
     def read_bytes(self, path: str, *, max_bytes: int | None = None) -> bytes:
         return read_object(path, None, max_stored=max_bytes)
@@ -317,15 +298,15 @@ class GcsStorage(Storage):
         return other.uri if other and not is_ours else None
 
 
-def _metadata(uri: str, generation: int | None = None) -> Blob:
+def _metadata(uri: str) -> Blob:
     """An object with its metadata: one request.
 
     Raises:
-        OSError: it is gone, has another generation, or cannot be queried.
+        OSError: it is gone, or cannot be queried.
     """
     with translate_errors(uri):
         blob = blob_of(uri)
-        blob.reload(if_generation_match=generation, retry=retry)
+        blob.reload(retry=retry)
     return blob
 
 

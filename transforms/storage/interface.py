@@ -403,10 +403,6 @@ class Storage(abc.ABC):
 
         return read
 
-    def md5(self, uri: str, *, version: int) -> str | None:
-        """The MD5 of a file as listed, if it is known without reading; 32 hexadecimal digits."""
-        return None
-
     def checksum(self, path: str, *, size: int) -> str | None:
         """The CRC32C of a file, 8 hexadecimal digits; None if the file does not exist.
 
