@@ -248,14 +248,11 @@ def read_layout(sample: Sample, label_from: str, pixels: PixelOptions) -> Layout
     _check_masks(flags, features)
     with refusing(ValueError, because=f"--layout {flags.layout}: "):
         features = with_pixels(features, pixels.fixed_shape)
-    options = LayoutOptions.of(vars(flags))
-    layout = Layout(options, features, label_separator=flags.label_separator or "")
     from_rows = next(
         (feature for feature in LAYOUTS.get(flags.layout, features) if feature.from_rows), None
     )
     if sources and flags.labels is None:
         features = features_of_records(features, sources, flags.layout)
-        layout = dataclasses.replace(layout, features=features)
     elif from_rows and flags.labels is None:
         raise UsageError(
             f"--layout {flags.layout} needs --labels CSV: its feature {from_rows.name!r} has the "
@@ -273,6 +270,8 @@ def read_layout(sample: Sample, label_from: str, pixels: PixelOptions) -> Layout
             f"--layout {flags.layout}: the feature {of_rows.name!r} has the source "
             f"{of_rows.source}, which needs labels from rows, but --label_from is {label_from}"
         )
+    options = LayoutOptions.of(vars(flags))
+    layout = Layout(options, features, label_separator=flags.label_separator or "")
     _check_separator(layout)
     of_boxes = (name for name, value in vars_of(options).items() if name != "layout" and value)
     if not layout.has_boxes and (flag := next(of_boxes, None)):

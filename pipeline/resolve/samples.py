@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
+from pipeline.options.parser import is_given
 from pipeline.resolve.listing import (
     image_globs,
     list_inputs,
@@ -281,8 +282,7 @@ def other_key(
 # Files whose first bytes are read to find one that is not empty.
 _FIRST_FILES = 100
 
-# Options of a CSV, with their defaults.
-_OF_CSV = {"csv_delimiter": None, "csv_encoding": "utf-8"}
+_OF_CSV = ("csv_delimiter", "csv_encoding")
 
 
 class LabelFiles(NamedTuple):
@@ -390,8 +390,8 @@ def read_label_inputs(
         categories = {path: each.categories for path, each in starts.items()}
         found = LabelFiles(tuple(files), _with_categories(first, starts.values()), categories)
     if first.format != CSV:
-        for name, default in _OF_CSV.items():
-            if getattr(flags, name) != default:
+        for name in _OF_CSV:
+            if is_given(flags, name):
                 title = FORMATS[first.format].title
                 raise UsageError(
                     f"--{name} is for CSV files, but --labels is {title}: leave it out"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -152,7 +151,7 @@ def test_the_kind_is_that_of_all_cells_not_of_the_images_that_are_there() -> Non
 
 
 def test_labels_that_contradict_each_other_end_the_run() -> None:
-    odd = json.dumps([["a.csv", 9, "x"]])
+    odd = (("a.csv", 9, "x"),)
     with pytest.raises(LabelsError, match=r"9 of 10 labels are integers, but 'x' \(a.csv:9\)"):
         with beam.Pipeline("FnApiRunner") as pipeline:
             images = pipeline | "Images" >> beam.Create([labelled(1, label="7")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +45,8 @@ def test_rows_of_several_files(tmp_path: Path) -> None:
         "rejections": [],
         "counts": [Count("rows_read", 1), Count("rows_read", 2)],
         "labels": [
-            LabelCells(
-                others=2, odd=json.dumps([[str(one), 2, "cat"], [str(one), 4, "a, quoted label"]])
-            ),
-            LabelCells(others=1, odd=json.dumps([[str(two), 2, "한강"]])),
+            LabelCells(others=2, odd=((str(one), 2, "cat"), (str(one), 4, "a, quoted label"))),
+            LabelCells(others=1, odd=((str(two), 2, "한강"),)),
         ],
     }
 
@@ -75,8 +72,8 @@ def test_missing_labels_are_empty(tmp_path: Path) -> None:
     path.write_text("id,label\n1,nan\n2,7.0\n3,\n4,NA\n5,x\n")
     found = read(path)
     assert [side.label for _, side in found["rows"]] == ["", "7.0", "", "", "x"]
-    odd = json.dumps([[str(path), 6, "x"]])
-    assert found["labels"] == [LabelCells(1, 1, 3, odd, '["", "NA", "nan"]')]
+    odd = ((str(path), 6, "x"),)
+    assert found["labels"] == [LabelCells(1, 1, 3, odd, ("", "NA", "nan"))]
     found = read(path, missing=frozenset())
     assert [side.label for _, side in found["rows"]] == ["nan", "7.0", "", "NA", "x"]
 

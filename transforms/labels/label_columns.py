@@ -173,7 +173,9 @@ class _Finder:
         if key_at is None:
             key_at, why_key = (self.key_of_header if has_header else self.key_of_data)(label_at)
         if label_at is None and label_required:
-            label_at, why_label = self.label_of(key_at, has_header)
+            known = self._known(LABEL_NAMES, key_at) if has_header else []
+            because = "a usual name for the label"
+            label_at, why_label = self._only(known, key_at, "--label_column", because)
         if key_at == label_at:
             raise LabelsError(
                 f"{self.path}: --label_key and --label_column name the same column; name two"
@@ -237,11 +239,6 @@ class _Finder:
             labels = self._known(LABEL_NAMES, None)
             label_at = labels[0] if len(labels) == 1 else None
         return self._only(found, label_at, "--label_key", because)
-
-    def label_of(self, key_at: int, has_header: bool) -> FoundColumn:
-        """The only column with a known label name, or the other one of two."""
-        found = self._known(LABEL_NAMES, key_at) if has_header else []
-        return self._only(found, key_at, "--label_column", "a usual name for the label")
 
     def key_of_data(self, label_at: int | None) -> FoundColumn:
         """The column whose cells are most often keys of images, or the other one of two."""

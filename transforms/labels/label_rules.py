@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -335,7 +334,7 @@ def _missing(cells: LabelCells) -> list[Decision]:
     if not cells.missing:
         return []
     count = quantity(cells.missing, "cell")
-    spellings = [f"{text!r}" if text else "empty" for text in json.loads(cells.spellings)]
+    spellings = [f"{text!r}" if text else "empty" for text in cells.spellings]
     because = f"{', '.join(spellings)}: not classes; their images are rejected"
     return [Decision("missing labels", count, because, "--label_kind")]
 
@@ -377,7 +376,7 @@ def _kind(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> Decis
     if vocabulary.is_integer:
         because = f"all {cells.integers} labels are integers" if cells.integers else "all are"
     else:
-        odd = [label for _, _, label in json.loads(cells.odd)]
+        odd = [label for _, _, label in cells.odd]
         odd += [line for line in lines if integer_of(line) is None]
         because = f"{odd[0][:40]!r} is not an integer" if odd else "not all are integers"
     return Decision("labels", value, because, "--label_kind")

@@ -2,13 +2,13 @@
 
 import bisect
 import dataclasses
-import json
 import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from transforms.core.messages import LabelsError, and_more
+from transforms.core.records import Plain
 from transforms.labels.keys import nfc
 from transforms.labels.label_rows import label_text
 
@@ -111,15 +111,15 @@ class LabelCells(NamedTuple):
         integers: that are integers.
         others: that are not.
         missing: cells without a label.
-        odd: the first by place that are not integers, a JSON list of `LabelPlace`.
-        spellings: the texts of missing cells, a sorted JSON list.
+        odd: the `LabelPlace` of the first by place that are not integers.
+        spellings: the texts of missing cells, sorted.
     """
 
     integers: int = 0
     others: int = 0
     missing: int = 0
-    odd: str = "[]"
-    spellings: str = "[]"
+    odd: Plain = ()
+    spellings: Plain = ()
 
 
 class LabelCounter:
@@ -155,15 +155,13 @@ class LabelCounter:
         self._integers += cells.integers
         self._others += cells.others
         self._missing += cells.missing
-        self._spellings.update(json.loads(cells.spellings))
-        if cells.odd != "[]":
-            odd = [*self._odd, *map(tuple, json.loads(cells.odd))]
-            self._odd = sorted(odd)[:_MAX_ODD]
+        self._spellings.update(cells.spellings)
+        self._odd = sorted((*self._odd, *cells.odd))[:_MAX_ODD]
 
     def counted(self) -> LabelCells:
         """The counts."""
-        texts = json.dumps(self._odd), json.dumps(sorted(self._spellings))
-        return LabelCells(self._integers, self._others, self._missing, *texts)
+        counts = (self._integers, self._others, self._missing)
+        return LabelCells(*counts, tuple(self._odd), tuple(sorted(self._spellings)))
 
 
 def merge_cells(counted: Iterable[LabelCells]) -> LabelCells:
@@ -191,9 +189,7 @@ def with_images(cells: LabelCells, images: Mapping[str, int]) -> LabelCells:
     integers = sum(n for label, n in images.items() if label) - count
     if integers <= cells.integers and count <= cells.others:
         return cells
-    odd = cells.odd
-    if odd == "[]":
-        odd = json.dumps([("of a record", 0, label) for label in sorted(others)[:_MAX_ODD]])
+    odd = cells.odd or tuple(("of a record", 0, label) for label in sorted(others)[:_MAX_ODD])
     return cells._replace(
         integers=max(integers, cells.integers), others=max(count, cells.others), odd=odd
     )
@@ -248,7 +244,7 @@ def check_integers(cells: LabelCells) -> None:
 def _odd_labels(cells: LabelCells) -> list[str]:
     return [
         f"{label[:40]!r} ({path}:{line})" if line else f"{label[:40]!r} ({path})"
-        for path, line, label in json.loads(cells.odd)
+        for path, line, label in cells.odd
     ]
 
 

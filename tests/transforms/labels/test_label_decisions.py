@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from transforms.core.messages import Decision
 from transforms.labels.label_rules import LabelRules, label_decisions
 from transforms.labels.vocabulary import LabelCells, Vocabulary
 
-ODD = json.dumps([["a.csv", 3, "cat"], ["a.csv", 4, "dog"]])
+ODD = (("a.csv", 3, "cat"), ("a.csv", 4, "dog"))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +85,7 @@ def test_kind_and_ids(
 
 
 def test_missing_labels_are_counted() -> None:
-    cells = LabelCells(2, 0, 3, spellings=json.dumps(["", "nan"]))
+    cells = LabelCells(2, 0, 3, spellings=("", "nan"))
     assert label_decisions(Vocabulary.build(["1", "2"]), {}, cells, LabelRules())[2:] == [
         Decision(
             "missing labels",
@@ -152,7 +150,7 @@ def test_one_label_without_an_id() -> None:
 def test_nothing_but_labels_that_reject_is_said_too() -> None:
     rules = LabelRules("integer")
     found = label_decisions(
-        rules.vocabulary(["x"], "integer"), {"x": 3}, LabelCells(0, 3, 1, ODD, '["NA"]'), rules
+        rules.vocabulary(["x"], "integer"), {"x": 3}, LabelCells(0, 3, 1, ODD, ("NA",)), rules
     )
     assert [(each.what, each.value) for each in found] == [
         ("labels", "integers, 0 classes"),
@@ -163,7 +161,7 @@ def test_nothing_but_labels_that_reject_is_said_too() -> None:
 
 def test_missing_labels_are_said_without_any_other() -> None:
     (missing,) = label_decisions(
-        Vocabulary.build([]), {}, LabelCells(missing=2, spellings='["NA"]'), LabelRules()
+        Vocabulary.build([]), {}, LabelCells(missing=2, spellings=("NA",)), LabelRules()
     )
     assert (missing.what, missing.value) == ("missing labels", "2 cells")
 

@@ -133,7 +133,7 @@ def test_the_order_of_a_listing_does_not_matter(paths: list[str]) -> None:
     counter = LabelCounter()
     for path in paths:
         counter.add(path[0], path)
-    assert counter.counted().odd == '[["a/1", 0, "a"], ["b/2", 0, "b"], ["c/3", 0, "c"]]'
+    assert counter.counted().odd == (("a/1", 0, "a"), ("b/2", 0, "b"), ("c/3", 0, "c"))
 
 
 def test_classes_are_listed_as_numbers() -> None:
