@@ -268,38 +268,41 @@ def _read_shard(
     found.problems = _shortened(found.problems, more)
 
 
+# The number of a record, its place in the file, its bytes, and its row of the index.
+_Placed: TypeAlias = tuple[int, int, bytes, Mapping[str, Any] | None]
+
+
 class _GuardedCheck(NamedTuple):
     """Checks the records of one shard; an image that crashes its decoder is one problem."""
 
     file: str
     verifier: RecordVerifier
     guard: DecoderGuard
-    rows: Sequence[Mapping[str, Any]] | None
+    rows: Iterator[Mapping[str, Any]]
 
-    def check(self, placed: tuple[int, int, bytes]) -> RecordCheck:
-        """Checks a record, given as its number, its place in the file and its bytes."""
-        number, offset, record = placed
+    def check(self, placed: _Placed) -> RecordCheck:
+        """Checks a record."""
+        number, offset, record, row = placed
         note = image_note(self.file, number)
 
         def decode(data: bytes, *, limits: Limits) -> ImageInfo:
             return self.guard.call(note, check_image, data, limits=limits)
 
-        if self.rows is None or number >= len(self.rows):
-            return self.verifier.check(record, decode=decode)
-        more = functools.partial(row_problems, self.rows[number], record, offset)
+        more = functools.partial(row_problems, row, record, offset) if row else None
         return self.verifier.check(record, decode=decode, more=more)
 
 
 def _checks(records: Iterator[bytes], check: _GuardedCheck | None) -> Iterator[RecordCheck]:
     if check is None:
         return (RecordCheck((), ()) for _ in records)
-    return ReadAhead().map(check.check, _placed(records), size=lambda placed: len(placed[2]))
+    placed = _placed(records, check.rows)
+    return ReadAhead().map(check.check, placed, size=lambda placed: len(placed[2]))
 
 
-def _placed(records: Iterable[bytes]) -> Iterator[tuple[int, int, bytes]]:
+def _placed(records: Iterable[bytes], rows: Iterator[Mapping[str, Any]]) -> Iterator[_Placed]:
     offset = 0
     for number, record in enumerate(records):
-        yield number, offset, record
+        yield number, offset, record, next(rows, None)
         offset = next_offset(offset, record)
 
 

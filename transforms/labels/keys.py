@@ -23,7 +23,8 @@ WILDCARD = re.compile(r"[*?\[]")
 
 _TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
-# What `**` matches.
+# What `*` and `**` match.
+_STAR = "[^/]*"
 _FOLDERS = r"(?:(?!\.)[^/]+/)*"
 
 
@@ -74,12 +75,16 @@ def _part_regex(part: str) -> str:
     if not WILDCARD.search(part):
         return re.escape(part)
     hidden = "" if part[0] == "." else r"(?!\.)"
-    return hidden + r"(?=[^/])" + "".join(_token_regex(token) for token in glob_tokens(part))
+    first, *others = "".join(map(_token_regex, glob_tokens(part))).split(_STAR)
+    # What follows a star is found once: with three of them, a name of 4,000 characters took 18 s.
+    inner = "".join(f"(?>[^/]*?{each})" for each in others[:-1])
+    last = "".join(_STAR + each for each in others[-1:])
+    return hidden + r"(?=[^/])" + first + inner + last
 
 
 def _token_regex(token: str) -> str:
     if token[0] == "*":
-        return "[^/]*"
+        return _STAR
     if token == "?":
         return "[^/]"
     if len(token) < 3 or token[0] != "[":

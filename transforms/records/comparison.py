@@ -274,7 +274,8 @@ def _schema() -> pa.Schema:
 
     text, content = pa.dictionary(pa.int32(), pa.string()), pa.binary(CONTENT_BYTES)
     columns = {
-        "key": pa.string(),
+        # All keys of a dataset may have more than 2 GB.
+        "key": pa.large_string(),
         "content": content,
         "source_content": content,
         PARTNERS: pa.binary(),

@@ -130,7 +130,7 @@ _TEXTS = ("key", "path", "rows.list.element", f"{_OF_PARTNERS}path")
 # What an index may take of memory, and the bytes of a row in its file: more and fewer than any real
 # index has. Of images, a row takes 70 bytes, and 4 times as much in memory; of rows of a table it
 # takes 8, and 30 times as much.
-_MOST_BYTES = 32 << 20
+_MOST_BYTES = 2 << 20
 _MOST_BYTES_OF_BYTE = 40
 _LEAST_ROW_BYTES = 4
 _LEAST_GROUP = 1 << 16

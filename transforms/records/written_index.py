@@ -22,6 +22,7 @@ from transforms.records.record_index import (
     COMPARED,
     IndexPlace,
     RecordIndexError,
+    index_rows,
     read_index,
     shard_of_index,
 )
@@ -250,11 +251,11 @@ class IndexedRows:
 
     def __init__(self, output: str) -> None:
         self._output = output
-        self._last: tuple[str, list[dict[str, Any]]] = ("", [])
+        self._last: tuple[str, pa.Table] | None = None
 
     def checked(
         self, shard: Mapping[str, Any], *, fast: bool
-    ) -> tuple[list[dict[str, Any]] | None, str]:
+    ) -> tuple[Iterator[dict[str, Any]], str]:
         """The rows of the records of a file, and the problem of their index, or an empty text.
 
         Args:
@@ -265,15 +266,15 @@ class IndexedRows:
             OSError: a temporary failure.
         """
         if "entry" not in shard:
-            return None, ""
+            return iter(()), ""
         place = IndexPlace(shard["entry"], shard["first"])
         path, problem = join(self._output, place.entry["file"]), ""
         try:
             if place.first == 0 and not storage_of(path).exists(path):
                 problem = "the file is missing"
             elif not fast:
-                rows = self._rows(place, shard["file"])
-                return rows[place.first : place.first + shard["records"]], ""
+                table = self._table(place, shard["file"])
+                return index_rows(table.slice(place.first, shard["records"])), ""
             elif place.first == 0:
                 crc32c = storage_of(path).checksum(path, size=place.entry["bytes"])
                 problem = _CHANGED if crc32c != place.entry["crc32c"] else ""
@@ -283,11 +284,11 @@ class IndexedRows:
             check_final(error, path)
             problem = f"cannot be read: {error.strerror or error}"
         # Files of single images share an index, whose problem is reported once.
-        return None, problem if place.first == 0 else ""
+        return iter(()), problem if place.first == 0 else ""
 
-    def _rows(self, place: IndexPlace, file: str) -> list[dict[str, Any]]:
+    def _table(self, place: IndexPlace, file: str) -> pa.Table:
         name = place.entry["file"]
-        if self._last[0] != name:
+        if self._last is None or self._last[0] != name:
             table = read_listed_index(self._output, place.entry, ("shard", "split", *COMPARED))
             shard = shard_of_index(name)
             split = ShardName.parse(shard).split
@@ -298,5 +299,5 @@ class IndexedRows:
             for column, known in names.items():
                 if not {*table.column(column).unique().to_pylist()} <= {*known}:
                     raise RecordIndexError(f"{name} is damaged: its {column} is another one")
-            self._last = (name, table.drop_columns([*names]).to_pylist())
+            self._last = (name, table.drop_columns([*names]))
         return self._last[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,3 +128,8 @@ def test_several_labels_of_an_image() -> None:
 
 def test_empty_datasets_are_equal() -> None:
     assert not any(compare_records(records_of(), records_of([])).counts().values())
+
+
+def test_all_keys_together_may_have_more_than_2_gb() -> None:
+    keys = records_of([Row("a")], [Row("b")]).table.column("key")
+    assert keys.type == pa.large_string() and keys.to_pylist() == ["a", "b"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.records import PartnerFile, ShardImage, ShardRow
+from transforms.dataset.manifest import crc32c_hex
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.record_index import (
@@ -31,6 +33,7 @@ from transforms.records.record_index import (
     source_contents,
 )
 from transforms.records.stored_images import read_partner
+from transforms.records.written_index import IndexedRows
 
 SHARD = "train-00000-of-00002.tfrecord"
 STORED, SOURCE = "1" * 32, "2" * 32
@@ -363,6 +366,15 @@ except RecordIndexError as error:
     assert int(megabytes) < 400
 
 
+def test_few_rows_take_little_memory_too() -> None:
+    """A dataset may have thousands of indexes."""
+    table = read_index(photos(40), "x")
+    at = table.column_names.index("key")
+    data = index_bytes(table.set_column(at, "key", pa.array(["x" * 60_000] * 40)))
+    with pytest.raises(RecordIndexError, match="x is damaged: it would take 24"):
+        read_index(data, "x")
+
+
 def test_a_group_for_each_row_is_refused() -> None:
     file = pa.BufferOutputStream()
     pq.write_table(read_index(photos(40), "x"), file, store_schema=False, row_group_size=1)
@@ -376,3 +388,23 @@ def test_rows_that_take_no_bytes_are_refused() -> None:
     data = index_bytes(rows.set_column(1, "record", record))
     with pytest.raises(RecordIndexError, match="200000 rows do not fit into it"):
         read_index(data, "x")
+
+
+def test_verify_reads_a_few_rows_at_a_time(tmp_path: Path) -> None:
+    """Shards of tables have millions of them."""
+    count = 50_000
+    table = rows_of(checked()).table(SHARD, "train").take([0] * count)
+    noise = pa.py_buffer(np.random.default_rng(1).bytes(16 * count))
+    content = pa.Array.from_buffers(pa.binary(16), count, [None, noise])
+    table = table.set_column(table.column_names.index("content"), "content", content)
+    data = index_bytes(table.set_column(1, "record", pa.array(np.arange(count))))
+    name = "index/train-00000-of-00002.parquet"
+    (tmp_path / "index").mkdir()
+    (tmp_path / name).write_bytes(data)
+    entry = {"file": name, "records": count, "bytes": len(data), "crc32c": crc32c_hex(data)}
+    shard = {"file": SHARD, "records": count, "entry": entry, "first": 0}
+    rows, problem = IndexedRows(str(tmp_path)).checked(shard, fast=False)
+    tracemalloc.start()
+    assert sum(row["key"] == "a" for row in rows) == count and not problem
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()
