@@ -264,7 +264,7 @@ def coco_rows(
     for section, _, item in read_members(text, path=path):
         if section == "images" and not is_ahead:
             _add_image(images, item, path)
-            without.setdefault(item["id"], len(without) + 1)
+            without.setdefault(_plain_id(item["id"]), len(without) + 1)
         elif section == "annotations":
             if not images and not is_ahead:
                 is_ahead = True
@@ -369,7 +369,7 @@ def _add_image(images: dict[Any, str], item: Any, path: str) -> None:
     if max(len(name), len(str(number))) > MAX_KEY:
         problem = f"an image has an id or a file_name of more than {MAX_KEY} characters"
         raise LabelsError(f"{path}: {problem}: {name[:60]!r}")
-    former = images.setdefault(number, name)
+    former = images.setdefault(_plain_id(number), name)
     if former != name:
         raise LabelsError(
             f"{path}: the images {former!r} and {name!r} have the same id {number!r}, so boxes of "
@@ -434,8 +434,14 @@ def _image_id(value: Any, images: Mapping[Any, str]) -> Any:
     """
     if not isinstance(value, int | str | float):
         return None
+    value = _plain_id(value)
     if value in images:
         return value
     is_number = isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value, re.ASCII)
     other = int(value) if is_number else str(value)
     return other if other in images else value
+
+
+def _plain_id(value: Any) -> Any:
+    """An id as it is compared: of larger integers, any number can have the same hash."""
+    return str(value) if isinstance(value, int) and value.bit_length() > 60 else value

@@ -166,16 +166,18 @@ class Records:
             lost: what keys lose at their begin; others are no keys below that root.
             got: what they get there.
         """
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         keys = self.table.column("key")
+        up, slash, start, empty = (pa.scalar(each, keys.type) for each in ("..", "/", nfc(got), ""))
         if lost:
             # A name that no key has.
-            others = pc.binary_join_element_wise("..", keys, "/")
+            others = pc.binary_join_element_wise(up, keys, slash)
             kept = pc.utf8_slice_codeunits(keys, len(nfc(lost)))
             keys = pc.if_else(pc.starts_with(keys, nfc(lost)), kept, others)
         if got:
-            keys = pc.binary_join_element_wise(nfc(got), keys, "")
+            keys = pc.binary_join_element_wise(start, keys, empty)
         at = self.table.column_names.index("key")
         return dataclasses.replace(self, table=self.table.set_column(at, "key", keys))
 
