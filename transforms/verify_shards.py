@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,6 +34,9 @@ from transforms.storage.read_ahead import ReadAhead
 
 # Maximum number of problems reported per shard, so that a damaged file does not fill the screen.
 _MAX_PROBLEMS = 20
+
+# Records that are read beyond those that a shard should have.
+_MAX_EXTRA = 1000
 
 # Maximum length of a problem, in characters: names in a record may be of any length.
 _MAX_DETAIL = 500
@@ -247,7 +251,9 @@ def _read_shard(
     name = shard["file"]
     more = 0
     with open_stored(path, follow_links=False) as stored:
-        records = stored_records(stored, max_bytes=max_bytes)
+        # A few megabytes of gzip can hold hundreds of millions of them.
+        most = shard["records"] + _MAX_EXTRA
+        records = itertools.islice(stored_records(stored, max_bytes=max_bytes), most)
         undamaged = _until_damage(records, name, found.problems)
         for record, checked in enumerate(_checks(undamaged, check)):
             # A small gzip file can hold a hundred million records, each with a problem.
@@ -262,7 +268,8 @@ def _read_shard(
     found.bytes = stored.bytes
     is_damaged = bool(found.problems)
     if found.records != shard["records"]:
-        detail = f"{found.records} records can be read, the manifest says {shard['records']}"
+        shown = f"at least {most}" if found.records == most else found.records
+        detail = f"{shown} records can be read, the manifest says {shard['records']}"
         found.problems.append(Problem(name, None, detail))
     found.problems += _byte_problems(shard, stored.bytes, stored.crc32c, is_damaged=is_damaged)
     found.problems = _shortened(found.problems, more)

@@ -115,6 +115,18 @@ def test_missing_extra_and_edited_files(dataset: Path) -> None:
     assert "label 1 is 'wolf' in labels.txt, but not here" in found
 
 
+def test_of_records_that_are_too_many_not_all_are_read(dataset: Path) -> None:
+    """A few megabytes of gzip can hold hundreds of millions."""
+    shard = next(iter(sorted(dataset.glob("train-00000*"))))
+    data = shard.read_bytes()
+    records = {
+        each["file"]: each["records"] for each in manifest_shards(open_dataset(str(dataset)))
+    }
+    shard.write_bytes(data + data[: int.from_bytes(data[:8], "little") + 16] * 2000)
+    expected = f"at least {records[shard.name] + 1000} records can be read, the manifest says"
+    assert any(expected in problem for problem in _problems(dataset))
+
+
 def test_a_small_file_that_is_listed_with_gigabytes_is_not_read(dataset: Path) -> None:
     files = open_dataset(str(dataset))["files"]
     listed = {name: {**entry, "bytes": 600 << 20} for name, entry in files.items()}
