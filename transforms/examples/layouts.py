@@ -145,7 +145,12 @@ def source_of(name: str) -> Source:
     """The source of this name: one of `SOURCES`, a column, or an unknown one from a manifest."""
     if name.startswith(COLUMN):
         return Source(name, "", needs=Needs.ROWS)
-    return SOURCES.get(name) or _partner_source(name) or Source(name, "")
+    if name in SOURCES:
+        return SOURCES[name]
+    partner, field = partner_of(name) or ("", "")
+    if field != "bytes":
+        return Source(name, "bytes" if partner else "")
+    return Source(name, "bytes", Role.MASK if is_mask(partner) else Role.FURTHER_IMAGE)
 
 
 def partner_of(source: str) -> tuple[str, str] | None:
@@ -165,15 +170,6 @@ def is_mask(partner: str) -> bool:
     (True, True, False)
     """
     return partner.partition(".")[0] in (MASK, MASKS)
-
-
-def _partner_source(name: str) -> Source | None:
-    if (found := partner_of(name)) is None:
-        return None
-    partner, field = found
-    if field != "bytes":
-        return Source(name, "bytes")
-    return Source(name, "bytes", Role.MASK if is_mask(partner) else Role.FURTHER_IMAGE)
 
 
 def with_role(features: Iterable[Mapping[str, Any]], role: Role) -> list[str]:

@@ -550,13 +550,10 @@ def _read_bmp(data: bytes) -> Header:
 def _read_webp(data: bytes) -> Header:
     """Reads the canvas (VP8X) or the only frame (VP8 or VP8L)."""
     kind = data[12:16]
-    if kind == b"VP8X":
-        return _read_webp_canvas(data)
-    return _webp_frame(kind, data[20:30])
-
-
-def _read_webp_canvas(data: bytes) -> Header:
-    flags, width, height = data[20], _uint24(data, 24) + 1, _uint24(data, 27) + 1
+    if kind != b"VP8X":
+        return _webp_frame(kind, data[20:30])
+    flags, *sides = struct.unpack_from("<B3x3s3s", data, 20)
+    width, height = (int.from_bytes(side, "little") + 1 for side in sides)
     frames, alpha, still = 0, bool(flags & 0x10), None
     for kind, _, body, _ in chunks(data, "webp"):
         frames += kind == b"ANMF"
@@ -590,10 +587,6 @@ def _webp_frame(kind: bytes, body: bytes) -> Header:
         raise BrokenHeaderError("it has no frame")
     width, height = struct.unpack_from("<HH", body, 6)
     return Header("webp", height & 0x3FFF, width & 0x3FFF, 3)
-
-
-def _uint24(data: bytes, position: int) -> int:
-    return int(data[position + 2]) << 16 | data[position + 1] << 8 | data[position]
 
 
 _READERS = {

@@ -14,7 +14,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from transforms.core.messages import FinalError, MemberError
@@ -262,33 +262,28 @@ def _headers(file: ArchiveFile) -> Iterator[tarfile.TarInfo]:
     left = _MAX_ZEROS
     while start is not None:
         file.seek(start)
-        end = yield from _headers_of_one(file, start)
+        headers: Any = _HeaderReader(file)
+        with tarfile.open(fileobj=headers, mode="r:") as archive:
+            end = start
+            while (info := archive.next()) is not None:
+                headers.held = 0
+                tags = archive.pax_headers
+                # It looks at all of them for each file.
+                if len(tags) > _MAX_TAGS or sum(map(len, tags.values())) > _MAX_HEADER:
+                    raise tarfile.ReadError("headers of the archive say more than real ones do")
+                # A size below zero leads back to a header that was read, again and again.
+                if info.size < 0 or archive.offset <= end:
+                    raise tarfile.ReadError(f"the size at byte {info.offset} is below zero")
+                end = archive.offset
+                yield info
+                # It keeps all of them otherwise.
+                archive.members = []  # type: ignore[attr-defined]
+            end = archive.offset
         start = _after_zeros(file, end, left)
         # A header that is damaged ends the archive for `tarfile`, and the rest would be missing.
         if start == end:
             raise tarfile.ReadError(f"no header at byte {end}")
         left -= (start or end) - end
-
-
-def _headers_of_one(file: ArchiveFile, start: int) -> Generator[tarfile.TarInfo, None, int]:
-    """The headers up to the next end of an archive, and where that is."""
-    headers: Any = _HeaderReader(file)
-    with tarfile.open(fileobj=headers, mode="r:") as archive:
-        place = start
-        while (info := archive.next()) is not None:
-            headers.held = 0
-            tags = archive.pax_headers
-            # It looks at all of them for each file.
-            if len(tags) > _MAX_TAGS or sum(map(len, tags.values())) > _MAX_HEADER:
-                raise tarfile.ReadError("headers of the archive say more than real ones do")
-            # A size below zero leads back to a header that was read, again and again.
-            if info.size < 0 or archive.offset <= place:
-                raise tarfile.ReadError(f"the size at byte {info.offset} is below zero")
-            place = archive.offset
-            yield info
-            # It keeps all of them otherwise.
-            archive.members = []  # type: ignore[attr-defined]
-        return archive.offset
 
 
 def _after_zeros(file: ArchiveFile, place: int, most: int) -> int | None:
