@@ -13,12 +13,10 @@ from transforms.convert_images import ImageConverter
 from transforms.core.arguments import (
     class_texts,
     exact_text,
-    own_words,
     path_text,
     path_texts,
     truth,
 )
-from transforms.core.messages import LabelsError
 from transforms.core.option import (
     NOT_RECORDED,
     declared,
@@ -446,7 +444,7 @@ class FindImages(FindLabelledImages):
         split_from = given["split_from"] or ("csv" if given["split_column"] else "hash")
         if split_from == "records":
             raise ValueError("split_from 'records' is for records of datasets: use ConvertDataset")
-        columns = _columns(path, given, split_from)
+        columns = _columns(path, given)
         kind = given["key"] or ("path" if path is None else "stem")
         assigner = SplitOptions.of(given).assigner(split_from)
         rules = PathRules(label_from, regex or "", split_from == "directory")
@@ -492,16 +490,14 @@ def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:
     return found
 
 
-def _columns(path: str | None, given: Mapping[str, Any], split_from: str) -> CsvColumns | None:
+def _columns(path: str | None, given: Mapping[str, Any]) -> CsvColumns | None:
     """The columns of `labels`, inferred from its first rows."""
     if path is None:
         return None
     encoding, delimiter = given["csv_encoding"], given["csv_delimiter"]
     key, label = given["label_key"], given["label_column"]
-    try:
+    with in_own_words():
         with storage_of(path).open_reader(path) as file:
             first = first_rows(file, _FIRST_ROWS, encoding=encoding, delimiter=delimiter, path=path)
         splits = SplitOptions.of(given)
         return resolve_columns(first, key=key, label=label, splits=splits, path=path)
-    except LabelsError as error:
-        raise LabelsError(own_words(str(error))) from error

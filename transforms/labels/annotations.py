@@ -215,7 +215,12 @@ def yaml_class_names(text: str, path: str) -> tuple[str, ...]:
         problem = (str(error).splitlines() or ["nested too deeply"])[0]
         raise LabelsError(f"{path} is not YAML: {problem[:100]}") from error
     found = root.get("names") if isinstance(root, dict) else None
-    names = _by_number(found, path) if isinstance(found, Mapping) else found
+    names = found
+    if isinstance(found, Mapping):
+        numbers = [*map(str, range(len(found)))]
+        if missing := next((number for number in numbers if number not in found), ""):
+            raise LabelsError(f"{path}: names has no class {missing}: number all classes from 0")
+        names = [found[number] for number in numbers]
     if not isinstance(names, list) or not names:
         raise LabelsError(f"{path} has no names: write 'names: [cat, dog]', or one class per line")
     for name in names:
@@ -224,13 +229,6 @@ def yaml_class_names(text: str, path: str) -> tuple[str, ...]:
             shown = name if isinstance(name, str) else reprlib.repr(name)
             raise LabelsError(f"{path}: {shown[:40]!r} in names is not the name of a class")
     return tuple(names)
-
-
-def _by_number(names: Mapping[Any, Any], path: str) -> list[Any]:
-    for number in map(str, range(len(names))):
-        if number not in names:
-            raise LabelsError(f"{path}: names has no class {number}: number all classes from 0")
-    return [names[number] for number in map(str, range(len(names)))]
 
 
 def _yolo_lines(data: bytes | str) -> tuple[list[str], str]:

@@ -326,24 +326,14 @@ def parse_rows(lines: Iterator[str], delimiter: str, path: str) -> TableRows:
                 start, length = reader.line_num + 1, 0
             return
         except csv.Error as error:
-            problem = _quote_problem(error, start, path)
-        yield start, [], problem  # the reader continues with the next line
+            if "expected after" not in str(error):
+                raise LabelsError(
+                    f"CSV {path} line {start}: a quote is not closed, or a cell exceeds {MAX_CELL} "
+                    f"characters ({error}): close the quote, or double it"
+                ) from None
+        # The reader continues with the next line.
+        yield start, [], "text follows a closing quote: double the quotes inside a quoted cell"
         start, length = reader.line_num + 1, 0
-
-
-def _quote_problem(error: csv.Error, line: int, path: str) -> str:
-    """The detail of a row with wrong quotes.
-
-    Raises:
-        LabelsError: the end of the row cannot be found.
-    """
-    text = str(error)
-    if "expected after" in text:
-        return "text follows a closing quote: double the quotes inside a quoted cell"
-    raise LabelsError(
-        f"CSV {path} line {line}: a quote is not closed, or a cell exceeds {MAX_CELL} characters"
-        f" ({text}): close the quote, or double it"
-    )
 
 
 # Reads the beginning of a CSV: blank lines, comments, Excel's `sep=`, and the delimiter.
