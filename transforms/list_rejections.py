@@ -17,12 +17,14 @@ from transforms.core.arguments import path_text, root_text
 from transforms.core.messages import check_final
 from transforms.core.records import Count, RejectedPart
 from transforms.core.rejections import Reason, Rejection
+from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.ledger import RunTotals, ShardSummary
 from transforms.dataset.manifest import content_summary
-from transforms.dataset.output_names import MANIFEST, STAGING, file_stem, rejected_part
+from transforms.dataset.output_names import STAGING, file_stem, rejected_part
 from transforms.labels.image_names import as_folder
 from transforms.labels.keys import MEMORY, full_uri
 from transforms.packing import Collections, NameBatch, PackRecords, named, pack, unpack
+from transforms.records.existing_shards import only_compares
 from transforms.records.stored_images import RECORDS
 from transforms.storage.files import join, storage_of
 from transforms.storage.metrics import counter
@@ -62,27 +64,23 @@ class ListRejections(beam.PTransform):
 
     def __init__(
         self,
-        output: str,
+        folder: DatasetOptions,
         root: str,
         shards: beam.PCollection[ShardSummary],
         run: beam.PCollection[RunTotals],
-        *,
-        overwrite: bool,
     ) -> None:
         """Describes the rejections.
 
         Args:
-            output: the dataset's folder.
+            folder: of the dataset. If one is there and stays, no line is written.
             root: the common root of its images.
             shards: with further rejections.
             run: what was added up of all.
-            overwrite: whether a dataset in the output folder is replaced; if not, a run only
-                compares, and no line is written.
         """
         super().__init__()
         self._shards = shards
         self._run = run
-        self._write = _WritePartFn(output, root, overwrite=overwrite)
+        self._write = _WritePartFn(folder, root)
 
     def expand(self, rejections: Collections[Rejection]) -> beam.PCollection[RejectedPart]:
         begins = self._run | "Begin parts" >> beam.Map(begin_parts)
@@ -123,14 +121,12 @@ def _named(batch: NameBatch, begins: Sequence[Rejection] | None) -> Iterator[tup
 
 
 class _WritePartFn(beam.DoFn):
-    def __init__(self, output: str, root: str, *, overwrite: bool) -> None:
-        self._output = output
+    def __init__(self, folder: DatasetOptions, root: str) -> None:
+        self._folder = folder
         self._root = root
-        self._overwrite = overwrite
 
     def setup(self) -> None:
-        manifest = join(self._output, MANIFEST)
-        self._compares = not self._overwrite and storage_of(manifest).exists(manifest)
+        self._compares = only_compares(self._folder)
 
     def process(self, part: tuple[int, Iterable[NameBatch]]) -> Iterator[RejectedPart]:
         number, batches = part
@@ -138,7 +134,8 @@ class _WritePartFn(beam.DoFn):
         data = rejected_lines(ordered, self._root)
         name = rejected_part(hashlib.blake2b(data, digest_size=16).hexdigest())
         if not self._compares:
-            staging, storage = join(self._output, STAGING), storage_of(self._output)
+            staging = join(self._folder.output, STAGING)
+            storage = storage_of(staging)
             storage.make_directory(staging)
             storage.write_whole(join(staging, name), data)
         yield RejectedPart(number, name, len(ordered), *content_summary(data))

@@ -330,10 +330,10 @@ class PublishDataset(beam.PTransform):
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
         rejections, target = self._rejections, self._target
-        folder, publisher = target.folder, _Publisher(target)
+        publisher = _Publisher(target)
         run = added_up(shards, rejections, self._counts)
         parts = rejections | "List rejections" >> ListRejections(
-            folder.output, target.dataset.root, shards, run, overwrite=folder.overwrite
+            target.folder, target.dataset.root, shards, run
         )
         short = shards | "Shorten summaries" >> beam.Map(shortened).with_output_types(ShardSummary)
         everything = {**self._others, "run": run, "shards": short, "parts": parts}

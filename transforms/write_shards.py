@@ -25,7 +25,7 @@ from transforms.core.rejections import Rejection
 from transforms.dataset.dataset_card import card_of
 from transforms.dataset.image_statistics import Sample, Statistics
 from transforms.dataset.ledger import ShardSummary, with_index
-from transforms.dataset.output_names import MANIFEST, STAGING, ImageFile
+from transforms.dataset.output_names import STAGING, ImageFile
 from transforms.dataset_files import DatasetTarget
 from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
@@ -39,6 +39,7 @@ from transforms.records.existing_shards import (
     Planned,
     Roots,
     copy_whole,
+    only_compares,
 )
 from transforms.records.fingerprints import BUCKETS, fingerprint_batches
 from transforms.records.record_index import IndexRows, index_bytes
@@ -370,9 +371,7 @@ class _WriteShardFn(beam.DoFn):
         self._staging = join(self._output, STAGING)
         self._converter = self.target.converter
         self._converter.setup()
-        manifest = join(self._output, MANIFEST)
-        is_replaced = self.target.folder.overwrite
-        self._compare_only = not is_replaced and storage_of(manifest).exists(manifest)
+        self._compare_only = only_compares(self.target.folder)
         roots = None if dataset.of_rows else Roots(dataset.root, tuple(dataset.partners.values()))
         self._roots_digest = "" if roots is None else roots.digest
         self._with_sha256 = card_of(dataset.options) is not None

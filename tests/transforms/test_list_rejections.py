@@ -21,6 +21,7 @@ from transforms.core import rejections
 from transforms.core.records import RejectedPart
 from transforms.core.rejections import Rejection, RejectionLimit, RejectionTotals
 from transforms.dataset import ledger
+from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.ledger import RunTotals, ShardSummary
 from transforms.labels.label_rows import CsvColumns
 from transforms.list_rejections import ListRejections, begin_parts, rejected_lines
@@ -41,7 +42,8 @@ def listed(output: Path) -> list[RejectedPart]:
         planned = pipeline | "Planned" >> beam.Create(REJECTIONS).with_output_types(Rejection)
         shards = pipeline | "Shards" >> beam.Create([SHARD]).with_output_types(ShardSummary)
         run = pipeline | "Run" >> beam.Create([added_to(RunTotals(), RUN)])
-        step = ListRejections(str(output), "photos", shards, run, overwrite=False)
+        folder = DatasetOptions(output=str(output), overwrite=False)
+        step = ListRejections(folder, "photos", shards, run)
         return {"parts": planned | step}
 
     return sorted(collect(construct)["parts"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from transforms.core.messages import check_final
 from transforms.core.records import ShardImage, ShardRow, partner_files
 from transforms.core.rejections import RETRIED, Rejection
+from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import (
     ManifestError,
@@ -420,6 +421,12 @@ class Roots(NamedTuple):
             for own, other in zip(mine, (*theirs, *mine[len(theirs) :]), strict=False)
         )
         return Roots(images, tuple(partners))
+
+
+def only_compares(folder: DatasetOptions) -> bool:
+    """Whether a run compares its plan with a finished dataset, and writes nothing."""
+    manifest = join(folder.output, MANIFEST)
+    return not folder.overwrite and storage_of(manifest).exists(manifest)
 
 
 class ExistingShards:
