@@ -250,26 +250,24 @@ def find_whole_shard(
         entry = stored.whole
         if entry is None or stored.shard != name or entry.recipe not in recipes:
             continue
-        found = [_record_in(stored, image) for image in images]
-        records = [each for each in found if each is not None]
-        if [each.record for each in records] != list(range(entry.records)):
+        found = {
+            image.key: StoredImage.of(each)
+            for image in images
+            for each in image.stored
+            if each[:2] == stored[:2]
+        }
+        if [each.record for each in found.values()] != list(range(entry.records)):
             continue
         described = _described(images, found, entry, recipes, describe, load)
         if described is not None:
             path = join(bases[stored.base].folder, name)
-            return WholeShard(path, entry, described, [each.length for each in records])
+            return WholeShard(path, entry, described, [each.length for each in found.values()])
     return None
-
-
-def _record_in(stored: StoredImage, image: ShardImage) -> StoredImage | None:
-    """The record of an image in the same shard; None if it is not there."""
-    found = next((each for each in image.stored if each[:2] == stored[:2]), None)
-    return found and StoredImage.of(found)
 
 
 def _described(
     images: Sequence[ShardImage],
-    found: Sequence[StoredImage | None],
+    found: Mapping[str, StoredImage],
     entry: BaseShard,
     recipes: Recipes,
     describe: Callable[[ShardImage, StoredImage], Described | None],
@@ -277,9 +275,7 @@ def _described(
 ) -> list[Described] | None:
     """What the records of a shard are made of, and what is rejected; None if it is another one."""
     described = {
-        image.key: describe(image, record)
-        for image, record in zip(images, found, strict=True)
-        if record is not None
+        image.key: describe(image, found[image.key]) for image in images if image.key in found
     }
     checked = [each for each in described.values() if isinstance(each, CheckedImage)]
     # If a record is rejected now, the shard is another one.
@@ -289,7 +285,7 @@ def _described(
     has_heic = any(each.has_heic for each in checked)
     if entry.recipe != recipes.of(is_changed=is_changed, has_heic=has_heic):
         return None
-    missed = [image for image, record in zip(images, found, strict=True) if record is None]
+    missed = [image for image in images if image.key not in found]
     for image, result in zip(missed, load(missed), strict=True):
         # So it is if an image is accepted now.
         if not isinstance(result, Rejection):
