@@ -262,8 +262,8 @@ def test_two_bases_and_the_base_itself(images: Path, tmp_path: Path, opened: lis
         ).folder
         for name in ("cat", "dog")
     ]
-    # Their roots are folders of classes; the URIs are the same.
-    flags = flags_of(images, seed=5)
+    # Their roots are folders of classes; the URIs are the same. A warning says so without `root`.
+    flags = flags_of(images, seed=5, root=images)
     assert "reused   12 images" in check_same(bases, tmp_path, **flags).out
     place = tmp_path / "place" / "out"
     make_dataset(place, **flags_of(images))
