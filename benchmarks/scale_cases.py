@@ -147,7 +147,7 @@ def index_of(name: str, contents: Sequence[str]) -> Any:
             )
         )
         rows.lengths.append(_IMAGE_BYTES)
-    return rows.table(name, "train")
+    return rows.table(name)
 
 
 def shards(count: int, work: Path) -> Ran:

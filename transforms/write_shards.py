@@ -31,7 +31,7 @@ from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.labels.joins import class_texts
 from transforms.labels.label_rules import ANY_LABELS
-from transforms.labels.shards import RecipeMaker, Recipes, ShardName
+from transforms.labels.shards import RecipeMaker, Recipes
 from transforms.packing import rules_of, with_outputs
 from transforms.records.existing_shards import (
     ExistingShards,
@@ -490,13 +490,10 @@ class _WriteShardFn(beam.DoFn):
         shard_counter: ShardCounter,
     ) -> FinishedShard:
         """Makes a written shard one that a rerun finds, in another thread."""
-        name = ShardName.parse(summary.file)
         index = shard_counter.index.table(
             summary.file,
-            name.split,
             many_labels=self._converter.many_labels,
             partners=self._converter.partner_names,
-            has_offsets=not name.gzip,
             is_per_image=self._per_image,
             libraries=self._recipes.versions(
                 is_changed=shard_counter.is_changed, has_heic=shard_counter.has_heic

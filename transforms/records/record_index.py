@@ -571,10 +571,8 @@ class IndexRows:
     def table(
         self,
         shard: str,
-        split: str,
         *,
         many_labels: bool = False,
-        has_offsets: bool = True,
         is_per_image: bool = False,
         libraries: str = "",
         partners: Sequence[str] = (),
@@ -583,9 +581,7 @@ class IndexRows:
 
         Args:
             shard: its file name.
-            split: its split.
             many_labels: see `index_schema`.
-            has_offsets: whether a record can be read alone, which compressed files do not allow.
             is_per_image: whether each record has its own file.
             libraries: versions of the libraries on which the stored images depend.
             partners: the names of masks and further images, in their order.
@@ -596,16 +592,16 @@ class IndexRows:
         planned, infos, originals, changes, tags, hashes, contents, sources, places, stored = (
             zip(*self.checked, strict=True) if count else [()] * 10
         )
-        offsets: Sequence[int | None] = [None] * count
-        if has_offsets:
-            offsets = [0] * count if is_per_image else _offsets(self.lengths)
-        files = [shard] * count
+        split, *_, gzip = ShardName.parse(shard)
+        files, offsets = [shard] * count, _offsets(self.lengths)
         if is_per_image:
-            files = image_files([(split, key) for key in self.keys()], gzip=not has_offsets)
+            files = image_files([(split, key) for key in self.keys()], gzip=gzip)
+            offsets = [0] * count
         columns = {
             "shard": files,
             "record": range(count),
-            "offset": offsets,
+            # No record of a compressed file can be read alone.
+            "offset": [None] * count if gzip else offsets,
             "length": self.lengths,
             "split": [split] * count,
             "content": binary_values(contents),

@@ -51,4 +51,4 @@ def index_of(images: Sequence[IndexedImage], shard: str) -> pa.Table:
             )
         )
         rows.lengths.append(7)
-    return rows.table(shard, "train", many_labels=True)
+    return rows.table(shard, many_labels=True)

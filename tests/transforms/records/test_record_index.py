@@ -72,7 +72,7 @@ def test_every_column_of_an_image() -> None:
     changed = checked("b")._replace(
         changes=("resized", "turned"), original=Original(300, 400, 6), stored_content=STORED
     )
-    table = rows_of(checked(), changed).table(SHARD, "train", libraries="pillow 12")
+    table = rows_of(checked(), changed).table(SHARD, libraries="pillow 12")
     first, second = table.to_pylist()
     assert first == {
         "shard": SHARD,
@@ -118,7 +118,7 @@ def test_every_column_of_an_image() -> None:
 
 
 def test_masks_and_further_images_are_a_list() -> None:
-    table = rows_of(with_partners()).table(SHARD, "train", partners=NAMES)
+    table = rows_of(with_partners()).table(SHARD, partners=NAMES)
     [row] = table.to_pylist()
     assert [*row][-1] == PARTNERS
     assert row[PARTNERS] == [
@@ -155,7 +155,7 @@ def test_masks_and_further_images_are_a_list() -> None:
 
 def test_several_labels_are_lists_in_the_order_of_the_rows() -> None:
     table = rows_of(checked("a", CELLS, ""), checked("b", '[["a.csv:3",[],[]]]', "")).table(
-        SHARD, "train", many_labels=True
+        SHARD, many_labels=True
     )
     assert table.column("label").to_pylist() == [["cat", "dog"], []]
     assert table.column("label_id").to_pylist() == [[3, 1], []]
@@ -165,7 +165,7 @@ def test_several_labels_are_lists_in_the_order_of_the_rows() -> None:
 
 def test_an_image_without_a_label_and_without_hashes() -> None:
     bare = checked(label="")._replace(content="", stored_content="", perceptual_hash=None)
-    table = rows_of(bare).table(SHARD, "train")
+    table = rows_of(bare).table(SHARD)
     [row] = table.to_pylist()
     assert {name: row[name] for name in ("label", "label_id", "content", "perceptual_hash")} == (
         dict.fromkeys(("label", "label_id", "content", "perceptual_hash"))
@@ -175,18 +175,18 @@ def test_an_image_without_a_label_and_without_hashes() -> None:
 
 def test_compressed_files_have_no_offsets_and_files_of_one_image_begin_at_0() -> None:
     rows = rows_of(checked("a"), checked("b"))
-    assert rows.table(SHARD, "t", has_offsets=False).column("offset").to_pylist() == [None, None]
-    per_image = rows.table(SHARD, "t", is_per_image=True)
+    assert rows.table(f"{SHARD}.gz").column("offset").to_pylist() == [None, None]
+    per_image = rows.table(SHARD, is_per_image=True)
     assert per_image.column("offset").to_pylist() == [0, 0]
-    assert per_image.column("shard").to_pylist() == ["t/a.tfrecord", "t/b.tfrecord"]
-    packed = rows.table(f"{SHARD}.gz", "t", has_offsets=False, is_per_image=True)
-    assert packed.column("shard").to_pylist() == ["t/a.tfrecord.gz", "t/b.tfrecord.gz"]
+    assert per_image.column("shard").to_pylist() == ["train/a.tfrecord", "train/b.tfrecord"]
+    packed = rows.table(f"{SHARD}.gz", is_per_image=True)
+    assert packed.column("shard").to_pylist() == ["train/a.tfrecord.gz", "train/b.tfrecord.gz"]
 
 
 def test_rows_without_images() -> None:
     nothing = CheckedImage(b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
     planned = [ShardRow(1, "", "x/a.csv", 2, ""), ShardRow(2, "k", "x/a.csv", 3, "")]
-    table = rows_of(*(nothing._replace(row=row) for row in planned)).table(SHARD, "train")
+    table = rows_of(*(nothing._replace(row=row) for row in planned)).table(SHARD)
     assert table.column("key").to_pylist() == ["x/a.csv:2", "k"]
     assert table.column("rows").to_pylist() == [["a.csv:2"], ["a.csv:3"]]
     assert {table.column(name).null_count for name in ("size", "label", "format", "height")} == {2}
@@ -199,7 +199,7 @@ def keys_of(drawn: list[tuple[str, int]]) -> list[str]:
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_an_index_with_partners_comes_back(count: int) -> None:
     images = [with_partners(f"{number}") for number in range(count)]
-    table = rows_of(*images).table(SHARD, "train", partners=NAMES)
+    table = rows_of(*images).table(SHARD, partners=NAMES)
     data = index_bytes(table)
     found = read_index(data, "x", records=count)
     assert found.equals(table)
@@ -208,7 +208,7 @@ def test_an_index_with_partners_comes_back(count: int) -> None:
     asked = read_index(data, "x", columns=["key", PARTNERS])
     assert asked.column_names == ["key", PARTNERS]
     # A dataset without them has no such column.
-    plain = index_bytes(rows_of(*images).table(SHARD, "train"))
+    plain = index_bytes(rows_of(*images).table(SHARD))
     assert read_index(plain, "x", columns=["key", PARTNERS]).column_names == ["key"]
 
 
@@ -216,7 +216,7 @@ def test_an_index_with_partners_comes_back(count: int) -> None:
 def test_perceptual_hashes_of_another_version_are_left_out(
     metadata: dict[bytes, bytes] | None,
 ) -> None:
-    table = rows_of(checked("a")).table(SHARD, "train", libraries="pillow 12")
+    table = rows_of(checked("a")).table(SHARD, libraries="pillow 12")
     assert table.column("perceptual_hash").null_count == 0
     assert read_index(index_bytes(table), "x").equals(table)
     older = index_bytes(table.replace_schema_metadata(metadata))
@@ -232,7 +232,7 @@ def test_it_comes_back_in_the_same_bytes(many_labels: bool, keys: list[tuple[str
     images = [checked(key) for key in keys_of(keys)]
     rows = rows_of(*images)
     rows.lengths = [length for _, length in keys]
-    table = rows.table(SHARD, "train", many_labels=many_labels, libraries="".join(keys_of(keys)))
+    table = rows.table(SHARD, many_labels=many_labels, libraries="".join(keys_of(keys)))
     data = index_bytes(table)
     found = read_index(data, "x", records=len(keys))
     assert found.equals(table) and found.schema.metadata == table.schema.metadata
@@ -264,7 +264,7 @@ def photos(count: int) -> bytes:
             )
         )
         rows.lengths.append(size + 150)
-    return index_bytes(rows.table(SHARD, "train"))
+    return index_bytes(rows.table(SHARD))
 
 
 def test_a_record_takes_at_most_60_bytes() -> None:
@@ -284,7 +284,7 @@ def damaged(data: bytes) -> dict[str, bytes]:
         "flipped": data[:-900] + bytes([data[-900] ^ 255]) + data[-899:],
         "other columns": bytes(other.getvalue()),
         "other order": index_bytes(mixed),
-        "fewer": index_bytes(rows_of(checked()).table(SHARD, "train")),
+        "fewer": index_bytes(rows_of(checked()).table(SHARD)),
     }
 
 
@@ -383,7 +383,7 @@ def test_a_group_for_each_row_is_refused() -> None:
 
 
 def test_rows_that_take_no_bytes_are_refused() -> None:
-    rows = rows_of(checked()).table(SHARD, "train").take([0] * 200_000)
+    rows = rows_of(checked()).table(SHARD).take([0] * 200_000)
     record = pa.array(np.arange(200_000, dtype=np.int64))
     data = index_bytes(rows.set_column(1, "record", record))
     with pytest.raises(RecordIndexError, match="200000 rows do not fit into it"):

@@ -76,7 +76,8 @@ def batches(
                 )
                 for image in own
             ],
-            file,
+            # That of a shard which is held out has a number before it.
+            file.rpartition(":")[2],
         )
         found += list(fingerprint_batches(index, file, number))
     return found
