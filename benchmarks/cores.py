@@ -288,11 +288,11 @@ def checked_line(runs: Sequence[Runs], parts: Parts) -> str:
 def estimate_table(parts: Parts) -> str:
     """Estimated images per second for other numbers of cores, with the default's processes."""
     from pipeline.resolve.samples import JobSize
-    from pipeline.run.workers import Machine, choose_workers
+    from pipeline.run.workers import choose_workers
 
     rows = []
     for cores in _CORES:
-        workers = choose_workers(JobSize(10**6), Machine(cores, None), shards=None)
+        workers = choose_workers(JobSize(10**6), cores, None, shards=None)
         one, several = rate(parts, cores, 1), rate(parts, cores, workers)
         row = [str(cores), f"{one:.0f}", str(workers), f"{several:.0f}", f"{several / one:.2f}"]
         rows.append(row)

@@ -393,7 +393,7 @@ def test_rows_that_take_no_bytes_are_refused() -> None:
 def test_verify_reads_a_few_rows_at_a_time(tmp_path: Path) -> None:
     """Shards of tables have millions of them."""
     count = 50_000
-    table = rows_of(checked()).table(SHARD, "train").take([0] * count)
+    table = rows_of(checked()).table(SHARD).take([0] * count)
     noise = pa.py_buffer(np.random.default_rng(1).bytes(16 * count))
     content = pa.Array.from_buffers(pa.binary(16), count, [None, noise])
     table = table.set_column(table.column_names.index("content"), "content", content)
