@@ -174,7 +174,7 @@ def test_no_more_images_are_decoded_at_once_than_there_are_cores(
                 running -= 1
 
     monkeypatch.setattr(module, name, counted)
-    monkeypatch.setattr(decoder_guard, "_DECODING", decoder_guard.turns(2))
+    monkeypatch.setattr(decoder_guard, "in_flight", lambda: decoder_guard.InFlight(2))
     made = converter(tmp_path, limits=Limits(10**6, 10**6), **options)
     made._read_ahead = ReadAhead(threads=8)
     loaded = list(made.load([planned("1.jpg", len(data))] * 40))

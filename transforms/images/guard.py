@@ -462,12 +462,15 @@ class Suspects:
 
 
 class InFlight:
-    """The notes of this process; none are taken if no file can be created."""
+    """The notes of this process, in memory alone if no file can be created."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int) -> None:
+        """Takes no note yet; at most `at_once` images are decoded at the same time."""
         self._lock = threading.Lock()
-        # Places of notes that no thread uses: to take one, or give it back, is one step of Python.
-        self._free = [*reversed(range(0, _NOTE * _THREADS, _NOTE))]
+        # A semaphore in C: one of `threading` costs eight calls of Python functions for each image.
+        self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for number in range(min(at_once, _THREADS)):
+            self._free.put(_NOTE * number)
         self._notes: mmap.mmap | bytearray = bytearray(_FILE)
         with contextlib.suppress(OSError):
             self._open()
@@ -498,25 +501,25 @@ class InFlight:
             _PATIENCE.pack_into(self._notes, _NOTE * _THREADS, max(longest, seconds))
 
     def begin(self, note: bytes) -> int:
-        """Keeps the note of an image until `end`, and returns its place; below 0, there is none."""
-        try:
-            at = self._free.pop()
-        except IndexError:
-            return -1
+        """Waits for a place, keeps the note of an image there until `end`, and returns it."""
+        at = self._free.get()
         self._notes[at : at + _NOTE] = note
         return at
 
     def end(self, at: int) -> None:
         """Removes the note at a place."""
-        if at >= 0:
-            self._notes[at : at + _NOTE] = _NOTHING
-            self._free.append(at)
+        self._notes[at : at + _NOTE] = _NOTHING
+        self._free.put(at)
 
 
 @functools.lru_cache(maxsize=1)
 def in_flight() -> InFlight:
-    """The notes of this process."""
-    return InFlight()
+    """The notes of this process.
+
+    There are many more threads that wait for remote files than cores, and an image is many times as
+    large as its file.
+    """
+    return InFlight(process_cores())
 
 
 def _remove(path: Path) -> None:
@@ -578,18 +581,6 @@ def _is_stopped(process: int) -> bool:
 # decodes that image in a child process with limits. Other images have no overhead.
 
 
-def turns(count: int) -> queue.SimpleQueue[None]:
-    """A semaphore in C: one of `threading` costs eight calls of Python functions for each image."""
-    taken: queue.SimpleQueue[None] = queue.SimpleQueue()
-    for _ in range(count):
-        taken.put(None)
-    return taken
-
-
-# Maximum number of images decoded at once in this process: there are many more threads that wait
-# for remote files than cores, and an image is many times as large as its file.
-_DECODING = turns(process_cores())
-
 # Ratio of the wall-clock limit to the CPU budget of an image, because it shares
 # the CPUs with others. A supervised run ends the process at this limit.
 _SECONDS_OF_PATIENCE = 2
@@ -636,13 +627,8 @@ class DecoderGuard:
                 raise
             self._suspects.clear(note)
             return result
-        # No note while a thread waits for its turn, since it decodes nothing.
-        _DECODING.get()
+        at = self._in_flight.begin(note)
         try:
-            at = self._in_flight.begin(note)
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self._in_flight.end(at)
+            return function(*args, **kwargs)
         finally:
-            _DECODING.put(None)
+            self._in_flight.end(at)

@@ -108,10 +108,9 @@ def test_an_image_that_ends_the_child_stays_a_suspect(
     assert child.started == 3
 
 
-def test_threads_that_wait_take_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder_guard, "_DECODING", decoder_guard.turns(2))
+def test_threads_that_wait_take_no_note() -> None:
     guard = DecoderGuard(LIMITS.max_pixels)
-    own = guard._in_flight = InFlight()
+    own = guard._in_flight = InFlight(2)
     go_on, decoding = threading.Event(), threading.Semaphore(0)
 
     def decode() -> None:
