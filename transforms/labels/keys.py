@@ -68,18 +68,25 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     *folders, name = pattern.split("/")
     parts = [_FOLDERS if part == "**" else _part_regex(part) + "/" for part in folders]
     parts.append(_FOLDERS + _part_regex("*") if name == "**" else _part_regex(name))
-    return re.compile("".join(parts), re.DOTALL)
+    return re.compile(_leftmost("".join(parts), _FOLDERS), re.DOTALL)
 
 
 def _part_regex(part: str) -> str:
     if not WILDCARD.search(part):
         return re.escape(part)
     hidden = "" if part[0] == "." else r"(?!\.)"
-    first, *others = "".join(map(_token_regex, glob_tokens(part))).split(_STAR)
-    # What follows a star is found once: with three of them, a name of 4,000 characters took 18 s.
-    inner = "".join(f"(?>[^/]*?{each})" for each in others[:-1])
-    last = "".join(_STAR + each for each in others[-1:])
-    return hidden + r"(?=[^/])" + first + inner + last
+    tokens = "".join(map(_token_regex, glob_tokens(part)))
+    return hidden + r"(?=[^/])" + _leftmost(tokens, _STAR)
+
+
+def _leftmost(text: str, repeat: str) -> str:
+    """A regular expression that finds what follows each repetition but the last one only once.
+
+    The first place is always right. With three stars, a name of 4,000 characters took 18 s.
+    """
+    first, *others = text.split(repeat)
+    inner = "".join(f"(?>{repeat}?{each})" for each in others[:-1])
+    return first + inner + "".join(repeat + each for each in others[-1:])
 
 
 def _token_regex(token: str) -> str:
