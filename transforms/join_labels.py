@@ -15,7 +15,6 @@ from transforms.core.records import Count, IndexPart, JoinSide, Kind, LabelledIm
 from transforms.core.rejections import Rejection
 from transforms.examples.partners import Partner, join_partners
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
-from transforms.labels.image_names import LISTED_NAMES
 from transforms.labels.joins import ONE_LABEL, JoinRules, RowRequirements, join_group
 from transforms.labels.keys import Joined, JoinGroup, join_selected
 from transforms.labels.splits import SplitAssigner
@@ -39,6 +38,7 @@ from transforms.read_labels import RowReader
 from transforms.records.other_datasets import IMAGES, REUSE, Found, SideReader
 from transforms.records.stored_images import join_records, join_reused
 from transforms.storage.files import storage_of
+from transforms.storage.interface import LISTED_NAMES
 from transforms.storage.lineage import report_source
 from transforms.storage.metrics import PROGRESS, counter
 

@@ -6,7 +6,8 @@ import bisect
 from collections.abc import Callable
 from typing import NamedTuple
 
-from transforms.labels.image_names import LISTED_NAMES, range_starts
+from transforms.storage.gcs_storage import range_starts
+from transforms.storage.interface import LISTED_NAMES
 
 PAGE = 1000
 

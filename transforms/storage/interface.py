@@ -72,6 +72,19 @@ def listed_md5(checksum: str) -> str:
     return base64.b64decode(checksum[CRC_CHARACTERS:]).hex()
 
 
+# A long list is cut into ranges of names, which other workers list.
+
+LISTED_NAMES = (16_000, 16_000, 128_000)
+"""The names that one worker lists before it cuts the rest into ranges, in each round.
+
+The ranges of the last round are listed to their ends. 100 million names become 4,000 ranges in two
+rounds; the third is for names that are unevenly spread.
+"""
+
+MAX_RANGES = 64
+"""The ranges into which one list is cut, at most."""
+
+
 # Reads a file whole, within a limit: its size is not trusted.
 
 MAX_TEXT_BYTES = 1 << 30

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from transforms.core.records import NameRange
-from transforms.labels.image_names import MAX_RANGES
+from transforms.storage.interface import MAX_RANGES
 
 # Limit for paths through links to one folder; a dozen folders linked in a circle have millions.
 _MAX_WAYS = 1000

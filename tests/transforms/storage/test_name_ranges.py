@@ -21,7 +21,8 @@ from tests.servers.listed_names import (
     rest_of,
     uneven,
 )
-from transforms.labels.image_names import LISTED_NAMES, MAX_RANGES, range_starts
+from transforms.storage.gcs_storage import range_starts
+from transforms.storage.interface import LISTED_NAMES, MAX_RANGES
 
 
 class Listing(NamedTuple):
