@@ -303,7 +303,7 @@ class PublishDataset(beam.PTransform):
     Input: `ShardSummary` of every shard; it is gathered with the totals, the rejections, the
     counts and the duplicates (None when nothing was compared). Output: `published` or
     `up_to_date`. A retry of a step finds renamed shards in place. On several machines, all of them
-    move the files: see `_MoveOverWorkers`.
+    move the files: see `_PublishOverWorkers`.
 
     Raises in the job:
         NotPublishedError: more images were rejected than allowed, or the output folder holds

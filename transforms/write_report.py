@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import io
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
@@ -22,7 +21,7 @@ from transforms.examples.layouts import Role, with_role
 from transforms.examples.tfrecord import read_frames, read_records
 from transforms.images.guard import Budget, DecoderGuard, DecodingChild, image_note
 from transforms.labels.keys import is_inside
-from transforms.records.written_index import stored_lines
+from transforms.records.written_index import open_records, stored_lines
 from transforms.report.report_tables import MAX_LISTED, PICTURED_GROUPS, SHOWN_TWINS, Place
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
@@ -206,10 +205,10 @@ def _read_compressed(
         end = max(near)
         room -= end
         try:
-            opened = storage_of(output, follow_links=False).open_reader(join(output, file))
-            with opened as stream, gzip.open(stream) as plain:
+            path = join(output, file)
+            with open_records(path, follow_links=False, max_bytes=_MAX_GZIP) as records:
                 offset = 0
-                for record in read_records(cast(BinaryIO, plain), max_bytes=_MAX_GZIP):
+                for record in records:
                     if offset in near:
                         yield near[offset], record
                     if offset >= end:
