@@ -405,7 +405,7 @@ def small_files(
             has_tfds=INFO in files,
         )
     if rules.first_id:
-        ids = dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
+        ids = dict(zip(vocabulary.lines, vocabulary.ids, strict=True))
         files[LABEL_MAP] = label_map(ids).encode()
     if not dataset.of_rows:
         files[STATISTICS] = DatasetDescriber(target, gathered, data).describe(duplicates)

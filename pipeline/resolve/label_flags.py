@@ -103,7 +103,7 @@ def check_ids(classes: KnownClasses, rules: LabelRules) -> None:
 
 def _ids(rules: LabelRules) -> Mapping[str, int]:
     known = rules.vocabulary((), rules.kind)
-    return dict(zip(known.lines(), known.ids, strict=True))
+    return dict(zip(known.lines, known.ids, strict=True))
 
 
 def known_classes(

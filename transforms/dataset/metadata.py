@@ -364,8 +364,8 @@ def _add_domain(entry: Any, role: Role, vocabulary: Vocabulary) -> None:
         if vocabulary.id_count is not None:
             entry.int_domain.min = vocabulary.first_id
             entry.int_domain.max = vocabulary.id_count - 1
-    elif role is Role.CLASS_TEXT and vocabulary.lines():
-        entry.string_domain.value.extend(vocabulary.lines())
+    elif role is Role.CLASS_TEXT and vocabulary.lines:
+        entry.string_domain.value.extend(vocabulary.lines)
     elif role is Role.MARK:
         entry.int_domain.min = 0
         entry.int_domain.max = 1

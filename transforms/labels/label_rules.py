@@ -314,8 +314,8 @@ def label_decisions(
     ('integers, 1 class', 'all 5 labels are integers')
     """
     missing, unknown = _missing(cells), _unknown(vocabulary, labels, rules)
-    kind = [_kind(vocabulary, cells, rules)] if vocabulary.lines() or unknown else []
-    ids = [_ids(vocabulary, rules)] if vocabulary.lines() else []
+    kind = [_kind(vocabulary, cells, rules)] if vocabulary.lines or unknown else []
+    ids = [_ids(vocabulary, rules)] if vocabulary.lines else []
     return [*kind, *ids, *_new(labels, rules), *missing, *unknown]
 
 
@@ -364,7 +364,7 @@ def _unknown(
 
 
 def _kind(vocabulary: Vocabulary, cells: LabelCells, rules: LabelRules) -> Decision:
-    lines = vocabulary.lines()
+    lines = vocabulary.lines
     kind = "integers" if vocabulary.is_integer else "text"
     value = f"{kind}, {quantity(len(lines), 'class', 'classes')}"
     if rules.class_names is not None:

@@ -290,17 +290,18 @@ class Vocabulary:
     to be dense.
 
     Attributes:
-        is_named: ids count the lines of `lines()`, or are given for them; otherwise labels are
+        is_named: ids count the lines of `lines`, or are given for them; otherwise labels are
             their own ids.
         is_integer: whether labels are integers.
         ids: the class ids in order.
+        lines: the names of the classes in the order of their ids; digits for integers.
         first_id: where ids that count begin.
     """
 
     is_named: bool
     is_integer: bool
     ids: Sequence[int]
-    _lines: tuple[str, ...] = dataclasses.field(repr=False)
+    lines: tuple[str, ...] = dataclasses.field(repr=False)
     _known: dict[str, int] = dataclasses.field(repr=False)
     first_id: int = 0
 
@@ -341,7 +342,7 @@ class Vocabulary:
         Raises:
             LabelsError: an integer is below `first_id`, or above what readers of boxes take.
 
-        >>> Vocabulary.build(["dog", "cat", "dog"]).lines()
+        >>> Vocabulary.build(["dog", "cat", "dog"]).lines
         ('cat', 'dog')
         >>> Vocabulary.build(["10", "9.0"]).id_of("9.0")
         9
@@ -401,11 +402,7 @@ class Vocabulary:
         class_id = self.id_of(label)
         if class_id is None:
             return label_text(label)
-        return self._lines[bisect.bisect_left(self.ids, class_id)]
-
-    def lines(self) -> tuple[str, ...]:
-        """The names of the classes in the order of their ids; digits for integers."""
-        return self._lines
+        return self.lines[bisect.bisect_left(self.ids, class_id)]
 
     @property
     def id_names(self) -> tuple[str, ...] | None:
@@ -416,7 +413,7 @@ class Vocabulary:
         >>> Vocabulary.build(["1", "0"]).id_names, Vocabulary.build(["7"]).id_names
         (('0', '1'), None)
         """
-        names = self._lines
+        names = self.lines
         if not names or [*self.ids] != [*range(self.first_id, self.first_id + len(names))]:
             return None
         if self.first_id and (not self.is_named or BACKGROUND in names):
@@ -443,7 +440,7 @@ class Vocabulary:
             return ""
         parts = []
         line = 0
-        for class_id, name in zip(self.ids, self._lines, strict=True):
+        for class_id, name in zip(self.ids, self.lines, strict=True):
             parts += ["\n" * (class_id - line), name, "\n"]
             line = class_id + 1
         return "".join(parts)

@@ -18,7 +18,7 @@ LABELS = st.text(st.characters(codec="utf-8"), min_size=1).map(label_text).filte
 def ids_of(rules: LabelRules, labels: Iterable[str]) -> dict[str, int]:
     """The classes of a vocabulary and their ids."""
     vocabulary = rules.vocabulary(labels, "text")
-    return dict(zip(vocabulary.lines(), vocabulary.ids, strict=True))
+    return dict(zip(vocabulary.lines, vocabulary.ids, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_new_classes_change_no_known_class(
         if (class_id := before.id_of(label)) is not None:
             assert (after.id_of(label), after.text_of(label)) == (class_id, before.text_of(label))
     # Tomorrow, the classes of today are known, and nothing changes.
-    tomorrow = rules._replace(class_names=after.lines())
-    assert tomorrow.vocabulary(labels, kind).lines() == after.lines()
+    tomorrow = rules._replace(class_names=after.lines)
+    assert tomorrow.vocabulary(labels, kind).lines == after.lines
     assert tomorrow.added(labels) == ()
 
 

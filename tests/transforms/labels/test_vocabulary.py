@@ -21,8 +21,8 @@ INTEGERS = st.integers(-(2**63), 2**63 - 1).map(str)
 
 def test_text_labels_get_ids_by_code_point() -> None:
     vocabulary = Vocabulary.build(["dog", "Cat", "한강", "ant", "dog"])
-    assert vocabulary.lines() == ("Cat", "ant", "dog", "한강")
-    assert [vocabulary.id_of(name) for name in vocabulary.lines()] == [0, 1, 2, 3]
+    assert vocabulary.lines == ("Cat", "ant", "dog", "한강")
+    assert [vocabulary.id_of(name) for name in vocabulary.lines] == [0, 1, 2, 3]
     assert vocabulary.id_of("cow") is None
     assert vocabulary.text_of("dog") == "dog"
     assert vocabulary.is_named
@@ -31,7 +31,7 @@ def test_text_labels_get_ids_by_code_point() -> None:
 def test_integer_labels_stay() -> None:
     vocabulary = Vocabulary.build(["10", "-2", "9", "10"])
     assert not vocabulary.is_named
-    assert vocabulary.lines() == ("-2", "9", "10")
+    assert vocabulary.lines == ("-2", "9", "10")
     assert [vocabulary.id_of(label) for label in ("10", "9", "-2", "3")] == [10, 9, -2, None]
     assert vocabulary.text_of("10") == "10"
 
@@ -40,35 +40,35 @@ def test_integer_labels_stay() -> None:
 def test_labels_of_which_one_is_no_integer_are_text(odd: str) -> None:
     vocabulary = Vocabulary.build(["1", "10", "2", odd])
     assert vocabulary.is_named
-    assert vocabulary.lines() == tuple(sorted(["1", "10", "2", odd]))
-    assert {vocabulary.id_of(label) for label in vocabulary.lines()} == {0, 1, 2, 3}
+    assert vocabulary.lines == tuple(sorted(["1", "10", "2", odd]))
+    assert {vocabulary.id_of(label) for label in vocabulary.lines} == {0, 1, 2, 3}
 
 
 def test_integral_floats_are_integers_where_all_labels_are() -> None:
     vocabulary = Vocabulary.build(["14950.0", "7", "7.00", "-3.0"])
-    assert vocabulary.lines() == ("-3", "7", "14950")
+    assert vocabulary.lines == ("-3", "7", "14950")
     ids = [vocabulary.id_of(label) for label in ("14950.0", "14950", "7.00", "-3.0")]
     assert ids == [14950, 14950, 7, -3]
     assert vocabulary.text_of("14950.0") == "14950"
     text = Vocabulary.build(["14950.0", "7", "v"])
-    assert text.lines() == ("14950.0", "7", "v")
+    assert text.lines == ("14950.0", "7", "v")
     assert text.text_of("14950.0") == "14950.0"
 
 
 def test_the_kind_can_be_given() -> None:
     text = Vocabulary.build(["10", "9", "9.0"], kind="text")
-    assert (text.lines(), text.id_of("9")) == (("10", "9", "9.0"), 1)
+    assert (text.lines, text.id_of("9")) == (("10", "9", "9.0"), 1)
     integers = Vocabulary.build(["10", "007", "+9", "x"], kind="integer")
-    assert integers.lines() == ("7", "9", "10")
+    assert integers.lines == ("7", "9", "10")
     assert [integers.id_of(label) for label in ("007", "+9", "x")] == [7, 9, None]
 
 
 def test_dense_ids_count_from_0_in_the_order_of_the_numbers() -> None:
     vocabulary = Vocabulary.build(["100000", "7.0", "7", "14950", "-5"], dense=True)
-    assert vocabulary.lines() == ("-5", "7", "14950", "100000")
+    assert vocabulary.lines == ("-5", "7", "14950", "100000")
     assert [vocabulary.id_of(label) for label in ("-5", "7", "7.0", "100000")] == [0, 1, 1, 3]
     assert vocabulary.text_of("7.0") == "7"
-    assert vocabulary.id_names == vocabulary.lines()
+    assert vocabulary.id_names == vocabulary.lines
     assert vocabulary.labels_text() == "-5\n7\n14950\n100000\n"
     assert Vocabulary.build(["b", "a"], dense=True) == Vocabulary.build(["b", "a"])
 
@@ -114,7 +114,7 @@ def test_labels_txt_reads_back_as_the_name_of_each_id(labels: set[str], dense: b
     vocabulary = Vocabulary.build(labels, dense=dense)
     names = parse_labels(vocabulary.labels_text())
     if vocabulary.id_count is not None:
-        assert names == dict(zip(vocabulary.ids, vocabulary.lines(), strict=True))
+        assert names == dict(zip(vocabulary.ids, vocabulary.lines, strict=True))
         assert len(vocabulary.labels_text().split("\n")) == vocabulary.id_count + 1
     for label in labels if vocabulary.id_count else ():
         assert names[vocabulary.id_of(label) or 0] == vocabulary.text_of(label)
@@ -123,14 +123,14 @@ def test_labels_txt_reads_back_as_the_name_of_each_id(labels: set[str], dense: b
 def test_no_labels() -> None:
     for labels in ([], [""]):
         vocabulary = Vocabulary.build(labels)
-        assert vocabulary.lines() == ()
+        assert vocabulary.lines == ()
         assert vocabulary.id_of("cat") is None
 
 
 def test_labels_match_across_unicode_forms() -> None:
     decomposed = unicodedata.normalize("NFD", "한강")
     vocabulary = Vocabulary.build([decomposed, "한강"])
-    assert vocabulary.lines() == ("한강",)
+    assert vocabulary.lines == ("한강",)
     assert vocabulary.id_of(decomposed) == vocabulary.id_of("한강") == 0
     assert vocabulary.text_of(decomposed) == "한강"
     assert Vocabulary.build([], [decomposed]).id_of("한강") == 0
@@ -138,7 +138,7 @@ def test_labels_match_across_unicode_forms() -> None:
 
 def test_class_names_give_the_order() -> None:
     vocabulary = Vocabulary.build(["cat", "dog"], ["dog", "cow", "cat"])
-    assert vocabulary.lines() == ("dog", "cow", "cat")
+    assert vocabulary.lines == ("dog", "cow", "cat")
     assert [vocabulary.id_of(label) for label in ("dog", "cow", "cat", "ant")] == [0, 1, 2, None]
 
 
@@ -146,7 +146,7 @@ def test_integer_labels_are_indices_of_class_names() -> None:
     vocabulary = Vocabulary.build(["0", "1", "2"], ["cat", "dog"])
     assert [vocabulary.id_of(label) for label in ("0", "1", "2", "-1")] == [0, 1, None, None]
     assert [vocabulary.text_of(label) for label in ("0", "1", "2")] == ["cat", "dog", "2"]
-    assert vocabulary.lines() == ("cat", "dog")
+    assert vocabulary.lines == ("cat", "dog")
 
 
 def test_where_ids_begin_at_1_class_names_may_begin_with_the_background() -> None:
@@ -168,7 +168,7 @@ def test_a_class_called_by_a_number_goes_before_an_index() -> None:
 
 def test_the_lines_of_integer_labels_serve_as_class_names() -> None:
     first = Vocabulary.build(["5", "12"])
-    again = Vocabulary.build(["12"], read_class_names("\n".join(first.lines())))
+    again = Vocabulary.build(["12"], read_class_names("\n".join(first.lines)))
     assert again.id_of("12") == first.id_of("12") == 12
     assert again.id_of("1") is None
 
@@ -180,12 +180,12 @@ def test_vocabulary_is_bijective_whatever_the_order(labels: list[str]) -> None:
     distinct = {label_text(label) for label in labels}
     ids = {vocabulary.id_of(label) for label in labels}
     assert None not in ids
-    assert len(ids) == len(vocabulary.lines()) <= len(distinct)
+    assert len(ids) == len(vocabulary.lines) <= len(distinct)
     assert vocabulary.is_integer or len(ids) == len(distinct)
     if vocabulary.is_named:
         assert ids == set(range(len(distinct)))
         assert all(
-            vocabulary.lines()[vocabulary.id_of(x) or 0] == vocabulary.text_of(x) for x in labels
+            vocabulary.lines[vocabulary.id_of(x) or 0] == vocabulary.text_of(x) for x in labels
         )
 
 
@@ -194,15 +194,15 @@ def test_integers_are_their_own_ids(labels: set[str]) -> None:
     vocabulary = Vocabulary.build(labels)
     assert not vocabulary.is_named
     assert {label: vocabulary.id_of(label) for label in labels} == {x: int(x) for x in labels}
-    assert [int(line) for line in vocabulary.lines()] == sorted(map(int, labels))
+    assert [int(line) for line in vocabulary.lines] == sorted(map(int, labels))
 
 
 @given(st.sets(LABELS.map(label_text), min_size=1))
 @example({"None"})
 def test_lines_read_back_as_class_names_give_the_same_ids(labels: set[str]) -> None:
     vocabulary = Vocabulary.build(labels)
-    names = read_class_names("\n".join(vocabulary.lines()) + "\n")
-    if names == vocabulary.lines():  # all but names that look like TF-Slim lines
+    names = read_class_names("\n".join(vocabulary.lines) + "\n")
+    if names == vocabulary.lines:  # all but names that look like TF-Slim lines
         again = Vocabulary.build(labels, names)
         assert all(again.id_of(label) == vocabulary.id_of(label) for label in labels)
 
