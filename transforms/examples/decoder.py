@@ -199,7 +199,7 @@ def _masks(feature: Feature, kept: Kept, frame: Frame, check: str) -> list[bytes
 
     masks = _list(kept, kept.names[feature.source])
     made: dict[bytes, bytes] = {}
-    check_mask_cost(len({*masks}), *kept.size)
+    check_mask_cost(len({*masks}), *max(kept.size, frame.stored, key=math.prod))
     for number, mask in enumerate(masks):
         if mask in made:
             continue

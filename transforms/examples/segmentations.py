@@ -90,7 +90,8 @@ class ObjectMasks:
             RejectedImageError: with reason `TOO_COSTLY`.
         """
         if self._places is None:
-            check_mask_cost(masks, self._height, self._width)
+            sizes = (self._height, self._width), self._frame.stored
+            check_mask_cost(masks, *max(sizes, key=math.prod))
         else:
             check_mask_cost(masks, *self._frame.stored, times=_OF_SAMPLE)
 

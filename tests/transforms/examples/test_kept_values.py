@@ -84,6 +84,11 @@ def test_masks_of_objects_follow_the_pixels() -> None:
     assert found.shape == (40, 20) and np.argwhere(found).tolist() == [
         [row, column] for row in (0, 1) for column in (18, 19)
     ]
+    # Each of two different masks would have a billion pixels.
+    example["mask"][1] = data + b"x"
+    with pytest.raises(RejectedImageError, match="of 2 objects, each of 40000 x 20000") as caught:
+        made.of("", record, stored=(40_000, 20_000))
+    assert caught.value.reason.code == "too_costly"
     with pytest.raises(RejectedImageError, match="does not hold object.mask"):
         made.of("", kept("object.mask"))
 

@@ -275,6 +275,14 @@ def test_what_would_take_too_long_is_not_drawn(monkeypatch: pytest.MonkeyPatch) 
         drawn([])
 
 
+def test_masks_that_become_larger_have_the_cost_of_their_pixels_there() -> None:
+    masks = ObjectMasks(Frame(64, 64, stored=(4000, 4000)), is_upright=False)
+    masks.check_cost(60)
+    with pytest.raises(RejectedImageError, match="of 100 objects, each of 4000 x 4000") as caught:
+        masks.check_cost(100)
+    assert caught.value.reason.code == "too_costly"
+
+
 def zigzag(start: int) -> str:
     """An outline of 980,000 pixels in 4 KB of text."""
     points = [(0 if at % 2 else 1999, (start + 4 * at) % 2000) for at in range(490)]
