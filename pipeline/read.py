@@ -30,82 +30,75 @@ if TYPE_CHECKING:
 _ImageShape = tuple[int | None, int | None, int]
 
 
-class TensorParser:
-    """Parses serialized Examples to tensors, inside a graph."""
+class TensorParser(NamedTuple):
+    """Parses serialized Examples to tensors, inside a graph.
 
-    def __init__(
-        self,
-        tf: Any,
-        features: Sequence[Feature],
-        stored: _ImageShape,
-        image_size: tuple[int, int] | None,
-        decode: bool,
-        depth: int,
-    ) -> None:
-        """Takes the features of the records.
+    Attributes:
+        tf: TensorFlow.
+        features: those of the manifest.
+        stored: height, width and channels of stored images; None for what differs.
+        image_size: height and width that images are resized to, or None.
+        decode: whether to decode images and packed arrays; otherwise both stay bytes.
+        depth: bits of the samples of decoded images, 8 or 16.
+    """
 
-        Args:
-            tf: the package.
-            features: those of the manifest.
-            stored: height, width and channels of stored images; None for what differs.
-            image_size: height and width that images are resized to, or None.
-            decode: whether to decode images and packed arrays; otherwise both stay bytes.
-            depth: bits of the samples of decoded images, 8 or 16.
-        """
-        self._tf = tf
-        self._depth = depth
-        self._spec = {feature.name: self._spec_of(feature) for feature in features}
-        decoded = features if decode else ()
-        self._images = [f.name for f in decoded if f.role in (Role.IMAGE, Role.FURTHER_IMAGE)]
-        self._shown = next((f.name for f in decoded if f.role in (Role.IMAGE, Role.PIXELS)), "")
-        self._masks = [f.name for f in decoded if f.role is Role.MASK]
-        self._object_masks = [f.name for f in decoded if f.role is Role.OBJECT_MASK]
-        self._packed = [f for f in decoded if f.encoding]
-        # Packed pixels of variable size store their shape in another feature.
-        by_source = {feature.source: feature.name for feature in features}
-        sizes = [by_source.get(source) for source in SIZES]
-        self._sizes = [name for name in sizes if name is not None and None not in sizes]
-        self._stored = stored
-        self._image_size = image_size
+    tf: Any
+    features: Sequence[Feature]
+    stored: _ImageShape
+    image_size: tuple[int, int] | None
+    decode: bool
+    depth: int
 
     def parse(self, record: Any) -> Mapping[str, Any]:
         """Tensors by feature name."""
-        tf = self._tf
-        example = tf.io.parse_single_example(record, self._spec)
-        for name in self._images:
-            example[name] = self._image(example[name])
-        for name in self._masks:
-            example[name] = self._mask(example[name])
-        for feature in self._packed:
-            values = tf.io.decode_raw(example[feature.name], tf.as_dtype(feature.encoding))
-            shape = feature.shape or [example[name] for name in self._sizes] or [-1]
-            example[feature.name] = tf.reshape(values, shape)
-        for name in self._object_masks:
-            example[name] = self._masks_of(example[name], example.get(self._shown))
-        return dict(example)
+        tf = self.tf
+        spec = {feature.name: self._spec_of(feature) for feature in self.features}
+        example = dict(tf.io.parse_single_example(record, spec))
+        if not self.decode:
+            return example
+        # Packed pixels of variable size store their shape in another feature.
+        by_source = {feature.source: feature.name for feature in self.features}
+        sizes = [example[by_source[each]] for each in SIZES] if by_source.keys() >= {*SIZES} else []
+        shown: Any = None
+        # The masks of objects have the size of what is shown.
+        for feature in sorted(self.features, key=lambda each: each.role is Role.OBJECT_MASK):
+            value = example[feature.name]
+            if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):
+                value = self._image(value)
+            elif feature.role is Role.MASK:
+                value = self._mask(value)
+            elif feature.role is Role.OBJECT_MASK:
+                value = self._masks_of(value, shown)
+            elif feature.encoding:
+                values = tf.io.decode_raw(value, tf.as_dtype(feature.encoding))
+                value = tf.reshape(values, feature.shape or sizes or [-1])
+            if feature.role in (Role.IMAGE, Role.PIXELS) and shown is None:
+                shown = value
+            example[feature.name] = value
+        return example
 
     def _spec_of(self, feature: Feature) -> Any:
-        tf = self._tf
+        tf = self.tf
         dtype = {"bytes": tf.string, "int64": tf.int64, "float": tf.float32}[feature.dtype]
         if feature.is_list:
             return tf.io.RaggedFeature(dtype)
         return tf.io.FixedLenFeature(() if feature.encoding else feature.shape, dtype)
 
     def _mask(self, data: Any) -> Any:
-        tf = self._tf
-        *size, _ = self._stored
+        tf = self.tf
+        *size, _ = self.stored
         mask = tf.io.decode_png(data, channels=1)
         mask.set_shape((*size, 1))
-        if self._image_size is None:
+        if self.image_size is None:
             return mask
         # Class indices cannot be mixed.
         nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
-        return tf.image.resize(mask, self._image_size, nearest)
+        return tf.image.resize(mask, self.image_size, nearest)
 
     def _masks_of(self, files: Any, shown: Any) -> Any:
         """The masks of the objects in an image (`shown`), of which there may be none."""
-        tf = self._tf
-        height, width = self._image_size or self._stored[:2]
+        tf = self.tf
+        height, width = self.image_size or self.stored[:2]
         size = (0, 0) if shown is None else tf.unstack(tf.shape(shown)[:2])
         spec = tf.TensorSpec((height, width, 1), tf.uint8)
         masks = tf.cond(
@@ -117,8 +110,8 @@ class TensorParser:
         return masks
 
     def _image(self, data: Any) -> Any:
-        tf = self._tf
-        *size, channels = self._stored
+        tf = self.tf
+        *size, channels = self.stored
         # With `channels` given, TensorFlow refuses a WebP with alpha and a gray JPEG XL.
         image = self._decoded(data)
         found = tf.shape(image)[-1]
@@ -132,14 +125,14 @@ class TensorParser:
             default=lambda: tf.concat([image[..., :1]] * channels, -1),
         )
         image.set_shape((*size, channels))
-        if self._image_size is None:
+        if self.image_size is None:
             return image
-        resized = tf.image.resize(image, self._image_size)
+        resized = tf.image.resize(image, self.image_size)
         return tf.saturate_cast(tf.round(resized), image.dtype)
 
     def _decoded(self, data: Any) -> Any:
-        tf = self._tf
-        if self._depth == 8:
+        tf = self.tf
+        if self.depth == 8:
             return tf.io.decode_image(data, expand_animations=False)
 
         # TensorFlow gives the same for other formats, but takes no WebP for 16 bits.
@@ -349,15 +342,14 @@ def load(
         examples = examples.map(lambda image, label: (image, label, table.lookup(label)))
     if batch_size is not None:
         # Features of fixed shape stay dense; if all are, `batch` does the same and opens sooner.
-        batch = examples.batch if _is_dense(tf, examples) else examples.ragged_batch
+        specs = tf.nest.flatten(examples.element_spec)
+        is_tensor = [isinstance(each, tf.TensorSpec) for each in specs]
+        is_dense = all(is_tensor) and all(each.shape.is_fully_defined() for each in specs)
+        batch = examples.batch if is_dense else examples.ragged_batch
         examples = batch(batch_size, drop_remainder=drop_remainder)
-    return examples.prefetch(tf.data.AUTOTUNE).with_options(_by_file(tf))
-
-
-def _is_dense(tf: Any, examples: Any) -> bool:
-    """Whether all values of a dataset have a fixed shape."""
-    specs = tf.nest.flatten(examples.element_spec)
-    return all(isinstance(each, tf.TensorSpec) and each.shape.is_fully_defined() for each in specs)
+    by_file = tf.data.Options()
+    by_file.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
+    return examples.prefetch(tf.data.AUTOTUNE).with_options(by_file)
 
 
 def _check_split_and_batch(split: str, batch_size: int | None, drop_remainder: bool) -> None:
@@ -402,14 +394,6 @@ def _check_files(output: str, ranges: Sequence[ShardRange]) -> None:
         # TensorFlow would follow a link, and block forever on a FIFO.
         if storage_of(path).is_misplaced(path):
             raise UsageError(f"{path} is not a regular file: copy the dataset as files")
-
-
-def _by_file(tf: Any) -> Any:
-    """The options with which `tf.distribute` gives whole shards to workers."""
-    options = tf.data.Options()
-    by_file = tf.data.experimental.AutoShardPolicy.FILE
-    options.experimental_distribute.auto_shard_policy = by_file
-    return options
 
 
 def _image_size(size: int | tuple[int, int]) -> tuple[int, int]:
