@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 import glob
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.errors import DatasetError
-from pipeline.run.launch import results_folder, run_pipeline
-from transforms.core.machine import scratch_folder
+from pipeline.run.launch import results_path, run_pipeline
 from transforms.core.messages import first_line, one_line
 from transforms.dataset.manifest import content_digest, manifest_indexes, manifest_shards
 from transforms.dataset.output_names import INDEX, MANIFEST, REJECTED, ForeignNameError
@@ -67,8 +65,7 @@ def check_dataset(
             raise
         path = join(output, MANIFEST)
         raise DatasetError(f"{path} was edited and cannot be used any more: {error!r}") from error
-    with scratch_folder() as scratch:
-        results = join(results_folder("verify", scratch, beam_flags), f"verify-{uuid.uuid4().hex}")
+    with results_path("verify", beam_flags) as results:
         records = sum(split["records"] for split in manifest["splits"].values())
         transform = VerifyShards(output, verifier, fast=fast, records=records, results=results)
         run_pipeline(
@@ -78,7 +75,6 @@ def check_dataset(
             left="the dataset was not verified",
         )
         splits = merge_splits(read_results(results), manifest["splits"])
-        storage_of(results).remove(results)
     for split in splits.values():
         problems += split.problems
     return problems, splits

@@ -79,10 +79,7 @@ def compare_datasets(former: str, other: str) -> Differences:
     # Both are checked before the indexes of one are read.
     for folder, manifest in zip((former, other), manifests, strict=True):
         _check_indexes(folder, manifest)
-    old, new = (
-        read_records(folder, manifest)
-        for folder, manifest in zip((former, other), manifests, strict=True)
-    )
+    old, new = map(read_records, (former, other), manifests)
     found = compare_records(old, new, option_changes(*manifests))
     if found.total():
         return found

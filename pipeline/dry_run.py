@@ -65,7 +65,6 @@ class _MeasureShardFn(beam.DoFn):
         )
         self._config = config
         self._many_labels = row_requirements(config.features).many_labels
-        self._of_rows = config.of_rows
         self._values = config.row_values
         self._row_converter = converter_of(config) if config.of_rows else None
 
@@ -82,33 +81,19 @@ class _MeasureShardFn(beam.DoFn):
 
     def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
         name, group = shard
-        records = size = 0
-        labels: Counter[str] = Counter()
-        rejections: list[Rejection] = []
-        images: list[ShardImage] = []
-        every: list[ShardImage] = []
-        for element in group:
-            if self._path is not None:
-                every.append(cast(ShardImage, element))
-            if (rejection := self._rejection(element)) is not None:
-                rejections.append(rejection)
-                continue
-            records += 1
-            if not self._of_rows:
-                image = cast(ShardImage, element)
-                size += image.size
-                labels.update(class_texts(image))
-                if self._path is not None:
-                    images.append(image)
+        every = list(group)
+        checked = [(element, self._rejection(element)) for element in every]
+        accepted = [element for element, rejection in checked if rejection is None]
+        images = [] if self._config.of_rows else cast(list[ShardImage], accepted)
         if self._path is not None:
-            self._write_part(name, sorted(images), sorted(every))
+            self._write_part(name, sorted(images), sorted(cast(list[ShardImage], every)))
         yield ShardSummary(
             name,
             "",
-            records=records,
-            image_bytes=size,
-            labels=labels,
-            rejections=tuple(rejections),
+            records=len(accepted),
+            image_bytes=sum(image.size for image in images),
+            labels=Counter(text for image in images for text in class_texts(image)),
+            rejections=tuple(each for _, each in checked if each is not None),
         )
 
     def _write_part(self, name: str, images: list[ShardImage], every: list[ShardImage]) -> None:
@@ -122,7 +107,12 @@ class _MeasureShardFn(beam.DoFn):
         # Other plans do not wait for the import of Arrow.
         from transforms.records.comparison import PlannedReads, planned_part
 
-        whole = self._is_copied(name, every)
+        whole = False
+        if self._whole_shard is not None:
+            # What that dataset rejected is supposed to be rejected again.
+            recipes = self._recipes.recipes(name, every)
+            found = self._whole_shard(name, recipes, every, _rejected_again)
+            whole = found is not None and is_copied(found, self._config.folder.output)
         origins = ShardOrigins(self._origins, images)
         # Of a copied shard, only the originals of images that its dataset rejected are read.
         is_reused = self._origins.may_reuse if whole else origins.is_reused
@@ -140,14 +130,6 @@ class _MeasureShardFn(beam.DoFn):
         part = planned_part(images, split, reads, many_labels=self._many_labels)
         path = f"{self._path}.{name}"
         storage_of(path).write_whole(path, part)
-
-    def _is_copied(self, name: str, images: Sequence[ShardImage]) -> bool:
-        """Whether a shard is copied, provided that what that dataset rejected is rejected again."""
-        if self._whole_shard is None:
-            return False
-        recipes = self._recipes.recipes(name, images)
-        whole = self._whole_shard(name, recipes, images, _rejected_again)
-        return whole is not None and is_copied(whole, self._config.folder.output)
 
     def _rejection(self, planned: ShardImage | ShardRow) -> Rejection | None:
         """The rejection that the cells of an image or a row will cause, if any."""
@@ -201,11 +183,11 @@ class _SumUpFn(beam.DoFn):
         if not self._config.of_rows:
             sizes = {name: sum(each.image_bytes for each in of_splits[name]) for name in planned}
         splits = {
-            name: {
-                "images": sum(records[name]),
-                "files": sum(records[name]) if is_per_image else len(names),
-                "bytes": sizes[name],
-            }
+            name: (
+                sum(records[name]),
+                sum(records[name]) if is_per_image else len(names),
+                sizes[name],
+            )
             for name, names in planned.items()
         }
         return {

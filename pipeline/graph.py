@@ -39,13 +39,31 @@ if TYPE_CHECKING:
 def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
     """The conversion: plans, converts and writes every shard, publishes the dataset, reports."""
     plan = build_plan(pipeline, config)
-    return plan.shards | "Write dataset" >> WritePlan(plan, _target(config))
+    target = DatasetTarget(
+        config.folder,
+        config.checks,
+        config.dataset,
+        converter_of(config),
+        config.shard_plan,
+        config.label_rules,
+        config.run,
+        config.held_out,
+    )
+    return plan.shards | "Write dataset" >> WritePlan(plan, target)
 
 
 def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     """Finds, joins, splits and shards. Only names, sizes and labels move."""
     if config.of_rows:
-        table = PlanTable(config.csv_paths, _table_reader(config), config.shard_plan)
+        assert config.columns is not None
+        reader = TableReader(
+            config.columns,
+            root=config.root,
+            encoding=config.inputs.csv_encoding,
+            assigner=config.assigner,
+            row_bytes=row_bytes(config.features),
+        )
+        table = PlanTable(config.csv_paths, reader, config.shard_plan)
         rows: Plan = pipeline | "Plan rows" >> table
         return rows
     images = pipeline | "Find images" >> FindLabelledImages(_source(config))
@@ -146,30 +164,6 @@ def _datasets(config: ConvertConfig) -> list[SideReader]:
         )
         readers.append(images)
     return readers
-
-
-def _table_reader(config: ConvertConfig) -> TableReader:
-    assert config.columns is not None
-    return TableReader(
-        config.columns,
-        root=config.root,
-        encoding=config.inputs.csv_encoding,
-        assigner=config.assigner,
-        row_bytes=row_bytes(config.features),
-    )
-
-
-def _target(config: ConvertConfig) -> DatasetTarget:
-    return DatasetTarget(
-        config.folder,
-        config.checks,
-        config.dataset,
-        converter_of(config),
-        config.shard_plan,
-        config.label_rules,
-        config.run,
-        config.held_out,
-    )
 
 
 def converter_of(config: ConvertConfig) -> Converter:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import conversion_begun, start
 from pipeline.errors import UsageError, emphasized
 from pipeline.options.parser import progress_style
-from transforms.core.machine import scratch_folder
-from transforms.core.messages import decision_lines, format_bytes, from_manifest, printable
+from transforms.core.messages import decision_lines, from_manifest, printable
 from transforms.dataset.image_statistics import strict_message, warning_lines, warnings_from_json
 
 if TYPE_CHECKING:
@@ -25,30 +23,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         DatasetError: see `pipeline.errors`.
     """
-    with conversion_begun("plan", argv) as (flags, beam_flags), scratch_folder() as scratch:
+    with conversion_begun("plan", argv) as (flags, beam_flags):
         from pipeline.dry_run import plan_dataset, reuse_lines
         from pipeline.open_dataset import has_manifest
         from pipeline.resolve.preflight import check_flags
-        from pipeline.run.launch import results_folder
+        from pipeline.run.launch import results_path
         from transforms.records.existing_shards import read_staging
-        from transforms.storage.files import join, storage_of
+        from transforms.storage.files import storage_of
 
         config = check_flags(flags)
-        folder = results_folder("plan", scratch, beam_flags)
-        path = join(folder, f"plan-{uuid.uuid4().hex}.json")
         action = "write"
         if has_manifest(config.folder.output):
             action = "replace" if config.folder.overwrite else "compare"
         # A run that only compares reads no records.
         compares = bool(flags.reuse) and not flags.quiet and action != "compare"
         style = progress_style(flags)
-        plan_dataset(config, path, beam_flags, progress=style, compares=compares)
-        plan = json.loads(storage_of(path).read_bytes(path))
-        storage_of(path).remove(path)
         notes: list[str] = []
-        if compares:
-            notes = list(reuse_lines(config, flags.reuse, path, plan["labels"]))
-        elif flags.reuse and action == "compare":
+        with results_path("plan", beam_flags) as path:
+            plan_dataset(config, path, beam_flags, progress=style, compares=compares)
+            plan = json.loads(storage_of(path).read_bytes(path))
+            if compares:
+                notes = list(reuse_lines(config, flags.reuse, path, plan["labels"]))
+        if flags.reuse and action == "compare":
             notes = ["reused   nothing: --reuse applies only with --overwrite or another --output"]
         staged = len(read_staging(config.folder.output).complete)
         if staged and action != "compare":
@@ -76,7 +72,7 @@ def plan_lines(
         notes: the lines about `--reuse`, and about an earlier run.
         action: what `convert` would do: `write`, `replace` a dataset or `compare` it.
     """
-    from pipeline.summary import ledger_lines, reason_lines, shard_lines
+    from pipeline.summary import ledger_lines, reason_lines, shard_lines, split_lines
 
     yield from decision_lines(from_manifest(plan))
     if config.of_rows:
@@ -84,10 +80,7 @@ def plan_lines(
         yield f"columns  {types}"
     unit = "files" if config.files.per_image else "shards"
     records = "rows" if config.of_rows else "images"
-    yield f"{'split':<12} {records:>9} {unit:>7} {'bytes':>10}"
-    for name, split in plan["splits"].items():
-        size = format_bytes(split["bytes"])
-        yield f"{name:<12} {split['images']:>9} {split['files']:>7} {size:>10}"
+    yield from split_lines(plan["splits"], records, unit)
     yield from shard_lines(plan["shard_records"])
     yield from ledger_lines(
         plan["ledger"], written="to compare" if action == "compare" else "to convert"

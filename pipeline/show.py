@@ -152,12 +152,8 @@ def read_records(
                     if matches(example):
                         yield Record(name, number, example)
         except TFRecordError as error:
-            hint = (
-                "; it is not a TFRecord file, or its beginning is missing"
-                if error.offset == 0
-                else ""
-            )
-            raise DatasetError(f"{name}: {error}{hint}") from error
+            why = "; it is not a TFRecord file, or its beginning is missing"
+            raise DatasetError(f"{name}: {error}{'' if error.offset else why}") from error
         except ValueError as error:
             raise DatasetError(f"{name}: record {number}: {error}") from error
         except OSError as error:
@@ -191,9 +187,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     flags, _ = begin(make_parser(), argv)
 
-    if flags.images is not None and os.path.lexists(flags.images):
-        if not os.path.isdir(flags.images):
-            raise UsageError(f"--images {flags.images} is a file: give a folder")
+    is_there = flags.images is not None and os.path.lexists(flags.images)
+    if is_there and not os.path.isdir(flags.images):
+        raise UsageError(f"--images {flags.images} is a file: give a folder")
     selection = select(flags.paths, flags.split)
     _check_filters(flags, selection)
     fields = selection.fields
@@ -210,8 +206,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         _show(record, flags, selection)
         shown += 1
     if read and not shown:
+        given = {"--class": flags.class_, "--key": flags.key}
+        filters = (f"{flag} {value}" for flag, value in given.items() if value is not None)
         raise DatasetError(
-            f"none of {read} records has {_filters(flags)}{_classes(flags, selection)}"
+            f"none of {read} records has {' and '.join(filters)}{_classes(flags, selection)}"
         )
 
 
@@ -258,11 +256,6 @@ def _check_filters(flags: argparse.Namespace, selection: Selection) -> None:
         )
 
 
-def _filters(flags: argparse.Namespace) -> str:
-    given = {"--class": flags.class_, "--key": flags.key}
-    return " and ".join(f"{flag} {value}" for flag, value in given.items() if value is not None)
-
-
 def _classes(flags: argparse.Namespace, selection: Selection) -> str:
     """The classes of a dataset, if one of them may have been meant."""
     names = [*selection.fields.labels.values()]
@@ -307,17 +300,14 @@ def record_lines(record: Record) -> Iterator[str]:
         yield f"  {name:<{widths[0]}} {kind:<{widths[1]}} {value}"
 
 
-def _shown_name(name: str) -> str:
-    """A feature's name; lines are padded to the longest name."""
-    return printable(name[:_MAX_FEATURE]) + ("..." if len(name) > _MAX_FEATURE else "")
-
-
 def _row(name: str, values: Any) -> tuple[str, str, str]:
+    # Lines are padded to the longest name.
+    name = printable(name[:_MAX_FEATURE]) + ("..." if len(name) > _MAX_FEATURE else "")
     if values is None:
-        return _shown_name(name), "unset", ""
+        return name, "unset", ""
     kind = {"O": "bytes", "i": "int64", "f": "float"}[values.dtype.kind]
     shown = ", ".join(_shown(value) for value in values[:3])
-    return _shown_name(name), f"{kind}[{len(values)}]", shown + (" ..." if len(values) > 3 else "")
+    return name, f"{kind}[{len(values)}]", shown + (" ..." if len(values) > 3 else "")
 
 
 def _shown(value: Any) -> str:

@@ -93,7 +93,11 @@ def peak_memory() -> int:
 def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     """Splits, classes, rejections and the ledger of a finished dataset."""
     unit = "files" if manifest["options"].get("files") == "per_image" else "shards"
-    lines = _split_lines(manifest["splits"], unit)
+    splits = {
+        name: (split["records"], len(split["shards"]), split["bytes"])
+        for name, split in manifest["splits"].items()
+    }
+    lines = split_lines(splits, "records", unit)
     if manifest["options"].get("shard_by") == "records":
         lines += shard_lines(
             {
@@ -132,12 +136,21 @@ def _balance(ledger: Mapping[str, int], what: str, how: str, parts: Mapping[str,
     return f"{what:<8} {ledger[f'{what}_{how}']} {how} = {' + '.join(counts)}"
 
 
-def _split_lines(splits: Mapping[str, Any], unit: str) -> list[str]:
-    lines = [f"{'split':<12} {'records':>9} {unit:>7} {'bytes':>10}"]
-    for name, split in splits.items():
-        size = format_bytes(split["bytes"])
-        lines.append(f"{name:<12} {split['records']:>9} {len(split['shards']):>7} {size:>10}")
-    return lines
+def split_lines(splits: Mapping[str, Sequence[int]], of: str, unit: str) -> list[str]:
+    """The table of splits, from the records, files and bytes of each.
+
+    Args:
+        splits: these three numbers by the name of the split.
+        of: what the records are called.
+        unit: what the files are called.
+    """
+    return [
+        f"{'split':<12} {of:>9} {unit:>7} {'bytes':>10}",
+        *(
+            f"{name:<12} {records:>9} {files:>7} {format_bytes(size):>10}"
+            for name, (records, files, size) in splits.items()
+        ),
+    ]
 
 
 def shard_lines(records: Mapping[str, Sequence[int]]) -> list[str]:

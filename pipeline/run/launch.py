@@ -8,7 +8,8 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
@@ -190,7 +191,11 @@ def run_pipeline(
     options = _options(beam_flags, workers=workers)
     if not shows_logs():
         # We get the exception itself; Beam also logs it, several times.
-        _mute_beam()
+        logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
+        # Beam logs a warning for every start and stop of a job server.
+        logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
+        # Portable runners log with the root logger, an error with all of its remote traceback.
+        logging.getLogger().addFilter(lambda record: "apache_beam" not in record.pathname)
         show_plain_warnings()
     # Beam makes a folder, which a killed run would leave behind.
     with scratch_folder() as scratch:
@@ -257,14 +262,6 @@ def _final_counters(result: Any) -> dict[str, int]:
         reason = printable(redacted(one_line(error)))
         print(f"the runner gives no metrics: {reason}", file=sys.stderr)
         return {}
-
-
-def _mute_beam() -> None:
-    logging.getLogger("apache_beam.runners").setLevel(logging.CRITICAL)
-    # Beam logs a warning for every start and stop of a job server.
-    logging.getLogger("apache_beam.utils.subprocess_server").setLevel(logging.ERROR)
-    # Portable runners log with the root logger, an error with all of its remote traceback.
-    logging.getLogger().addFilter(lambda record: "apache_beam" not in record.pathname)
 
 
 def _tell_job(result: Any, options: PipelineOptions) -> str | None:
@@ -437,24 +434,26 @@ def _convert(
 # The folder in which workers leave what a command prints.
 
 
-def results_folder(command: str, scratch: str, beam_flags: Sequence[str]) -> str:
-    """A folder that the workers and this machine can access.
+@contextlib.contextmanager
+def results_path(command: str, beam_flags: Sequence[str]) -> Iterator[str]:
+    """The path of a file that the workers and this machine can access; it is removed at the end.
 
     Args:
         command: its name, for messages.
-        scratch: a folder for workers on this machine.
         beam_flags: options of Beam.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such folder.
     """
-    if has_local_workers(beam_flags):
-        return scratch
-    options = PipelineOptions(list(beam_flags))
-    folder = options.view_as(GoogleCloudOptions).temp_location
-    if not folder:
-        raise UsageError(
-            f"{command} needs --temp_location with this --runner: a folder for results, which "
-            "the workers and this machine can access"
-        )
-    return str(folder)
+    with scratch_folder() as folder:
+        if not has_local_workers(beam_flags):
+            options = PipelineOptions(list(beam_flags))
+            folder = options.view_as(GoogleCloudOptions).temp_location
+        if not folder:
+            raise UsageError(
+                f"{command} needs --temp_location with this --runner: a folder for results, which "
+                "the workers and this machine can access"
+            )
+        path = join(folder, f"{command}-{uuid.uuid4().hex}")
+        yield path
+        storage_of(path).remove(path)

@@ -209,11 +209,14 @@ def temporary_files_in(folder: str) -> Iterator[None]:
 
 def sweep() -> None:
     """Removes the folders of this user's dead processes; anything else stays."""
-    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
-        for entry in entries:
-            if entry.name.startswith(_prefix()):
-                with contextlib.suppress(OSError):
-                    _remove_if_left(entry.path)
+    with contextlib.suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{_prefix()}*"):
+            with contextlib.suppress(OSError), opened_folder(folder) as descriptor:
+                age = time.time() - os.fstat(descriptor).st_mtime
+                if is_private(descriptor) and age >= _MADE_SECONDS:
+                    # It fails if the owner is alive, or if locks are not supported.
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 _sweep_once = functools.lru_cache(maxsize=1)(sweep)
@@ -241,12 +244,3 @@ def is_private(descriptor: int) -> bool:
     """Whether an opened folder belongs to this user alone."""
     status = os.fstat(descriptor)
     return status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o077
-
-
-def _remove_if_left(path: str) -> None:
-    with opened_folder(path) as descriptor:
-        age = time.time() - os.fstat(descriptor).st_mtime
-        if is_private(descriptor) and age >= _MADE_SECONDS:
-            # It fails if the owner is alive, or if locks are not supported.
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
