@@ -74,10 +74,7 @@ def start(command: str, main: Callable[[], int | None]) -> int:
     # NumPy's library of linear algebra starts a thread on each core, in each worker process, which
     # waits for work by counting: 0.1 s of a core. The only products here are of 8 by 60 numbers.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-    def run() -> int:
-        return run_command(main, command)
-
+    run = functools.partial(run_command, main, command)
     if command not in _SUPERVISED:
         return run()
     if any(word == "-" or word.endswith("=-") for word in sys.argv[1:]):

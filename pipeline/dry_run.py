@@ -8,7 +8,7 @@ import json
 import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import apache_beam as beam
 
@@ -26,7 +26,6 @@ from transforms.dataset.image_statistics import warnings_to_json
 from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order, shortened
 from transforms.dataset.manifest import manifest_indexes
 from transforms.examples.row_features import row_requirements
-from transforms.flow import Plan
 from transforms.labels.joins import class_texts
 from transforms.labels.label_rules import label_decisions
 from transforms.labels.shards import RecipeMaker, ShardName
@@ -207,21 +206,6 @@ class _SumUpFn(beam.DoFn):
         }
 
 
-def _planned(
-    plan: Plan, config: ConvertConfig, parts: str | None
-) -> dict[str, beam.PCollection[Any]]:
-    """What `_SumUpFn` gathers: no more than one worker can hold."""
-    shards = plan.shards | "Measure shards" >> beam.ParDo(
-        _MeasureShardFn(config, parts)
-    ).with_output_types(ShardSummary)
-    short = shards | "Shorten summaries" >> beam.Map(shortened).with_output_types(ShardSummary)
-    return {
-        "totals": plan.totals,
-        "run": added_up(shards, plan.rejections, plan.counts),
-        "shards": short,
-    }
-
-
 def plan_dataset(
     config: ConvertConfig,
     path: str,
@@ -243,16 +227,23 @@ def plan_dataset(
     Raises:
         DatasetError: it fails for a reason that fits in one line.
     """
-    parts = path if compares else None
     # Records that may be reused change no plan.
     planned = config if compares else dataclasses.replace(config, bases=())
+    measure = _MeasureShardFn(planned, path if compares else None)
 
     def construct(pipeline: beam.Pipeline) -> None:
-        _ = (
-            _planned(build_plan(pipeline, planned), config, parts)
-            | "Gather what is planned" >> Gather()
-            | "Sum up" >> beam.ParDo(_SumUpFn(config, path))
-        )
+        plan = build_plan(pipeline, planned)
+        measured = beam.ParDo(measure).with_output_types(ShardSummary)
+        shards = plan.shards | "Measure shards" >> measured
+        short = beam.Map(shortened).with_output_types(ShardSummary)
+        # No more than one worker can hold.
+        gathered = {
+            "totals": plan.totals,
+            "run": added_up(shards, plan.rejections, plan.counts),
+            "shards": shards | "Shorten summaries" >> short,
+        }
+        summed = gathered | "Gather what is planned" >> Gather()
+        _ = summed | "Sum up" >> beam.ParDo(_SumUpFn(config, path))
 
     run_pipeline(construct, beam_flags, progress=progress)
 

@@ -29,11 +29,6 @@ def emphasized(line: str, stream: TextIO) -> str:
     return line
 
 
-def error_name(command: str, stream: TextIO) -> str:
-    """The name of a command before an error, in color on a terminal."""
-    return f"{_RED}{command}{_PLAIN}" if _has_colors(stream) else command
-
-
 def _has_colors(stream: TextIO) -> bool:
     # See no-color.org.
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -178,7 +173,7 @@ def run_command(main: Callable[[], int | None], command: str) -> int:
     except (DatasetError, OSError) as error:
         # A disk can fill up, or a bucket become unreachable, at any moment.
         log_traceback(error)
-        name = error_name(command, sys.stderr)
+        name = f"{_RED}{command}{_PLAIN}" if _has_colors(sys.stderr) else command
         print(f"{name}: {printable(redacted(str(error)))}", file=sys.stderr)
         return error.exit_code if isinstance(error, DatasetError) else FAILED
     return code or DONE

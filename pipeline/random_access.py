@@ -111,29 +111,23 @@ class Records:
         if isinstance(chosen, slice):
             return self._part(self._chosen[chosen])
         place = self._place_of_key(chosen) if isinstance(chosen, str) else self._place(chosen)
-        try:
+        with self._reading():
             record = self._files.read(place)
-        except UnreadableRecordError as error:
-            raise self._unreadable(error) from error
         return self._parsed(place, record)
 
     def __getitems__(self, numbers: Sequence[SupportsIndex]) -> list[dict[str, Any]]:
         """Several records by their numbers, in parallel from a bucket; PyTorch calls it."""
         places = [self._place(number) for number in numbers]
-        try:
+        with self._reading():
             records = self._files.read_many(places)
-        except UnreadableRecordError as error:
-            raise self._unreadable(error) from error
         return list(map(self._parsed, places, records))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """All records in order; neighbours are read at once."""
         records = self._files.read_ahead(self._chosen)
         for place in self._chosen:
-            try:
+            with self._reading():
                 record = next(records)
-            except UnreadableRecordError as error:
-                raise self._unreadable(error) from error
             yield self._parsed(place, record)
 
     def __contains__(self, key: object) -> bool:
@@ -187,11 +181,15 @@ class Records:
             detail = error.detail if isinstance(error, RejectedImageError) else error
             raise self._damaged(f"{self._files.path(place)}: record {number}: {detail}") from error
 
-    def _unreadable(self, error: UnreadableRecordError) -> DatasetError:
-        cause = error.__cause__
-        if isinstance(cause, OSError) and not isinstance(cause, _OF_OTHER_FILES):
-            return DatasetError(str(error))
-        return self._damaged(str(error))
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except UnreadableRecordError as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and not isinstance(cause, _OF_OTHER_FILES):
+                raise DatasetError(str(error)) from error
+            raise self._damaged(str(error)) from error
 
     def _damaged(self, problem: str) -> DatasetError:
         problem = problem.removesuffix(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -150,7 +151,8 @@ def show_progress(style: str) -> Iterator[None]:
         PROGRESS.clear()
         yield
         return
-    watch = {"bar": _show_bars, "plain": _print_lines, "json": _print_json}[style]
+    lines = {"plain": _plain_line, "json": _json_line}
+    watch = functools.partial(_print_every, lines[style]) if style in lines else _show_bars
     with _workers_counts(), in_thread(watch, "progress"):
         yield
 
@@ -279,44 +281,38 @@ class _Clock:
             yield stage, (self._now if stage is stages[-1] else moved) - began, rate
 
 
-def _print_lines(done: threading.Event) -> None:
-    def line(stage: Stage, _: float, rate: float | None) -> str:
-        of_total = f" of {stage.total}" if stage.total else ""
-        parts = [f"{stage.name}: {stage.done}{of_total} {stage.unit}"]
-        if stage.name == "converting":
-            parts.append(f"{stage.rejected} rejected")
-        if rate:
-            parts.append(f"{rate:.{0 if rate >= 10 else 1}f} {stage.unit}/s")
-            if stage.total:
-                parts.append(f"{_seconds_left(stage, rate):.0f} s left")
-        return ", ".join(parts)
-
-    _print_every(done, line)
+def _plain_line(stage: Stage, _: float, rate: float | None) -> str:
+    of_total = f" of {stage.total}" if stage.total else ""
+    parts = [f"{stage.name}: {stage.done}{of_total} {stage.unit}"]
+    if stage.name == "converting":
+        parts.append(f"{stage.rejected} rejected")
+    if rate:
+        parts.append(f"{rate:.{0 if rate >= 10 else 1}f} {stage.unit}/s")
+        if stage.total:
+            parts.append(f"{_seconds_left(stage, rate):.0f} s left")
+    return ", ".join(parts)
 
 
-def _print_json(done: threading.Event) -> None:
-    def line(stage: Stage, seconds: float, rate: float | None) -> str:
-        fields: dict[str, Any] = {
-            "stage": stage.name,
-            "unit": stage.unit,
-            "done": stage.done,
-            "planned": stage.total,
-            "rejected": stage.rejected,
-            "seconds": round(seconds, 1),
-            "per_second": rate and round(rate, 1),
-        }
-        if stage.total and rate:
-            fields["seconds_left"] = round(_seconds_left(stage, rate))
-        return json.dumps(fields)
-
-    _print_every(done, line)
+def _json_line(stage: Stage, seconds: float, rate: float | None) -> str:
+    fields: dict[str, Any] = {
+        "stage": stage.name,
+        "unit": stage.unit,
+        "done": stage.done,
+        "planned": stage.total,
+        "rejected": stage.rejected,
+        "seconds": round(seconds, 1),
+        "per_second": rate and round(rate, 1),
+    }
+    if stage.total and rate:
+        fields["seconds_left"] = round(_seconds_left(stage, rate))
+    return json.dumps(fields)
 
 
 def _seconds_left(stage: Stage, rate: float) -> float:
     return max(0, stage.total - stage.done) / rate
 
 
-def _print_every(done: threading.Event, line: Callable[[Stage, float, float | None], str]) -> None:
+def _print_every(line: Callable[[Stage, float, float | None], str], done: threading.Event) -> None:
     """Prints a line about the current stage, and about others that changed since their last line.
 
     A run that was long enough for a line ends with one about its result. The seconds of a

@@ -65,7 +65,8 @@ def decide_workers(
     cores = usable_cores()
     # A model already uses all cores from one process, and rows are converted from one shuffle.
     fits_one = is_finished or config.embedding is not None or config.of_rows
-    if cores < _FROM_CORES or fits_one or not DECIDE_WORKERS.isdisjoint(_names(beam_flags)):
+    names = {flag_name(word) for word in beam_flags if word.startswith("--")}
+    if cores < _FROM_CORES or fits_one or not DECIDE_WORKERS.isdisjoint(names):
         return 1, ()
     size = _job_size(config)
     count = choose_workers(size, cores, usable_memory(), shards=_shards(config, size))
@@ -190,10 +191,6 @@ def machine_shared(options: PipelineOptions, workers: int) -> Iterator[None]:
         del os.environ[PROCESSES_VARIABLE]
         if former is not None:
             os.environ[PROCESSES_VARIABLE] = former
-
-
-def _names(words: Sequence[str]) -> set[str]:
-    return {flag_name(word) for word in words if word.startswith("--")}
 
 
 def _job_size(config: ConvertConfig) -> JobSize:

@@ -189,7 +189,7 @@ def test_workers_on_this_machine_are_counted(
     seen: set[tuple[str, int, int]] = set()
     by_worker: dict[str, int] = {}
 
-    def watch(done: threading.Event) -> None:
+    def watch(_: object, done: threading.Event) -> None:
         finished = False
         while not finished:
             finished = done.wait(0.01)
@@ -198,7 +198,7 @@ def test_workers_on_this_machine_are_counted(
                 cells = array("q", file.read_bytes())
                 by_worker[file.name] = cells[_PLACES["converting"] + 2] if cells else 0
 
-    monkeypatch.setattr(progress, "_print_lines", watch)
+    monkeypatch.setattr(progress, "_print_every", watch)
     flags = {"images": f"{photos}/*/*.jpg", "num_shards": 2, "progress": "plain"}
     ran = convert("--workers=2", output=tmp_path / "out", **flags)
     assert ran.code == 0, ran.err
