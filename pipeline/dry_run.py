@@ -25,7 +25,6 @@ from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.image_statistics import warnings_to_json
 from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order, shortened
 from transforms.dataset.manifest import manifest_indexes
-from transforms.examples.row_features import row_requirements
 from transforms.labels.joins import class_texts
 from transforms.labels.label_rules import label_decisions
 from transforms.labels.shards import RecipeMaker, ShardName
@@ -63,7 +62,6 @@ class _MeasureShardFn(beam.DoFn):
             max_bytes=config.checks.max_bytes, with_values=config.row_values is not None
         )
         self._config = config
-        self._many_labels = row_requirements(config.features).many_labels
         self._values = config.row_values
         self._row_converter = converter_of(config) if config.of_rows else None
 
@@ -126,7 +124,8 @@ class _MeasureShardFn(beam.DoFn):
         reads = PlannedReads(len(held), len(opened), sum(opened), ranges, copied, origins.records)
         split = ShardName.parse(name).split
         images = [each if each.key in held else each._replace(stored=()) for each in images]
-        part = planned_part(images, split, reads, many_labels=self._many_labels)
+        many_labels = self._config.row_requirements.many_labels
+        part = planned_part(images, split, reads, many_labels=many_labels)
         path = f"{self._path}.{name}"
         storage_of(path).write_whole(path, part)
 

@@ -283,8 +283,7 @@ def _show(record: Record, flags: argparse.Namespace, selection: Selection) -> No
         )
     named = selection.fields.name_feature()
     folder = Path(flags.images)
-    print(f"  saved {save_image(record, folder, image=image, named=named)}")
-    for feature, partner in selection.fields.partner_features().items():
+    for feature, partner in {image: "", **selection.fields.partner_features()}.items():
         print(f"  saved {save_image(record, folder, image=feature, named=named, partner=partner)}")
 
 
@@ -295,9 +294,9 @@ def record_lines(record: Record) -> Iterator[str]:
         yield "  no features"
         return
     rows = [_row(name, values) for name, values in sorted(record.example.items())]
-    widths = [max(24, *(len(name) for name, _, _ in rows)), *(max(len(r[1]) for r in rows),)]
+    wide, kinds = max(24, *(len(row[0]) for row in rows)), max(len(row[1]) for row in rows)
     for name, kind, value in rows:
-        yield f"  {name:<{widths[0]}} {kind:<{widths[1]}} {value}"
+        yield f"  {name:<{wide}} {kind:<{kinds}} {value}"
 
 
 def _row(name: str, values: Any) -> tuple[str, str, str]:

@@ -225,7 +225,6 @@ def convert_lines(
     yield from decision_lines(decided)
     yield from dataset_lines(manifest)
     yield from duplicate_lines(statistics)
-    yield from _leakage_lines(statistics)
     if not done.up_to_date:
         yield from _speed_lines(done, seconds)
         yield f"dataset  {output}"
@@ -259,7 +258,7 @@ def _speed_lines(done: Converted, seconds: float) -> Iterator[str]:
 
 
 def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
-    """Exact and near-duplicates in one line, if there are any."""
+    """Exact and near-duplicates in one line, and others about those that harm, if any."""
     found = statistics.get("duplicates")
     if not found:
         return []
@@ -284,17 +283,12 @@ def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
     hint = "; --dedupe drop leaves out exact ones" if has_hint else ""
     if held := _duplicates(exact.get("held"), near.get("held")):
         lines.append(f"holdout  {' and '.join(held)} with images of --holdout{hint}")
+    # These make a test of a model too good.
+    across = 0 if exact["dropped"] else exact.get("across_splits")
+    if leaked := _duplicates(across, near["across_splits"]):
+        hint = "; --dedupe drop keeps one of each group" if across else ""
+        lines.append(f"leakage  {' and '.join(leaked)} across splits{hint}")
     return lines
-
-
-def _leakage_lines(statistics: Mapping[str, Any]) -> list[str]:
-    """Duplicates that make a test of a model too good, in one line."""
-    found = statistics.get("duplicates") or {"exact": {}, "near": {}}
-    # Those that were dropped are in no split any more.
-    exact = not found["exact"].get("dropped") and found["exact"].get("across_splits")
-    counts = _duplicates(exact, found["near"].get("across_splits"))
-    hint = "; --dedupe drop keeps one of each group" if exact else ""
-    return [f"leakage  {' and '.join(counts)} across splits{hint}"] if counts else []
 
 
 def _duplicates(

@@ -56,9 +56,8 @@ class Owner(NamedTuple):
     def has_ended(self) -> bool:
         """Whether the process has certainly ended; False if that cannot be known here."""
         here = this_process()
-        if not (self.boot and self.namespace and self.started):
-            return False
-        if (self.boot, self.namespace) != (here.boot, here.namespace):
+        is_known = self.boot and self.namespace and self.started
+        if not is_known or (self.boot, self.namespace) != (here.boot, here.namespace):
             return False
         state, started = _state_and_start(self.pid)
         if (self.pid, self.started) == (here.pid, here.started):

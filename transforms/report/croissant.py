@@ -235,20 +235,18 @@ def croissant_json(
     }
     described |= {name: value for name, value in said.items() if value}
     table = "A table with a row for each record, in the order of the records."
+    records = (
+        _file(each.file, each.bytes, each.sha256, _GZIP if each.file.endswith(".gz") else _TFRECORD)
+        for each in data
+    )
     described["distribution"] = [
-        *(_record_files(data) if content.in_shards else _folders(content)),
+        *(records if content.in_shards else _folders(content)),
         *(_file(each.file, each.bytes, each.sha256, _PARQUET) for each in indexes),
         _file_set(_INDEX, table, _PARQUET, "index/*.parquet"),
         _file(LABELS, len(labels), hashlib.sha256(labels).hexdigest(), "text/plain"),
     ]
     described["recordSet"] = [_records(content)]
     return (json.dumps(described, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _record_files(data: Iterable[DataFile]) -> Iterator[dict[str, Any]]:
-    for each in data:
-        encoding = _GZIP if each.file.endswith(".gz") else _TFRECORD
-        yield _file(each.file, each.bytes, each.sha256, encoding)
 
 
 def _folders(content: DatasetContent) -> Iterator[dict[str, Any]]:
