@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import begin, start
@@ -107,34 +107,8 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
         DatasetError: an index is missing, damaged or cannot be read.
     """
     from transforms.dataset.output_names import LABELS
-    from transforms.records.comparison import Records
-    from transforms.records.record_index import RecordIndexError
-    from transforms.storage.files import join, storage_of
-
-    labels = storage_of(folder, follow_links=False).read_text(join(folder, LABELS))
-    try:
-        return Records.joined(_read_indexes(folder, manifest), labels or "")
-    except RecordIndexError as error:
-        raise UsageError(str(error)) from error
-
-
-def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:
-    """Checks that every record of a dataset is in an index."""
-    from transforms.dataset.output_names import MANIFEST
-    from transforms.records.record_index import index_list_problems
-
-    if manifest["options"].get("key") == "row":
-        raise UsageError(f"{folder} holds rows without images, which diff cannot compare")
-    if "index" not in manifest:
-        raise UsageError(f"{folder} has no indexes: convert it again, into another folder")
-    for problem in index_list_problems(manifest):
-        raise UsageError(f"{folder}/{MANIFEST} was edited: {problem}")
-
-
-def _read_indexes(folder: str, manifest: Mapping[str, Any]) -> Iterator[Records]:
-    """The records of each shard of a dataset, in order."""
     from transforms.records.comparison import COLUMNS, Records
-    from transforms.records.record_index import PARTNERS
+    from transforms.records.record_index import PARTNERS, RecordIndexError
     from transforms.records.written_index import read_listed_index
     from transforms.storage.files import join, storage_of
 
@@ -151,7 +125,25 @@ def _read_indexes(folder: str, manifest: Mapping[str, Any]) -> Iterator[Records]
             raise input_error(f"cannot read the index {path}", error) from error
         return Records.of_index(index)
 
-    yield from storage_of(folder).for_each(read, manifest["index"])
+    labels = storage_of(folder, follow_links=False).read_text(join(folder, LABELS))
+    try:
+        indexes = storage_of(folder).for_each(read, manifest["index"])
+        return Records.joined(indexes, labels or "")
+    except RecordIndexError as error:
+        raise UsageError(str(error)) from error
+
+
+def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:
+    """Checks that every record of a dataset is in an index."""
+    from transforms.dataset.output_names import MANIFEST
+    from transforms.records.record_index import index_list_problems
+
+    if manifest["options"].get("key") == "row":
+        raise UsageError(f"{folder} holds rows without images, which diff cannot compare")
+    if "index" not in manifest:
+        raise UsageError(f"{folder} has no indexes: convert it again, into another folder")
+    for problem in index_list_problems(manifest):
+        raise UsageError(f"{folder}/{MANIFEST} was edited: {problem}")
 
 
 if __name__ == "__main__":

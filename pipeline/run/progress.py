@@ -153,8 +153,15 @@ def show_progress(style: str) -> Iterator[None]:
         return
     lines = {"plain": _plain_line, "json": _json_line}
     watch = functools.partial(_print_every, lines[style]) if style in lines else _show_bars
-    with _workers_counts(), in_thread(watch, "progress"):
-        yield
+    # Worker processes that are started in the block write their counts to a folder.
+    with scratch_folder() as folder:
+        PROGRESS.clear(workers=folder)
+        os.environ[WORKERS_FOLDER] = folder
+        try:
+            with in_thread(watch, "progress"):
+                yield
+        finally:
+            del os.environ[WORKERS_FOLDER]
 
 
 @contextlib.contextmanager
@@ -197,18 +204,6 @@ def _take_over(counters: Mapping[str, int], *, is_done: bool = False) -> None:
     if done:
         total = done if is_done else max(found, done)
         PROGRESS.replace("converting", total=total, done=done, rejected=rejected)
-
-
-@contextlib.contextmanager
-def _workers_counts() -> Iterator[None]:
-    """Lets worker processes that are started in the block write their counts to a folder."""
-    with scratch_folder() as folder:
-        PROGRESS.clear(workers=folder)
-        os.environ[WORKERS_FOLDER] = folder
-        try:
-            yield
-        finally:
-            del os.environ[WORKERS_FOLDER]
 
 
 def _show_bars(done: threading.Event) -> None:
