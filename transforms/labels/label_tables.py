@@ -52,6 +52,7 @@ from transforms.labels.table_formats import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 
 # Label tables in JSON Lines: one object a line, whose members are the columns.
@@ -247,7 +248,7 @@ def _rows_of_file(
     columns = [name for name, has_some in has_cells.items() if has_some]
     number = held = 0
     with _damage(path):
-        check_growth(_held(file, columns), size, path, _REMEDY)
+        check_growth(_held(file, columns, size), size, path, _REMEDY)
         for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
             nothing = [""] * batch.num_rows
             texts = {}
@@ -268,21 +269,65 @@ def _rows_of_file(
             check_growth(held, size, path, _REMEDY)
 
 
-def _held(file: Any, columns: Collection[str]) -> int:
+def _held(file: Any, columns: Collection[str], size: int) -> int:
     """Bytes of the pages of some columns, or their values if these are more.
 
     A page is in memory as a whole, and so are the values of a list.
     """
-    metadata, wanted = file.metadata, set(columns)
-    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
-    chunks = [
-        metadata.row_group(group).column(at)
-        for at, path in enumerate(paths)
+    wanted = set(columns)
+    return sum(
+        max(chunk.total_uncompressed_size, chunk.num_values)
+        for chunk in column_chunks(file.metadata, size)
         # Of a list, it ends with two more names.
-        if not wanted.isdisjoint(path.rsplit(".", further)[0] for further in range(3))
-        for group in range(metadata.num_row_groups)
-    ]
-    return sum(max(chunk.total_uncompressed_size, chunk.num_values) for chunk in chunks)
+        if not wanted.isdisjoint(chunk.path_in_schema.rsplit(".", more)[0] for more in range(3))
+    )
+
+
+def column_chunks(metadata: pq.FileMetaData, size: int) -> list[pq.ColumnChunkMetaData]:
+    """What the footer of a Parquet file says of the columns of its row groups.
+
+    Args:
+        metadata: the footer.
+        size: bytes of the file.
+
+    Raises:
+        pyarrow.ArrowException: the footer is damaged.
+    """
+    import pyarrow.parquet as pq
+
+    # Here pyarrow raises what is damaged; outside of a read, it ends the process (Arrow 25).
+    reading = pq.ParquetFile(_UnreadFile(size), metadata=metadata, pre_buffer=True).iter_batches()
+    with contextlib.suppress(_UnreadFileError):
+        next(reading, None)
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return [group.column(at) for group in groups for at in range(group.num_columns)]
+
+
+class _UnreadFileError(Exception):
+    pass
+
+
+class _UnreadFile(io.RawIOBase):
+    """A file of a size that gives no bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._size = self._at = size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset if whence == io.SEEK_SET else self._size
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        raise _UnreadFileError
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
 from transforms.images.check import CheckedImage
 from transforms.labels.joins import parsed_rows
+from transforms.labels.label_tables import column_chunks
 from transforms.labels.shards import ShardName
 from transforms.records.stored_images import changes_text, partner_rows
 
@@ -259,8 +260,7 @@ def read_index(
         wanted = {"record", *names}
         chunks = [
             chunk
-            for number in range(found.num_row_groups)
-            for chunk in _chunks(found.row_group(number))
+            for chunk in column_chunks(found, len(data))
             if chunk.path_in_schema.partition(".")[0] in wanted
         ]
         most = _MOST_BYTES + _MOST_BYTES_OF_BYTE * len(data)
@@ -314,11 +314,6 @@ def check_hashes(table: pa.Table) -> None:
         raise RecordIndexError(
             "another version of this program made its perceptual hashes: convert its images again"
         )
-
-
-def _chunks(group: Any) -> Iterator[Any]:
-    """The column chunks of a row group."""
-    return map(group.column, range(group.num_columns))
 
 
 def _check_size(size: int, most: int, path: str) -> None:

@@ -203,6 +203,19 @@ def test_damage_inside_of_a_parquet_file() -> None:
         read(io.BytesIO(bytes(data)), PARQUET)
 
 
+def test_no_byte_of_the_footer_of_a_parquet_file_ends_the_process() -> None:
+    good = parquet([ROW]).getvalue()
+    footer = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
+    refused = 0
+    for at in range(footer, len(good) - 8):
+        edited = io.BytesIO(good[:at] + bytes([not good[at]]) + good[at + 1 :])
+        try:
+            list(parquet_table(edited, [next(iter(ROW))], path="a.parquet").rows)
+        except LabelsError:
+            refused += 1
+    assert refused > 100
+
+
 def test_other_columns_and_row_groups_are_not_read_ahead() -> None:
     """A row group is read when its first row is needed, and of it the needed columns."""
     numbers = range(1000)
