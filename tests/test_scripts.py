@@ -28,6 +28,24 @@ def test_help_installs_nothing(script: str, flag: str, tmp_path: Path) -> None:
     assert not (tmp_path / ".venv").exists()
 
 
+def test_the_installation_shows_its_progress(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    for name in ("run_local.sh", "scripts/environment.sh", "setup.py"):
+        shutil.copy2(ROOT / name, tmp_path / name)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    installer = '#!/bin/sh\necho "Downloading tensorflow"\n'
+    for name in (".venv/bin/python", "uv"):
+        (tmp_path / name).write_text(installer)
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment.pop("VENV", None)
+    command = [str(tmp_path / "run_local.sh"), "show", "out"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    announced, shown = done.stderr.splitlines()
+    assert announced.startswith("installing into ")
+    assert shown == "Downloading tensorflow"
+
+
 @pytest.mark.parametrize(
     ("words", "runs"),
     [
