@@ -172,7 +172,7 @@ def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:
         folder: the folder as the user gave it.
         inner: the folder to write to.
         owner: the run's output, if files that a killed run leaves in `inner` are not removed by the
-            next one: then it leaves nothing, or what the next one writes and removes again.
+            next one: then it leaves what the next one writes and removes again.
     """
     # A unique name: a user's folder may hold a file called probe.
     name = (
@@ -182,7 +182,5 @@ def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:
     with trying(f"write to {flag} {folder}"):
         storage = storage_of(folder)
         storage.make_directory(inner)
-        if owner and storage.could_write(inner):
-            return
         storage.write_whole(probe, b"", is_synced=False)
         storage.remove(probe)

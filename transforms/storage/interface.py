@@ -478,17 +478,6 @@ class Storage(abc.ABC):
         """Makes a folder and its parents, where there are folders."""
         return
 
-    def could_write(self, folder: str) -> bool:
-        """Tests writing to a folder without leaving anything behind, even if the run is killed.
-
-        Returns:
-            False if the storage has no such way.
-
-        Raises:
-            OSError: the folder cannot be written to.
-        """
-        return False
-
     def sync_folder(self, folder: str) -> None:
         """Syncs the names in a folder to disk, in the order in which they were given."""
         return

@@ -128,9 +128,6 @@ _IS_LINK = errno.ELOOP
 # Errors from opening something other than a file of the dataset.
 _NO_FILE = (errno.EINVAL, errno.EISDIR, errno.ENOTDIR)
 
-# The file system or the kernel does not support files without a name.
-_NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
-
 # A part of a file that is read without a look at its size.
 _CHUNK = 1 << 20
 
@@ -346,19 +343,6 @@ class LocalStorage(Storage):
     def make_directory(self, path: str) -> None:
         if not os.path.exists(path):
             os.makedirs(path, exist_ok=True)
-
-    def could_write(self, folder: str) -> bool:
-        # An anonymous file, which never appears in the folder.
-        nameless = getattr(os, "O_TMPFILE", 0)
-        if not nameless:
-            return False
-        try:
-            os.close(os.open(folder, os.O_WRONLY | nameless, 0o600))
-        except OSError as error:
-            if error.errno in _NO_NAMELESS:
-                return False
-            raise
-        return True
 
     def sync_folder(self, folder: str) -> None:
         descriptor = os.open(folder or ".", os.O_RDONLY)
