@@ -13,7 +13,7 @@ def kill_over(*notes: bytes) -> None:
     child = os.fork()
     if child == 0:
         try:
-            own = InFlight(8)
+            own = InFlight(len(notes))
             for note in notes:
                 own.begin(note)
         finally:
