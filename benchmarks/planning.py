@@ -120,11 +120,11 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
         checked = time.perf_counter()
         dry_run.plan_dataset(config, str(result), [], progress="off")
         seconds = time.perf_counter() - checked
-    train = json.loads(result.read_text(encoding="utf-8"))["splits"]["train"]
+    planned, shards, _ = json.loads(result.read_text(encoding="utf-8"))["splits"]["train"]
     return Planning(
         images=count,
-        planned=train["images"],
-        shards=train["files"],
+        planned=planned,
+        shards=shards,
         check_seconds=checked - start,
         seconds=seconds,
         base_bytes=base,

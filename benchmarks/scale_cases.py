@@ -65,7 +65,7 @@ def _planned(count: int, work: Path) -> Ran:
     summary = work / "plan.json"
     with mock.patch.object(dry_run, "run_pipeline", run_here):
         dry_run.plan_dataset(_config("plan", flags), str(summary), [], progress="off")
-    planned = json.loads(summary.read_text())["splits"]["train"]["images"]
+    planned = json.loads(summary.read_text())["splits"]["train"][0]
     assert planned == count, f"{planned} of {count} names planned"
     return taken[0]
 
