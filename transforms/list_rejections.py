@@ -87,7 +87,7 @@ class ListRejections(beam.PTransform):
         name_parts = beam.FlatMap(_named, beam.pvalue.AsSingleton(begins))
         every = named("rejections", rejections)
         every["rejections of shards"] = self._shards | "Name rejections of shards" >> of_shards()
-        packed = [each | f"Pack {name}" >> PackRecords(long=0) for name, each in every.items()]
+        packed = [each | f"Pack {name}" >> PackRecords() for name, each in every.items()]
         return (
             packed
             | "Every rejection" >> beam.Flatten()
@@ -117,7 +117,7 @@ def _named(batch: NameBatch, begins: Sequence[Rejection] | None) -> Iterator[tup
         # Equal ones are in the same part.
         parts[bisect.bisect_right(begins or (), rejection)].append(rejection)
     for number, each in parts.items():
-        yield number, pack(each, long=0)
+        yield number, pack(each)
 
 
 class _WritePartFn(beam.DoFn):
