@@ -86,8 +86,8 @@ BATCH_NAMES = 4096
 PARTS = 1024
 """Parts into which keys are divided, on every runner.
 
-Of 100 million images, a part is at most 25 MB of batches, and 100 MB while a worker joins it. In one
-process, 1024 parts of 4,000 or of a million names take no longer than 64.
+Of 100 million images, a part is at most 25 MB of batches, and 100 MB while a worker joins it. In
+one process, 1024 parts of 4,000 or of a million names take no longer than 64.
 """
 
 # Bytes above which a batch is compressed, to a third: the runner copies all batches several times.
