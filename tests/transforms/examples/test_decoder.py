@@ -56,3 +56,26 @@ def test_damage_is_a_value_or_an_error(data: st.DataObject, values: dict[str, li
     for name in (*values, "other"):
         with contextlib.suppress(ValueError):
             assert only_bytes(cut, name) in cut
+
+
+def test_many_numbers_are_refused_and_many_bytes_are_not() -> None:
+    """A number takes seventeen times its bytes, and gzip holds a thousand in each byte."""
+    size = (1 << 24) + 100
+
+    def field(tag: int, data: bytes) -> bytes:
+        length = len(data)
+        return (
+            bytes([tag, *(length >> at & 0x7F | 0x80 for at in (0, 7, 14, 21)), length >> 28])
+            + data
+        )
+
+    def of_one(kind: int) -> bytes:
+        feature = field(kind, field(0x0A, bytes(size)))
+        return field(0x0A, field(0x0A, field(0x0A, b"n") + field(0x12, feature)))
+
+    for kind in (0x12, 0x1A):
+        with pytest.raises(
+            ValueError, match="^it has more than 16777216 bytes of numbers and names$"
+        ):
+            decode_example(of_one(kind))
+    assert len(decode_example(of_one(0x0A))["n"][0]) == size
