@@ -26,6 +26,7 @@ from tests.pipeline.commands import (
 )
 from tests.pipeline.reading import labels
 from tests.servers.gcs import GcsServer
+from tests.spies import paths_given
 from transforms.dataset.output_names import INDEX
 
 FLAGS: dict[str, Any] = {"label_from": "directory", "splits": "train=0.7,test=0.3"}
@@ -96,14 +97,7 @@ def test_reuse_reads_no_member(
 ) -> None:
     from transforms.storage.archive_storage import ArchiveStorage
 
-    opened: list[str] = []
-    read = ArchiveStorage.read_listed
-
-    def noted(storage: ArchiveStorage, uri: str, **given: Any) -> bytes:
-        opened.append(uri)
-        return read(storage, uri, **given)
-
-    monkeypatch.setattr(ArchiveStorage, "read_listed", noted)
+    opened = paths_given(monkeypatch, ArchiveStorage, "read_listed")
     flags = {**FLAGS, "images": f"{archive}!/**/*.jpg"}
     base = make_dataset(tmp_path / "base", **flags)
     assert opened

@@ -23,6 +23,7 @@ from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_t
 from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import filenames, read
 from tests.pipeline.reusing import check_same
+from tests.spies import paths_given
 from transforms.embed_images import EmbeddingModelHandler
 from transforms.images.embeddings import BATCH_IMAGES, read_bfloat16
 from transforms.storage.local_storage import LocalStorage
@@ -249,19 +250,14 @@ def test_embeddings_are_made_of_reused_images_and_copied_with_whole_shards(
 ) -> None:
     slim = make_dataset(tmp_path / "slim", **flags(folder, layout="slim", model=None)).folder
     fresh = make_dataset(tmp_path / "fresh" / "out", **flags(folder)).folder
-    opened: list[str] = []
+    opened = paths_given(monkeypatch, LocalStorage, "read_listed")
     batches: list[int] = []
-    read_listed, predict = LocalStorage.read_listed, EmbeddingModelHandler.run_inference
-
-    def noted(storage: LocalStorage, uri: str, **given: Any) -> bytes:
-        opened.append(uri)
-        return read_listed(storage, uri, **given)
+    predict = EmbeddingModelHandler.run_inference
 
     def counted(handler: Any, batch: Any, *given: Any) -> Any:
         batches.append(len(batch))
         return predict(handler, batch, *given)
 
-    monkeypatch.setattr(LocalStorage, "read_listed", noted)
     monkeypatch.setattr(EmbeddingModelHandler, "run_inference", counted)
     for base, computed in ((slim, [BATCH_IMAGES, COUNT - BATCH_IMAGES]), (fresh, [])):
         output = tmp_path / f"from-{base.name}" / "out"

@@ -12,6 +12,7 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, convert, make_dataset, plan, run_process
 from tests.pipeline.reading import filenames, labels
 from tests.servers.gcs import GcsServer
+from tests.spies import paths_given
 from transforms.storage.local_storage import LocalStorage
 
 ALL = {"max_rejected": "100%"}
@@ -108,14 +109,7 @@ def test_only_web_addresses(folder: Path) -> None:
 
 def test_boxes_of_files_elsewhere_open_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The headers of the first images decide about rotation, but not of one that is refused."""
-    opened: list[str] = []
-    read = LocalStorage.read_range
-
-    def noted(storage: LocalStorage, path: str, *given: int, **more: bool) -> bytes:
-        opened.append(path)
-        return read(storage, path, *given, **more)
-
-    monkeypatch.setattr(LocalStorage, "read_range", noted)
+    opened = paths_given(monkeypatch, LocalStorage, "read_range")
     rows = ["image,label,xmin,ymin,xmax,ymax", "photos/1.jpg,a,1,1,5,5", "/etc/passwd,a,1,1,5,5"]
     dataset = make(folder, *rows, layout="detection", **ALL)
     assert [line["reason"] for line in dataset.rejected] == ["outside_root"]

@@ -19,6 +19,7 @@ from tests.pipeline.commands import Dataset, convert, digests, make_dataset
 from tests.pipeline.paired import draw_mask
 from tests.pipeline.reusing import check_same, drawn, flags_of, make_older
 from tests.servers.gcs import GcsServer
+from tests.spies import paths_given
 from transforms.storage.local_storage import LocalStorage
 
 
@@ -85,14 +86,7 @@ def test_equal_shards_are_linked_and_not_read(
     (images / "cat" / "bad.jpg").write_bytes(b"no image")
     flags = flags_of(images, max_rejected="100%")
     base = make_dataset(tmp_path / "base" / "out", **flags)
-    read: list[str] = []
-    read_range = LocalStorage.read_range
-
-    def noted(storage: LocalStorage, path: str, *place: int, **more: Any) -> bytes:
-        read.append(path)
-        return read_range(storage, path, *place, **more)
-
-    monkeypatch.setattr(LocalStorage, "read_range", noted)
+    read = paths_given(monkeypatch, LocalStorage, "read_range")
     opened.clear()
     copy = tmp_path / "copy" / "out"
     ran = convert(output=copy, reuse=base.folder, **flags)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.spies import paths_given
 from tests.transforms.indexed_shards import framed
 from transforms.examples.tfrecord import TFRecordError
 from transforms.records.image_origins import CompressedRecords, record_sources
@@ -78,14 +79,7 @@ def zipped(tmp_path: Path, count: int) -> str:
 
 def test_a_compressed_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zipped(tmp_path, 6)
-    opened: list[str] = []
-    open_reader = LocalStorage.open_reader
-
-    def noted(storage: LocalStorage, path: str, **more: Any) -> Any:
-        opened.append(path)
-        return open_reader(storage, path, **more)
-
-    monkeypatch.setattr(LocalStorage, "open_reader", noted)
+    opened = paths_given(monkeypatch, LocalStorage, "open_reader")
     sources = record_sources([(str(at), path, stored(at)) for at in (0, 1, 3, 4)])
     # Threads ask in any order.
     for at in (3, 0, 4, 1):

@@ -13,6 +13,7 @@ import pytest
 
 from tests.images.packed import tarred, with_flag, zipped
 from tests.servers.gcs import GcsServer
+from tests.spies import paths_given
 from transforms.core.messages import ChangedError, LabelsError, MemberError, TooLargeError
 from transforms.core.records import NameRange
 from transforms.storage.archive_storage import ArchiveStorage
@@ -106,14 +107,7 @@ def test_a_missing_archive_matches_nothing_and_is_gone(archive: Path) -> None:
 
 
 def test_the_directory_is_read_once(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    open_ranges = LocalStorage.open_ranges
-
-    def noted(storage: LocalStorage, path: str, **how: Any) -> Any:
-        opened.append(path)
-        return open_ranges(storage, path, **how)
-
-    monkeypatch.setattr(LocalStorage, "open_ranges", noted)
+    opened = paths_given(monkeypatch, LocalStorage, "open_ranges")
     storage = storage_of(f"{archive}!/x")
     for _ in range(3):
         assert storage.find(f"{archive}!/top.png") is not None
