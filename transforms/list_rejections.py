@@ -112,10 +112,12 @@ def begin_parts(run: RunTotals) -> list[Rejection] | None:
 
 
 def _named(batch: NameBatch, begins: Sequence[Rejection] | None) -> Iterator[tuple[int, NameBatch]]:
+    if begins is None:
+        return
     parts: defaultdict[int, list[Rejection]] = defaultdict(list)
-    for rejection in unpack(batch, Rejection) if begins is not None else ():
+    for rejection in unpack(batch, Rejection):
         # Equal ones are in the same part.
-        parts[bisect.bisect_right(begins or (), rejection)].append(rejection)
+        parts[bisect.bisect_right(begins, rejection)].append(rejection)
     for number, each in parts.items():
         yield number, pack(each)
 

@@ -505,13 +505,15 @@ def decode_pixels(
     try:
         with quiet:
             return tensorflow.io.decode_image(
-                # As an object: of bytes, NumPy makes text first, which takes four times as much.
-                np.array(data, dtype=object),
-                channels=channels,
-                expand_animations=expand_animations,
+                as_object(data), channels=channels, expand_animations=expand_animations
             )
     except tensorflow.errors.InvalidArgumentError as error:
         raise RejectedImageError(Reason.CORRUPT_IMAGE, _condense(str(error.message))) from None
+
+
+def as_object(data: bytes) -> Any:
+    """Bytes for TensorFlow: NumPy would make a text of them first, in four times their memory."""
+    return np.array(data, dtype=object)
 
 
 def import_tensorflow() -> Any:

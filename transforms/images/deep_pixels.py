@@ -17,7 +17,7 @@ from PIL import Image, ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images.check import check_image, import_tensorflow
+from transforms.images.check import as_object, check_image, import_tensorflow
 from transforms.images.headers import Header
 from transforms.images.pillow_images import (
     bits_of,
@@ -118,9 +118,8 @@ def deep_pixels(
         if header.channels == 1:
             return np.asarray(decode(open_image(data, ("PNG",), limits)))[:, :, None]
         tensorflow = import_tensorflow()
-        return np.asarray(
-            tensorflow.io.decode_png(np.array(data, dtype=object), dtype=tensorflow.uint16).numpy()
-        )
+        pixels = tensorflow.io.decode_png(as_object(data), dtype=tensorflow.uint16)
+        return np.asarray(pixels.numpy())
     if header.format == "heif" and is_deep(data, header, opened):
         pixels, is_premultiplied = deep_samples(data)
         return _divided(pixels) if is_premultiplied else pixels

@@ -297,27 +297,18 @@ def column_chunks(metadata: pq.FileMetaData, size: int) -> list[pq.ColumnChunkMe
 
     # Here pyarrow raises what is damaged; outside of a read, it ends the process (Arrow 25).
     reading = pq.ParquetFile(_UnreadFile(size), metadata=metadata, pre_buffer=True).iter_batches()
-    with contextlib.suppress(_UnreadFileError):
+    with contextlib.suppress(EOFError):
         next(reading, None)
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     return [group.column(at) for group in groups for at in range(group.num_columns)]
 
 
-class _UnreadFileError(Exception):
-    pass
-
-
-class _UnreadFile(io.RawIOBase):
+class _UnreadFile(io.BytesIO):
     """A file of a size that gives no bytes."""
 
     def __init__(self, size: int) -> None:
+        super().__init__()
         self._size = self._at = size
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._at = offset if whence == io.SEEK_SET else self._size
@@ -326,8 +317,8 @@ class _UnreadFile(io.RawIOBase):
     def tell(self) -> int:
         return self._at
 
-    def read(self, size: int = -1) -> bytes:
-        raise _UnreadFileError
+    def read(self, size: int | None = -1) -> bytes:
+        raise EOFError
 
 
 @contextlib.contextmanager
