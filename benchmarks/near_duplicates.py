@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from transforms.images.pixel_options import AS_THEY_ARE, DEFAULT_LIMITS, PixelOptions
 from transforms.images.pixels import change_pixels
-from transforms.selection.equal_images import MAX_DISTANCE
+from transforms.selection.duplicates import MAX_DISTANCE
 
 _JPEG_90 = {"quality": 90, "subsampling": "4:2:0"}
 

@@ -47,7 +47,7 @@ from transforms.list_rejections import PART_LINES, begin_parts, rejected_lines
 from transforms.packing import AddUp
 from transforms.publish_dataset import Publication, write_content
 from transforms.records.record_index import content_hash, index_bytes, read_index
-from transforms.selection.equal_images import HASHED, find_near
+from transforms.selection.duplicates import HASHED, find_near
 from transforms.storage.files import sidecar_path
 from transforms.storage.output_changes import OutputChanges, Put
 from transforms.write_report import read_rejections

@@ -20,8 +20,8 @@ from transforms.flow import (
     PlanTable,
     WritePlan,
 )
-from transforms.labels.image_names import archive_path
-from transforms.labels.splits import Splits
+from transforms.labels.keys import archive_path
+from transforms.labels.shards import Splits
 from transforms.labels.vocabulary import missing_labels
 from transforms.plan_shards import RowConverter, TableReader
 from transforms.read_labels import RowReader

@@ -16,7 +16,7 @@ from transforms.dataset.image_statistics import warning_lines, warnings_from_jso
 from transforms.dataset.output_names import INFO, REJECTED, REPORT
 from transforms.images.pixel_options import TO_8_BITS, stored_depth
 from transforms.labels.vocabulary import class_order
-from transforms.report.croissant import properties_of
+from transforms.report.card_files import properties_of
 from transforms.storage.files import join, storage_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ SCHEME_READERS = {
     "pipeline.resolve.path_flags": "a message shows an address without what is secret in it",
     "pipeline.run.beam_import": "words of a command line, before Beam may be imported",
     "transforms.list_rejections": "the name of a copy has that of its original in it",
-    "transforms.labels.image_names": "what a cell of a row names; the core opens nothing",
-    "transforms.labels.keys": "where the path in a name begins; the core opens nothing",
+    "transforms.labels.keys": "what a cell names, where the path in a name begins; opens nothing",
 }
 
 FUNCTIONS = {"is_gcs", "is_local", "urlparse", "urlsplit"}

@@ -51,7 +51,7 @@ from transforms.records.other_datasets import DatasetReader, OtherDataset
 from transforms.records.record_index import FRAME_BYTES, classes_of, content_hash
 from transforms.records.written_index import read_written_index
 from transforms.report.card_files import card_files
-from transforms.selection.equal_images import (
+from transforms.selection.duplicates import (
     Equal,
     Near,
     find_near,

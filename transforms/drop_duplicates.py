@@ -53,15 +53,13 @@ from transforms.selection.duplicates import (
     ContentGroup,
     Verdict,
     decide,
-    part_of,
-)
-from transforms.selection.equal_images import (
     find_equal,
     held_file,
     held_image,
     held_place,
     is_held_image,
     merge_equal,
+    part_of,
 )
 from transforms.storage.files import storage_of
 from transforms.storage.interface import CRC_CHARACTERS, listed_md5

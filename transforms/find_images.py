@@ -14,8 +14,8 @@ from typing import ClassVar, NamedTuple
 from transforms.core.records import Count, JoinSide, Kind, NameRange
 from transforms.core.rejections import Reason, Rejection
 from transforms.examples.partners import Partner, PartnerKeys, partner_side
-from transforms.labels.image_names import any_case
-from transforms.labels.keys import MAX_LINE, image_key, key_line, key_of_line, relative_path
+from transforms.labels.joins import MAX_LINE, key_line, key_of_line
+from transforms.labels.keys import any_case, image_key, relative_path
 from transforms.labels.label_rows import label_text
 from transforms.labels.label_rules import PathRules
 from transforms.storage.files import storage_of

@@ -25,8 +25,7 @@ from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
 from transforms.join_labels import Inputs, JoinedImages, JoinLabels, ReadInputs
 from transforms.labels.joins import ONE_LABEL, RowRequirements
 from transforms.labels.label_rules import LabelRules
-from transforms.labels.shards import ShardPlan
-from transforms.labels.splits import SplitAssigner
+from transforms.labels.shards import ShardPlan, SplitAssigner
 from transforms.list_rejections import CopyRejected
 from transforms.packing import named
 from transforms.plan_shards import (

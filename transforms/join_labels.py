@@ -15,9 +15,16 @@ from transforms.core.records import Count, IndexPart, JoinSide, Kind, LabelledIm
 from transforms.core.rejections import Rejection
 from transforms.examples.partners import Partner, join_partners
 from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
-from transforms.labels.joins import ONE_LABEL, JoinRules, RowRequirements, join_group
-from transforms.labels.keys import Joined, JoinGroup, join_selected
-from transforms.labels.splits import SplitAssigner
+from transforms.labels.joins import (
+    ONE_LABEL,
+    Joined,
+    JoinGroup,
+    JoinRules,
+    RowRequirements,
+    join_group,
+    join_selected,
+)
+from transforms.labels.shards import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.packing import (
     Collections,

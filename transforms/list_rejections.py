@@ -21,8 +21,7 @@ from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.ledger import RunTotals, ShardSummary
 from transforms.dataset.manifest import content_summary
 from transforms.dataset.output_names import STAGING, file_stem, rejected_part
-from transforms.labels.image_names import as_folder
-from transforms.labels.keys import MEMORY, full_uri
+from transforms.labels.keys import MEMORY, as_folder, full_uri
 from transforms.packing import Collections, NameBatch, PackRecords, named, pack, unpack
 from transforms.records.existing_shards import only_compares
 from transforms.records.stored_images import RECORDS

@@ -22,8 +22,7 @@ from transforms.labels.joins import with_ids
 from transforms.labels.keys import full_uri, nfc, relative_path
 from transforms.labels.label_rows import CsvColumns, LabelRow
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
-from transforms.labels.shards import MAX_SHARDS, ShardPlan, shard_index
-from transforms.labels.splits import SplitAssigner
+from transforms.labels.shards import MAX_SHARDS, ShardPlan, SplitAssigner, shard_index
 from transforms.labels.vocabulary import LabelCells, with_images
 from transforms.packing import (
     AddTogether,

@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from transforms.core.messages import MemberError, TooLargeError
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Reason, Rejection
-from transforms.labels.image_names import listed_problem
 from transforms.labels.joins import cells_text
-from transforms.labels.keys import row_key
-from transforms.labels.label_rows import CsvColumns, LabelRow
+from transforms.labels.keys import listed_problem, row_key
+from transforms.labels.label_rows import FORMATS, CsvColumns, LabelRow, is_annotation
 from transforms.labels.label_tables import MAX_ANNOTATION, annotation_rows, read_rows
-from transforms.labels.table_formats import FORMATS, is_annotation
 from transforms.labels.vocabulary import MISSING_LABELS, LabelCells, LabelCounter, labels_in
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import RowImages

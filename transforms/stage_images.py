@@ -17,7 +17,7 @@ from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels
 from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells
 from transforms.labels.keys import content_version, image_key
 from transforms.labels.label_options import SplitOptions
-from transforms.labels.splits import SplitAssigner, split_text
+from transforms.labels.shards import SplitAssigner, split_text
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label
 from transforms.packing import by_type
 from transforms.records.originals import check_staged_root, staged_root, write_original

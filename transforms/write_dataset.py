@@ -56,14 +56,14 @@ from transforms.images.pixel_options import (
     checked_pixels,
 )
 from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels
-from transforms.labels.image_names import (
+from transforms.labels.keys import (
+    MEMORY,
     any_case,
     archive_problem,
     expand_braces,
     listed_key,
     listed_path,
 )
-from transforms.labels.keys import MEMORY
 from transforms.labels.label_columns import resolve_columns
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 from transforms.labels.label_rows import CsvColumns

@@ -22,9 +22,9 @@ from transforms.core.messages import check_yaml, parse_json
 from transforms.core.option import Option
 from transforms.dataset.manifest import ManifestError, parse_manifest
 from transforms.images.pixel_options import DEFAULT_QUALITY
+from transforms.labels.label_rows import CSV, FORMATS
 from transforms.labels.label_rules import KNOWN_CLASSES, KnownClasses
 from transforms.labels.shards import DEFAULT_SHARD_SIZE
-from transforms.labels.table_formats import CSV, FORMATS
 
 _OPTIONS = {name: option for option in OPTIONS.values() for name in (option.name, *option.aliases)}
 

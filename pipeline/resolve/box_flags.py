@@ -26,8 +26,7 @@ from transforms.images.headers import BrokenHeaderError, Header, image_format, r
 from transforms.images.pixel_options import Frame
 from transforms.images.tags import orientation_tag
 from transforms.labels.label_columns import find_further
-from transforms.labels.label_rows import CsvColumns, FirstRows, LabelRow, header_names
-from transforms.labels.table_formats import FORMATS
+from transforms.labels.label_rows import FORMATS, CsvColumns, FirstRows, LabelRow, header_names
 from transforms.storage.files import storage_of
 from transforms.storage.read_ahead import ReadAhead
 

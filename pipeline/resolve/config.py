@@ -24,11 +24,9 @@ from transforms.images.pixel_options import CheckOptions, PixelOptions
 from transforms.labels.csv_tables import delimiter_text
 from transforms.labels.joins import RowRequirements
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
-from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rows import CSV, YOLO, CsvColumns
 from transforms.labels.label_rules import LabelRules, PathRules
-from transforms.labels.shards import ShardPlan
-from transforms.labels.splits import SplitAssigner
-from transforms.labels.table_formats import CSV, YOLO
+from transforms.labels.shards import ShardPlan, SplitAssigner
 from transforms.records.other_datasets import OtherDataset
 
 

@@ -34,8 +34,7 @@ from transforms.examples.partners import Partner
 from transforms.find_images import LeftOut
 from transforms.images.pixel_options import HOLDOUT, UNTOUCHED, PixelOptions
 from transforms.labels.keys import MEMORY, WILDCARD, glob_regex, tidy_root
-from transforms.labels.shards import changed_libraries
-from transforms.labels.splits import is_split_name
+from transforms.labels.shards import changed_libraries, is_split_name
 from transforms.records.other_datasets import (
     IMAGES,
     REUSE,

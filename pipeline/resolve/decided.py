@@ -13,10 +13,10 @@ from pipeline.resolve.samples import ImageSample, LabelFiles, Sample
 from transforms.core.messages import Decision, given
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.labels.csv_tables import DELIMITERS
-from transforms.labels.image_names import listed_path
+from transforms.labels.keys import listed_path
 from transforms.labels.label_rows import cell_at
 from transforms.labels.label_rules import split_folder
-from transforms.labels.splits import is_split_name, split_text
+from transforms.labels.shards import is_split_name, split_text
 from transforms.records.stored_images import RECORDS
 
 _AUTOML = "rows split,image_uri,label, the form of AutoML"

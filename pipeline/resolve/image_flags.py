@@ -72,25 +72,25 @@ from transforms.examples.layouts import (
 )
 from transforms.examples.partners import Partner
 from transforms.images.pixel_options import CheckOptions, PixelOptions, checked_pixels
-from transforms.labels.coco import category_classes
-from transforms.labels.image_names import (
-    is_in_places,
-    listed_problem,
-    listed_uri,
-    names_image,
-    top_folder,
-)
+from transforms.labels.annotations import category_classes
 from transforms.labels.keys import (
     fixed_root,
     glob_regex,
     is_below,
+    is_in_places,
+    listed_problem,
+    listed_uri,
+    names_image,
     relative_path,
     row_key,
     tidy_root,
+    top_folder,
 )
 from transforms.labels.label_columns import table_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
+    CSV,
+    FORMATS,
     FirstRows,
     KeyCells,
     LabelRow,
@@ -98,7 +98,6 @@ from transforms.labels.label_rows import (
     header_names,
 )
 from transforms.labels.label_rules import KnownClasses, LabelRules, PathRules
-from transforms.labels.table_formats import CSV, FORMATS
 from transforms.labels.vocabulary import is_canonical_integer
 from transforms.list_rejections import overlap
 from transforms.storage.files import join, storage_of

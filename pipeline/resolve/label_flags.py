@@ -29,20 +29,21 @@ from transforms.core.messages import LabelsError
 from transforms.dataset.image_statistics import KEYS_UNMATCHED, DatasetWarning
 from transforms.dataset.output_names import LABELS, MANIFEST
 from transforms.find_images import KeyReader
-from transforms.labels.annotations import yaml_class_names
-from transforms.labels.coco import category_classes
-from transforms.labels.image_names import listed_path
-from transforms.labels.keys import STANDARD_INPUT, relative_path, row_key
+from transforms.labels.annotations import category_classes, yaml_class_names
+from transforms.labels.joins import STANDARD_INPUT
+from transforms.labels.keys import listed_path, relative_path, row_key
 from transforms.labels.label_columns import resolve_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     AS_THEY_ARE,
+    FORMATS,
+    YOLO,
+    Category,
     LabelRow,
     find_key_cells,
     keys_as_they_are,
 )
 from transforms.labels.label_rules import KnownClasses, LabelRules, PathRules
-from transforms.labels.table_formats import FORMATS, YOLO, Category
 from transforms.labels.vocabulary import (
     LabelCounter,
     check_integers,

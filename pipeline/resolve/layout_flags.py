@@ -44,10 +44,10 @@ from transforms.examples.layouts import (
 from transforms.examples.partners import Partner, PartnerKeys
 from transforms.examples.row_features import row_requirements
 from transforms.images.pixel_options import PixelOptions
-from transforms.labels.image_names import any_case
 from transforms.labels.joins import RowRequirements
-from transforms.labels.keys import fixed_root, glob_regex
+from transforms.labels.keys import any_case, fixed_root, glob_regex
 from transforms.labels.label_rows import (
+    LIST_SEPARATOR,
     CsvColumns,
     FirstRows,
     LabelRow,
@@ -55,7 +55,6 @@ from transforms.labels.label_rows import (
     header_names,
     quote_names,
 )
-from transforms.labels.table_formats import LIST_SEPARATOR
 from transforms.storage.files import storage_of
 
 # Checks before a job starts that the inputs have what `--layout` needs.

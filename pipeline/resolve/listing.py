@@ -16,8 +16,14 @@ from pipeline.options.parser import is_given
 from pipeline.resolve.path_flags import check_paths, has_scheme
 from transforms.core.option import check_combinations
 from transforms.examples.layouts import ROWS
-from transforms.labels.image_names import any_case, archive_path, archive_problem, expand_braces
-from transforms.labels.keys import IMAGE_EXTENSIONS, fixed_root
+from transforms.labels.keys import (
+    IMAGE_EXTENSIONS,
+    any_case,
+    archive_path,
+    archive_problem,
+    expand_braces,
+    fixed_root,
+)
 from transforms.storage.files import join, storage_of
 
 # The first mistakes of a command line, before Beam is imported.

@@ -12,7 +12,7 @@ from pipeline.options.option_table import OPTIONS
 from transforms.core.messages import holds_secret
 from transforms.dataset.dataset_card import DEFAULT_VERSION
 from transforms.dataset.dataset_options import CardOptions
-from transforms.report.croissant import PropertiesError, parse_properties
+from transforms.report.card_files import PropertiesError, parse_properties
 from transforms.storage.files import storage_of
 
 # Checks the paths that flags name, and reads the text files among them.

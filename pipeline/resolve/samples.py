@@ -30,26 +30,30 @@ from transforms.dataset.manifest import manifest_indexes
 from transforms.examples.layouts import Feature
 from transforms.examples.partners import Partner
 from transforms.find_images import LeftOut
-from transforms.labels.coco import SEGMENTATIONS
-from transforms.labels.image_names import (
+from transforms.labels.annotations import SEGMENTATIONS
+from transforms.labels.keys import (
+    KEY_KINDS,
     any_case,
+    image_key,
     other_case,
+    row_key,
 )
-from transforms.labels.keys import KEY_KINDS, image_key, row_key
-from transforms.labels.label_rows import NO_COLUMNS, CsvColumns, FirstRows
-from transforms.labels.label_tables import first_annotations, first_rows
-from transforms.labels.table_formats import (
+from transforms.labels.label_rows import (
     COCO,
     CSV,
     FORMATS,
     HEAD_BYTES,
+    NO_COLUMNS,
     VOC,
     YOLO,
     Category,
+    CsvColumns,
+    FirstRows,
     find_format,
     is_annotation,
     is_yolo,
 )
+from transforms.labels.label_tables import first_annotations, first_rows
 from transforms.read_labels import annotation_files
 from transforms.records.other_datasets import ImageRecordReader, OtherDataset, index_parts
 from transforms.records.record_index import RecordIndexError, index_split

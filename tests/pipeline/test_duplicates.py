@@ -28,7 +28,7 @@ from tests.pipeline.commands import (
 )
 from transforms.images.tags import exif_of
 from transforms.labels.keys import key_hashes
-from transforms.labels.splits import Splits
+from transforms.labels.shards import Splits
 from transforms.records.image_origins import ReadImage, ShardOrigins
 from transforms.storage.local_storage import LocalStorage
 

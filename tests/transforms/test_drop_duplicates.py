@@ -28,8 +28,7 @@ from transforms.records.image_origins import Origins, ReadImage, ShardOrigins
 from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import content_hash
 from transforms.records.stored_images import RECORDS, SourceRecord, source_side
-from transforms.selection.duplicates import part_of
-from transforms.selection.equal_images import find_near, merge_equal
+from transforms.selection.duplicates import find_near, merge_equal, part_of
 from transforms.storage.local_storage import LocalStorage
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]

@@ -24,7 +24,7 @@ from transforms.join_labels import JoinLabels, ReadInputs
 from transforms.labels.keys import fixed_root, key_hashes
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import PathRules
-from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.shards import SplitAssigner, Splits
 from transforms.labels.vocabulary import merge_cells
 from transforms.read_labels import RowReader
 from transforms.records.stored_images import stored_side

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from transforms.labels import label_tables
 from transforms.labels.annotations import YOLO_COLUMNS
-from transforms.labels.label_rows import CsvColumns, LabelRow
-from transforms.labels.table_formats import YOLO
+from transforms.labels.label_rows import YOLO, CsvColumns, LabelRow
 from transforms.read_labels import open_labels
 
 COLUMNS = CsvColumns(",", True, 0, 1, "image", "class", len(YOLO_COLUMNS), format=YOLO)

@@ -12,8 +12,7 @@ from transforms.core.records import Count
 from transforms.core.rejections import Rejection
 from transforms.labels.keys import key_hashes
 from transforms.labels.label_rows import NO_KEY, CsvColumns
-from transforms.labels.shards import ShardPlan
-from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.shards import ShardPlan, SplitAssigner, Splits
 from transforms.plan_shards import BATCH_ROWS, PlanShards, ReadRows, TableReader
 
 COLUMNS = CsvColumns(

@@ -9,7 +9,7 @@ import pytest
 import transforms.find_images
 from transforms.core.messages import LabelsError
 from transforms.find_images import KeyReader
-from transforms.labels.keys import MAX_LINE
+from transforms.labels.joins import MAX_LINE
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 20])

@@ -15,7 +15,7 @@ from transforms import stratify_splits as find_cuts
 from transforms.core.records import LabelledImage
 from transforms.labels.joins import labels_cells
 from transforms.labels.label_rules import ANY_LABELS
-from transforms.labels.splits import Splits
+from transforms.labels.shards import Splits
 from transforms.selection import hash_cuts
 from transforms.selection.hash_cuts import ClassLines
 from transforms.stratify_splits import StratifySplits

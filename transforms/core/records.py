@@ -220,7 +220,7 @@ class BucketDuplicates(NamedTuple):
     """The duplicates in one bucket of fingerprints.
 
     Attributes:
-        equal: the fields of an `equal_images.Equal`.
+        equal: the fields of an `duplicates.Equal`.
         files: the names of the shards that `hashes` numbers.
         hashes: of an array of `HASHED`: one for each content and split, or a sample of them.
     """

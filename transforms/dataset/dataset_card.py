@@ -29,7 +29,7 @@ class Card(NamedTuple):
         citation: how to cite it, usually BibTeX.
         license: an SPDX identifier, a web address, or a text.
         homepage: a web address.
-        croissant: further properties of `croissant.json`, as JSON, see `croissant_properties`.
+        croissant: further properties of `croissant.json`, as JSON, see `parse_properties`.
     """
 
     name: str

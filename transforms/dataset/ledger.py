@@ -19,8 +19,7 @@ from transforms.core.rejections import Reason, Rejection, RejectionLimit, Reject
 from transforms.dataset.image_statistics import DatasetWarning, Statistics, Totals, split_warnings
 from transforms.dataset.output_names import REJECTED, ImageFile, is_attempt, staged_shard
 from transforms.labels.joins import row_labels
-from transforms.labels.shards import ShardName, empty_shards_warning
-from transforms.labels.splits import splits_in_order
+from transforms.labels.shards import ShardName, empty_shards_warning, splits_in_order
 from transforms.labels.vocabulary import LabelCells, Vocabulary, class_order, merge_cells
 
 # Counts: totals of the plan, summaries of shards, and the ledger of the whole run.

@@ -28,8 +28,12 @@ from transforms.dataset.output_names import (
 )
 from transforms.examples.layouts import Feature, Role
 from transforms.images.pixel_options import FROM_HEIC
-from transforms.labels.shards import OBJECT_MASK_LIBRARIES, ShardName, recorded_versions
-from transforms.labels.splits import is_split_name
+from transforms.labels.shards import (
+    OBJECT_MASK_LIBRARIES,
+    ShardName,
+    is_split_name,
+    recorded_versions,
+)
 
 # What a file of a dataset holds, in one piece or in parts: its size and its CRC32C.
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from transforms.core.messages import FinalError, parse_json
 from transforms.labels.keys import IN_STAGING, nfc
-from transforms.labels.shards import ShardName
-from transforms.labels.splits import is_split_name
+from transforms.labels.shards import ShardName, is_split_name
 
 # `--files per_image`: the name of the file that holds one image's record, after the image's key.
 #

@@ -11,7 +11,7 @@ from transforms.core.messages import LabelsError
 from transforms.examples.layouts import SIDES, SOURCES
 from transforms.images.pixel_options import Frame
 from transforms.labels.label_rows import quote_names
-from transforms.labels.splits import KNOWN_SPLITS, split_text
+from transforms.labels.shards import KNOWN_SPLITS, split_text
 
 UNITS = ("pixel", "normalized")
 ORIENTATIONS = ("stored", "upright")

@@ -14,7 +14,7 @@ import numpy as np
 from transforms.core.messages import Decision
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.examples.layouts import Feature
-from transforms.labels.table_formats import LIST_SEPARATOR
+from transforms.labels.label_rows import LIST_SEPARATOR
 from transforms.labels.vocabulary import MISSING_LABELS
 
 # Parses the cells of a column: types, values and missing values.

@@ -11,10 +11,9 @@ from transforms.core.records import Count, JoinSide, Kind, LabelledImage, Plain
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.examples.layouts import Role, partner_of, source_of
 from transforms.images.check import ImageInfo, check_mask_cost
-from transforms.labels.image_names import any_case
+from transforms.labels.joins import Joined, JoinGroup
 from transforms.labels.keys import (
-    Joined,
-    JoinGroup,
+    any_case,
     full_uri,
     glob_regex,
     glob_tokens,

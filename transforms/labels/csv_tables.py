@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from transforms.core.messages import LabelsError
 from transforms.labels.keys import IMAGE_EXTENSIONS
-from transforms.labels.table_formats import TableRows
+from transforms.labels.label_rows import MAX_CELL, TableRows
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -289,9 +289,6 @@ def _likely_encoding(data: bytes, at: int, encoding: str) -> str:
 
 
 # Parses the lines of a CSV: RFC 4180 quoting, with the line each row starts on.
-
-MAX_CELL = 1 << 20
-"""The longest cell, in characters. A longer one is a quote that is never closed."""
 
 
 def parse_rows(lines: Iterator[str], delimiter: str, path: str) -> TableRows:

@@ -1,4 +1,4 @@
-"""Joins images and label rows that have the same key."""
+"""Joins images and label rows that have the same key, of all or of listed keys."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from transforms.core.messages import and_more
+from transforms.core.messages import LabelsError, and_more
 from transforms.core.records import Count, JoinSide, Kind, LabelledImage, ShardImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.labels.image_names import MISSING, OUTSIDE
-from transforms.labels.splits import SplitAssigner
-from transforms.labels.table_formats import MAX_OBJECTS
+from transforms.labels.keys import MISSING, OUTSIDE, nfc
+from transforms.labels.label_rows import MAX_OBJECTS
+from transforms.labels.shards import SplitAssigner
 
 # Serializes an image's rows: the labels and cells that pass through the join.
 #
@@ -373,3 +373,85 @@ def _places(rows: list[JoinSide]) -> str:
 def _names(names: Iterable[str]) -> str:
     in_order = sorted(names)
     return and_more(in_order[:_MAX_NAMED], len(in_order))
+
+
+# Keeps only images whose key `--keys` lists; the lines of its file are sides of the join.
+
+STANDARD_INPUT = "-"
+"""The value of `--keys` for keys from standard input."""
+
+MAX_LINE = 1 << 16
+"""The longest line of a file of keys, in bytes; paths and object names are not longer."""
+
+Joined: TypeAlias = LabelledImage | Rejection | Count
+
+# Joins all sides with one key.
+JoinGroup: TypeAlias = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]
+
+
+def key_line(where: str) -> JoinSide:
+    """A line of a file of keys as a side of the join.
+
+    Args:
+        where: the file and the line, `FILE:LINE`.
+    """
+    return JoinSide("", 0, 0, "", where, kind=Kind.KEY_LINE)
+
+
+def key_of_line(line: bytes, where: str) -> str:
+    """The key in a line; empty if the line is blank.
+
+    Raises:
+        LabelsError: it is not UTF-8, or too long.
+
+    >>> key_of_line(b" cat/1.jpg" + bytes([13]), "keys.txt:1")
+    'cat/1.jpg'
+    """
+    if len(line) > MAX_LINE:
+        raise LabelsError(f"--keys {where} has more than {MAX_LINE} bytes: write one key per line")
+    try:
+        return nfc(line.decode().strip())
+    except UnicodeDecodeError:
+        raise LabelsError(f"--keys {where} is not UTF-8: write one key per line") from None
+
+
+def join_selected(
+    key: str,
+    group: Iterable[JoinSide],
+    *,
+    join: JoinGroup,
+) -> Iterator[Joined]:
+    """Joins the images and rows of one key if the key is listed, and otherwise counts them.
+
+    Args:
+        key: the join key.
+        group: the images, rows, partners and key lines that have it.
+        join: joins the images, the rows and the partners, see `join_group` and `join_partners`.
+
+    Yields:
+        the results of `join`; counts of images, rows and partners that are left out; for a key
+        without an image, a `Rejection`.
+    """
+    found = list(group)
+    lines = [side.where for side in found if side.kind == Kind.KEY_LINE]
+    sides = [side for side in found if side.kind != Kind.KEY_LINE]
+    if not lines:
+        yield from _left_out(sides)
+        return
+    if not any(side.is_image for side in sides):
+        # The first line of a key that is listed several times.
+        where = min(lines, key=lambda line: (len(line), line))
+        yield Rejection("key", Reason.KEY_NOT_FOUND.code, "no image has this key", where, key)
+    yield from join(key, sides)
+
+
+def _left_out(sides: list[JoinSide]) -> Iterator[Count]:
+    partners = [(side.group, side.path) for side in sides if side.kind == Kind.PARTNER]
+    images = [side.path for side in sides if side.is_image]
+    for name, found in (("partners", partners), ("images", images)):
+        if distinct := len({*found}):
+            yield Count(f"{name}_left_out", distinct)
+        if distinct < len(found):
+            yield Count(f"{name}_found_again", len(found) - distinct)
+    if rows := len(sides) - len(images) - len(partners):
+        yield Count("rows_left_out", rows)

@@ -1,4 +1,4 @@
-"""Globs, the keys of images and rows, and lists of selected keys."""
+"""Names of images: globs, archives, keys, and cells that name a file."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import functools
 import hashlib
 import itertools
 import os.path
+import posixpath
 import re
 import struct
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeAlias
-
-from transforms.core.messages import LabelsError
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage
-from transforms.core.rejections import Reason, Rejection
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 # Globs for names that no file system expands, such as objects in a bucket.
 
@@ -385,83 +382,255 @@ def _fixed_directories(glob: str) -> list[str]:
     return [scheme + separator + parts[0], *parts[1:]] if parts else []
 
 
-# Keeps only images whose key `--keys` lists; the lines of its file are sides of the join.
+# Names of files inside archives: `ARCHIVE.zip!/NAME`, as if the archive were a folder.
+#
+# In this form, unlike in `zip://NAME::ARCHIVE`, a name begins with the path of its archive. So
+# roots, globs, keys and folders of classes need no rule of their own.
 
-STANDARD_INPUT = "-"
-"""The value of `--keys` for keys from standard input."""
+# The first archive counts: one inside another is a file like any other.
+_INSIDE = re.compile(r"(.+?\.(zip|tar))!(?:/(.*))?", re.IGNORECASE | re.DOTALL)
 
-MAX_LINE = 1 << 16
-"""The longest line of a file of keys, in bytes; paths and object names are not longer."""
+# `photos.zip!*.jpg`, as it may be written.
+_NO_SLASH = re.compile(r"(\.(?:zip|tar)!)(?=[^/])", re.IGNORECASE)
 
-Joined: TypeAlias = LabelledImage | Rejection | Count
+_COMPRESSED = re.compile(r"(.+\.(?:tar\.(?:gz|bz2|xz|zst)|tgz|tbz2?|txz))(?:!.*)?", re.I | re.S)
 
-# Joins all sides with one key.
-JoinGroup: TypeAlias = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]
+_WHOLE = re.compile(r".+\.(?:zip|tar)", re.IGNORECASE | re.DOTALL)
 
 
-def key_line(where: str) -> JoinSide:
-    """A line of a file of keys as a side of the join.
+class ArchivePath(NamedTuple):
+    """A file in an archive, or a glob of such files.
 
-    Args:
-        where: the file and the line, `FILE:LINE`.
+    Attributes:
+        archive: path, URI or glob of the archive.
+        kind: `zip` or `tar`.
+        name: in the archive; empty for the archive itself as a folder.
     """
-    return JoinSide("", 0, 0, "", where, kind=Kind.KEY_LINE)
+
+    archive: str
+    kind: str
+    name: str
 
 
-def key_of_line(line: bytes, where: str) -> str:
-    """The key in a line; empty if the line is blank.
+def archive_path(path: str) -> ArchivePath | None:
+    """The parts of a path into an archive; None for another path.
+
+    >>> archive_path("gs://b/photos.zip!/cat/*.jpg")
+    ArchivePath(archive='gs://b/photos.zip', kind='zip', name='cat/*.jpg')
+    >>> archive_path("photos!/1.jpg") is None, archive_path("photos.TAR!").kind
+    (True, 'tar')
+    """
+    found = _INSIDE.fullmatch(path) if "!" in path else None
+    return found and ArchivePath(found[1], found[2].lower(), found[3] or "")
+
+
+def with_slash(glob: str) -> str:
+    """A glob with the slash that may be left out after the `!` of an archive.
+
+    >>> with_slash("photos.zip!**/*.jpg"), with_slash("photos.zip!/*.jpg")
+    ('photos.zip!/**/*.jpg', 'photos.zip!/*.jpg')
+    """
+    return _NO_SLASH.sub(r"\1/", glob, count=1)
+
+
+def as_folder(path: str) -> str:
+    """The path that a file in an archive has after unpacking into a folder of the same name.
+
+    >>> as_folder("a.zip!/cat/1.jpg"), as_folder("a!/1.jpg")
+    ('a.zip/cat/1.jpg', 'a!/1.jpg')
+    """
+    parts = archive_path(path)
+    return f"{parts.archive}/{parts.name}" if parts else path
+
+
+def archive_problem(glob: str) -> str:
+    """The reason why a glob of images names an archive in the wrong way; empty if it does not.
+
+    >>> archive_problem("a.zip")
+    "is an archive: write 'a.zip!/**/*' for the images in it"
+    >>> archive_problem("a/*.jpg")
+    ''
+    """
+    if found := _COMPRESSED.fullmatch(glob):
+        return (
+            "is a compressed tar, whose files can only be read one after the other: decompress "
+            f"it to .tar, with gunzip {found[1]!r} or the like"
+        )
+    if _WHOLE.fullmatch(glob):
+        return f"is an archive: write {glob + '!/**/*'!r} for the images in it"
+    return ""
+
+
+# Image globs in addition to `*`, `?` and `[...]`: alternatives, and extensions of any case.
+#
+# One rule for every file system: alternatives become several globs, and a case becomes `[...]`.
+
+_MAX_GLOBS = 1000
+
+# The innermost alternatives: `{jpg,png}`.
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+
+
+def expand_braces(pattern: str) -> tuple[str, ...]:
+    """Expands a pattern with alternatives to globs, in order, without repetitions.
+
+    Braces without a comma are literal, as in a shell. A glob in an archive gets the slash after
+    its `!` if it is missing.
 
     Raises:
-        LabelsError: it is not UTF-8, or too long.
+        ValueError: there are too many.
 
-    >>> key_of_line(b" cat/1.jpg" + bytes([13]), "keys.txt:1")
-    'cat/1.jpg'
+    >>> expand_braces("p/{cat,dog}/*.{jpg,png}")[:3]
+    ('p/cat/*.jpg', 'p/cat/*.png', 'p/dog/*.jpg')
+    >>> expand_braces("p/{a}.jpg")
+    ('p/{a}.jpg',)
     """
-    if len(line) > MAX_LINE:
-        raise LabelsError(f"--keys {where} has more than {MAX_LINE} bytes: write one key per line")
-    try:
-        return nfc(line.decode().strip())
-    except UnicodeDecodeError:
-        raise LabelsError(f"--keys {where} is not UTF-8: write one key per line") from None
+    done: dict[str, None] = {}
+    todo = [pattern]
+    while todo:
+        glob = todo.pop()
+        found = _BRACES.search(glob)
+        if found is None:
+            done[with_slash(glob)] = None
+        else:
+            before, after = glob[: found.start()], glob[found.end() :]
+            todo += [f"{before}{part}{after}" for part in reversed(found[1].split(","))]
+        if len(done) + len(todo) > _MAX_GLOBS:
+            raise ValueError(f"{pattern!r} expands to more than {_MAX_GLOBS} globs: use * or **")
+    return tuple(done)
 
 
-def join_selected(
-    key: str,
-    group: Iterable[JoinSide],
-    *,
-    join: JoinGroup,
-) -> Iterator[Joined]:
-    """Joins the images and rows of one key if the key is listed, and otherwise counts them.
+def any_case(glob: str) -> str:
+    """A glob that matches an image extension in upper and lower case.
+
+    A name without a wildcard is that one file.
+
+    >>> any_case("p/*.jpg"), any_case("p/1.jpg"), any_case("p/*.csv")
+    ('p/*.[jJ][pP][gG]', 'p/1.jpg', 'p/*.csv')
+    """
+    name, dot, extension = glob.rpartition(".")
+    if not dot or extension.lower() not in IMAGE_EXTENSIONS or not WILDCARD.search(name):
+        return glob
+    letters = (f"[{c.lower()}{c.upper()}]" if c.isalpha() else c for c in extension)
+    return f"{name}.{''.join(letters)}"
+
+
+def other_case(glob: str, name: str) -> bool:
+    """Whether a file has the extension of a glob, but in another case.
+
+    >>> other_case("p/*.jpg", "p/a.JPG"), other_case("p/*.jpg", "p/a.jpg")
+    (True, False)
+    """
+    extension = name.rpartition(".")[2]
+    return any_case(glob) != glob and not glob.endswith(f".{extension}")
+
+
+# Images that the rows of a CSV list instead of a glob: their location and key.
+
+MISSING = -1
+"""The version of a listed image that does not exist."""
+
+OUTSIDE = -2
+"""The version of a listed image outside the folders that rows may use."""
+
+# Folders that contain the home folders of users.
+_HOMES = frozenset({"home", "Users"})
+
+
+def listed_uri(cell: str, csv_path: str) -> str:
+    """The file that a cell names: a URL or an absolute path, or one from the CSV's folder.
+
+    >>> listed_uri("cat/1.jpg", "data/list.csv"), listed_uri("../1.jpg", "gs://b/x/list.csv")
+    ('data/cat/1.jpg', 'gs://b/1.jpg')
+    >>> listed_uri("gs://b/1.jpg", "list.csv"), listed_uri("/photos/1.jpg", "list.csv")
+    ('gs://b/1.jpg', '/photos/1.jpg')
+    """
+    cell = cell.strip()
+    if "://" in cell or cell.startswith("/"):
+        return cell
+    scheme, separator, path = csv_path.rpartition("://")
+    return scheme + separator + posixpath.normpath(posixpath.join(posixpath.dirname(path), cell))
+
+
+def top_folder(path: str) -> str:
+    """The top folder of an absolute path: its first folder.
+
+    For a path in a user's home folder, that folder. Empty for an object in a bucket, whose
+    permissions decide what may be read.
+
+    >>> top_folder("/data/photos/cat/1.jpg"), top_folder("/home/me/x/../photos/1.jpg")
+    ('/data', '/home/me')
+    >>> top_folder("/1.jpg"), top_folder("/data/../etc/shadow")
+    ('/', '/etc')
+    >>> top_folder("gs://bucket/1.jpg")
+    ''
+    """
+    if "://" in path:
+        return ""
+    folders = posixpath.normpath(path).strip("/").split("/")[:-1]
+    return "/" + "/".join(folders[: 2 if folders[:1] and folders[0] in _HOMES else 1])
+
+
+def is_in_places(cell: str, csv_path: str, places: Collection[str]) -> bool:
+    """Whether a cell names a file in one of some top folders; always true for a bucket's object.
 
     Args:
-        key: the join key.
-        group: the images, rows, partners and key lines that have it.
-        join: joins the images, the rows and the partners, see `join_group` and `join_partners`.
+        cell: names a file.
+        csv_path: of the label file, absolute.
+        places: as `top_folder` gives them.
 
-    Yields:
-        the results of `join`; counts of images, rows and partners that are left out; for a key
-        without an image, a `Rejection`.
+    >>> is_in_places("cat/1.jpg", "/data/list.csv", {"/data"})
+    True
+    >>> is_in_places("../../etc/shadow", "/data/x/list.csv", {"/data"})
+    False
     """
-    found = list(group)
-    lines = [side.where for side in found if side.kind == Kind.KEY_LINE]
-    sides = [side for side in found if side.kind != Kind.KEY_LINE]
-    if not lines:
-        yield from _left_out(sides)
-        return
-    if not any(side.is_image for side in sides):
-        # The first line of a key that is listed several times.
-        where = min(lines, key=lambda line: (len(line), line))
-        yield Rejection("key", Reason.KEY_NOT_FOUND.code, "no image has this key", where, key)
-    yield from join(key, sides)
+    place = top_folder(listed_uri(cell, csv_path))
+    return not place or place in places
 
 
-def _left_out(sides: list[JoinSide]) -> Iterator[Count]:
-    partners = [(side.group, side.path) for side in sides if side.kind == Kind.PARTNER]
-    images = [side.path for side in sides if side.is_image]
-    for name, found in (("partners", partners), ("images", images)):
-        if distinct := len({*found}):
-            yield Count(f"{name}_left_out", distinct)
-        if distinct < len(found):
-            yield Count(f"{name}_found_again", len(found) - distinct)
-    if rows := len(sides) - len(images) - len(partners):
-        yield Count("rows_left_out", rows)
+def listed_path(uri: str, root: str) -> str:
+    """The path of a listed file relative to `root`, or its whole URI if it is elsewhere.
+
+    >>> listed_path("data/cat/1.jpg", "data"), listed_path("gs://b/1.jpg", "data")
+    ('cat/1.jpg', 'gs://b/1.jpg')
+    >>> listed_path("1.jpg", "data")
+    '../1.jpg'
+    """
+    try:
+        return relative_path(uri, root)
+    except ValueError:
+        is_whole = "://" in uri + root or uri.startswith("/") or root.startswith("/")
+        return uri if is_whole else posixpath.relpath(uri, root)
+
+
+def listed_problem(cell: str, csv_path: str) -> str:
+    """The reason why a cell does not name a readable file; empty if it does.
+
+    >>> listed_problem("s3://b/1.jpg", "list.csv")
+    "'s3://b/1.jpg' is neither a path nor a gs:// URI"
+    """
+    cell = cell.strip()
+    if "://" in cell and not cell.startswith("gs://"):
+        return f"{cell!r} is neither a path nor a gs:// URI"
+    if cell.startswith("/") and "://" in csv_path:
+        return f"{cell!r} is a local file, but its CSV is in a bucket"
+    return ""
+
+
+def listed_key(uri: str, *, kind: str, root: str) -> str:
+    """The join key of a listed file; for a `path` outside `root`, the whole URI."""
+    is_path = kind == "path"
+    return image_key(listed_path(uri, root) if is_path else uri, kind=kind, root="")
+
+
+def names_image(cell: str) -> bool:
+    """Whether a cell looks like the path of an image.
+
+    >>> names_image("gs://b/x"), names_image("1.JPG"), names_image("cat.5")
+    (True, True, False)
+    """
+    cell = cell.strip()
+    stem, dot, extension = cell.rpartition(".")
+    return cell.startswith("gs://") or (
+        bool(stem and dot) and extension.lower() in IMAGE_EXTENSIONS
+    )

@@ -18,6 +18,7 @@ from transforms.labels.csv_tables import (
 )
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
+    CSV,
     NO_COLUMNS,
     CsvColumns,
     FirstRows,
@@ -25,8 +26,7 @@ from transforms.labels.label_rows import (
     header_names,
     quote_names,
 )
-from transforms.labels.splits import is_split_name, split_text
-from transforms.labels.table_formats import CSV
+from transforms.labels.shards import is_split_name, split_text
 
 # Finds the columns of keys and labels in a CSV.
 

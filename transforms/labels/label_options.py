@@ -27,8 +27,10 @@ from transforms.labels.shards import (
     DEFAULT_SHARD_SIZE,
     MAX_SHARDS,
     SMALLEST_SHARD,
+    SplitAssigner,
+    Splits,
+    parse_splits,
 )
-from transforms.labels.splits import SplitAssigner, Splits, parse_splits
 
 LABELS = Need("--labels CSV")
 

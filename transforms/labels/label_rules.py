@@ -11,7 +11,7 @@ from typing import NamedTuple
 from transforms.core.messages import Decision, LabelsError, and_more, given, quantity
 from transforms.labels.keys import nfc
 from transforms.labels.label_rows import label_text, quote_names
-from transforms.labels.splits import split_text
+from transforms.labels.shards import split_text
 from transforms.labels.vocabulary import (
     LabelCells,
     Vocabulary,

@@ -11,8 +11,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from transforms.core.messages import LabelsError, first_line
-from transforms.labels.annotations import VOC_COLUMNS, YOLO_COLUMNS, voc_rows, yolo_rows
-from transforms.labels.coco import COCO_COLUMNS, SEGMENTATION, coco_rows, read_coco
+from transforms.labels.annotations import (
+    COCO_COLUMNS,
+    SEGMENTATION,
+    VOC_COLUMNS,
+    YOLO_COLUMNS,
+    coco_rows,
+    read_coco,
+    voc_rows,
+    yolo_rows,
+)
 from transforms.labels.csv_tables import (
     MAX_ROW,
     ROW_BYTES,
@@ -26,17 +34,6 @@ from transforms.labels.csv_tables import (
 )
 from transforms.labels.keys import nfc
 from transforms.labels.label_rows import (
-    CsvColumns,
-    FirstRows,
-    LabelRow,
-    columns_by_name,
-    header_names,
-    label_rows,
-    list_text,
-    text_problem,
-    value_text,
-)
-from transforms.labels.table_formats import (
     COCO,
     CSV,
     HEAD_BYTES,
@@ -45,9 +42,18 @@ from transforms.labels.table_formats import (
     PARQUET,
     VOC,
     YOLO,
+    CsvColumns,
+    FirstRows,
+    LabelRow,
     Table,
     TableRows,
+    columns_by_name,
     find_format,
+    header_names,
+    label_rows,
+    list_text,
+    text_problem,
+    value_text,
 )
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from transforms.examples.layouts import PATH
 from transforms.examples.partners import Partner
 from transforms.images.headers import FORMATS
 from transforms.images.pixel_options import CHANGES, HOLDOUT, UNTOUCHED
-from transforms.labels.image_names import listed_key, listed_path
-from transforms.labels.keys import full_uri, image_key, relative_path
+from transforms.labels.keys import full_uri, image_key, listed_key, listed_path, relative_path
 from transforms.labels.shards import Libraries, RecipeMaker
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.records.record_index import (

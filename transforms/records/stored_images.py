@@ -20,8 +20,7 @@ from transforms.core.records import (
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
-from transforms.labels.joins import JoinRules, labels_cells
-from transforms.labels.keys import Joined, JoinGroup
+from transforms.labels.joins import Joined, JoinGroup, JoinRules, labels_cells
 
 # Masks and further images in the rows of an index, and of the records of bases.
 #

@@ -38,7 +38,7 @@ from transforms.report.report_tables import (
     shares,
     shown,
 )
-from transforms.selection.equal_images import MAX_DISTANCE
+from transforms.selection.duplicates import MAX_DISTANCE
 
 # Text of the page: where a line may break, and numbers with units and thousands separators.
 

@@ -1,18 +1,446 @@
-"""Decides which images with equal content are dropped."""
+"""Groups of images that are equal or similar, here and in datasets that are held out."""
 
 from __future__ import annotations
 
 import bisect
 import dataclasses
-from typing import NamedTuple
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from transforms.core.messages import and_more
-from transforms.core.records import LabelledImage
+from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage, Plain
 from transforms.core.rejections import Reason, Rejection
 from transforms.images.pixel_options import HOLDOUT
 from transforms.labels.joins import row_labels
-from transforms.records.fingerprints import MAX_IMAGES, described
-from transforms.selection.equal_images import Equal, equal_group, held_place, is_held_image
+from transforms.labels.shards import ShardName
+from transforms.records.fingerprints import (
+    FINGERPRINT,
+    LEFT_OUT,
+    MAX_IMAGES,
+    content_starts,
+    described,
+    differ_within,
+)
+
+# Datasets that are held out: none of their images may be in the new one.
+#
+# Their fingerprints are compared with those of the new images as if they were shards of further
+# splits. A shard of the first one is `0:test-00000-of-00001.tfrecord`.
+
+_BETWEEN = ":"
+
+
+def held_file(number: int, file: str) -> str:
+    """The name of a shard that is held out among those of the new dataset.
+
+    >>> held_file(0, "test-00000-of-00001.tfrecord")
+    '0:test-00000-of-00001.tfrecord'
+    """
+    return f"{number}{_BETWEEN}{file}"
+
+
+def held_out_of(file: str) -> tuple[int, str] | None:
+    """The number of the dataset that holds a shard out, and its name there; None for a new one.
+
+    >>> held_out_of("1:test-00000-of-00001.tfrecord"), held_out_of("test-00000-of-00001.tfrecord")
+    ((1, 'test-00000-of-00001.tfrecord'), None)
+    """
+    number, colon, name = file.rpartition(_BETWEEN)
+    return (int(number), name) if colon else None
+
+
+def is_held(file: str) -> bool:
+    """Whether a shard is held out."""
+    return _BETWEEN in file
+
+
+def split_of(file: str) -> str:
+    """The split of a shard; each split of each dataset held out is one of its own."""
+    number, colon, name = file.rpartition(_BETWEEN)
+    return number + colon + ShardName.parse(name).split
+
+
+def held_image(
+    folder: str, row: Mapping[str, Any], content: bytes, classes: list[str]
+) -> LabelledImage:
+    """An image held out next to those of the run; it is in no split.
+
+    Args:
+        folder: of its dataset.
+        row: of its index.
+        content: the hash of its original.
+        classes: its labels.
+    """
+    stored = folder, row["split"], content.hex()
+    label = ", ".join(classes)
+    place = (row["key"], row["path"], row["size"] or 0)
+    return LabelledImage("", row["record"], *place, 0, label, 0, stored=stored)
+
+
+def is_held_image(image: LabelledImage) -> bool:
+    """Whether an image is held out."""
+    return not image.split
+
+
+def held_place(image: LabelledImage) -> tuple[str, str, str]:
+    """The folder, the split and the content hash of an image held out."""
+    folder, split, content = image.stored
+    return folder, split, content
+
+
+# Finds exact and near-duplicates from fingerprints alone.
+
+# Limits for the lists in `statistics.json`.
+MAX_GROUPS = 100
+MAX_PAIRS = 100
+
+# Maximum Hamming distance of near-duplicates' perceptual hashes: a photo and its half size differ
+# in 0 to 3 bits, two photos in 8 or more. With four bands of 16 bits, at least one band is equal.
+MAX_DISTANCE = 3
+_BANDS = (0, 16, 32, 48)
+_BAND_MASK = np.uint64(0xFFFF)
+
+# Limit for images to compare by their perceptual hashes; above it, a fair sample is used.
+MAX_COMPARED = 1_000_000
+
+# Images held out that are listed of a group.
+_MAX_HELD = 3
+
+# Images with the same band with which each image is compared.
+_WINDOW = 100
+
+# The first image of each content in each split, and the number of these images.
+HASHED = np.dtype(
+    [("content", "<u8"), ("hash", "<u8"), ("file", "<u4"), ("record", "<u4"), ("images", "<u4")]
+)
+
+Record = tuple[str, int]
+"""A record: the name of its shard and its number there."""
+
+
+class Equal(NamedTuple):
+    """Groups of images with equal content, counted; the first `MAX_GROUPS` of them one by one.
+
+    Attributes:
+        groups: how many there are.
+        images: in all buckets.
+        across_splits: groups with images of several splits.
+        conflicts: groups whose images have different classes.
+        dropped: images that were left out as exact duplicates.
+        held: groups with an image held out; their images there are not counted.
+        listed: groups as JSON objects: `conflict`, `across_splits`, and `images`, which are either
+            records `[file, number]` or, outside of all shards, their entries in `statistics.json`.
+    """
+
+    groups: int = 0
+    images: int = 0
+    across_splits: int = 0
+    conflicts: int = 0
+    dropped: int = 0
+    held: int = 0
+    listed: tuple[dict[str, Any], ...] = ()
+
+
+class Near(NamedTuple):
+    """Pairs of near-duplicates whose content differs.
+
+    Attributes:
+        pairs: how many were found.
+        across_splits: pairs whose images are in different splits.
+        compared: images that have a perceptual hash and were compared.
+        listed: `(distance, record, record)` of the first `MAX_PAIRS`; then with held ones.
+        held: pairs of an image with one held out, which are in no other number.
+    """
+
+    pairs: int
+    across_splits: int
+    compared: int
+    listed: tuple[tuple[int, Record, Record], ...]
+    held: int = 0
+
+
+def find_equal(
+    batches: Iterable[FingerprintBatch],
+    *,
+    images: int | None = None,
+    max_compared: int = MAX_COMPARED,
+) -> BucketDuplicates:
+    """Finds exact duplicates in one bucket; the order of the batches does not matter.
+
+    Args:
+        batches: all of the bucket.
+        images: in all buckets, to keep only the sample of hashes that `find_near` compares; None
+            to keep all.
+        max_compared: see `find_near`.
+    """
+    bucket = _Bucket(batches)
+    equal = merge_equal(bucket.groups())
+    hashes = bucket.hashes()
+    if images is not None:
+        hashes = _sample(hashes, images, max_compared)
+    numbers, hashes["file"] = np.unique(hashes["file"], return_inverse=True)
+    files = [bucket.files[number] for number in numbers]
+    return BucketDuplicates(tuple(equal), tuple(files), hashes.tobytes())
+
+
+class _Bucket:
+    """The fingerprints of one bucket, sorted by content, file and record.
+
+    Attributes:
+        files: the names of the shards, sorted.
+    """
+
+    def __init__(self, batches: Iterable[FingerprintBatch]) -> None:
+        in_order = sorted(batches)
+        self.files = sorted({batch.file for batch in in_order})
+        number = {file: at for at, file in enumerate(self.files)}
+        numbers = np.array([number[batch.file] for batch in in_order], np.uint32)
+        splits = [split_of(file) for file in self.files]
+        self._splits = np.unique(splits, return_inverse=True)[1]
+        held_files = np.array([is_held(file) for file in self.files], bool)
+        parts = [np.frombuffer(batch.rows, FINGERPRINT) for batch in in_order]
+        rows, file = np.concatenate(parts), np.repeat(numbers, [len(part) for part in parts])
+        held = held_files[file]
+        order = np.lexsort((rows["record"], file, held, rows["content2"], rows["content"]))
+        self._rows, self._file, self._held = rows[order], file[order], held[order]
+        others = [np.frombuffer(batch.left_out, LEFT_OUT) for batch in in_order]
+        sizes = [len(other) for other in others]
+        is_ours = ~np.repeat(held_files[numbers], sizes)
+        self._others = np.concatenate(others)[is_ours]
+        self._others_file = np.repeat(numbers, sizes)[is_ours]
+
+    def groups(self) -> Iterator[Equal]:
+        """Each group of images with the same content."""
+        rows, file = self._rows, self._file
+        more: Counter[tuple[int, int]] = Counter()
+        classes: dict[tuple[int, int], set[int]] = {}
+        for *halves, of_classes, images, _ in self._others.tolist():
+            content = (halves[0], halves[1])
+            more[content] += images
+            classes.setdefault(content, set()).add(of_classes)
+        starts = content_starts(rows)
+        sizes = np.diff(np.append(starts, len(rows)))
+        several = sizes > 1
+        if not several.any():
+            return
+        # Whole columns at once: calls of NumPy for each group would take most of the time.
+        in_group = np.repeat(several, sizes)
+        rows, file, sizes = rows[in_group], file[in_group], sizes[several]
+        starts = np.cumsum(sizes) - sizes
+        # The images held out come last in a group, and count as the first one.
+        held = self._held[in_group]
+        held_sizes = np.add.reduceat(held.astype(np.int64), starts)
+        first_row = np.repeat(starts, sizes)
+        own = np.where(held, first_row, np.arange(len(rows)))
+        across = differ_within(self._splits[file][own], starts)
+        differ = differ_within(rows["classes"][own], starts)
+        firsts = rows[["content", "content2", "classes"]][starts].tolist()
+        names = (self.files[number] for number in file.tolist())
+        places = [*zip(names, rows["record"].tolist(), strict=True)]
+        numbers = starts.tolist(), sizes.tolist(), held_sizes.tolist()
+        each = zip(*numbers, firsts, across, differ, strict=True)
+        for start, size, others, (*halves, first), is_across, is_conflict in each:
+            content, end = (halves[0], halves[1]), start + size - others
+            if end == start:
+                continue
+            shown = min(others, _MAX_HELD)
+            yield equal_group(
+                [*places[start : min(end, start + MAX_IMAGES - shown)], *places[end : end + shown]],
+                size=end - start + more[content],
+                across=is_across,
+                conflict=is_conflict or bool(classes.get(content, set()) - {first}),
+                held=others > 0,
+            )
+
+    def hashes(self) -> Any:
+        """As `HASHED`: the first image of each content and split represents all of them."""
+        has_hash = self._rows["has_hash"] > 0
+        rows, file = self._rows[has_hash], self._file[has_hash]
+        splits = self._splits[file]
+        order = np.lexsort((rows["record"], file, splits, rows["content"]))
+        rows, file, splits = rows[order], file[order], splits[order]
+        content = rows["content"]
+        is_first = np.ones(len(rows), bool)
+        is_first[1:] = (content[1:] != content[:-1]) | (splits[1:] != splits[:-1])
+        starts = np.flatnonzero(is_first)
+        hashes = np.zeros(len(starts), HASHED)
+        for name in ("content", "hash", "record"):
+            hashes[name] = rows[name][starts]
+        hashes["file"] = file[starts]
+        hashes["images"] = np.diff(np.append(starts, len(rows)))
+        for other, other_file in zip(self._others, self._others_file, strict=True):
+            of_content = slice(
+                *(np.searchsorted(hashes["content"], other["content"], side) for side in _SIDES)
+            )
+            is_same = self._splits[hashes["file"][of_content]] == self._splits[other_file]
+            hashes["images"][of_content] += np.where(is_same, other["hashed"], 0).astype("<u4")
+        return hashes
+
+
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+
+
+def _sample(hashes: Any, images: int, max_compared: int) -> Any:
+    """The hashes of a fair sample of all contents, the same in every run.
+
+    The low bits select the bucket, so other bits are used, which are uniform in every bucket.
+    """
+    if images <= max_compared:
+        return hashes
+    return hashes[hashes["content"] < np.uint64((max_compared << 64) // images)]
+
+
+def equal_group(
+    images: Sequence[Any],
+    *,
+    size: int,
+    across: bool,
+    conflict: bool,
+    dropped: int = 0,
+    held: bool = False,
+) -> Equal:
+    """One group.
+
+    Args:
+        images: the first `MAX_IMAGES`, see `Equal.listed`.
+        size: how many there are.
+        across: whether they are of several splits.
+        conflict: whether they have different classes.
+        dropped: how many of them were left out as duplicates.
+        held: whether one more is held out.
+    """
+    listed = {"conflict": conflict, "across_splits": across, "images": list(images)}
+    if held:
+        listed["held"] = True
+    return Equal(1, size, int(across), int(conflict), dropped, int(held), (listed,))
+
+
+def merge_equal(parts: Iterable[Plain]) -> Equal:
+    """Adds up `Equal`s; conflicts and groups across splits are listed first."""
+    total: list[int] = [0] * (len(Equal._fields) - 1)
+    listed: list[dict[str, Any]] = []
+    for *counts, groups in parts:
+        total = [one + other for one, other in zip(total, counts, strict=True)]
+        listed += groups
+        if len(listed) > 4 * MAX_GROUPS:
+            listed = sorted(listed, key=_urgency)[:MAX_GROUPS]
+    return Equal._make([*total, tuple(sorted(listed, key=_urgency)[:MAX_GROUPS])])
+
+
+def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, bool, str]:
+    is_held = "held" in group
+    place = json.dumps(group["images"])
+    return not is_held, not group["conflict"], not group["across_splits"], place
+
+
+def find_near(
+    buckets: Iterable[BucketDuplicates],
+    *,
+    images: int,
+    held: int = 0,
+    max_compared: int = MAX_COMPARED,
+) -> Near:
+    """Finds near-duplicates among the perceptual hashes of all buckets, in any order.
+
+    Near-duplicates have hashes that differ in at most `MAX_DISTANCE` bits; all such
+    pairs are found, except among more than `_WINDOW` images that share 16 bits of their hashes.
+
+    Args:
+        buckets: all of them.
+        images: in all buckets.
+        held: images held out; if they are more, the sample is one of as many.
+        max_compared: limit for the images to compare; above it, those whose content's hash is
+            smallest: a fair sample, and the same in every run.
+    """
+    files: dict[str, int] = {}
+    parts = [np.zeros(0, HASHED)]
+    for bucket in buckets:
+        hashes = np.frombuffer(bucket.hashes, HASHED).copy()
+        numbers = [files.setdefault(file, len(files)) for file in bucket.files]
+        hashes["file"] = np.array(numbers, "<u4")[hashes["file"]] if numbers else 0
+        parts.append(_sample(hashes, max(images, held), max_compared))
+    names = list(files)
+    hashes, held_files = np.concatenate(parts), np.array([is_held(name) for name in names], bool)
+    is_of_holdout = held_files[hashes["file"]] if names else np.zeros(0, bool)
+    near = _similar(hashes[~is_of_holdout], names)
+    if not is_of_holdout.any():
+        return near
+    others = _similar(hashes, names, only_held=True)
+    pairs = tuple((distance, own, other) for distance, other, own in others.listed)
+    return near._replace(listed=(*near.listed, *pairs), held=others.pairs)
+
+
+def _similar(hashes: Any, files: Sequence[str], *, only_held: bool = False) -> Near:
+    """The pairs among these images; `only_held`, those of an image with one held out."""
+    rank = {file: at for at, file in enumerate(sorted(files))}
+    place = np.array([rank[file] for file in files] or [0], np.int64)[hashes["file"]]
+    order = np.lexsort((hashes["record"], place))
+    hashes, place = hashes[order], place[order]
+    names = sorted(files)
+    splits = np.unique([split_of(name) for name in names] or [""], return_inverse=True)[1]
+    held = np.array([is_held(name) for name in names] or [False], bool)
+    # One image of each content and split represents all of them.
+    own = np.rec.fromarrays([hashes["content"], splits[place]])
+    kept = np.sort(np.unique(own, return_index=True)[1])
+    compared = int(hashes["images"].sum())
+    hashes, place = hashes[kept], place[kept]
+    groups = held[place] if only_held else None
+    count, across, pairs = _pairs(hashes["hash"], hashes["content"], splits[place], groups)
+    listed = tuple(
+        (
+            int(distance),
+            (names[place[one]], int(hashes["record"][one])),
+            (names[place[other]], int(hashes["record"][other])),
+        )
+        for distance, one, other in pairs
+    )
+    return Near(count, across, compared, listed)
+
+
+def _pairs(hashes: Any, contents: Any, splits: Any, groups: Any) -> tuple[int, int, Any]:
+    """All pairs with the same value of one band; a pair counts at its first such band.
+
+    Only those of two groups, if there are any.
+
+    Returns:
+        the number of pairs, that of pairs in two splits, and `[distance, index, index]` of the
+        first `MAX_PAIRS`.
+    """
+    count, across, first_pairs = 0, 0, np.zeros((0, 4), np.int64)
+    bands = [(hashes >> np.uint64(shift)) & _BAND_MASK for shift in _BANDS]
+    for at, band in enumerate(bands):
+        # Sorted within the band, images that share the bits below it are close together.
+        turn = np.uint64(_BANDS[at])
+        turned = (hashes >> turn) | (hashes << ((np.uint64(64) - turn) & np.uint64(63)))
+        order = np.argsort((turned << np.uint64(48)) | (turned >> np.uint64(16)), kind="stable")
+        ordered = band[order]
+        first = np.arange(len(order))
+        for step in range(1, _WINDOW + 1):
+            first = first[first + step < len(order)]
+            first = first[ordered[first] == ordered[first + step]]
+            if not len(first):
+                break
+            one = np.minimum(order[first], order[first + step])
+            other = np.maximum(order[first], order[first + step])
+            distance = np.bitwise_count(hashes[one] ^ hashes[other])
+            good = (distance <= MAX_DISTANCE) & (contents[one] != contents[other])
+            if groups is not None:
+                good &= groups[one] != groups[other]
+            for former in bands[:at]:
+                good &= former[one] != former[other]
+            one, other = one[good], other[good]
+            within = splits[one] == splits[other]
+            count += len(one)
+            across += int((~within).sum())
+            rows = np.stack([within, distance[good], one, other], axis=1).astype(np.int64)
+            rows = np.concatenate([first_pairs, rows])
+            first_pairs = rows[np.lexsort(rows.T[::-1])][:MAX_PAIRS]
+    return count, across, first_pairs[:, 1:]
+
 
 # Labels named in one detail.
 _MAX_NAMED = 5

@@ -18,8 +18,7 @@ from transforms.labels.joins import row_labels
 from transforms.labels.keys import key_hashes
 from transforms.labels.label_rows import quote_names
 from transforms.labels.label_rules import LabelRules
-from transforms.labels.shards import ShardPlan
-from transforms.labels.splits import HASH_SPACE, Splits
+from transforms.labels.shards import HASH_SPACE, ShardPlan, Splits
 from transforms.labels.vocabulary import Vocabulary, class_order
 
 # Cuts: the hashes at which records, in the order of their hashes, are divided at given ranks.

@@ -12,8 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from transforms.core.messages import ChangedError, FinalError, MemberError, TooLargeError
 from transforms.core.records import NameRange
-from transforms.labels.image_names import ArchivePath, archive_path
-from transforms.labels.keys import glob_regex
+from transforms.labels.keys import ArchivePath, archive_path, glob_regex
 from transforms.storage.archive_formats import (
     ArchiveFile,
     Member,

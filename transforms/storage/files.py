@@ -14,7 +14,7 @@ from transforms.core.messages import TooLargeError
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import crc32c_hex, parse_manifest
 from transforms.dataset.output_names import STAGING
-from transforms.labels.image_names import archive_path
+from transforms.labels.keys import archive_path
 from transforms.storage.archive_storage import ArchiveStorage
 from transforms.storage.gcs_requests import SCHEME
 from transforms.storage.gcs_storage import GcsStorage

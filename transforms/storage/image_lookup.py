@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from transforms.core.records import JoinSide, Kind
-from transforms.labels.image_names import (
+from transforms.labels.keys import (
     MISSING,
     OUTSIDE,
     is_in_places,

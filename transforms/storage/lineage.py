@@ -11,8 +11,7 @@ import os
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics.metric import Lineage
 
-from transforms.labels.image_names import archive_path
-from transforms.labels.keys import WILDCARD, literal_prefix
+from transforms.labels.keys import WILDCARD, archive_path, literal_prefix
 from transforms.storage.gcs_requests import SCHEME, split_uri
 
 

@@ -18,7 +18,7 @@ from pipeline.options.parser import parse_flags
 from tests.pipeline.commands import convert, digests, make_dataset
 from tests.pipeline.right_command import right_flags
 from transforms.core.option import declared
-from transforms.labels.image_names import expand_braces
+from transforms.labels.keys import expand_braces
 
 NEEDED = ["--images=i", "--output=o"]
 

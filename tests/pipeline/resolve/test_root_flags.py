@@ -18,7 +18,7 @@ from tests.conftest import draw
 from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, plan
 from tests.pipeline.reading import split_of
 from transforms.labels.keys import image_key
-from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.shards import SplitAssigner, Splits
 
 ASSIGNER = SplitAssigner(Splits([("train", 0.6), ("test", 0.4)]), seed=0)
 FOLDERS = st.lists(st.sampled_from(["2024", "2025", "a", "b"]), max_size=3)

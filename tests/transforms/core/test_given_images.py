@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
-from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.shards import SplitAssigner, Splits
 from transforms.stage_images import given_image, join_given
 
 ASSIGNER = SplitAssigner(Splits((("train", 0.5), ("test", 0.5))), seed=0, split_from="csv")

@@ -14,7 +14,7 @@ from transforms.core.messages import LabelsError, parse_json
 from transforms.examples.encoder import table_features
 from transforms.examples.layout_files import LayoutError, parse_layout
 from transforms.labels.annotations import yaml_class_names
-from transforms.report.croissant import PropertiesError, parse_properties
+from transforms.report.card_files import PropertiesError, parse_properties
 
 
 @pytest.mark.parametrize("encode", [str, str.encode])

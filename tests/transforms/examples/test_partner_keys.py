@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.examples.partners import Partner, PartnerKeys
-from transforms.labels.image_names import any_case, expand_braces
-from transforms.labels.keys import fixed_root, glob_regex, image_key
+from transforms.labels.keys import any_case, expand_braces, fixed_root, glob_regex, image_key
 
 JPEG = "p/*.jpg"
 

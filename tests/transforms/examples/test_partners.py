@@ -20,10 +20,8 @@ from transforms.core.records import (
 )
 from transforms.core.rejections import Rejection
 from transforms.examples.partners import Joined, Partner, join_partners, partner_side
-from transforms.labels.joins import JoinRules, join_group
-from transforms.labels.keys import join_selected, key_line
-from transforms.labels.shards import shard_recipe
-from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.joins import JoinRules, join_group, join_selected, key_line
+from transforms.labels.shards import SplitAssigner, Splits, shard_recipe
 
 MASKS = Partner("mask", "--masks", ("m/*.png",), "m")
 LEFT = Partner("images.left", "images.left", ("l/*.png",), "l")

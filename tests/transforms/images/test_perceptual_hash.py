@@ -18,7 +18,7 @@ from transforms.images.check import (
 )
 from transforms.images.pixel_options import Limits, PixelOptions, Resize
 from transforms.images.pixels import change_pixels
-from transforms.selection.equal_images import MAX_DISTANCE
+from transforms.selection.duplicates import MAX_DISTANCE
 
 LIMITS = Limits(10**8, 10**8)
 

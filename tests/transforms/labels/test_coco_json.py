@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from transforms.core.messages import LabelsError
-from transforms.labels.coco import COCO_COLUMNS, category_classes, coco_rows, read_coco
+from transforms.labels.annotations import COCO_COLUMNS, category_classes, coco_rows, read_coco
+from transforms.labels.label_rows import Category
 from transforms.labels.label_rules import KnownClasses
-from transforms.labels.table_formats import Category
 
 IMAGES = [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "b.jpg"}]
 CATEGORIES = [{"id": 18, "name": "dog"}, {"id": 1, "name": "person"}]

@@ -15,8 +15,9 @@ from tests.marks import rest_slow
 from transforms.core.messages import LabelsError
 from transforms.labels import csv_tables as csv_lines
 from transforms.labels import csv_tables as csv_parser
-from transforms.labels.csv_tables import MAX_CELL, MAX_ROW, delimiter_of
+from transforms.labels.csv_tables import MAX_ROW, delimiter_of
 from transforms.labels.label_rows import (
+    MAX_CELL,
     MAX_KEY,
     CsvColumns,
     LabelRow,

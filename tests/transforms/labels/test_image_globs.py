@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from transforms.labels.image_names import any_case, expand_braces, other_case
-from transforms.labels.keys import glob_regex
+from transforms.labels.keys import any_case, expand_braces, glob_regex, other_case
 from transforms.storage.local_storage import LocalStorage
 
 

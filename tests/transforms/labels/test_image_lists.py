@@ -6,8 +6,7 @@ import posixpath
 
 import pytest
 
-from transforms.labels.image_names import listed_key, listed_path, listed_problem, listed_uri
-from transforms.labels.keys import full_uri
+from transforms.labels.keys import full_uri, listed_key, listed_path, listed_problem, listed_uri
 
 ROOTS = ["data", "/home/data", "gs://bucket/data"]
 CELLS = ["photos/1.jpg", "./1.jpg", "../1.jpg", "/photos/1.jpg", "gs://other/1.jpg"]

@@ -13,7 +13,7 @@ from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.labels import joins
 from transforms.labels.joins import JoinRules, RowRequirements, join_group
-from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.shards import SplitAssigner, Splits
 
 Joined = LabelledImage | Rejection | Count
 

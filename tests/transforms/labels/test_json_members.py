@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
-from transforms.labels import coco as json_members
-from transforms.labels.coco import read_members
+from transforms.labels import annotations as json_members
+from transforms.labels.annotations import read_members
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),

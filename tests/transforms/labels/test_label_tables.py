@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
 from transforms.labels import csv_tables
-from transforms.labels.label_rows import CsvColumns, LabelRow
+from transforms.labels.label_rows import JSONL, LIST_SEPARATOR, PARQUET, CsvColumns, LabelRow
 from transforms.labels.label_tables import first_rows, parquet_table, read_rows
-from transforms.labels.table_formats import JSONL, LIST_SEPARATOR, PARQUET
 
 COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 3, cell_names=("x",), cells=(2,))
 ROW = {"id": "a.jpg", "label": "cat", "x": 1.5, "more": {"y": [1]}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from transforms.labels.label_rules import NO_FOLDER, PathRules, parse_label_regex
-from transforms.labels.splits import is_split_name
+from transforms.labels.shards import is_split_name
 
 FOLDERS = PathRules("directory")
 

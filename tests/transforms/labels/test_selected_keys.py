@@ -9,7 +9,7 @@ import pytest
 from transforms.core.messages import LabelsError
 from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
-from transforms.labels.keys import MAX_LINE, Joined, join_selected, key_line, key_of_line
+from transforms.labels.joins import MAX_LINE, Joined, join_selected, key_line, key_of_line
 
 IMAGE = JoinSide("cat/1.jpg", 9, 3, "", "", kind=Kind.IMAGE)
 # Its size is that of a key line; only images have sizes.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.labels.keys import key_hashes
-from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.shards import SplitAssigner, Splits
 
 HALVES = Splits([("train", 0.5), ("test", 0.5)])
 KEYS = st.lists(st.text(min_size=1), min_size=1, unique=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
 from transforms.labels.keys import key_hashes
-from transforms.labels.splits import (
+from transforms.labels.shards import (
     HASH_SPACE,
     Splits,
     parse_splits,

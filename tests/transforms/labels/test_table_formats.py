@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from transforms.labels.table_formats import FORMATS, find_format, is_yolo
+from transforms.labels.label_rows import FORMATS, find_format, is_yolo
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.transforms.records.test_stored_images import ROW
 from transforms.core.records import Count, JoinSide, Kind, LabelledImage
 from transforms.core.rejections import Rejection
 from transforms.labels.joins import ONE_LABEL, JoinRules, RowRequirements, join_group
-from transforms.labels.splits import SplitAssigner, Splits
+from transforms.labels.shards import SplitAssigner, Splits
 from transforms.records.stored_images import (
     SourceRecord,
     join_records,

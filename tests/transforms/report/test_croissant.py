@@ -10,8 +10,12 @@ from typing import Any
 from transforms.dataset.dataset_card import Card
 from transforms.dataset.manifest import DataFile
 from transforms.examples.layouts import LAYOUTS, Feature
-from transforms.report.card_files import DatasetContent
-from transforms.report.croissant import CONFORMS_TO, croissant_json, parse_properties
+from transforms.report.card_files import (
+    CONFORMS_TO,
+    DatasetContent,
+    croissant_json,
+    parse_properties,
+)
 
 SHARD = DataFile("train", "train-00000-of-00001.tfrecord", "", "", 2, 12, "", "a" * 64)
 INDEX = DataFile("train", "index/train-00000-of-00001.parquet", "", "", 2, 34, "", "b" * 64)

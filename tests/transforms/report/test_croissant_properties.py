@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from transforms.dataset.dataset_card import Card
-from transforms.report.croissant import PropertiesError, parse_properties, properties_of
+from transforms.report.card_files import PropertiesError, parse_properties, properties_of
 
 YAML = """
 creator: [Ann Lee, {"@type": "sc:Organization", name: Lab, url: https://example.org}]

@@ -17,7 +17,7 @@ from transforms.core.records import LabelledImage
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.joins import labels_cells
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
-from transforms.labels.splits import Splits
+from transforms.labels.shards import Splits
 from transforms.selection import hash_cuts as class_lines
 from transforms.selection.hash_cuts import ROUNDS, Classes, ClassLines, Cuts, image_labels
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.label_rules import ANY_LABELS
-from transforms.labels.splits import Splits
+from transforms.labels.shards import Splits
 from transforms.selection.hash_cuts import class_shares, stratified_decisions
 
 SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}

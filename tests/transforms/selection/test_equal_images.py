@@ -16,8 +16,8 @@ from tests.transforms.records.tables import IndexedImage, index_of
 from transforms.core.records import BucketDuplicates, FingerprintBatch
 from transforms.records import fingerprints
 from transforms.records.fingerprints import BUCKETS, MANY_BUCKETS, MAX_IMAGES, fingerprint_batches
-from transforms.selection import equal_images
-from transforms.selection.equal_images import (
+from transforms.selection import duplicates as equal_images
+from transforms.selection.duplicates import (
     MAX_DISTANCE,
     MAX_GROUPS,
     MAX_PAIRS,

@@ -14,10 +14,12 @@ from tests.transforms.selection.test_equal_images import (
     placed,
 )
 from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage
-from transforms.selection.duplicates import CONTENT, ContentGroup, decide
-from transforms.selection.equal_images import (
+from transforms.selection.duplicates import (
+    CONTENT,
     MAX_DISTANCE,
+    ContentGroup,
     Equal,
+    decide,
     find_equal,
     find_near,
     held_file,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.servers.mem_filesystem import FILES, MemFileSystem
 from transforms.dataset.output_names import ForeignNameError
-from transforms.labels.image_names import MISSING
+from transforms.labels.keys import MISSING
 from transforms.storage.files import storage_of
 from transforms.storage.image_lookup import find_listed
 from transforms.storage.interface import Storage
