@@ -24,13 +24,12 @@ from transforms.labels.keys import archive_path
 from transforms.labels.shards import Splits
 from transforms.labels.vocabulary import missing_labels
 from transforms.plan_shards import RowConverter, TableReader
-from transforms.read_labels import RowReader
+from transforms.read_labels import RowImages, RowReader
 from transforms.records.existing_shards import Converter
 from transforms.records.image_origins import Origins
 from transforms.records.other_datasets import ImageRecordReader, ReuseReader, SideReader
 from transforms.selection.hash_cuts import ClassLines
 from transforms.storage.files import storage_of
-from transforms.storage.image_lookup import RowImages
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder

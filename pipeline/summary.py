@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.options.parser import runnable
 from transforms.core.messages import Decision, decision_lines, format_bytes, printable, quantity
 from transforms.core.rejections import help_for
-from transforms.dataset.dataset_card import Card, card_of
+from transforms.dataset.dataset_options import Card, card_of
 from transforms.dataset.image_statistics import warning_lines, warnings_from_json
 from transforms.dataset.output_names import INFO, REJECTED, REPORT
 from transforms.images.pixel_options import TO_8_BITS, stored_depth

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.messages import check_final
 from transforms.core.records import BucketDuplicates
-from transforms.dataset.dataset_card import card_of
-from transforms.dataset.dataset_options import DatasetOptions
+from transforms.dataset.dataset_options import DatasetOptions, card_of
 from transforms.dataset.image_statistics import describe
 from transforms.dataset.ledger import Gathered
 from transforms.dataset.manifest import (

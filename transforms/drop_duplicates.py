@@ -61,9 +61,9 @@ from transforms.selection.duplicates import (
     merge_equal,
     part_of,
 )
+from transforms.storage.beam_storage import report_source
 from transforms.storage.files import storage_of
 from transforms.storage.interface import CRC_CHARACTERS, listed_md5
-from transforms.storage.lineage import report_source
 
 # ChooseImages: keeps one of the images with each content, however many there are.
 

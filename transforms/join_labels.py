@@ -44,9 +44,9 @@ from transforms.packing import (
 from transforms.read_labels import RowReader
 from transforms.records.other_datasets import IMAGES, REUSE, Found, SideReader
 from transforms.records.stored_images import join_records, join_reused
+from transforms.storage.beam_storage import report_source
 from transforms.storage.files import storage_of
 from transforms.storage.interface import LISTED_NAMES
-from transforms.storage.lineage import report_source
 from transforms.storage.metrics import PROGRESS, counter
 
 # Joins the sides of each key, all keys of a part together.

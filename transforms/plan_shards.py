@@ -38,7 +38,7 @@ from transforms.packing import (
 )
 from transforms.read_labels import open_labels
 from transforms.records.existing_shards import Converter, Planned
-from transforms.storage.lineage import report_source
+from transforms.storage.beam_storage import report_source
 from transforms.storage.metrics import PROGRESS, counter
 
 # PlanShards: assigns every labelled image to a shard and a position. Moves names only.

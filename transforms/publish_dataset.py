@@ -60,6 +60,7 @@ from transforms.packing import (
     rules_of,
 )
 from transforms.records.existing_shards import check_output, staged_files
+from transforms.storage.beam_storage import report_sink
 from transforms.storage.files import (
     join,
     read_dataset_file,
@@ -67,7 +68,6 @@ from transforms.storage.files import (
     sidecar_path,
     storage_of,
 )
-from transforms.storage.lineage import report_sink
 from transforms.storage.metrics import PROGRESS, UP_TO_DATE, counter
 from transforms.storage.output_changes import Leftover, OutputChanges, Put
 from transforms.storage.read_ahead import ReadAhead, reading_threads

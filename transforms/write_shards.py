@@ -22,7 +22,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.records import FingerprintBatch
 from transforms.core.rejections import Rejection
-from transforms.dataset.dataset_card import card_of
+from transforms.dataset.dataset_options import card_of
 from transforms.dataset.image_statistics import Sample, Statistics
 from transforms.dataset.ledger import ShardSummary, with_index
 from transforms.dataset.output_names import STAGING, ImageFile

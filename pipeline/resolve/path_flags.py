@@ -10,8 +10,7 @@ import re
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.options.option_table import OPTIONS
 from transforms.core.messages import holds_secret
-from transforms.dataset.dataset_card import DEFAULT_VERSION
-from transforms.dataset.dataset_options import CardOptions
+from transforms.dataset.dataset_options import DEFAULT_VERSION, CardOptions
 from transforms.report.card_files import PropertiesError, parse_properties
 from transforms.storage.files import storage_of
 

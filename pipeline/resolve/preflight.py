@@ -13,7 +13,7 @@ from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.image_flags import resolve, root_change
 from pipeline.resolve.listing import check_alone
 from transforms.core.messages import LabelsError, as_written, format_bytes
-from transforms.dataset.dataset_card import card_options
+from transforms.dataset.dataset_options import card_options
 from transforms.dataset.image_statistics import strict_message
 from transforms.dataset.manifest import ManifestError
 from transforms.dataset.output_names import (

@@ -26,7 +26,7 @@ from pipeline.resolve.preflight import check_flags
 from tests.golden.conversions import CONVERSIONS, QUICK, flags_of
 from tests.golden.running import Golden, libraries, recorded
 from transforms.core.option import declared
-from transforms.dataset.dataset_card import Card
+from transforms.dataset.dataset_options import Card
 from transforms.examples.layouts import LAYOUTS
 
 NO_RECORDS = {

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, index_rows, make_dataset
-from transforms.storage import local_globs
+from transforms.storage import local_storage
 
 FLAGS: dict[str, Any] = {
     "splits": "train=0.7,test=0.3",
@@ -95,7 +95,7 @@ def test_any_order_of_the_listing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original = local_globs._entries
+    original = local_storage._entries
     arranged = 0
 
     def entries(folder: str) -> Iterator[os.DirEntry[str]]:
@@ -106,7 +106,7 @@ def test_any_order_of_the_listing(
         arranged += len(names)
         return iter([found[name] for name in names])
 
-    monkeypatch.setattr(local_globs, "_entries", entries)
+    monkeypatch.setattr(local_storage, "_entries", entries)
     assert digests(make(inputs, tmp_path / "out").folder) == expected
     assert arranged >= 64
 

@@ -15,7 +15,7 @@ import google_crc32c
 
 from transforms.core.messages import Decision, decisions_to_json, parse_json
 from transforms.core.records import RejectedPart
-from transforms.dataset.dataset_card import record_options
+from transforms.dataset.dataset_options import record_options
 from transforms.dataset.image_statistics import DatasetWarning, warnings_to_json
 from transforms.dataset.ledger import OPTIONAL_COUNTS, Gathered, Ledger, ShardSummary, count_reasons
 from transforms.dataset.output_names import (

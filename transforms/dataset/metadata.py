@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from google.protobuf import text_encoding, text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from transforms.dataset.dataset_card import DEFAULT_VERSION, Card
+from transforms.dataset.dataset_options import DEFAULT_VERSION, Card
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.output_names import CLASS_NAMES, FEATURES, INFO, PARTIAL
 from transforms.examples.layouts import Feature, Role

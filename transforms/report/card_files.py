@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from transforms.core.messages import check_yaml, format_bytes, parse_json, printable, quantity
-from transforms.dataset.dataset_card import (
+from transforms.dataset.dataset_options import (
     Card,
     check_text,
     hub_license,

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from transforms.dataset.dataset_card import Card
+from transforms.dataset.dataset_options import Card
 from transforms.examples.layouts import LAYOUTS, MASK_FEATURES, Feature
 from transforms.report.card_files import DatasetContent, card_text
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from transforms.dataset.dataset_card import Card
+from transforms.dataset.dataset_options import Card
 from transforms.dataset.manifest import DataFile
 from transforms.examples.layouts import LAYOUTS, Feature
 from transforms.report.card_files import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from transforms.dataset.dataset_card import Card
+from transforms.dataset.dataset_options import Card
 from transforms.report.card_files import PropertiesError, parse_properties, properties_of
 
 YAML = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.dataset.dataset_card import (
+from transforms.dataset.dataset_options import (
     Card,
     card_of,
     card_options,

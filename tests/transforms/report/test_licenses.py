@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.dataset.dataset_card import hub_license, license_address
+from transforms.dataset.dataset_options import hub_license, license_address
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics.metric import Lineage
 
-from transforms.storage.lineage import report_sink, report_source
+from transforms.storage.beam_storage import report_sink, report_source
 
 
 def reported(label: str, report: Callable[[str], None], path: str) -> set[str]:

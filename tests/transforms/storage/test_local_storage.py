@@ -24,7 +24,7 @@ from transforms.core.records import Count, JoinSide, Kind, NameRange
 from transforms.core.rejections import Rejection, RejectionLimit
 from transforms.find_images import ImageFinder
 from transforms.labels.label_rules import PathRules
-from transforms.storage import local_globs
+from transforms.storage import local_storage
 from transforms.storage.interface import FoundFile
 from transforms.storage.local_storage import LocalStorage
 
@@ -201,7 +201,7 @@ def test_links_in_circles_are_an_error_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: int, ways: int
 ) -> None:
     """A dozen folders that link to each other have 12! ways through them."""
-    monkeypatch.setattr(local_globs, "_MAX_WAYS", ways)
+    monkeypatch.setattr(local_storage, "_MAX_WAYS", ways)
     names = [f"{number}" for number in range(folders)]
     for name in names:
         (tmp_path / name).mkdir()
@@ -316,10 +316,10 @@ def test_folders_in_a_folder_share_what_is_above(tmp_path: Path) -> None:
     """A set for each of a million folders would take more memory than their names."""
     for name in "abc":
         (tmp_path / name).mkdir()
-    begin = local_globs._in_tree(local_globs.Place(f"{tmp_path}/", 0))
-    below = [*local_globs._expand_tree(["**", "*.jpg"], begin, Counter())]
+    begin = local_storage._in_tree(local_storage.Place(f"{tmp_path}/", 0))
+    below = [*local_storage._expand_tree(["**", "*.jpg"], begin, Counter())]
     assert len(below) == 3
-    assert len({id(place.above) for place in below if isinstance(place, local_globs.Place)}) == 1
+    assert len({id(place.above) for place in below if isinstance(place, local_storage.Place)}) == 1
 
 
 def test_overlapping_globs_find_an_image_once(tmp_path: Path) -> None:
