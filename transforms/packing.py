@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import marshal
 import operator
@@ -216,45 +217,48 @@ for _kind in (*vars(records).values(), Rejection, LabelCells):
         beam.coders.registry.register_coder(_kind, RecordCoder)
 
 
+def pack_held(
+    most: int,
+    pack: Callable[[Any, list[Any]], Any],
+    kind: Any,
+    *,
+    place: Callable[[Any], Any] = lambda _: None,
+    cells: Callable[[Any], str] = lambda _: "",
+) -> beam.PTransform:
+    """A step that holds elements of a bundle by their places, and packs those of each together.
+
+    Args:
+        most: elements to hold; one with long cells counts once more for each `_CELLS` characters
+            of them.
+        pack: makes an element of a place and those that were held there; picklable, as all are.
+        kind: the type of these elements.
+        place: of an element.
+        cells: of an element.
+    """
+    return beam.ParDo(_PackFn(most, pack, place, cells)).with_output_types(kind)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
 class _PackFn(beam.DoFn):
-    """Holds elements of a bundle by their places, and packs those of each place together."""
-
-    def __init__(
-        self,
-        most: int,
-        pack: Callable[[Any, list[Any]], Any],
-        *,
-        place: Callable[[Any], Any] = lambda _: None,
-        cells: Callable[[Any], str] = lambda _: "",
-    ) -> None:
-        """Takes picklable functions.
-
-        Args:
-            most: elements to hold; one with long cells counts once more for each `_CELLS`
-                characters of them.
-            pack: makes an element of a place and those that were held there.
-            place: of an element.
-            cells: of an element.
-        """
-        self._most = most
-        self._pack = pack
-        self._place = place
-        self._cells = cells
+    most: int
+    pack: Callable[[Any, list[Any]], Any]
+    place: Callable[[Any], Any]
+    cells: Callable[[Any], str]
 
     def start_bundle(self) -> None:
         self._places: defaultdict[Any, list[Any]] = defaultdict(list)
         self._held = 0
 
     def process(self, element: Any) -> Sequence[Any]:
-        self._places[self._place(element)].append(element)
-        self._held += 1 + len(self._cells(element)) // _CELLS
-        return () if self._held < self._most else self._packed()
+        self._places[self.place(element)].append(element)
+        self._held += 1 + len(self.cells(element)) // _CELLS
+        return () if self._held < self.most else self._packed()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         return map(GlobalWindows.windowed_value, self._packed())
 
     def _packed(self) -> list[Any]:
-        packed = list(itertools.starmap(self._pack, self._places.items()))
+        packed = list(itertools.starmap(self.pack, self._places.items()))
         self.start_bundle()
         return packed
 
@@ -268,13 +272,13 @@ class PackSides(beam.PTransform):
     def expand(
         self, sides: beam.PCollection[tuple[str, JoinSide]]
     ) -> beam.PCollection[tuple[int, NameBatch]]:
-        fn = _PackFn(
+        return sides | "Pack by key" >> pack_held(
             _HELD_SIDES,
             lambda part, held: (part, pack_sides(held)),
+            tuple[int, NameBatch],
             place=lambda side: part_of(side[0]),
             cells=lambda side: side[1].cells,
         )
-        return sides | "Pack by key" >> beam.ParDo(fn).with_output_types(tuple[int, NameBatch])
 
 
 class PackRecords(beam.PTransform):
@@ -284,12 +288,12 @@ class PackRecords(beam.PTransform):
     """
 
     def expand(self, records: beam.PCollection[Any]) -> beam.PCollection[NameBatch]:
-        fn = _PackFn(
+        return records | "Pack names" >> pack_held(
             BATCH_NAMES,
             lambda _, held: pack(held),
+            NameBatch,
             cells=lambda record: getattr(record, "cells", ""),
         )
-        return records | "Pack names" >> beam.ParDo(fn).with_output_types(NameBatch)
 
 
 # Gather: everything of some small collections in one element, for a step that runs once.
@@ -301,8 +305,6 @@ _ONE_KEY = 0
 
 # Elements that cross the shuffle together. Texts such as paths compress well with their like.
 _BATCH = 256
-
-_Packed: TypeAlias = tuple[int, tuple[str, bytes]]
 
 
 class Gather(beam.PTransform):
@@ -320,7 +322,7 @@ class Gather(beam.PTransform):
     ) -> beam.PCollection[Everything]:
         # A `CoGroupByKey` has three times the steps, which cost 0.3 s of every run.
         packed = [
-            collection | f"Pack {name}" >> beam.ParDo(_pack_as(name)).with_output_types(_Packed)
+            collection | f"Pack {name}" >> _pack_as(name)
             for name, collection in collections.items()
         ]
         return (
@@ -331,11 +333,12 @@ class Gather(beam.PTransform):
         )
 
 
-def _pack_as(name: str) -> _PackFn:
+def _pack_as(name: str) -> beam.PTransform:
     """What packs the elements of a collection under its name."""
-    return _PackFn(
+    return pack_held(
         _BATCH,
         lambda _, held: (_ONE_KEY, (name, zlib.compress(pickle.dumps(held), level=1))),
+        tuple[int, tuple[str, bytes]],
     )
 
 

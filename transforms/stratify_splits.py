@@ -5,264 +5,139 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import marshal
-from collections import Counter, defaultdict
+import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
-from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.windowed_value import WindowedValue
 
 from transforms.core.records import NO_LABELLED, LabelledImage
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
 from transforms.labels.vocabulary import LabelCells
-from transforms.packing import AddUp, NameBatch, PackRecords, unpack
+from transforms.packing import AddTogether, AddUp, NameBatch, PackRecords, pack, pack_held, unpack
 from transforms.plan_shards import PlacedRow, TotalLabels
 from transforms.selection.hash_cuts import (
-    Bins,
     Classes,
     ClassLines,
-    CutBins,
     Cuts,
     Draw,
     Place,
     Ranks,
     ShardLines,
     bin_of,
-    find_bins,
     find_cuts,
+    find_places,
     image_labels,
     shard_starts,
 )
 
 # FindCuts: divides lines of records, in the order of their hashes, at given ranks.
 
-# Counts or hashes that a bundle holds before they are sent.
+# Draws that a bundle holds before they are sent.
 _HELD = 100_000
 
-# Bins whose counts cross the shuffle together.
-_TOGETHER = 4096
-
-# Where numbers belong: a line, and the number of one of its bins or of some of them. Or the name of
-# what records add, and `~part`.
-_Place: TypeAlias = tuple[str, int]
-
-# What is found: the cuts of a line, or what records add to each part, by its name.
-_CUTS, _ADDED = 0, 1
-
-# What `_dumps` made.
-_Packed: TypeAlias = tuple[_Place, bytes]
-_OfLine: TypeAlias = tuple[str, bytes]
+# A line, and the number of one of its bins.
+_Bin: TypeAlias = tuple[str, int]
 
 
 class Lines(Protocol):
     """The lines that records are in; picklable. `prepare` is called before the others."""
 
     def prepare(self, known: Any, *before: Cuts) -> None:
-        """Takes what is known of all records, and for `rule` the cuts that were found before."""
+        """Takes what is known of all records, and for `ranks` the cuts that were found before."""
 
     def bins(self, line: str) -> int:
         """The bins of a line, see `bin_count`."""
 
-    def rule(self, line: str) -> Any:
-        """What `ranks` needs for a line: numbers."""
-
-    def ranks(self, line: str, rule: Any, records: int) -> Ranks:
-        """Where a line with so many records is divided. It is called without `prepare`."""
+    def ranks(self, line: str, records: int) -> Ranks:
+        """Where a line with so many records is divided."""
 
 
 # The draws of an element, a group or a batch, from prepared lines.
 Draws: TypeAlias = Callable[[Any, Any], Iterable[Draw]]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class FindCuts(beam.PTransform):
-    """Finds the cuts of all lines, in two passes: counts in bins, then hashes of bins with cuts.
+    """Finds the cuts of all lines: their hashes are divided into bins, and compared in each.
 
-    Input: what `draws` reads. Output: one `Cuts`. About twice the root of records times cuts
-    crosses the shuffle for each line, as numbers; no worker needs a whole line.
+    Input: what `draws` reads. Output: one `Cuts`. A hash for each image or group crosses the
+    shuffle, 12 bytes or less; no worker needs a whole line.
 
-    What a step needs of a line comes with its elements, not as a side input: each side input is
-    another path from here to the inputs, and Flink's optimizer walks along all of them.
+    Attributes:
+        lines: they say which records are where.
+        draws: the draws of an element in these lines.
+        known: one element, which `Lines.prepare` takes.
+        before: the cuts that were found before, which it takes, too.
     """
 
-    def __init__(
-        self,
-        lines: Lines,
-        draws: Draws,
-        known: beam.PCollection[Any],
-        before: Sequence[AsSingleton] = (),
-    ) -> None:
-        """Takes the lines.
-
-        Args:
-            lines: they say which records are where.
-            draws: the draws of an element in these lines.
-            known: one element, which `Lines.prepare` takes.
-            before: the cuts that were found before, which it takes, too.
-        """
-        super().__init__()
-        self._lines = lines
-        self._draws = draws
-        self._known = AsSingleton(known)
-        self._before = before
+    lines: Lines
+    draws: Draws
+    known: beam.PCollection[Any]
+    before: Sequence[AsSingleton] = ()
 
     def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Cuts]:
-        lines, known = self._lines, self._known
-        count, pick = (fn(lines, self._draws) for fn in (_CountBinsFn, _PickFn))
-        bins = (
+        lines, known = self.lines, AsSingleton(self.known)
+        draws = (
             elements
-            | "Count bins" >> beam.ParDo(count, known, *self._before).with_output_types(_Packed)
-            | "Group counts" >> beam.GroupByKey()
-            | "Add up bins"
-            >> beam.MapTuple(
-                lambda place, packed: (place[0], _sum_of_bins(packed))
-            ).with_output_types(_OfLine)
-            | "Group bins by line" >> beam.GroupByKey()
-            | "Find bins with cuts" >> beam.Map(_bins_of, lines).with_output_types(_Packed)
-            | "Merge bins" >> beam.combiners.ToDict()
-            | "Name bins" >> beam.Map(_cut_bins).with_output_types(CutBins)
+            | "Draw hashes" >> beam.FlatMap(_drawn, lines, self.draws, known)
+            | "Pack hashes"
+            >> pack_held(_HELD, _packed, tuple[_Bin, NameBatch], place=operator.itemgetter(0))
         )
-        return (
-            elements
-            | "Pick hashes" >> beam.ParDo(pick, known, AsSingleton(bins)).with_output_types(_Packed)
-            | "Group hashes by place" >> beam.GroupByKey()
-            | "Cut bins" >> beam.FlatMap(_cut).with_output_types(_Packed)
-            | "Group cuts by line" >> beam.GroupByKey()
-            | "Add up cuts" >> beam.Map(_add_up).with_output_types(_Packed)
-            | "Merge cuts" >> beam.combiners.ToDict()
-            | "Name cuts" >> beam.Map(_cuts).with_output_types(Cuts)
+        place = beam.FlatMap(_places, lines, known, *self.before)
+        places = (
+            draws
+            | "Count records" >> beam.Map(_counted).with_output_types(tuple[str, tuple[int, int]])
+            | "Group counts by line" >> beam.GroupByKey()
+            | "Place bins" >> place.with_output_types(tuple[_Bin, Place])
+            | "Merge places" >> beam.combiners.ToDict()
+            # A class, so that it is one text in a side input: docs/development/beam_side_inputs.md.
+            | "Name places" >> beam.Map(_Places).with_output_types(_Places)
         )
+        cut = beam.Map(_cut, AsSingleton(places)).with_output_types(Cuts)
+        cuts = draws | "Group hashes by bin" >> beam.GroupByKey() | "Cut bins" >> cut
+        return {"cuts": cuts} | "Merge cuts" >> AddTogether(AddUp(Cuts, Cuts.merge, Cuts.merge))
 
 
-def _dumps(value: Any) -> bytes:
-    # Beam would encode each number by itself.
-    return marshal.dumps(value)
+@dataclasses.dataclass(frozen=True)
+class _Places:
+    bins: Mapping[_Bin, Place]
 
 
-class _AddFn(beam.DoFn):
-    """Adds up numbers that the elements of a bundle bring to places of lines, and sends them."""
-
-    def __init__(self, lines: Lines, draws: Draws) -> None:
-        self._lines = lines
-        self._draws = functools.partial(draws, lines)
-
-    def start_bundle(self) -> None:
-        self._places: defaultdict[_Place, Counter[Any]] = defaultdict(Counter)
-        self._added = 0
-
-    def _add(self, place: _Place, what: Any, number: int) -> None:
-        self._places[place][what] += number
-        self._added += 1
-
-    def _sent(self) -> Iterable[_Packed]:
-        """All numbers, if there are many."""
-        return self._packed() if self._added >= _HELD else ()
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        return map(GlobalWindows.windowed_value, self._packed())
-
-    def _packed(self) -> Iterator[_Packed]:
-        places = self._places
-        self.start_bundle()
-        for place, numbers in places.items():
-            yield place, _dumps((*self._place(*place), dict(numbers)))
-
-    def _place(self, line: str, number: int) -> tuple[Any, ...]:
-        """What goes along with the numbers of a place."""
-        raise NotImplementedError
+def _drawn(element: Any, lines: Lines, draws: Draws, known: Any) -> Iterator[tuple[_Bin, Draw]]:
+    lines.prepare(known)
+    for draw in draws(lines, element):
+        yield (draw.line, bin_of(draw.hash, lines.bins(draw.line))), draw
 
 
-class _CountBinsFn(_AddFn):
-    """Counts the records in each bin, in a bundle first."""
-
-    def process(self, element: Any, *known: Any) -> Iterable[_Packed]:
-        self._lines.prepare(*known)
-        for line, hash_, records, _ in self._draws(element):
-            number = bin_of(hash_, self._lines.bins(line))
-            self._add((line, number // _TOGETHER), number, records)
-        return self._sent()
-
-    def _place(self, line: str, _: int) -> tuple[Any, ...]:
-        return self._lines.bins(line), self._lines.rule(line)
+def _packed(place: _Bin, drawn: Iterable[tuple[_Bin, Draw]]) -> tuple[_Bin, NameBatch]:
+    return place, pack([draw for _, draw in drawn])
 
 
-def _sum_of_bins(packed: Iterable[bytes]) -> bytes:
-    added: Counter[int] = Counter()
-    for each in packed:
-        bins, rule, counts = marshal.loads(each)
-        added.update(counts)
-    return _dumps((bins, rule, dict(added)))
+def _counted(packed: tuple[_Bin, NameBatch]) -> tuple[str, tuple[int, int]]:
+    (line, number), batch = packed
+    return line, (number, sum(draw.records for draw in unpack(batch, Draw)))
 
 
-def _bins_of(group: tuple[str, Iterable[bytes]], lines: Lines) -> _Packed:
-    line = group[0]
-    bins, rule, counts = marshal.loads(_sum_of_bins(group[1]))
-    ranks = lines.ranks(line, rule, sum(counts.values()))
-    return (line, _CUTS), _dumps(tuple(find_bins(counts, ranks, bins)))
+def _places(
+    counted: tuple[str, Iterable[tuple[int, int]]], lines: Lines, *known: Any
+) -> Iterator[tuple[_Bin, Place]]:
+    line, counts = counted[0], Counter[int]()
+    for number, records in counted[1]:
+        counts[number] += records
+    lines.prepare(*known)
+    for number, place in find_places(counts, lines.ranks(line, counts.total())).items():
+        yield (line, number), place
 
 
-def _cut_bins(found: dict[_Place, bytes]) -> CutBins:
-    return CutBins({line: Bins(*marshal.loads(bins)) for (line, _), bins in found.items()})
-
-
-class _PickFn(_AddFn):
-    """Picks the hashes in bins with cuts, and adds up what all records add to parts."""
-
-    def process(self, element: Any, known: Any, bins: CutBins) -> Iterable[_Packed]:
-        self._lines.prepare(known)
-        self._bins = bins
-        for line, hash_, records, added in self._draws(element):
-            number = bins.lines[line].number(hash_)
-            if number >= 0:
-                self._add((line, number), (hash_, None), records)
-                for name, images in added:
-                    self._add((line, number), (hash_, name), images)
-            else:
-                for name, images in added:
-                    self._add((name, number), (0, name), images)
-        return self._sent()
-
-    def _place(self, line: str, number: int) -> tuple[Any, ...]:
-        place = self._bins.lines[line].place(number) if number >= 0 else Place(~number)
-        return (tuple(place),)
-
-
-def _cut(group: tuple[_Place, Iterable[bytes]]) -> Iterator[_Packed]:
-    hashes: Counter[int] = Counter()
-    added: Counter[tuple[int, str]] = Counter()
-    for each in group[1]:
-        place, held = marshal.loads(each)
-        for (hash_, name), number in held.items():
-            if name is None:
-                hashes[hash_] += number
-            else:
-                added[hash_, name] += number
-    cuts, names = find_cuts(Place(*place), hashes, added)
-    if cuts:
-        yield (group[0][0], _CUTS), _dumps(dict(Counter(cuts)))
-    for name, parts in names.items():
-        yield (name, _ADDED), _dumps(dict(parts))
-
-
-def _add_up(group: tuple[_Place, Iterable[bytes]]) -> _Packed:
-    numbers: Counter[int] = Counter()
-    for each in group[1]:
-        numbers.update(marshal.loads(each))
-    return group[0], _dumps(dict(numbers))
-
-
-def _cuts(found: dict[_Place, bytes]) -> Cuts:
-    cuts, added = {}, {}
-    for (name, kind), numbers in found.items():
-        if kind == _ADDED:
-            added[name] = marshal.loads(numbers)
-        else:
-            cuts[name] = Counter(marshal.loads(numbers)).elements()
-    return Cuts.of(cuts, added)
+def _cut(drawn: tuple[_Bin, Iterable[NameBatch]], places: _Places) -> Cuts:
+    place, batches = drawn
+    draws = (draw for batch in batches for draw in unpack(batch, Draw))
+    return find_cuts(places.bins[place], draws)
 
 
 # StratifySplits: gives each class its share of each split; groups stay whole.

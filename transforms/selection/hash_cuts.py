@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import math
-from bisect import bisect_left, bisect_right
+import operator
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from transforms.core.messages import Decision, LabelsError, quantity
@@ -23,9 +22,9 @@ from transforms.labels.vocabulary import Vocabulary, class_order
 
 # Cuts: the hashes at which records, in the order of their hashes, are divided at given ranks.
 #
-# No worker needs all hashes for that. They are counted in bins, which are equal ranges of hashes.
-# The counts say which bins hold a cut, and only the hashes in these bins are compared. The result
-# is exact and the same for any order of the records.
+# No worker needs all hashes for that. They are put into bins, which are equal ranges of hashes. The
+# numbers of records say in which bin each cut is, and there its hashes are compared. The result is
+# exact and the same for any order of the records.
 #
 # Records are divided line by line: a line is all records of a class, or of a split. Several
 # records may share a hash, such as those of a group: they stay together. If a cut would divide
@@ -33,8 +32,8 @@ from transforms.labels.vocabulary import Vocabulary, class_order
 # lines together, the parts are then right, also if each line is a single group. Always taking the
 # nearer end would give each of these lines to the largest part.
 
-MAX_BINS = 2**20
-"""Bins of a line: their counts are in one worker, 16 bytes each in the shuffle."""
+BIN_RECORDS = 2**16
+"""Records of a bin, about: a worker sorts their hashes in 20 MB."""
 
 Added = tuple[tuple[str, int], ...]
 """What records add to the part that they are in: names with numbers, such as classes."""
@@ -70,95 +69,54 @@ class Ranks(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of some hashes, in the order of a line.
+    """The place of a bin in its line.
 
     Attributes:
         before: the cuts of the line that are before it.
         ranks: the records in it before each of its own cuts, in 2**64ths, ascending.
         rounding: see `Ranks`.
-        end: the first hash after it, if it has cuts.
     """
 
     before: int
     ranks: Sequence[int] = ()
     rounding: int = 0
-    end: int = 0
 
 
-class Bins(NamedTuple):
-    """The cuts of one line, before the hashes in their bins are compared.
-
-    Attributes:
-        bins: of the line.
-        numbers: the bin of each cut, ascending.
-        ranks: the records of its bin before each cut, in 2**64ths.
-        rounding: see `Ranks`.
-    """
-
-    bins: int
-    numbers: Sequence[int]
-    ranks: Sequence[int]
-    rounding: int = 0
-
-    def number(self, hash_: int) -> int:
-        """The bin of a hash, if it has cuts; else `~before`, with the cuts that are before it."""
-        number = bin_of(hash_, self.bins)
-        before = bisect_left(self.numbers, number)
-        has_cuts = before < len(self.numbers) and self.numbers[before] == number
-        return number if has_cuts else ~before
-
-    def place(self, number: int) -> Place:
-        """The place that is a bin with cuts."""
-        before, after = bisect_left(self.numbers, number), bisect_right(self.numbers, number)
-        return Place(before, self.ranks[before:after], self.rounding, bin_end(number, self.bins))
-
-
-@dataclasses.dataclass(frozen=True)
-class CutBins:
-    """The bins with cuts of every line; a side input of one element."""
-
-    lines: Mapping[str, Bins]
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Cuts:
-    """The cuts of every line that has some.
+    """The cuts of lines; those of several bins are merged in any order.
 
     Attributes:
-        lines: the first hash after each cut, in order; 2**64 if no hash is after it.
-        added: by name, what the records of all lines add to each part, see `Draw`.
+        lines: of every line that has some, the first hash after each cut, in order.
+        added: by name and part, what the records of all lines add, see `Draw`.
     """
 
-    lines: Mapping[str, tuple[int, ...]]
-    added: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
+    lines: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    added: dict[str, Counter[int]] = dataclasses.field(default_factory=dict)
 
-    @classmethod
-    def of(cls, lines: Mapping[str, Iterable[int]], added: Mapping[str, Mapping[int, int]]) -> Cuts:
-        """The cuts of lines, in any order, and what is added, by name and part."""
-        return cls(
-            {line: tuple(sorted(cuts)) for line, cuts in lines.items()},
-            {
-                name: [parts.get(part, 0) for part in range(max(parts) + 1)]
-                for name, parts in added.items()
-            },
-        )
+    def merge(self, other: Cuts) -> None:
+        """Adds the cuts of other bins."""
+        for line, cuts in other.lines.items():
+            self.lines[line] = sorted([*self.lines.get(line, ()), *cuts])
+        for name, parts in other.added.items():
+            self.added.setdefault(name, Counter()).update(parts)
 
     def part(self, line: str, hash_: int) -> int:
         """The part of its line that a hash is in, from 0.
 
-        >>> Cuts({"cat": (5, 9)}).part("cat", 4), Cuts({"cat": (5, 9)}).part("cat", 9)
+        >>> Cuts({"cat": [5, 9]}).part("cat", 4), Cuts({"cat": [5, 9]}).part("cat", 9)
         (0, 2)
         """
         return bisect_right(self.lines.get(line, ()), hash_)
 
 
-def bin_count(records: int, cuts: int) -> int:
-    """The bins of a line: as many as there are hashes in all bins with a cut.
+def bin_count(records: int) -> int:
+    """The bins of a line.
 
-    >>> bin_count(100_000_000, 1), bin_count(100_000_000, 999), bin_count(3, 0)
-    (10000, 316069, 1)
+    >>> bin_count(100_000_000), bin_count(3)
+    (1526, 1)
     """
-    return max(1, min(MAX_BINS, math.isqrt(records * cuts)))
+    return 1 + records // BIN_RECORDS
 
 
 def bin_of(hash_: int, count: int) -> int:
@@ -170,68 +128,59 @@ def bin_of(hash_: int, count: int) -> int:
     return (hash_ * count) >> 64
 
 
-def bin_end(number: int, count: int) -> int:
-    """The first hash after a bin; 2**64 after the last one.
-
-    >>> bin_end(9, 10) == 2**64, bin_of(bin_end(3, 10), 10), bin_of(bin_end(3, 10) - 1, 10)
-    (True, 4, 3)
-    """
-    return -(-(number + 1) * HASH_SPACE // count)
-
-
-def find_bins(counts: Mapping[int, int], ranks: Ranks, count: int) -> Bins:
-    """The bins with cuts.
+def find_places(counts: Mapping[int, int], ranks: Ranks) -> dict[int, Place]:
+    """The places of the bins of a line.
 
     Args:
         counts: records in each bin that has some; one at least has.
         ranks: where the line is divided.
-        count: bins of the line.
+
+    >>> find_places({0: 2, 3: 1}, Ranks([2 << 64]))
+    {0: Place(before=0, ranks=[], rounding=0), 3: Place(before=0, ranks=[0], rounding=0)}
     """
     numbers = sorted(counts)
     ends = list(accumulate(counts[number] for number in numbers))
-    found = []
+    own: list[list[int]] = [[] for _ in numbers]
     for rank in ranks.before:
         # A cut after all hashes is at the end of the last bin.
         at = min(bisect_right(ends, rank // HASH_SPACE), len(ends) - 1)
-        number = numbers[at]
-        found.append((number, rank - (ends[at] - counts[number]) * HASH_SPACE))
-    return Bins(count, [each for each, _ in found], [each for _, each in found], ranks.rounding)
+        own[at].append(rank - (ends[at] - counts[numbers[at]]) * HASH_SPACE)
+    before = accumulate(map(len, own), initial=0)
+    return {
+        number: Place(cuts, its_own, ranks.rounding)
+        for number, cuts, its_own in zip(numbers, before, own, strict=False)
+    }
 
 
-def find_cuts(
-    place: Place, hashes: Mapping[int, int], added: Mapping[tuple[int, str], int]
-) -> tuple[list[int], dict[str, Counter[int]]]:
-    """The cuts in a place, and what its records add to each part of the line.
+def find_cuts(place: Place, draws: Iterable[Draw]) -> Cuts:
+    """The cuts in a bin, and what its records add to each part of the line.
 
     Args:
-        place: where all of the hashes are.
-        hashes: the records of each.
-        added: what they add, by hash and name; any hash, if the place has no cuts.
+        place: of the bin.
+        draws: all of it.
 
-    Returns:
-        the first hash after each cut; by name, the numbers that are added to parts.
-
-    >>> half, hashes, added = 2**63, {3: 1, 5: 4, 9: 1}, {(5, "cat"): 4, (9, "cat"): 1}
-    >>> find_cuts(Place(0, (2 * half, 3 * half), 0, 10), hashes, added)
-    ([5, 5], {'cat': Counter({2: 5})})
-    >>> find_cuts(Place(1, (5 * half, 6 * half), half, 10), hashes, added)
-    ([5, 9], {'cat': Counter({2: 4, 3: 1})})
+    >>> half, cat = 2**63, [("cat", 4)]
+    >>> draws = [Draw("a", 3, 1), Draw("a", 5, 4, cat), Draw("a", 9, 1, cat)]
+    >>> find_cuts(Place(0, [2 * half, 3 * half]), draws)
+    Cuts(lines={'a': [5, 5]}, added={'cat': Counter({2: 8})})
+    >>> find_cuts(Place(1, [5 * half, 6 * half], half), draws)
+    Cuts(lines={'a': [5, 9]}, added={'cat': Counter({2: 4, 3: 4})})
     """
-    in_order = sorted(hashes.items())
-    cuts = [_find_cut(in_order, rank, place) for rank in place.ranks]
-    names: dict[str, Counter[int]] = {}
-    for (hash_, name), number in added.items():
-        names.setdefault(name, Counter())[place.before + bisect_right(cuts, hash_)] += number
-    return cuts, names
-
-
-def _find_cut(hashes: Iterable[tuple[int, int]], rank: int, place: Place) -> int:
-    for hash_, records in hashes:
-        size = records * HASH_SPACE
-        if rank + place.rounding * records < size:
-            return hash_
-        rank -= size
-    return place.end
+    draws = sorted(draws, key=operator.attrgetter("hash"))
+    hashes: Counter[int] = Counter()
+    for draw in draws:
+        hashes[draw.hash] += draw.records
+    ends = zip(accumulate(hashes.values()), hashes.values(), strict=True)
+    # A hash is before a cut if at least so many records are.
+    most = [end * HASH_SPACE - place.rounding * records for end, records in ends]
+    in_order = [*hashes, draws[-1].hash + 1]
+    cuts = [in_order[bisect_right(most, rank)] for rank in place.ranks]
+    found = Cuts({draws[0].line: cuts} if cuts else {})
+    for draw in draws:
+        part = place.before + bisect_right(cuts, draw.hash)
+        for name, number in draw.added:
+            found.added.setdefault(name, Counter())[part] += number
+    return found
 
 
 # How far the classes of a dataset are from their shares of the splits.
@@ -307,16 +256,14 @@ class Classes:
     Attributes:
         names: the class of each label.
         sizes: images of each class.
-        given: images of each class that the rounds before gave to each split.
     """
 
     names: Mapping[str, str]
     sizes: Mapping[str, int]
-    given: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, totals: PlanTotals, rules: LabelRules, splits: Splits) -> Classes:
-        """The classes of the images with these totals, before the first round.
+        """The classes of the images with these totals.
 
         Raises:
             LabelsError: there are too many.
@@ -340,14 +287,6 @@ class Classes:
     def line(self, classes: Iterable[str]) -> str:
         """The line of an image with these classes: the rarest one."""
         return min(classes, key=lambda name: (self.sizes[name], name), default="")
-
-    def after(self, given: Mapping[str, Sequence[int]]) -> Classes:
-        """The classes after a round that gave these images to the splits."""
-        added = {
-            name: [sum(each) for each in zip_longest(self.given.get(name, ()), own, fillvalue=0)]
-            for name, own in given.items()
-        }
-        return dataclasses.replace(self, given={**self.given, **added})
 
 
 def _most_lines(splits: Splits) -> int:
@@ -383,13 +322,15 @@ class ClassLines:
         self._known: tuple[object, ...] = ()
 
     def prepare(self, classes: Classes, *before: Cuts) -> None:
-        """Takes the classes of all images, and for `rule` the cuts of the rounds before."""
+        """Takes the classes of all images, and for `ranks` the cuts of the rounds before."""
         known = (classes, *before)
         # Their contents are too large to be compared for each image.
         if [*map(id, known)] != [*map(id, self._known)]:
             self._known = known
-            given = (cuts.added for cuts in before)
-            self._classes = functools.reduce(Classes.after, given, classes)
+            self._classes = classes
+            self._given: dict[str, Counter[int]] = {}
+            for name, parts in (each for cuts in before for each in cuts.added.items()):
+                self._given.setdefault(name, Counter()).update(parts)
 
     def round(self, labels: Iterable[str]) -> int:
         """The round, from 0, in which an image or a group with these labels gets its split."""
@@ -418,27 +359,23 @@ class ClassLines:
 
     def bins(self, line: str) -> int:
         """The bins of a line."""
-        return bin_count(self._classes.sizes.get(line, 0), len(self.splits.names) - 1)
+        return bin_count(self._classes.sizes.get(line, 0))
 
-    def rule(self, line: str) -> list[int]:
-        """What the splits lack of their shares of a class: of each with those before it."""
-        size, given = self._classes.sizes.get(line, 0), self._classes.given.get(line, ())
-        lacks = zip_longest(self.splits.shares, given, fillvalue=0)
-        return [*accumulate(max(0, share * size - has * HASH_SPACE) for share, has in lacks)]
-
-    def ranks(self, line: str, rule: Sequence[int], records: int) -> Ranks:
+    def ranks(self, line: str, records: int) -> Ranks:
         """The images of a line before the end of each split but the last.
 
-        Each split gets a part of them in proportion to what its share of the class lacks.
+        Each split gets a part of them in proportion to what it lacks of its share of the class.
 
         Args:
             line: its class.
-            rule: of the line, see `rule`.
             records: its images.
         """
+        size, given = self._classes.sizes.get(line, 0), self._given.get(line, Counter())
+        shares = enumerate(self.splits.shares)
+        lacks = accumulate(max(0, share * size - given[at] * HASH_SPACE) for at, share in shares)
+        *ends, whole = lacks
         rounding, _ = key_hashes(f"{_CLASS}{line}", seed=self._seed)
-        whole = records * HASH_SPACE
-        return Ranks([end * whole // rule[-1] for end in rule[:-1]], rounding)
+        return Ranks([end * records * HASH_SPACE // whole for end in ends], rounding)
 
     def split(self, draw: Draw, cuts: Cuts) -> str:
         """The split of an image, or of a group."""
@@ -557,15 +494,11 @@ class ShardLines:
 
     def bins(self, line: str) -> int:
         """The bins of a split."""
-        return bin_count(self._records[line], self._shards[line] - 1)
+        return bin_count(self._records[line])
 
-    def rule(self, line: str) -> int:
-        """The shards of a split."""
-        return self._shards[line]
-
-    def ranks(self, line: str, rule: int, records: int) -> Ranks:
+    def ranks(self, line: str, records: int) -> Ranks:
         """The records of a split before each shard but the first."""
-        return Ranks([rank * HASH_SPACE for rank in shard_ranks(records, rule)])
+        return Ranks([rank * HASH_SPACE for rank in shard_ranks(records, self._shards[line])])
 
 
 def shard_starts(cuts: Cuts) -> dict[str, tuple[int, ...]]:

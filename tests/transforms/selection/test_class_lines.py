@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.transforms.selection.dividing import divide, ranks_of
+from tests.transforms.selection.dividing import divide
 from transforms.core.messages import LabelsError
 from transforms.core.records import LabelledImage
 from transforms.dataset.ledger import PlanTotals
@@ -68,7 +68,7 @@ def stratified_groups(
             for name, own in labels.items()
             if lines.round(own) == number
         }
-        cuts = divide(draws.values(), ranks_of(lines), lines.bins)
+        cuts = divide(draws.values(), lines.ranks, lines.bins)
         found |= {name: lines.split(draw, cuts) for name, draw in draws.items()}
         rounds.append(cuts)
     return found

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.transforms.selection.dividing import divide, ranks_of
+from tests.transforms.selection.dividing import divide
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.shards import ShardPlan, shard_index
 from transforms.selection.hash_cuts import ShardLines, shard_ranks, shard_starts
@@ -21,7 +21,7 @@ def test_shards_differ_by_at_most_one_record(splits: dict[str, set[int]], shards
     lines = ShardLines(ShardPlan((), 1, shards, gzip=False, by_records=True))
     lines.prepare(PlanTotals(images, images))
     draws = [lines.draw(split, order) for split, orders in splits.items() for order in orders]
-    starts = shard_starts(divide(draws, ranks_of(lines), lines.bins))
+    starts = shard_starts(divide(draws, lines.ranks, lines.bins))
     for split, orders in splits.items():
         places = [shard_index(order, shards, starts.get(split, ())) for order in sorted(orders)]
         assert places == sorted(places)
