@@ -240,17 +240,6 @@ def test_its_workers_import_the_packages_that_it_did(hostile_folder: Path, tmp_p
     assert ran.code == 0, ran.err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_names_the_program(
-    command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command_line, "supervise", lambda run: run())
-    with pytest.raises(SystemExit) as ended:
-        call([command, "--help"], monkeypatch)
-    assert ended.value.code == 0
-    assert capfd.readouterr().out.startswith(f"usage: image-tfrecords {command} ")
-
-
 @pytest.mark.parametrize("name", ["/bin/image-tfrecords", "pipeline/convert.py"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_begins_with_the_command_and_ends_with_the_documentation(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from examples.make_sample import EXPECTED, KOREAN_ID, PAINTERS
-from tests.conftest import CLASSES, draw
+from tests.conftest import draw
 from tests.images import chunk
 from tests.pipeline.commands import (
     ROOT,
@@ -19,7 +19,6 @@ from tests.pipeline.commands import (
     Dataset,
     Ran,
     convert,
-    digests,
     make_dataset,
     run_process,
 )
@@ -169,17 +168,6 @@ class TestTooManyRejected:
         assert (out / "rejected.jsonl").read_text("utf-8") == lines
 
     @pytest.mark.slow
-    def test_shards_staged_with_other_options_are_not_taken(
-        self, photos: Path, tmp_path: Path
-    ) -> None:
-        out, flags = tmp_path / "out", {"images": f"{photos}/*/*.jpg", "num_shards": 2}
-        assert convert(output=out, **flags, max_pixels=100).code == 3
-        assert len(staged_shards(out)) == 2
-        dataset = make_dataset(out, **flags)
-        assert dataset.ledger == {"images_matched": 18, "records_written": 18}
-        assert digests(out) == digests(make_dataset(tmp_path / "fresh", **flags).folder)
-
-    @pytest.mark.slow
     def test_a_staged_shard_that_was_damaged_is_written_again(self, tmp_path: Path) -> None:
         draw(tmp_path / "in" / "cat" / "good.jpg")
         (tmp_path / "in" / "cat" / "empty.jpg").touch()
@@ -193,16 +181,6 @@ class TestTooManyRejected:
         dataset = make_dataset(out, **flags, max_rejected=1)
         assert filenames(dataset) == ["cat/good.jpg"]
 
-    @pytest.mark.slow
-    def test_a_count_and_a_share_are_limits(self, photos: Path, tmp_path: Path) -> None:
-        (tmp_path / "in" / "cat").mkdir(parents=True)
-        (tmp_path / "in" / "cat" / "empty.jpg").touch()
-        globs = [f"{photos}/*/*.jpg", f"{tmp_path}/in/*/*.jpg"]
-        flags = {"images": globs, "label_from": "none"}
-        for limit, code in [("0", 3), ("1", 0), ("5%", 3), ("6%", 0)]:
-            out = tmp_path / f"out-{limit}"
-            assert convert(output=out, max_rejected=limit, **flags).code == code, limit
-
 
 def staged_shards(output: Path) -> dict[str, os.stat_result]:
     """The staged shards by the names that they will get; their own names end in a recipe."""
@@ -211,67 +189,6 @@ def staged_shards(output: Path) -> dict[str, os.stat_result]:
         for path in sorted((output / ".staging").glob("*.tfrecord.*"))
         if path.suffix not in (".json", ".parquet")
     }
-
-
-class TestLabelSources:
-    def test_folders_as_labels(self, photos: Path, stems: dict[str, str], tmp_path: Path) -> None:
-        given = make_dataset(tmp_path / "given", images=f"{photos}/*/*.jpg", label_from="directory")
-        inferred = make_dataset(tmp_path / "inferred", images=f"{photos}/*/*.jpg")
-        assert labels(given) == stems
-        # Both list what was decided, and why.
-        listed = {"manifest.json", "report.html"}
-        one, other = digests(given.folder), digests(inferred.folder)
-        assert {name for name in one if one[name] != other[name]} == listed
-        manifests = [given.manifest, inferred.manifest]
-        for each in manifests:
-            del each["decided"], each["digest"]
-        assert manifests[0] == manifests[1]
-        assert given.classes == list(CLASSES)
-
-    @pytest.mark.slow
-    def test_an_image_in_no_folder_of_a_class_is_rejected(self, tmp_path: Path) -> None:
-        draw(tmp_path / "in" / "cat" / "a.jpg")
-        draw(tmp_path / "in" / "stray.jpg", seed=1)
-        dataset = make_dataset(
-            tmp_path / "out",
-            images=f"{tmp_path}/in/**/*.jpg",
-            label_from="directory",
-            max_rejected=1,
-        )
-        assert labels(dataset) == {"a": "cat"}
-        (line,) = dataset.rejected
-        assert (line["reason"], line["key"]) == ("no_label", "stray.jpg")
-
-    @pytest.mark.slow
-    def test_no_labels(self, photos: Path, tmp_path: Path) -> None:
-        dataset = make_dataset(
-            tmp_path / "out", images=f"{photos}/*/*.jpg", label_from="none", layout="slim"
-        )
-        assert dataset.classes == []
-        assert dataset.manifest["labels"] == "none"
-        names = {feature["name"] for feature in dataset.manifest["features"]}
-        assert not any("class" in name for name in names)
-        assert dataset.ledger == {"images_matched": 18, "records_written": 18}
-
-    @pytest.mark.slow
-    def test_images_by_several_globs_that_overlap_count_once(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
-    ) -> None:
-        globs = [f"{photos}/*/*.jpg", f"{photos}/cat/*.jpg", f"{photos}/**/*-1.jpg"]
-        dataset = make_dataset(tmp_path / "out", images=globs)
-        once = make_dataset(tmp_path / "once", images=f"{photos}/*/*.jpg")
-        assert dataset.ledger == {"images_matched": 18, "records_written": 18}
-        assert labels(dataset) == stems
-        assert [p["crc32c"] for p in dataset.manifest["splits"]["train"]["shards"]] == [
-            p["crc32c"] for p in once.manifest["splits"]["train"]["shards"]
-        ]
-
-    @pytest.mark.slow
-    def test_globs_of_two_folders(self, photos: Path, tmp_path: Path) -> None:
-        globs = [f"{photos}/cat/*.jpg", f"{photos}/dog/*.jpg"]
-        dataset = make_dataset(tmp_path / "out", images=globs)
-        assert dataset.classes == ["cat", "dog"]
-        assert {name.split("/")[0] for name in filenames(dataset)} == {"cat", "dog"}
 
 
 class TestOddFiles:
@@ -334,19 +251,6 @@ class TestProcess:
         ran = run_process("pipeline.convert", images=f"{photos}/*/*.jpg", output=tmp_path / "out")
         assert (ran.code, ran.err) == (0, "")
         assert "images   18 matched = 18 written + 0 rejected" in ran.out
-
-    @pytest.mark.slow
-    def test_too_many_rejected_is_exit_code_3_and_one_line(self, tmp_path: Path) -> None:
-        (tmp_path / "in" / "cat").mkdir(parents=True)
-        (tmp_path / "in" / "cat" / "empty.jpg").touch()
-        ran = run_process(
-            "pipeline.convert",
-            images=f"{tmp_path}/in/*/*.jpg",
-            label_from="directory",
-            output=tmp_path / "out",
-        )
-        assert (ran.code, ran.after_decided()) == (3, [])
-        assert ran.error().startswith("convert: 1 of 1 images rejected")
 
 
 @pytest.mark.slow

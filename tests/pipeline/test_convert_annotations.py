@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from tests.pipeline.annotated import (
     write_image,
 )
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
-from tests.servers.gcs import GcsServer
 from tests.transforms.labels.test_voc_xml import VOC2007
 
 OURS = {"image/class/label", "image/class/text"}
@@ -184,17 +182,6 @@ def test_wrong_annotations(tmp_path: Path, changed: dict[str, Any], reason: str,
     check_sound(dataset.folder)
 
 
-@pytest.mark.slow
-def test_an_image_that_is_not_there(tmp_path: Path) -> None:
-    content = {**COCO, "images": [*COCO["images"], {"id": 9, "file_name": "9.jpg"}]}
-    flags = write_coco(tmp_path, content)
-    write_image(tmp_path / "images" / "other.jpg", 9, 9)
-    dataset = make_dataset(tmp_path / "out", max_rejected="100%", **flags)
-    reasons = {line["reason"]: line["detail"] for line in dataset.rejected}
-    assert set(reasons) == {"no_label", "row_without_image"}
-    assert dataset.ledger["records_written"] == 3
-
-
 @pytest.mark.parametrize(
     ("content", "flags", "says"),
     [
@@ -212,16 +199,6 @@ def test_usage_errors(tmp_path: Path, content: str, flags: dict[str, Any], says:
         (tmp_path / "instances.json").write_text(content)
     ran = convert(output=tmp_path / "out", **{**given, **flags})
     assert (ran.code, says in ran.error()) == (2, True), ran.err
-
-
-@pytest.mark.slow
-def test_coco_in_a_zip(coco: dict[str, Any], converted: Dataset, tmp_path: Path) -> None:
-    """As the annotations of COCO are distributed."""
-    with zipfile.ZipFile(tmp_path / "all.zip", "w") as file:
-        file.write(coco["labels"], "annotations/instances.json")
-    labels = f"{tmp_path}/all.zip!/annotations/instances.json"
-    dataset = make_dataset(tmp_path / "out", **{**coco, "labels": labels})
-    assert examples(dataset) == examples(converted)
 
 
 @pytest.mark.slow
@@ -285,20 +262,6 @@ def test_damaged_files_of_voc(voc: dict[str, Any], tmp_path: Path) -> None:
     assert details["4.xml:1"].startswith("it is not XML")
     assert details["3.jpg"] == "no row has the key '3.jpg'"
     assert len(details) == 3 and dataset.ledger["records_written"] == 2
-
-
-@pytest.mark.slow
-def test_voc_in_a_bucket(voc: dict[str, Any], tmp_path: Path, gcs: GcsServer) -> None:
-    here = make_dataset(tmp_path / "out", **voc)
-    gcs.make_bucket("voc")
-    gcs.put_folder("voc", "", tmp_path / "VOC2007")
-    flags = {
-        **voc,
-        "images": "gs://voc/JPEGImages/*.jpg",
-        "labels": "gs://voc/Annotations/*.xml",
-    }
-    there = make_dataset(tmp_path / "there", **flags)
-    assert examples(there) == examples(here)
 
 
 def test_voc_needs_images(voc: dict[str, Any], tmp_path: Path) -> None:

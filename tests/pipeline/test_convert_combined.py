@@ -14,11 +14,10 @@ from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.models import SMALL_OUTPUT, saved_to, small_model
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
-from tests.pipeline.reading import NUMBER, TEXT, filenames, read, read_lists
+from tests.pipeline.reading import NUMBER, TEXT, filenames, read
 from tests.servers.gcs import GcsServer
 
 EMBEDDING = {"Feature": tf.io.FixedLenFeature(SMALL_OUTPUT, tf.float32)}
-FLOATS = tf.io.VarLenFeature(tf.float32)
 
 
 @pytest.fixture
@@ -112,88 +111,6 @@ def test_what_does_not_go_without_labels(folder: Path, flags: dict[str, str], sa
 
 
 # Rows that list images, with what else rows can say.
-
-
-@pytest.mark.slow
-def test_boxes_of_listed_images_in_the_splits_of_their_rows(folder: Path) -> None:
-    rows = [
-        "set,path,label,xmin,xmax,ymin,ymax",
-        "train,photos/0.jpg,cat,0,8,0,12",
-        "train,photos/0.jpg,dog,8,16,0,12",
-        "val,photos/1.jpg,cat,4,8,3,6",
-    ]
-    flags = {
-        "labels": write(folder / "boxes.csv", *rows),
-        "layout": "detection",
-        "split_column": "set",
-    }
-    listed = make_dataset(folder / "listed", **flags)
-    globbed = make_dataset(
-        folder / "globbed",
-        images=f"{folder}/photos/[01].jpg",
-        label_key="path",
-        key="stem",
-        **flags,
-    )
-    for dataset, prefix in ((listed, "photos/"), (globbed, "")):
-        assert splits(dataset) == {"train": [f"{prefix}0.jpg"], "val": [f"{prefix}1.jpg"]}
-        features = {
-            "image/filename": TEXT,
-            **{f"image/object/bbox/{side}": FLOATS for side in ("xmin", "xmax")},
-            "image/object/class/text": tf.io.VarLenFeature(tf.string),
-        }
-        found = {r.pop("image/filename").decode()[-5]: r for r in read_lists(dataset, features)}
-        assert found["0"] == {
-            "image/object/bbox/xmin": [0, 0.5],
-            "image/object/bbox/xmax": [0.5, 1],
-            "image/object/class/text": [b"cat", b"dog"],
-        }
-        assert found["1"]["image/object/bbox/xmax"] == [0.5]
-        assert dataset.ledger["rows_used"] == 3
-        check_sound(dataset.folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("box", "units", "stored"),
-    [("-0.0000005,1.0000001,0.25,1", "normalized", [0, 1]), ("8,16.4,0,12", "pixel", [0.5, 1])],
-)
-def test_boxes_that_overshoot_by_rounding(
-    folder: Path, box: str, units: str, stored: list[float]
-) -> None:
-    rows = ["path,label,xmin,xmax,ymin,ymax", f"photos/0.jpg,cat,{box}"]
-    dataset = make_dataset(
-        folder / "out", labels=write(folder / "boxes.csv", *rows), layout="detection"
-    )
-    assert dataset.manifest["options"]["box_units"] == units
-    sides = ("image/object/bbox/xmin", "image/object/bbox/xmax")
-    (record,) = read_lists(dataset, dict.fromkeys(sides, FLOATS))
-    assert [record[side] for side in sides] == [[side] for side in stored]
-    check_sound(dataset.folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("labelled", [True, False])
-def test_embeddings_of_listed_images(folder: Path, labelled: bool) -> None:
-    saved_to(folder / "small.keras", small_model().save)
-    model = {"layout": "embedding", "model": folder / "small.keras"}
-    rows = [f"photos/{n}.jpg{',' + 'ab'[n % 2] if labelled else ''}" for n in range(4)]
-    header = "image_uri,label" if labelled else "image_uri"
-    listed = make_dataset(
-        folder / "listed",
-        labels=write(folder / "list.csv", header, *rows),
-        label_from=None if labelled else "none",
-        **model,
-    )
-    features = EMBEDDING | ({"Label": NUMBER} if labelled else {})
-    found = {record["Feature"].tobytes(): record.get("Label") for record in read(listed, features)}
-    globbed = make_dataset(
-        folder / "globbed", images=f"{folder}/photos/[0-3].jpg", label_from="none", **model
-    )
-    assert set(found) == {record["Feature"].tobytes() for record in read(globbed, EMBEDDING)}
-    assert len(found) == 4
-    assert sorted(found.values()) == [0, 0, 1, 1] if labelled else set(found.values()) == {None}
-    check_sound(listed.folder)
 
 
 # A bucket that holds all that a command reads.

@@ -20,7 +20,7 @@ from pipeline.check_dataset import check_dataset
 from tests.conftest import draw
 from tests.lazy import Lazy, lazy_module
 from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model
-from tests.pipeline.commands import ROOT, convert, digests, make_dataset, run_here
+from tests.pipeline.commands import ROOT, convert, digests, make_dataset
 from tests.pipeline.reading import filenames, read
 from tests.pipeline.reusing import check_same
 from tests.spies import paths_given
@@ -154,17 +154,6 @@ def test_resized_images_of_other_layouts_are_reused(
     ran = check_same(base, tmp_path, **embedded)
     assert f"reused   {COUNT} images from their records (--reuse)" in ran.out
     assert caplog.messages == []
-
-
-@pytest.mark.slow
-def test_pictures_of_embeddings_cannot_be_shown(folder: Path, tmp_path: Path) -> None:
-    from pipeline.show import main
-
-    dataset = make_dataset(tmp_path / "out", **flags(folder))
-    shown = run_here(main, "show", [str(dataset.folder), "--limit", "1"])
-    assert "float[48]" in shown.out
-    refused = run_here(main, "show", [str(dataset.folder), "--images", str(tmp_path / "p")])
-    assert refused.code == 2 and "hold no image" in refused.error()
 
 
 L: Any = Lazy(lambda: KERAS.layers)

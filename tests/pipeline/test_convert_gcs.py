@@ -23,7 +23,7 @@ from tests.pipeline.commands import (
     show,
 )
 from tests.servers.gcs import GcsServer, requester_pays
-from transforms import dataset_files, packing, publish_dataset
+from transforms import packing, publish_dataset
 
 IMAGES = "gs://photos/in/*/*.jpg"
 OUTPUT = "gs://datasets/flowers"
@@ -150,14 +150,6 @@ def test_workers_move_each_shard_with_two_requests(
 
 
 @pytest.mark.slow
-def test_overwrite_replaces_a_dataset(buckets: GcsServer) -> None:
-    succeeds(num_shards=3)
-    succeeds(num_shards=2, overwrite=True)
-    shards = [name for name in published(buckets) if name.endswith(".tfrecord")]
-    assert len(shards) == 4
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("dropped_sockets")
 def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
     gcs.make_bucket("photos")
@@ -192,23 +184,6 @@ def test_an_object_that_changes_after_it_was_listed_is_rejected(
     buckets.set_faults([{"before_media_of": "photos/in/cat/cat-0.jpg", **change}])
     succeeds(max_rejected="10%")
     assert rejected(buckets) == [("gs://photos/in/cat/cat-0.jpg", detail)]
-
-
-@pytest.mark.slow
-def test_an_object_without_permission_is_rejected(buckets: GcsServer) -> None:
-    buckets.set_faults([{"kind": "media", "object": "photos/in/dog/dog-1.jpg", "status": 403}])
-    succeeds(max_rejected="10%")
-    [(path, detail)] = rejected(buckets)
-    assert path == "gs://photos/in/dog/dog-1.jpg"
-    assert detail.startswith("no permission")
-
-
-@pytest.mark.slow
-def test_placeholders_and_empty_objects(buckets: GcsServer) -> None:
-    for name in ("in/", "in/cat/", "in/cat/empty.jpg"):
-        buckets.put("photos", name, b"")
-    succeeds(max_rejected="10%")
-    assert [path for path, _ in rejected(buckets)] == ["gs://photos/in/cat/empty.jpg"]
 
 
 @pytest.mark.parametrize(
@@ -267,32 +242,3 @@ def test_a_folder_of_a_bucket_that_holds_something_else_is_left_alone(
     assert ran.code == 2
     assert f"holds something else ('gs://datasets/{folder}/precious.txt')" in ran.error()
     assert buckets.names("datasets") == [f"{folder}/precious.txt"]
-
-
-@pytest.mark.slow
-def test_two_runs_cannot_mix_their_manifests(
-    buckets: GcsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    to_bytes = dataset_files.to_bytes
-
-    def overtaken(manifest: Any) -> bytes:
-        buckets.put("datasets", "flowers/manifest.json", b"of another run")
-        return to_bytes(manifest)
-
-    monkeypatch.setattr(dataset_files, "to_bytes", overtaken)
-    ran = convert(**FLAGS)
-    assert ran.code == 1
-    assert "another run wrote it" in ran.error()
-    assert buckets.get("datasets", "flowers/manifest.json") == b"of another run"
-
-
-@pytest.mark.slow
-def test_objects_that_were_uploaded_again_keep_it_up_to_date(
-    buckets: GcsServer, photos: Path
-) -> None:
-    succeeds()
-    before = published(buckets)
-    for path in sorted(photos.glob("cat/*.jpg")):
-        buckets.put("photos", f"in/cat/{path.name}", path.read_bytes())
-    assert succeeds().out.startswith("up to date: ")
-    assert published(buckets) == before

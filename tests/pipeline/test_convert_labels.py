@@ -136,48 +136,6 @@ class TestClasses:
         assert len(lines) == 102
         check_sound(dataset.folder)
 
-    @pytest.mark.slow
-    def test_integers_below_0_stay_and_have_no_lines(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
-    ) -> None:
-        numbers = {"cat": 100, "dog": -3, "fox": 20}
-        rows = [(stem, numbers[label]) for stem, label in stems.items()]
-        dataset = convert_rows(photos, tmp_path, rows)
-        assert label_ids(dataset) == dict(rows)
-        assert (dataset.folder / "labels.txt").read_text() == ""
-        check_sound(dataset.folder)
-
-    @pytest.mark.slow
-    def test_integers_as_a_float_column_writes_them(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
-    ) -> None:
-        """A data frame makes floats of integers as soon as one is missing."""
-        numbers = {"cat": "14950.0", "dog": "7.0", "fox": "100000.0"}
-        rows = [(stem, numbers[label]) for stem, label in stems.items()]
-        rows[0] = (rows[0][0], "nan")
-        dataset = convert_rows(photos, tmp_path, rows)
-        ids = {stem: int(float(label)) for stem, label in rows[1:]}
-        assert label_ids(dataset) == ids
-        assert labels(dataset) == {stem: str(label) for stem, label in ids.items()}
-        assert dataset.classes == ["7", "14950", "100000"]
-        [line] = dataset.rejected
-        assert (line["subject"], line["reason"]) == ("image", "no_label")
-        assert line["detail"] == f"the label is missing in {tmp_path}/labels.csv:2"
-        assert dataset.ledger["rows_rejected"] == 1
-        check_sound(dataset.folder)
-
-    def test_labels_that_are_nearly_all_integers_are_refused_before_a_job(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path, no_run: None
-    ) -> None:
-        rows = [(stem, at) for at, stem in enumerate(stems)]
-        rows[6] = (rows[6][0], "n/k")
-        (tmp_path / "labels.csv").write_text(csv_text(rows), "utf-8")
-        flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv"}
-        ran = convert(**flags, output=tmp_path / "out")
-        assert ran.code == 2
-        message = f"17 of 18 labels are integers, but 'n/k' ({tmp_path}/labels.csv:8) is not"
-        assert message in ran.error() and "--label_kind text" in ran.error()
-
     def test_labels_of_folders_that_are_nearly_all_integers_are_refused(
         self, tmp_path: Path, no_run: None
     ) -> None:
@@ -207,80 +165,8 @@ class TestClasses:
             assert f"{tmp_path}/labels.csv:19" in ran.error()
         assert digests(tmp_path / "out") == {}
 
-    def test_class_names_decide_the_ids(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
-    ) -> None:
-        (tmp_path / "names.txt").write_text("fox\nwolf\ncat\ndog\n")
-        dataset = convert_rows(photos, tmp_path, stems.items(), class_names=tmp_path / "names.txt")
-        ids = {"fox": 0, "cat": 2, "dog": 3}
-        assert label_ids(dataset) == {stem: ids[label] for stem, label in stems.items()}
-        assert dataset.classes == ["fox", "wolf", "cat", "dog"]
-
-    @pytest.mark.slow
-    def test_integer_labels_are_indices_of_class_names(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
-    ) -> None:
-        (tmp_path / "names.txt").write_text("0:fox\n1:cat\n2:dog\n")
-        ids = {"fox": 0, "cat": 1, "dog": 2}
-        rows = [(stem, ids[label]) for stem, label in stems.items()]
-        dataset = convert_rows(photos, tmp_path, rows, class_names=tmp_path / "names.txt")
-        assert label_ids(dataset) == dict(rows)
-        assert labels(dataset) == stems
-
-    @pytest.mark.slow
-    def test_a_label_that_class_names_do_not_have_is_rejected(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
-    ) -> None:
-        (tmp_path / "names.txt").write_text("fox\ncat\n")
-        dataset = convert_rows(photos, tmp_path, stems.items(), class_names=tmp_path / "names.txt")
-        assert {line["reason"] for line in dataset.rejected} == {"unknown_label"}
-        dogs = {stem for stem, label in stems.items() if label == "dog"}
-        assert {line["key"] for line in dataset.rejected} == dogs
-        assert "'dog'" in dataset.rejected[0]["detail"]
-        assert set(labels(dataset)) == set(stems) - dogs
-        assert dataset.ledger["rows_used"] == 18
-
 
 class TestRows:
-    @pytest.mark.slow
-    def test_the_same_row_twice_counts_once(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
-    ) -> None:
-        rows = [*stems.items(), ("cat-0", "cat"), ("cat-0.jpg", " cat"), ("dog-1", "dog")]
-        dataset = convert_rows(photos, tmp_path, rows)
-        assert labels(dataset) == stems
-        assert dataset.ledger == {
-            "images_matched": 18,
-            "records_written": 18,
-            "rows_read": 21,
-            "rows_used": 18,
-            "rows_repeated": 3,
-        }
-
-    @pytest.mark.slow
-    def test_rows_that_contradict_each_other_are_named(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
-    ) -> None:
-        dataset = convert_rows(photos, tmp_path, [*stems.items(), ("cat-0", "dog")])
-        (line,) = dataset.rejected
-        assert (line["subject"], line["reason"], line["key"]) == (
-            "image",
-            "label_conflict",
-            "cat-0",
-        )
-        assert line["path"] == f"{photos}/cat/cat-0.jpg"
-        assert f"'cat' ({tmp_path}/labels.csv:2)" in line["detail"]
-        assert f"'dog' ({tmp_path}/labels.csv:20)" in line["detail"]
-        assert "cat-0" not in labels(dataset)
-        assert dataset.ledger == {
-            "images_matched": 18,
-            "records_written": 17,
-            "images_rejected": 1,
-            "rows_read": 19,
-            "rows_used": 17,
-            "rows_rejected": 2,
-        }
-
     def test_what_has_no_partner_is_listed_on_both_sides(
         self, photos: Path, stems: dict[str, str], tmp_path: Path
     ) -> None:
@@ -303,14 +189,6 @@ class TestRows:
         }
         places = [line["path"] for line in dataset.rejected if line["subject"] == "row"]
         assert places == [f"{tmp_path}/labels.csv:{line}" for line in (20, 21, 19)]
-
-    @pytest.mark.slow
-    def test_only_images_count_for_max_rejected(
-        self, photos: Path, stems: dict[str, str], tmp_path: Path
-    ) -> None:
-        rows = [*stems.items(), *((f"gone-{n}", "cat") for n in range(30))]
-        dataset = convert_rows(photos, tmp_path, rows, max_rejected=0)
-        assert dataset.ledger["rows_unmatched"] == 30
 
     def test_a_file_that_stops_being_csv_fails_in_one_line(
         self,

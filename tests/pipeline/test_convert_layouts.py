@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from tests.conftest import CLASSES
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, digests, make_dataset
+from tests.pipeline.commands import Dataset, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, feature_names, read, shape
 
 LAYOUTS = {"slim": SLIM, "tutorial": TUTORIAL, "landmark": LANDMARK}
@@ -73,37 +72,3 @@ def test_landmark(datasets: dict[str, Dataset], photos: Path) -> None:
     dataset = datasets["landmark"]
     for path, record in check_all(dataset, LANDMARK, photos, "image_raw", "landmark_id"):
         assert record["id"].decode() == f"{path.parent.name}/{path.name}"
-
-
-@pytest.mark.slow
-def test_gzip_holds_the_same_records(photos: Path, tmp_path: Path) -> None:
-    flags = {"images": f"{photos}/*/*.jpg"}
-    plain = make_dataset(tmp_path / "plain", **flags)
-    small = make_dataset(tmp_path / "small", compression="gzip", **flags)
-    assert small.shards() == ["train-00000-of-00001.tfrecord.gz"]
-    packed = (small.folder / small.shards()[0]).read_bytes()
-    assert packed[:2] == b"\x1f\x8b"
-    assert gzip.decompress(packed) == (plain.folder / plain.shards()[0]).read_bytes()
-    assert packed[4:8] == bytes(4), "the header of gzip holds a time"
-    again = make_dataset(tmp_path / "again", compression="gzip", **flags)
-    assert digests(again.folder) == digests(small.folder)
-
-
-@pytest.mark.slow
-def test_kinds_of_image_in_the_tutorial_layout(sample: Path, tmp_path: Path) -> None:
-    dataset = make_dataset(
-        tmp_path / "out",
-        images=f"{sample}/images/*/*",
-        label_from="directory",
-        layout="tutorial",
-        max_rejected="20%",
-    )
-    depths = set()
-    for record in read(dataset, TUTORIAL):
-        assert shape(record["image_raw"])[-3:] == (
-            record["height"],
-            record["width"],
-            record["depth"],
-        )
-        depths.add(int(record["depth"]))
-    assert depths == {1, 3}

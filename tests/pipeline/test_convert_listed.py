@@ -8,7 +8,6 @@ import pytest
 
 from tests.conftest import draw
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, convert, make_dataset, plan, run_process
 from tests.pipeline.reading import filenames, labels
 from tests.servers.gcs import GcsServer
@@ -47,18 +46,6 @@ def test_paths_are_relative_to_the_csv_or_absolute(folder: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("header", rest_slow([["split,image_uri,label"], []]))
-def test_the_automl_form(folder: Path, header: list[str]) -> None:
-    rows = ["TRAIN,photos/1.jpg,cat", "TEST,photos/2.jpg,dog", "UNASSIGNED,photos/a/5.jpg,cat"]
-    dataset = make(folder, *header, *rows, splits="rest=1")
-    found = {split: filenames(dataset, split) for split in dataset.manifest["splits"]}
-    assert found == {
-        "train": ["photos/1.jpg"],
-        "test": ["photos/2.jpg"],
-        "rest": ["photos/a/5.jpg"],
-    }
-
-
 def test_what_cannot_be_used_is_reported(folder: Path) -> None:
     rows = ["photos/1.jpg,cat", "photos/none.jpg,cat", "photos/none.jpg,cat", "s3://b/1.jpg,dog"]
     dataset = make(folder, "image_uri,label", *rows, "photos/2.jpg", "photos/1.jpg,cat", **ALL)
@@ -80,13 +67,6 @@ def test_what_cannot_be_used_is_reported(folder: Path) -> None:
     command = {"labels": folder / "data/list.csv", "output": folder / "out", **ALL}
     assert convert(**command).out.startswith("up to date")
     assert "2 matched = 1 to compare + 1 rejected" in plan(**command).out
-
-
-def test_a_csv_that_lists_nothing_that_is_there(folder: Path) -> None:
-    (folder / "list.csv").write_text("image_uri,label\nphotos/1.jpg,cat\n")
-    ran = convert(labels=folder / "list.csv", output=folder / "out")
-    assert ran.code == 2
-    assert f"such as '{folder}/photos/1.jpg'" in ran.error()
 
 
 @pytest.mark.parametrize("address", ["http://a.org/1.jpg", "s3://b/1.jpg", "made-up://b/1.jpg"])

@@ -14,13 +14,11 @@ import pytest
 from PIL import Image
 
 from tests.conftest import draw
-from tests.heic_images import heic
 from tests.images import picture, saved
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
     convert,
-    digests,
     make_dataset,
     plan,
     show,
@@ -38,7 +36,6 @@ from tests.pipeline.masked import (
     reasons,
     write_masked,
 )
-from tests.servers.gcs import GcsServer
 from transforms.examples.tfrecord import masked_crc32c
 
 
@@ -81,13 +78,6 @@ def test_files_of_other_flags_are_no_masks(inputs: Path, tmp_path: Path) -> None
     again = convert(output=made.folder, **options)
     assert again.code == 0 and again.out.startswith("up to date"), again.err
     assert "--masks matches files of --output" in again.out
-
-
-@pytest.mark.slow
-def test_labels_are_joined_too(inputs: Path, tmp_path: Path) -> None:
-    made = make_dataset(tmp_path / "out", **flags(inputs, label_from="directory"))
-    found = {key: each["image/class/text"] for key, each in by_key(made).items()}
-    assert found == {"0": b"a", "1": b"b", "2": b"a", "3": b"b"}
 
 
 def test_bad_masks_are_rejections(inputs: Path, tmp_path: Path) -> None:
@@ -183,17 +173,6 @@ def test_coordinates_in_further_images_are_counted(inputs: Path, tmp_path: Path)
         assert (by_key(made)["1"]["right"] == located) is not strips
 
 
-@pytest.mark.slow
-def test_the_decoder_of_a_further_image_is_in_the_manifest(inputs: Path, tmp_path: Path) -> None:
-    options = stereo(inputs, tmp_path)
-    (inputs / "right" / "1.jpg").write_bytes(heic(picture("RGB", HEIGHT, WIDTH)))
-    made = make_dataset(tmp_path / "out", transcode="auto", **options)
-    assert made.manifest["pixels"] == {"from_heic": 1, "untouched": 4}
-    assert made.manifest["versions"]["pillow-heif"]
-    assert by_key(made)["1"]["right/format"] == b"jpeg"
-    assert convert(output=made.folder, transcode="auto", **options).out.startswith("up to date")
-
-
 def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> None:
     options = {**stereo(inputs, tmp_path), "resize": "8x6"}
     made = make_dataset(tmp_path / "out", **options)
@@ -212,16 +191,6 @@ def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_dataset_without_masks_may_reuse_one_with_them(inputs: Path, tmp_path: Path) -> None:
-    base = make_dataset(tmp_path / "base", **flags(inputs))
-    plain = {**flags(inputs, label_from="none", key="stem"), "masks": None}
-    ran = convert(output=tmp_path / "reused" / "out", reuse=base.folder, **plain)
-    assert "reused   4 images" in ran.out, ran.err
-    fresh = make_dataset(tmp_path / "fresh" / "out", **plain)
-    assert digests(tmp_path / "reused" / "out") == digests(fresh.folder)
-
-
-@pytest.mark.slow
 def test_exact_duplicates_are_dropped_with_their_masks(inputs: Path, tmp_path: Path) -> None:
     draw(inputs / "photos" / "a" / "copy.jpg", seed=0)
     mask(0).save(inputs / "masks" / "copy.png")
@@ -236,18 +205,6 @@ def test_keys_leave_masks_out(inputs: Path, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "out", **flags(inputs, keys=tmp_path / "keys.txt"))
     assert by_key(made).keys() == {"1", "3"}
     assert (made.ledger["partners_used"], made.ledger["partners_left_out"]) == (2, 2)
-
-
-@pytest.mark.slow
-def test_masks_in_a_bucket(inputs: Path, tmp_path: Path, gcs: GcsServer) -> None:
-    gcs.make_bucket("photos")
-    gcs.put_folder("photos", "in/", inputs)
-    local = make_dataset(tmp_path / "local", **flags(inputs))
-    globs = {"images": "gs://photos/in/photos/*/*.jpg", "masks": "gs://photos/in/masks/*.png"}
-    made = make_dataset(tmp_path / "remote", **globs)
-    assert [made.folder.joinpath(name).read_bytes() for name in made.shards()] == [
-        local.folder.joinpath(name).read_bytes() for name in local.shards()
-    ]
 
 
 @pytest.mark.parametrize(
@@ -315,13 +272,6 @@ def test_verify_checks_masks(inputs: Path, tmp_path: Path) -> None:
     shard.write_bytes(data[:12] + damaged + crc + data[16 + length :])
     ran = verify(made.folder)
     assert ran.code != 0 and "the mask (mask.bytes) is corrupt_image" in ran.out + ran.err
-
-
-@pytest.mark.slow
-def test_workers_write_the_same_bytes(inputs: Path, tmp_path: Path) -> None:
-    one = make_dataset(tmp_path / "one" / "out", **flags(inputs, num_shards=2))
-    two = make_dataset(tmp_path / "two" / "out", **flags(inputs, num_shards=2, workers=2))
-    assert digests(one.folder) == digests(two.folder)
 
 
 @pytest.mark.slow

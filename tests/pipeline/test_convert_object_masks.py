@@ -190,19 +190,6 @@ def test_again_with_reuse_and_workers(
 
 
 @pytest.mark.slow
-def test_images_of_other_layouts_are_reused(
-    coco: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Also changed ones: they do not depend on what draws the masks."""
-    flags = {**coco, "resize": "20x15"}
-    plain = make_dataset(tmp_path / "plain", **{**flags, "layout": "detection"})
-    fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
-    caplog.clear()
-    made = make_dataset(tmp_path / "made" / "out", reuse=plain.folder, **flags)
-    assert digests(made.folder) == digests(fresh.folder) and "not reused" not in caplog.text
-
-
-@pytest.mark.slow
 def test_records_of_a_dataset_keep_their_masks(converted: Dataset, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "made", images=converted.folder, **LAYOUT)
     check_sound(made.folder)
@@ -225,21 +212,6 @@ def test_masks_of_records_are_turned(tmp_path: Path) -> None:
     wanted = make_dataset(tmp_path / "wanted", exif_orientation="apply", **flags)
     [[mask]], [[other]] = masks(turned).values(), masks(wanted).values()
     assert mask.shape == (40, 60) and mask.tolist() == other.tolist()
-
-
-@pytest.mark.slow
-def test_the_file_lists_the_images(
-    coco: dict[str, Any], converted: Dataset, tmp_path: Path
-) -> None:
-    content = {**SEGMENTED, "images": [dict(image) for image in SEGMENTED["images"]]}
-    for image in content["images"]:
-        image["file_name"] = f"images/{image['file_name']}"
-    path = coco["labels"].with_name("listed.json")
-    path.write_text(json.dumps(content))
-    listed = make_dataset(tmp_path / "listed", labels=path, **LAYOUT)
-    found = {name.rpartition("/")[2]: record for name, record in examples(listed).items()}
-    for name, record in examples(converted).items():
-        assert found[name][MASK] == record[MASK]
 
 
 @pytest.mark.slow
@@ -313,31 +285,6 @@ def test_outlines_of_yolo(tmp_path: Path) -> None:
     )
     again = convert(output=dataset.folder, **flags)
     assert again.code == 0 and again.out.startswith("up to date"), again.err
-
-
-@pytest.mark.slow
-def test_outlines_of_yolo_are_reused_or_left_out(tmp_path: Path) -> None:
-    flags = write_yolo(tmp_path)
-    plain = make_dataset(tmp_path / "plain", **{**flags, "layout": "detection"})
-    assert MASK not in examples(plain)["7.jpg"]
-    assert "empty masks" not in decided(plain)
-    fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
-    for number, reused in enumerate((plain, fresh)):
-        made = make_dataset(tmp_path / str(number) / "out", reuse=reused.folder, **flags)
-        assert digests(made.folder) == digests(fresh.folder)
-
-
-@pytest.mark.slow
-def test_wrong_outlines_reject_their_image(tmp_path: Path) -> None:
-    flags = write_yolo(tmp_path)
-    (tmp_path / "labels" / "7.txt").write_text("0 0.1 0.2 1.8 0.2 0.8 0.7")
-    (tmp_path / "labels" / "8.txt").write_text("0" + " 0.125 0 0.25 1" * 60_000)
-    dataset = make_dataset(tmp_path / "out", max_rejected="100%", **flags)
-    details = {line["path"][-5:]: (line["reason"], line["detail"]) for line in dataset.rejected}
-    assert details["7.jpg"][0] == "bad_box" and "xmax 1.8 is outside" in details["7.jpg"][1]
-    assert details["8.jpg"][0] == "bad_cell"
-    says = "8.txt:1, column 'segmentation': 'more than 1048576 characters' is not a segmentation"
-    assert says in details["8.jpg"][1]
 
 
 @pytest.mark.slow

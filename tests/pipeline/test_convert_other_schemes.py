@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,21 +82,6 @@ def test_a_rerun_is_up_to_date_and_verify_agrees() -> None:
     assert (again.code, published()) == (0, before)
     assert "up to date" in again.out
     check_sound(OUTPUT)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("labels")
-def test_one_of_equal_images_is_kept(photos: Path) -> None:
-    copied = (photos / "cat" / "cat-0.jpg").read_bytes()
-    put("mem://photos/in/cat/copy.jpg", copied)
-    flags = {**FLAGS, "labels": None, "label_from": "directory", "dedupe": "drop"}
-    ran = convert(**flags)
-    assert ran.code == 0, ran.err
-    check_sound(OUTPUT)
-    [line] = map(json.loads, published()["rejected.jsonl"].splitlines())
-    assert (line["key"], line["reason"]) == ("cat/copy.jpg", "duplicate_image")
-    [group] = json.loads(published()["statistics.json"])["duplicates"]["exact"]["listed"]
-    assert group["sha256"] == hashlib.sha256(copied).hexdigest()
 
 
 @pytest.mark.slow

@@ -39,7 +39,6 @@ FILES = {
     "photo.tif": saved(picture("RGB"), "TIFF"),
     "small.png": saved(picture("RGB", 20, 25), "PNG"),
 }
-FOREIGN = {"animated.webp", "photo.avif", "photo.tif"}
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +59,6 @@ def make(mixed: Path, output: Path, *words: str, **flags: Any) -> Dataset:
 
 def by_name(dataset: Dataset) -> dict[str, dict[str, Any]]:
     return {Path(r["image/filename"].decode()).name: r for r in read(dataset)}
-
-
-@pytest.mark.slow
-def test_without_options_nothing_is_touched_and_nothing_is_counted(
-    mixed: Path, tmp_path: Path
-) -> None:
-    dataset = make(mixed, tmp_path / "out")
-    records = by_name(dataset)
-    assert {name: record["image/encoded"] for name, record in records.items()} == {
-        name: data for name, data in FILES.items() if name not in FOREIGN
-    }
-    assert {Path(line["path"]).name for line in dataset.rejected} == FOREIGN
-    assert "pixels" not in dataset.manifest
 
 
 def test_auto_converts_what_tensorflow_cannot_read_and_leaves_the_rest(

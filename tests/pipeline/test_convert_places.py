@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
-from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
+from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset
 from tests.pipeline.reading import filenames, labels, split_of
 
 HALVES = "train=0.5,test=0.5"
@@ -65,15 +65,6 @@ class TestGroups:
             "rows_rejected": 2,
         }
 
-    @pytest.mark.slow
-    def test_rows_that_put_an_image_in_two_groups(self, tmp_path: Path) -> None:
-        write_photos(tmp_path, 2)
-        rows = ["id,label,patient", "0,a,p", "0,a,q", "1,a,p", "1,a,p"]
-        dataset = make(tmp_path, rows, group_by="patient", **ALL)
-        assert reasons(dataset) == {"0": "split_conflict"}
-        assert "group 'p'" in dataset.rejected[0]["detail"]
-        assert (dataset.ledger["rows_rejected"], dataset.ledger["rows_repeated"]) == (2, 1)
-
 
 class TestColumn:
     def test_the_row_says_which_split(self, tmp_path: Path) -> None:
@@ -89,39 +80,6 @@ class TestColumn:
         check_sound(dataset.folder)
 
     @pytest.mark.slow
-    def test_only_splits_that_occur_have_shards(self, tmp_path: Path) -> None:
-        write_photos(tmp_path, 2)
-        dataset = make(
-            tmp_path, ["id,label,set", "0,a,dev", "1,a,dev"], split_column=3, num_shards=2
-        )
-        assert dataset.shards() == [f"dev-0000{at}-of-00002.tfrecord" for at in range(2)]
-
-    @pytest.mark.slow
-    def test_what_no_row_says_is_split_by_ratio(self, tmp_path: Path) -> None:
-        stems = write_photos(tmp_path, 20)
-        cells = ["UNASSIGNED", "", "holdout"]
-        rows = ["id,label,set", *(f"{stem},a,{cells[int(stem) % 3]}" for stem in stems)]
-        said = split_of(make(tmp_path, rows, splits=HALVES, split_column="set"))
-        ratio = split_of(make(tmp_path, rows, "ratio", splits=HALVES))
-        assert set(ratio.values()) == {"train", "test"}
-        for stem in stems:
-            assert said[stem] == ("holdout" if int(stem) % 3 == 2 else ratio[stem])
-
-    @pytest.mark.slow
-    def test_a_cell_that_is_no_name_rejects_the_image(self, tmp_path: Path) -> None:
-        write_photos(tmp_path, 2)
-        rows = ["id,label,set", "0,a,train", "1,a,../up"]
-        dataset = make(tmp_path, rows, split_column="set", **ALL)
-        assert reasons(dataset) == {"1": "bad_split"}
-        assert "'../up'" in dataset.rejected[0]["detail"]
-
-    @pytest.mark.slow
-    def test_the_column_is_found_by_its_name(self, tmp_path: Path) -> None:
-        write_photos(tmp_path, 2)
-        dataset = make(tmp_path, ["split,id,label", "test,0,a", "dev,1,a"], split_from="csv")
-        assert split_of(dataset) == {"0": "test", "1": "dev"}
-
-    @pytest.mark.slow
     def test_files_of_one_glob_may_order_their_columns_differently(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 2)
         (tmp_path / "part-1.csv").write_text("id,label,set,who\n0,a,dev,p")
@@ -129,22 +87,6 @@ class TestColumn:
         flags = {"split_column": "set", "group_by": "who", "labels": f"{tmp_path}/part-*.csv"}
         dataset = make_dataset(tmp_path / "out", images=f"{tmp_path}/photos/*.jpg", **flags)
         assert split_of(dataset) == {"0": "dev", "1": "test"}
-
-    @pytest.mark.slow
-    def test_a_rerun_is_up_to_date_and_plan_shows_the_splits(self, tmp_path: Path) -> None:
-        write_photos(tmp_path, 4)
-        table = tmp_path / "out.csv"
-        rows = ["id,label,set", "0,a,dev", "1,a,test", "2,a,dev", "3,a,train"]
-        before = digests(make(tmp_path, rows, split_column="set").folder)
-        flags = {"images": f"{tmp_path}/photos/*.jpg", "labels": table, "split_column": "set"}
-        again = convert(output=tmp_path / "out", **flags)
-        assert (again.code, again.out.split(":")[0]) == (0, "up to date")
-        assert digests(tmp_path / "out") == before
-        lines = plan(output=tmp_path / "out", **flags).out.splitlines()
-        planned = [
-            line.split()[:2] for line in lines if line.split()[0] in ("train", "test", "dev")
-        ]
-        assert planned == [["train", "1"], ["test", "1"], ["dev", "2"]]
 
     def test_names_that_differ_in_case_only_end_the_run(self, tmp_path: Path) -> None:
         write_photos(tmp_path, 2)
@@ -175,15 +117,6 @@ class TestFolders:
         for at, folder in enumerate(folders):
             draw(tmp_path / "photos" / folder / f"{at}.jpg", seed=at)
         return tmp_path / "photos"
-
-    def test_folders_are_splits_and_folders_below_them_classes(
-        self, photos: Path, tmp_path: Path
-    ) -> None:
-        images = f"{photos}/**/*.jpg"
-        dataset = make_dataset(tmp_path / "out", images=images, split_from="directory")
-        assert split_of(dataset) == {"0": "train", "1": "train", "2": "test", "3": "holdout"}
-        assert labels(dataset) == {"0": "cat", "1": "dog", "2": "cat", "3": "dog"}
-        assert list(dataset.manifest["splits"]) == ["train", "test", "holdout"]
 
     @pytest.mark.slow
     def test_an_image_in_no_folder_is_rejected(self, photos: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -106,16 +105,6 @@ def test_boxes_as_object_detection_reads_them(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_boxes_as_shares_of_the_image(folder: Path) -> None:
-    rows = "id,xmin,xmax,ymin,ymax,label\na,0.25,0.5,0,1,dog\nb,0,1,0,1,dog\n"
-    dataset = from_rows(folder, rows, layout="detection")
-    assert dataset.manifest["options"]["box_units"] == "normalized"
-    assert boxes(detected(dataset)["a"]) == [[0.25, 0.5, 0, 1]]
-    message = from_rows(folder, rows, layout="detection", box_units="pixel")
-    assert np.allclose(boxes(detected(message)["a"]), [[0.25 / 16, 0.5 / 16, 0, 1 / 12]])
-
-
-@pytest.mark.slow
 def test_boxes_follow_turned_and_resized_pixels(folder: Path) -> None:
     rows = "id,xmin,xmax,ymin,ymax,label\nc,4,8,0,3,dog\n"
     plain = from_rows(folder, rows, "c.jpg", layout="detection")
@@ -144,17 +133,6 @@ def test_a_wrong_box_rejects_its_image(folder: Path, box: str, says: str) -> Non
     dataset = from_rows(folder, rows, layout="detection", max_rejected=1)
     (line,) = dataset.rejected
     assert (line["reason"], line["key"], line["detail"]) == ("bad_box", "a", says)
-
-
-@pytest.mark.slow
-def test_a_class_that_is_not_known_rejects_its_image(folder: Path) -> None:
-    (folder / "classes.txt").write_text("dog\n")
-    flags = {"class_names": folder / "classes.txt", "max_rejected": 2}
-    dataset = from_rows(folder, BOXES + "b,0,1,0,1,dog\n", layout="detection", **flags)
-    assert {(line["reason"], line["key"]) for line in dataset.rejected} == {
-        ("unknown_label", "a"),
-        ("unknown_label", "b"),
-    }
 
 
 MULTI = "  id: image.key\n  labels: label.ids\n  names: label.texts\n"
@@ -206,36 +184,6 @@ def test_columns_as_typed_features(folder: Path) -> None:
     assert found["a"]["sha"].decode() == digests(folder)["a.jpg"]
     assert found["a"]["scores"] == [1.0, 2.5]
     assert (found["b"]["age"], found["b"]["weight"], found["b"]["scores"]) == (-1, 3.0, [])
-
-
-@pytest.mark.slow
-def test_a_cell_that_does_not_fit_names_row_and_column(folder: Path) -> None:
-    rows = "id,age,weight,note,scores\na,x,1,n,\nb,1,1,n,\n"
-    layout = write_layout(folder, COLUMNS)
-    dataset = from_rows(folder, rows, layout=layout, max_rejected=1)
-    (line,) = dataset.rejected
-    assert line["reason"] == "bad_cell"
-    assert line["detail"] == "rows.csv:2, column 'Age': 'x' is not of type int64"
-
-
-@pytest.mark.slow
-def test_rows_that_disagree_on_a_single_value(folder: Path) -> None:
-    rows = "id,score\na,1\nb,3\na,2\nb,3\n"
-    one = write_layout(folder, "  id: image.key\n  score: csv.score\n")
-    dataset = from_rows(folder, rows, layout=one, max_rejected=1)
-    assert [line["reason"] for line in dataset.rejected] == ["row_conflict"]
-    assert dataset.ledger["rows_repeated"] == 1
-    many = write_layout(folder, "  id: image.key\n  score: {source: csv.score, list: true}\n")
-    found = records(from_rows(folder, rows, layout=many), {"id": TEXT, "score": INTEGERS}, "id")
-    assert (found["a"]["score"], found["b"]["score"]) == ([1, 2], [3, 3])
-
-
-@pytest.mark.slow
-def test_a_changed_cell_is_another_dataset(folder: Path) -> None:
-    one = write_layout(folder, "  id: image.key\n  score: csv.score\n")
-    first = digests(from_rows(folder, "id,score\na,1\nb,3\n", layout=one).folder)
-    assert digests(from_rows(folder, "id,score\na,1\nb,3\n", layout=one).folder) == first
-    assert digests(from_rows(folder, "id,score\na,2\nb,3\n", layout=one).folder) != first
 
 
 def test_plan_counts_all_rows(folder: Path) -> None:
@@ -298,19 +246,3 @@ def test_a_layout_that_has_changed_is_reported(folder: Path) -> None:
     ran = convert(**files, **flags, output=folder / "out")
     assert ran.code == 2
     assert f"--layout {flags['layout']} has changed" in ran.error()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("files", ["rows.csv", "rows*.csv"])
-def test_columns_are_found_by_name_in_every_file(folder: Path, files: str) -> None:
-    (folder / "rows.csv").write_text("id,label,n\na,x,1\n")
-    (folder / "rows2.csv").write_text("n,id,label\n2,b,x\n")
-    dataset = make_dataset(
-        folder / "out",
-        images=f"{folder}/[ab].jpg",
-        labels=folder / files,
-        layout=write_layout(folder, "  id: image.key\n  n: csv.n\n"),
-        max_rejected=1,
-    )
-    found = {record["id"]: record["n"] for record in read_lists(dataset, {"id": TEXT, "n": NUMBER})}
-    assert found == ({b"a": 1, b"b": 2} if "*" in files else {b"a": 1})

@@ -224,16 +224,6 @@ def test_a_list_of_fixed_shape(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_of_another_length_is_rejected(folder: Path) -> None:
-    dataset = make(
-        folder, MATRIX, "[ab].jpg", labels=rows(folder, "a,1 2 3", "b,1 2 3 4 5 6"), max_rejected=1
-    )
-    (line,) = dataset.rejected
-    assert (line["key"], line["reason"]) == ("a", "bad_cell")
-    assert line["detail"] == "rows.csv:2, column 'm': 3 values, not 6 of shape [2, 3]"
-
-
-@pytest.mark.slow
 def test_one_row_for_each_value_of_a_shape(folder: Path) -> None:
     text = "  id: image.key\n  m: {source: csv.m, list: true, shape: [2]}\n"
     labels = rows(folder, "a,1", "b,3", "a,2", "b,4", "b,5")
@@ -243,15 +233,3 @@ def test_one_row_for_each_value_of_a_shape(folder: Path) -> None:
     assert [line["detail"] for line in dataset.rejected] == [
         "3 rows from rows.csv:3, column 'm': 3 values, not 2 of shape [2]"
     ]
-
-
-@pytest.mark.slow
-def test_another_default_or_separator_is_another_dataset(folder: Path) -> None:
-    labels = rows(folder, "a,1;2", "b,")
-    flags = {"images": f"{folder}/[ab].jpg", "labels": labels, "output": folder / "out"}
-    text = "  m: {source: csv.m, type: bytes, separator: '%s', default: %s}\n"
-    make(folder, text % (";", "x"), "[ab].jpg", labels=labels)
-    for separator, default in (("|", "x"), (";", "y")):
-        ran = convert(**flags, layout=write_layout(folder, text % (separator, default)))
-        assert ran.code == 2
-        assert "has changed" in ran.error()

@@ -62,21 +62,6 @@ def test_records_are_shuffled(thirds: Dataset) -> None:
 
 
 @pytest.mark.slow
-def test_another_seed_is_another_order_and_other_splits(
-    many: Path, thirds: Dataset, tmp_path: Path
-) -> None:
-    other = make(tmp_path / "out", many, splits=THIRDS, seed=7)
-    assert sorted(filenames(other)) == sorted(filenames(thirds))
-    old, new = split_of(thirds), split_of(other)
-    moved = sum(new[name] != split for name, split in old.items())
-    assert 100 < moved < 350
-    both = set(filenames(other, "train")) & set(filenames(thirds, "train"))
-    assert [n for n in filenames(other, "train") if n in both] != [
-        n for n in filenames(thirds, "train") if n in both
-    ]
-
-
-@pytest.mark.slow
 def test_adding_images_moves_no_old_one(many: Path, thirds: Dataset, tmp_path: Path) -> None:
     shutil.copytree(many, tmp_path / "in")
     add_images(tmp_path / "in", range(400, 500))
@@ -98,25 +83,6 @@ def test_num_shards_is_of_each_split(many: Path, tmp_path: Path, count: int) -> 
         for number in range(count)
     ]
     assert len(set(filenames(dataset))) == 400
-
-
-@pytest.mark.slow
-def test_the_order_does_not_depend_on_the_number_of_shards(many: Path, tmp_path: Path) -> None:
-    one = make(tmp_path / "one", many, num_shards=1)
-    seven = make(tmp_path / "seven", many, num_shards=7)
-    assert filenames(one) == filenames(seven)
-
-
-@pytest.mark.slow
-def test_a_split_without_images_still_has_its_shard(photos: Path, tmp_path: Path) -> None:
-    dataset = make_dataset(
-        tmp_path / "out", images=f"{photos}/*/*.jpg", splits="train=0.999999,rare=0.000001"
-    )
-    assert dataset.shards("rare") == ["rare-00000-of-00001.tfrecord"]
-    assert (dataset.folder / "rare-00000-of-00001.tfrecord").stat().st_size == 0
-    assert filenames(dataset, "rare") == []
-    assert dataset.manifest["splits"]["rare"]["records"] == 0
-    assert len(filenames(dataset)) == 18
 
 
 @pytest.mark.parametrize("compression", rest_slow(["none", "gzip"]))

@@ -22,7 +22,6 @@ from tests.pipeline.commands import (
     plan,
     write_layout,
 )
-from tests.pipeline.reading import filenames
 from tests.servers.gcs import GcsServer
 
 LAYOUT = """\
@@ -155,17 +154,6 @@ def test_lists_of_labels(photos: Path, tmp_path: Path) -> None:
     assert ran.code == 2 and "'labels' holds lists of labels, but --layout slim has" in ran.error()
 
 
-@pytest.mark.slow
-def test_rows_list_images(photos: Path, tmp_path: Path) -> None:
-    found = [{"image_uri": str(path), "label": path.parent.name} for path in photos.glob("*/*.jpg")]
-    made = [
-        make_dataset(tmp_path / f"{at}", labels=write(tmp_path / name, found), root=photos)
-        for at, name in enumerate(("t.csv", "t.parquet", "t.jsonl"))
-    ]
-    assert len(filenames(made[0])) == 18
-    assert shards(made[0]) == shards(made[1]) == shards(made[2])
-
-
 @pytest.mark.parametrize(
     ("files", "flags", "says"),
     [
@@ -188,14 +176,3 @@ def test_usage_errors(
     labels = f"{tmp_path}/*.*"
     ran = convert(images=f"{photos}/*/*.jpg", labels=labels, output=tmp_path / "out", **flags)
     assert (ran.code, says in ran.error()) == (2, True), ran.err
-
-
-@pytest.mark.slow
-def test_wrong_rows_are_rejected(photos: Path, tmp_path: Path) -> None:
-    lines = [json.dumps({"id": path.stem, "label": "x"}) for path in photos.glob("*/*.jpg")]
-    (tmp_path / "t.jsonl").write_text("\n".join([lines[0], "{", *lines[1:]]))
-    flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "t.jsonl"}
-    dataset = make_dataset(tmp_path / "out", **flags)
-    [rejected] = dataset.rejected
-    assert rejected["path"].endswith("t.jsonl:2") and rejected["reason"] == "malformed_row"
-    assert dataset.ledger["records_written"] == 18

@@ -221,23 +221,6 @@ def test_a_kept_image_is_found_in_its_stratified_split(images: Path, tmp_path: P
     assert example.features.feature["image/filename"].bytes_list.value[0] == b"cat/0-copy-0.jpg"
 
 
-@pytest.mark.slow
-def test_only_conflicts_count_for_the_limit(images: Path, tmp_path: Path) -> None:
-    flags = {"images": f"{images}/*/*.jpg", **DROP, "max_rejected": 1}
-    ran = convert(output=tmp_path / "out", **flags)
-    assert ran.code == 3
-    assert "2 of 25 images rejected" in ran.error()
-
-
-@pytest.mark.slow
-def test_drop_is_part_of_the_options(images: Path, dropped: Dataset) -> None:
-    assert dropped.manifest["options"]["dedupe"] == "drop"
-    ran = convert(images=f"{images}/*/*.jpg", output=dropped.folder, **SPLITS)
-    assert (ran.code, "--dedupe is not given, was drop" in ran.error()) == (2, True)
-    again = convert(images=f"{images}/*/*.jpg", output=dropped.folder, **DROP)
-    assert again.code == 0 and "up to date" in again.out
-
-
 def test_plan_knows_what_is_dropped(images: Path, tmp_path: Path) -> None:
     ran = plan(images=f"{images}/*/*.jpg", output=tmp_path / "out", **DROP)
     assert ran.code == 0

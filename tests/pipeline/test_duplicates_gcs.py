@@ -144,27 +144,3 @@ def test_an_object_that_is_gone_before_it_is_read_to_be_compared_costs_no_copy(
     assert set(found) == {"cat/same.jpg", "dog/same.jpg"}
     assert dataset.ledger == {"images_matched": 6, "records_written": 3, "images_rejected": 3}
     assert equal_images(dataset)["groups"] == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "detail"),
-    [
-        ({"delete": True}, "no such object"),
-        ({"content": b"other bytes"}, "it was overwritten meanwhile"),
-    ],
-)
-def test_an_object_that_changes_after_it_was_compared_is_rejected_and_so_is_its_copy(
-    buckets: GcsServer, tmp_path: Path, change: dict[str, Any], detail: str
-) -> None:
-    buckets.set_faults([{"before_media_of": "photos/in/cat/a.jpg", **change}])
-    dataset = converted(buckets, tmp_path / "there")
-    found = reasons(dataset)
-    assert found["cat/a.jpg"] == ("unreadable", detail)
-    assert found["cat/copy.jpg"][0] == "duplicate_image"
-    assert dataset.ledger == {"images_matched": 6, "records_written": 2, "images_rejected": 4}
-    groups = equal_images(dataset)["listed"]
-    [group] = [group for group in groups if not group["conflict"]]
-    assert [image["file"] for image in group["images"]] == [None, None]
-    # What lies there now is something else.
-    assert group["sha256"] is None

@@ -171,6 +171,7 @@ def with_column(name: str, value: object) -> Callable[[pa.Table], pa.Table]:
 
 
 WRONG = {
+    "content": b"0123456789abcdef",
     "length": 7,
     "offset": 7,
     "path": "another.jpg",
@@ -178,7 +179,6 @@ WRONG = {
     "label_id": 9,
     "height": 3,
     "format": "png",
-    "content": b"0123456789abcdef",
 }
 
 

@@ -130,16 +130,6 @@ def test_another_text_is_another_dataset(
     assert digests(fresh.folder) == digests(folder)
 
 
-@pytest.mark.slow
-def test_a_name_comes_later_and_goes_again(inputs: str, plain: Dataset, tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    flags = {"images": inputs, "output": folder, "overwrite": True, **FLAGS}
-    assert convert(reuse=plain.folder, **flags, **SAID).code == 0
-    check_hashes(Dataset(folder))
-    assert convert(reuse=folder, **flags).code == 0
-    assert digests(folder) == digests(plain.folder)
-
-
 def test_a_readme_of_the_user_stays(inputs: str, plain: Dataset, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     make_dataset(folder, images=inputs, **FLAGS)

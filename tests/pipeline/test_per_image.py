@@ -160,31 +160,6 @@ def test_verify_sees_damage(damage: str, photos: Path, dataset: Dataset) -> None
 
 
 @pytest.mark.slow
-def test_workers_do_not_change_a_byte(photos: Path, one: Dataset, tmp_path: Path) -> None:
-    first = digests(one.folder)
-    words = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
-    again = make_dataset(
-        tmp_path / "again",
-        *words,
-        images=f"{photos}/*/*.jpg",
-        label_from="directory",
-        splits="train=0.7,test=0.3",
-        files="per_image",
-    )
-    assert digests(again.folder) == first
-
-
-@pytest.mark.slow
-def test_gzip(photos: Path, tmp_path: Path) -> None:
-    dataset = make(photos, tmp_path / "out", compression="gzip")
-    names = [str(path) for path in files(dataset).values()]
-    assert len(names) == 18
-    assert all(name.endswith(".tfrecord.gz") for name in names)
-    records = tf.data.TFRecordDataset(names, compression_type="GZIP")
-    assert len(list(records)) == 18
-
-
-@pytest.mark.slow
 def test_show_saves_pictures_of_keys_of_any_length(tmp_path: Path) -> None:
     for at, name in enumerate(("a", "한" * 80, "x" * 240)):
         draw(tmp_path / "in" / "c" / f"{name}.jpg", seed=at)
@@ -206,15 +181,6 @@ def test_keys_that_differ_in_case_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rejected_images_have_no_file(tmp_path: Path) -> None:
-    draw(tmp_path / "in" / "cat" / "good.jpg")
-    (tmp_path / "in" / "cat" / "bad.jpg").write_bytes(b"no image")
-    dataset = make(tmp_path / "in", tmp_path / "out", max_rejected=1, splits="train=0.5,test=0.5")
-    assert [Path(name).name for name in files(dataset)] == ["cat%2Fgood.jpg.tfrecord"]
-    assert dataset.ledger == {"images_matched": 2, "records_written": 1, "images_rejected": 1}
-
-
-@pytest.mark.slow
 def test_overwriting_leaves_nothing_of_the_former_dataset(photos: Path, tmp_path: Path) -> None:
     one = digests(make(photos, tmp_path / "one").folder)
     sharded = digests(make(photos, tmp_path / "sharded", files="sharded").folder)
@@ -223,17 +189,6 @@ def test_overwriting_leaves_nothing_of_the_former_dataset(photos: Path, tmp_path
     assert not (tmp_path / "one" / "train").exists()
     make(photos, tmp_path / "sharded", overwrite=True)
     assert digests(tmp_path / "sharded") == one
-
-
-def test_other_files_are_another_dataset(photos: Path, one: Dataset) -> None:
-    ran = convert(
-        images=f"{photos}/*/*.jpg",
-        label_from="directory",
-        splits="train=0.7,test=0.3",
-        output=one.folder,
-    )
-    assert ran.code == 2
-    assert "--files is sharded, was per_image" in ran.error()
 
 
 @pytest.mark.parametrize("flag", [{"num_shards": 2}, {"shard_size": "1MB"}])

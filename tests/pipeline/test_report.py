@@ -15,7 +15,7 @@ from PIL import Image
 
 from pipeline import report
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here, snapshot
+from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here
 from tests.servers.gcs import GcsServer
 from transforms.dataset.manifest import FORMAT_VERSION, manifest_shards, to_bytes
 from transforms.write_report import dataset_name
@@ -65,32 +65,6 @@ def pictures(page: str, pattern: str) -> dict[str, Image.Image]:
     }
 
 
-@pytest.mark.slow
-def test_convert_makes_it(sample: Path, tmp_path: Path) -> None:
-    flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv"}
-    ran = convert(output=tmp_path / "out", **flags, max_rejected="50%")
-    assert f"report   {tmp_path}/out/report.html" in ran.out
-    page = (tmp_path / "out" / "report.html").read_text("utf-8")
-    assert "<b>52</b> images matched" in page
-    assert "report.html" not in Dataset(tmp_path / "out").manifest["files"]
-
-
-@pytest.mark.slow
-def test_the_same_dataset_gives_the_same_page(made: Dataset, tmp_path: Path) -> None:
-    """Its name, which is that of the folder, is in the title and nowhere else."""
-    pages = []
-    for name in ("photos", "photos", "copied"):
-        dataset = Dataset(tmp_path / name)
-        if not dataset.folder.exists():
-            shutil.copytree(made.folder, dataset.folder)
-        page = page_of(dataset)
-        for title in (f"<title>{name} – dataset report</title>", f"<h1>{name}</h1>"):
-            assert page.count(title) == 1
-            page = page.replace(title, "")
-        pages.append(page)
-    assert pages[0] == pages[1] == pages[2]
-
-
 @pytest.mark.parametrize(
     ("output", "name"),
     [
@@ -108,22 +82,6 @@ def test_the_name_of_a_dataset_is_that_of_its_folder(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     assert dataset_name(output) == name
-
-
-@pytest.mark.slow
-def test_an_up_to_date_rerun_leaves_it_and_makes_a_missing_one(
-    photos: Path, tmp_path: Path
-) -> None:
-    flags = {"images": f"{photos}/*/*.jpg", "label_from": "directory"}
-    dataset = make_dataset(tmp_path / "out", **flags)
-    before = snapshot(dataset.folder)
-    make_dataset(tmp_path / "out", **flags)
-    assert snapshot(dataset.folder) == before
-    (dataset.folder / "report.html").unlink()
-    make_dataset(tmp_path / "out", **flags)
-    after = snapshot(dataset.folder)
-    assert after.keys() == before.keys()
-    assert after["report.html"][1] == before["report.html"][1]
 
 
 @pytest.mark.slow
@@ -259,16 +217,6 @@ def test_a_missing_shard_is_reported_in_the_page(dataset: Dataset) -> None:
     assert "1 shard missing" in page and f"<code>{gone.name}</code>" in page
 
 
-@pytest.mark.slow
-def test_a_damaged_shard_costs_its_pictures(dataset: Dataset) -> None:
-    shard = dataset.folder / dataset.shards("train")[0]
-    whole = len(pictures(page_of(dataset), r"[\w-]+, (train|validation)"))
-    shard.write_bytes(shard.read_bytes()[:3000])
-    page = page_of(dataset)
-    assert "records cannot be read" in page
-    assert 0 < len(pictures(page, r"[\w-]+, (train|validation)")) < whole
-
-
 def test_folders_that_hold_no_whole_dataset(tmp_path: Path, dataset: Dataset) -> None:
     """`test_verify.py` has the exact messages: all commands open a dataset in the same way."""
     ran = make_report(tmp_path)
@@ -288,16 +236,6 @@ def test_a_page_that_cannot_be_written(dataset: Dataset) -> None:
     (dataset.folder / "report.html").mkdir()
     ran = make_report(dataset.folder)
     assert ran.code == 1 and "cannot write" in ran.error()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["tutorial", "landmark"])
-def test_other_layouts(photos: Path, tmp_path: Path, layout: str) -> None:
-    rows = "".join(f"{path.stem},{len(path.stem)}\n" for path in photos.glob("*/*.jpg"))
-    (tmp_path / "labels.csv").write_text(f"id,landmark_id\n{rows}")
-    flags = {"labels": tmp_path / "labels.csv", "label_column": "landmark_id"}
-    made = make_dataset(tmp_path / "out", images=f"{photos}/*/*.jpg", layout=layout, **flags)
-    assert "<b>18</b> train" in page_of(made)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, convert, digests, index_rows, make_dataset
+from tests.pipeline.commands import Dataset, digests, index_rows, make_dataset
 from transforms.storage import local_storage
 
 FLAGS: dict[str, Any] = {
@@ -154,29 +154,6 @@ def test_another_time_and_place(inputs: Path, expected: dict[str, str], tmp_path
         if name not in ("manifest.json", "rejected.jsonl", "report.html") and "index/" not in name:
             assert digest == expected[name], name
     assert index_rows(dataset.folder) == index_rows(make(inputs, tmp_path / "here").folder)
-
-
-@pytest.mark.slow
-def test_gzip_with_two_workers(inputs: Path, tmp_path: Path) -> None:
-    first = make(inputs, tmp_path / "first", compression="gzip")
-    words = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
-    second = make(inputs, tmp_path / "second", *words, compression="gzip")
-    assert digests(first.folder) == digests(second.folder)
-
-
-@pytest.mark.slow
-def test_relative_paths_give_the_same_shards(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    absolute = digests(make_dataset(tmp_path / "absolute", images=f"{photos}/*/*.jpg").folder)
-    monkeypatch.chdir(photos)
-    ran = convert(images="./*/*.jpg", output=os.path.relpath(tmp_path / "relative"))
-    assert ran.code == 0, ran.err
-    relative = digests(tmp_path / "relative")
-    # The manifest tells where the inputs were, and so does the report.
-    for name in ("manifest.json", "report.html"):
-        assert absolute.pop(name) != relative.pop(name)
-    assert relative == absolute
 
 
 # Whole files, so that what is expected does not depend on an encoder.

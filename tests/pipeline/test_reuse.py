@@ -248,25 +248,6 @@ def test_listed_images_are_found_by_another_spelling_of_the_csv(
     assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
 
 
-@pytest.mark.slow
-def test_two_bases_and_the_base_itself(images: Path, tmp_path: Path, opened: list[str]) -> None:
-    bases = [
-        make_dataset(
-            tmp_path / name, **{**flags_of(images), "images": f"{images}/{name}/*.jpg"}
-        ).folder
-        for name in ("cat", "dog")
-    ]
-    # Their roots are folders of classes; the URIs are the same. A warning says so without `root`.
-    flags = flags_of(images, seed=5, root=images)
-    assert "reused   12 images" in check_same(bases, tmp_path, **flags).out
-    place = tmp_path / "place" / "out"
-    make_dataset(place, **flags_of(images))
-    opened.clear()
-    ran = convert("--overwrite", output=place, reuse=place, **flags)
-    assert (ran.code, opened) == (0, []), ran.err
-    assert digests(place) == digests(tmp_path / "fresh" / "out")
-
-
 EDITS = ("add", "remove", "rename", "touch", "change", "relabel", "mask", "mask", "mask")
 
 

@@ -22,7 +22,6 @@ from tests.pipeline.commands import (
     convert,
     digests,
     make_dataset,
-    nameless,
 )
 from tests.pipeline.paired import (
     COUNT,
@@ -35,7 +34,6 @@ from tests.pipeline.paired import (
     write_pairs,
 )
 from tests.pipeline.reusing import check_same
-from tests.servers.gcs import GcsServer
 
 
 @pytest.fixture
@@ -199,41 +197,6 @@ def test_a_heic_among_further_images_is_counted(
 
 
 @pytest.mark.slow
-def test_whole_shards_are_linked_with_what_was_rejected(
-    inputs: Path, tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (inputs / "masks" / "1.png").write_bytes(b"no image")
-    flags = flags_of(inputs)
-    base = make_dataset(tmp_path / "base" / "out", **flags)
-    opened.clear()
-    copy = tmp_path / "copy" / "out"
-    ran = convert(output=copy, reuse=base.folder, **flags)
-    # What was rejected is tried again.
-    assert (ran.code, {*opened}) == (0, {"1.jpg", "1.png"}), ran.err
-    assert digests(copy) == digests(base.folder)
-    inodes = [
-        (folder / name).stat().st_ino for folder in (copy, base.folder) for name in base.shards()
-    ]
-    assert inodes[:3] == inodes[3:]
-    # A mask that can be read now makes another shard.
-    before = (inputs / "masks" / "1.png").stat()
-    draw_mask(inputs / "masks" / "1.png", seed=1)
-    data = (inputs / "masks" / "1.png").read_bytes()
-    assert len(data) != before.st_size
-    assert f"reused   {COUNT - 1} images" in check_same(base.folder, tmp_path, **flags).out
-
-
-@pytest.mark.slow
-def test_other_options_have_no_effect(
-    inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    base = make_dataset(tmp_path / "base", **flags_of(inputs, resize="8x6")).folder
-    ran = check_same(base, tmp_path, **flags_of(inputs, resize="6x8"))
-    assert "from their records" not in ran.out
-    assert caplog.messages == [f"--reuse {base} has no effect: it was made with another --resize"]
-
-
-@pytest.mark.slow
 def test_masks_that_became_too_large_are_rejected(inputs: Path, tmp_path: Path) -> None:
     large = inputs / "masks" / "1.png"
     text = PngInfo()
@@ -277,31 +240,3 @@ def test_the_base_whose_records_hold_the_image_is_used(
     ran = convert(output=tmp_path / "out", reuse=[names, files], **flags)
     assert (ran.code, opened) == (0, ["new.jpg"]), ran.err
     check_same([names, files], tmp_path, **flags)
-
-
-@pytest.mark.slow
-def test_a_bucket(inputs: Path, tmp_path: Path, gcs: GcsServer) -> None:
-    for name in ("photos", "datasets"):
-        gcs.make_bucket(name)
-    gcs.put_folder("photos", "in/", inputs)
-    flags = flags_of(
-        inputs, images="gs://photos/in/photos/*/*.jpg", masks="gs://photos/in/masks/*.png"
-    )
-    assert convert(output="gs://datasets/base", **flags).code == 0
-    gcs.reset()
-    for name, more in (("same", {}), ("seeded", {"seed": 5})):
-        ran = convert(
-            output=f"gs://datasets/{name}", reuse="gs://datasets/base", **{**flags, **more}
-        )
-        assert ran.code == 0 and f"reused   {COUNT} images" in ran.out, ran.err
-    assert not [name for name in gcs.media_gets() if name.startswith("in/")]
-    assert convert(output="gs://datasets/fresh", **{**flags, "seed": 5}).code == 0
-    seeded, fresh, same, base = (
-        {
-            name.partition("/")[2]: nameless(name, gcs.get("datasets", name))
-            for name in gcs.names("datasets")
-            if name.startswith(f"{folder}/")
-        }
-        for folder in ("seeded", "fresh", "same", "base")
-    )
-    assert (seeded, same) == (fresh, base)

@@ -15,7 +15,7 @@ from PIL import Image
 
 from pipeline import convert, verify
 from pipeline.check_dataset import check_dataset
-from pipeline.errors import DatasetError, UsageError, run_command
+from pipeline.errors import DatasetError, run_command
 from pipeline.open_dataset import open_dataset
 from tests.marks import rest_slow
 from transforms.dataset import record_checks
@@ -228,17 +228,6 @@ def test_an_image_that_does_not_decode(tmp_path: Path) -> None:
     assert len(found) == 1 and "the image is corrupt_image" in found[0]
     with pytest.raises(DatasetError, match="1 problem"):
         verify.main([str(tmp_path / "out")])
-
-
-def test_no_dataset(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no dataset"):
-        verify.main([str(tmp_path)])
-    (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(UsageError, match="is not a manifest of this tool"):
-        verify.main([str(tmp_path)])
-    (tmp_path / "manifest.json").write_text('{"format_version": 99}')
-    with pytest.raises(UsageError, match="has format version 99"):
-        verify.main([str(tmp_path)])
 
 
 def test_crc32c_is_castagnoli() -> None:

@@ -9,61 +9,11 @@ import pytest
 
 from tests.conftest import draw
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, Ran, convert, plan
-
-# The groups of the images `0.jpg` ...; with seed 0, none of them is in train=0.6.
-FOUR = {"splits": "train=0.6,test=0.4", "group_by": "who", "label_column": "label"}
+from tests.pipeline.commands import Ran, convert, plan
 
 
 def warnings(ran: Ran) -> list[str]:
     return [line[9:] for line in ran.out.splitlines() if line.startswith("warning  ")]
-
-
-@pytest.fixture
-def grouped(tmp_path: Path) -> dict[str, Any]:
-    """Twenty images of four groups, all of which the seed puts into one split."""
-    for number in range(20):
-        draw(tmp_path / "in" / f"{number}.jpg", seed=number)
-    rows = [f"{number}.jpg,{'ab'[number % 2]},p{number % 4}" for number in range(20)]
-    (tmp_path / "rows.csv").write_text("\n".join(["id,label,who", *rows]))
-    flags = {"images": f"{tmp_path}/in/*.jpg", "labels": tmp_path / "rows.csv", **FOUR}
-    return {**flags, "output": tmp_path / "out"}
-
-
-def seed_with_an_empty_split(flags: dict[str, Any]) -> int:
-    for seed in range(100):
-        if "is empty" in plan(**flags, seed=seed).out:
-            return seed
-    raise AssertionError("no seed empties a split of four groups")
-
-
-@pytest.mark.slow
-def test_an_empty_split_is_a_warning_everywhere(grouped: dict[str, Any], tmp_path: Path) -> None:
-    seed = seed_with_an_empty_split(grouped)
-    planned = plan(**grouped, seed=seed)
-    ran = convert(**grouped, seed=seed)
-    assert (planned.code, ran.code) == (0, 0)
-    (empty,) = [text for text in warnings(ran) if "is empty" in text]
-    assert "of 20 images; --group_by who keeps groups whole" in empty
-    assert warnings(planned) == warnings(ran)
-    dataset = Dataset(tmp_path / "out")
-    assert [each["text"] for each in dataset.manifest["warnings"]] == warnings(ran)
-    assert "is empty, of 20 images" in (dataset.folder / "report.html").read_text()
-
-
-@pytest.mark.slow
-def test_strict_publishes_nothing_and_goes_on_without(grouped: dict[str, Any]) -> None:
-    seed = seed_with_an_empty_split(grouped)
-    strict = {**grouped, "seed": seed, "strict": True}
-    out = grouped["output"]
-    assert plan(**strict).code == 2
-    ran = convert(**strict)
-    assert ran.code == 2 and "--strict: the split " in ran.error()
-    assert "nothing published" in ran.error() and not (out / "manifest.json").exists()
-    assert convert(**grouped, seed=seed).code == 0
-    # A dataset published without --strict still has its warnings.
-    ran = convert(**strict)
-    assert ran.code == 2 and "is empty" in ran.error()
 
 
 def test_a_class_all_of_whose_images_are_rejected(tmp_path: Path) -> None:
@@ -130,10 +80,6 @@ class TestSplitsThatNoFlagUses:
         assert text.startswith("the column 'split' looks like splits")
         assert plan(**flags, strict=True).code == 2
 
-    def test_strict_ends_before_the_job(self, folders: str, tmp_path: Path, no_run: None) -> None:
-        ran = convert(images=folders, output=tmp_path / "out", strict=True)
-        assert ran.code == 2 and "--strict: the folders test, train, val" in ran.error()
-
     @staticmethod
     def rows(folder: Path, text: str) -> dict[str, Any]:
         for number in range(1, 4):
@@ -150,16 +96,6 @@ class TestSharesThatDecideNothing:
     """`--splits` with another source of splits."""
 
     SHARES = "train=0.5,test=0.5"
-
-    @pytest.mark.usefixtures("no_run")
-    def test_folders_decide(self, tmp_path: Path) -> None:
-        for at, name in enumerate(["train/cat/1", "test/cat/2"]):
-            draw(tmp_path / "in" / f"{name}.jpg", seed=at)
-        flags = {"images": f"{tmp_path}/in/*/*/*.jpg", "split_from": "directory"}
-        flags["label_from"] = "directory"
-        ran = convert(**flags, output=tmp_path / "out", splits=self.SHARES)
-        assert ran.code == 2
-        assert "--splits cannot be used with --split_from directory" in ran.error()
 
     def test_a_folder_that_leaves_it_open(self, tmp_path: Path) -> None:
         for at, name in enumerate(["train/cat/1", "unassigned/cat/2"]):
