@@ -115,8 +115,8 @@ def _empty_summary(number: int, shards: int) -> Any:
 def _fingerprints(
     number: int, shards: int, is_equal: bool
 ) -> Iterable[tuple[int, FingerprintBatch]]:
-    from transforms.records.fingerprints import MANY_BUCKETS, fingerprint_batches
     from transforms.records.record_index import content_hash
+    from transforms.selection.duplicates import MANY_BUCKETS, fingerprint_batches
 
     images = range(number * SHARD_IMAGES, (number + 1) * SHARD_IMAGES)
     contents = [content_hash(b"" if is_equal else str(image).encode()) for image in images]

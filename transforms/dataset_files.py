@@ -44,7 +44,6 @@ from transforms.labels.shards import ShardName, ShardPlan, shard_index
 from transforms.labels.vocabulary import class_order
 from transforms.list_rejections import rejected_lines
 from transforms.records.existing_shards import Converter
-from transforms.records.fingerprints import described, md5_hash
 from transforms.records.originals import originals_root
 from transforms.records.other_datasets import DatasetReader, OtherDataset
 from transforms.records.record_index import FRAME_BYTES, classes_of, content_hash
@@ -53,8 +52,10 @@ from transforms.report.card_files import card_files
 from transforms.selection.duplicates import (
     Equal,
     Near,
+    described,
     find_near,
     held_out_of,
+    md5_hash,
     merge_equal,
 )
 from transforms.selection.hash_cuts import stratified_decisions

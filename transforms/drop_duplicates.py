@@ -35,10 +35,6 @@ from transforms.packing import (
     together,
     with_outputs,
 )
-from transforms.records.fingerprints import (
-    fingerprint_batches,
-    md5_hash,
-)
 from transforms.records.image_origins import Origins, ShardOrigins
 from transforms.records.other_datasets import DatasetReader, OtherDataset, part_shard
 from transforms.records.record_index import (
@@ -54,10 +50,12 @@ from transforms.selection.duplicates import (
     Verdict,
     decide,
     find_equal,
+    fingerprint_batches,
     held_file,
     held_image,
     held_place,
     is_held_image,
+    md5_hash,
     merge_equal,
     part_of,
 )

@@ -23,7 +23,7 @@ from transforms.core import records
 from transforms.core.records import JoinSide
 from transforms.core.rejections import Rejection
 from transforms.labels.vocabulary import LabelCells
-from transforms.records.fingerprints import BUCKETS, MANY_BUCKETS
+from transforms.selection.duplicates import BUCKETS, MANY_BUCKETS
 
 # What a graph does otherwise in one process: the only place that knows where a pipeline runs.
 

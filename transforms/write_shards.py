@@ -41,9 +41,9 @@ from transforms.records.existing_shards import (
     copy_whole,
     only_compares,
 )
-from transforms.records.fingerprints import BUCKETS, fingerprint_batches
 from transforms.records.record_index import IndexRows, index_bytes
 from transforms.records.written_index import stored_sha256
+from transforms.selection.duplicates import BUCKETS, fingerprint_batches
 from transforms.storage.files import (
     ChecksummedFile,
     join,

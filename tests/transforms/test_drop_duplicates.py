@@ -23,12 +23,17 @@ from transforms import drop_duplicates as choose_images
 from transforms.core.records import BucketDuplicates, LabelledImage
 from transforms.dataset.ledger import ShardSummary
 from transforms.drop_duplicates import ChooseImages, DropDuplicates, FindEqualImages
-from transforms.records.fingerprints import fingerprint_batches, md5_hash
 from transforms.records.image_origins import Origins, ReadImage, ShardOrigins
 from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import content_hash
 from transforms.records.stored_images import RECORDS, SourceRecord, source_side
-from transforms.selection.duplicates import find_near, merge_equal, part_of
+from transforms.selection.duplicates import (
+    find_near,
+    fingerprint_batches,
+    md5_hash,
+    merge_equal,
+    part_of,
+)
 from transforms.storage.local_storage import LocalStorage
 
 FILES = [f"train-{number:05d}-of-00003.tfrecord" for number in range(3)]

@@ -207,13 +207,11 @@ class FingerprintBatch(NamedTuple):
 
     Attributes:
         file: name of the shard.
-        rows: of an array of `fingerprints.FINGERPRINT`.
-        left_out: of an array of `LEFT_OUT`: further images with the same contents.
+        rows: of an array of `duplicates.FINGERPRINT`.
     """
 
     file: str
     rows: bytes
-    left_out: bytes = b""
 
 
 class BucketDuplicates(NamedTuple):

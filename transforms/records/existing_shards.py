@@ -37,9 +37,8 @@ from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import UNTOUCHED
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import Libraries, Recipes
-from transforms.records.fingerprints import has_fingerprints
 from transforms.records.other_datasets import OtherDataset
-from transforms.records.record_index import has_current_hashes
+from transforms.records.record_index import has_current_hashes, has_fingerprints
 from transforms.records.stored_images import BaseShard, StoredImage
 from transforms.records.written_index import read_written_index, retried_keys
 from transforms.storage.files import (

@@ -302,6 +302,11 @@ def has_current_hashes(table: pa.Table) -> bool:
     return HASHES.items() <= (table.schema.metadata or {}).items()
 
 
+def has_fingerprints(index: pa.Table) -> bool:
+    """Whether all records of a shard have the hash of their file; False if there is no record."""
+    return bool(index.num_rows) and not index.column("content").null_count
+
+
 def check_hashes(table: pa.Table) -> None:
     """Checks that an index has the hashes of its images.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
+import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +18,109 @@ from transforms.core.rejections import Reason, Rejection
 from transforms.images.pixel_options import HOLDOUT
 from transforms.labels.joins import row_labels
 from transforms.labels.shards import ShardName
-from transforms.records.fingerprints import (
-    FINGERPRINT,
-    LEFT_OUT,
-    MAX_IMAGES,
-    content_starts,
-    described,
-    differ_within,
+from transforms.records.record_index import class_lists, has_fingerprints, source_contents
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# Fingerprints of images: a content hash and a perceptual hash, small enough to shuffle.
+#
+# Those of one shard are kept in its index (`record_index`), so that a shard that exists has its
+# fingerprints. A packed `FingerprintBatch` crosses the shuffle. Of many images with the same
+# content in one shard, the first `MAX_IMAGES` cross it, and one for all others.
+
+# Number of groups in the shuffle; each has a share of all contents, and costs a millisecond.
+BUCKETS = 8
+
+MANY_BUCKETS = 256
+"""The same where each worker has its own memory: of 100 million images, a group is 25 MB."""
+
+MAX_IMAGES = 20
+"""Images of a group of exact duplicates that `statistics.json` lists."""
+
+FINGERPRINT = np.dtype(
+    [
+        ("content", "<u8"),
+        ("content2", "<u8"),
+        ("hash", "<u8"),
+        ("has_hash", "u1"),
+        ("classes", "<u8"),
+        ("record", "<u4"),
+        ("images", "<u4"),
+    ]
 )
+"""A fingerprint; its last field is the number of images with this content for which it stands."""
+
+
+def md5_hash(data: bytes) -> str:
+    """The MD5 of a file's content, as 32 hexadecimal digits: the hash that buckets store."""
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def fingerprint_batches(
+    index: pa.Table, file: str, buckets: int = BUCKETS
+) -> Iterator[tuple[int, FingerprintBatch]]:
+    """The fingerprints of the records of a shard, by bucket; nothing when nothing was compared.
+
+    Args:
+        index: of the shard, see `record_index`.
+        file: name of the shard.
+        buckets: their number, a power of two.
+    """
+    contents = source_contents(index)
+    if not has_fingerprints(index):
+        return
+    rows = np.zeros(len(contents), FINGERPRINT)
+    halves = np.frombuffer(b"".join(filter(None, contents)), "<u8").reshape(-1, 2)
+    rows["content"], rows["content2"] = halves[:, 0], halves[:, 1]
+    hashes = index.column("perceptual_hash").to_pylist()
+    rows["hash"] = [int.from_bytes(each or b"", "big") for each in hashes]
+    rows["has_hash"] = [each is not None for each in hashes]
+    rows["classes"] = [_classes_hash(tuple(classes)) for classes in class_lists(index)]
+    rows["record"], rows["images"] = np.arange(len(rows)), 1
+    rows = _bounded(rows)
+    rows = rows[np.argsort(rows["content"] % buckets, kind="stable")]
+    numbers, starts = np.unique(rows["content"] % buckets, return_index=True)
+    for number, part in zip(numbers, np.split(rows, starts[1:]), strict=True):
+        yield int(number), FingerprintBatch(file, part.tobytes())
+
+
+def _bounded(rows: Any) -> Any:
+    """The first `MAX_IMAGES` rows of each content, and one more that stands for all others.
+
+    All fingerprints of an image that is in the dataset a million times are in one bucket.
+    """
+    rows = rows[np.lexsort((rows["has_hash"], rows["content2"], rows["content"]))]
+    starts = _starts(rows, "content", "content2", "has_hash")
+    sizes = np.diff(np.append(starts, len(rows)))
+    is_large = sizes > MAX_IMAGES
+    for start, size in zip(starts[is_large], sizes[is_large], strict=True):
+        others = rows[start + MAX_IMAGES : start + size]
+        # Other classes than those of the first image make it a conflict.
+        others[0] = others[(others["classes"] != rows["classes"][start]).argmax()]
+        others["images"][0] = len(others)
+    rank = np.arange(len(rows)) - np.repeat(starts, sizes)
+    return rows[rank <= MAX_IMAGES]
+
+
+def _starts(rows: Any, *names: str) -> Any:
+    """The positions in sorted rows at which the values of some fields change."""
+    changes = [rows[name][1:] != rows[name][:-1] for name in names]
+    return np.flatnonzero(np.concatenate(([True], np.any(changes, axis=0))))
+
+
+def described(key: str, path: str, classes: Sequence[str]) -> dict[str, Any]:
+    """An image as `statistics.json` names it, in a shard or not."""
+    return {"key": key, "path": path, "class": ", ".join(classes)}
+
+
+# Most datasets have far fewer sets of classes than images.
+@functools.lru_cache(maxsize=1024)
+def _classes_hash(classes: tuple[str, ...]) -> int:
+    text = json.dumps(sorted(classes))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
 
 # Datasets that are held out: none of their images may be in the new one.
 #
@@ -207,22 +303,11 @@ class _Bucket:
         held = held_files[file]
         order = np.lexsort((rows["record"], file, held, rows["content2"], rows["content"]))
         self._rows, self._file, self._held = rows[order], file[order], held[order]
-        others = [np.frombuffer(batch.left_out, LEFT_OUT) for batch in in_order]
-        sizes = [len(other) for other in others]
-        is_ours = ~np.repeat(held_files[numbers], sizes)
-        self._others = np.concatenate(others)[is_ours]
-        self._others_file = np.repeat(numbers, sizes)[is_ours]
 
     def groups(self) -> Iterator[Equal]:
         """Each group of images with the same content."""
         rows, file = self._rows, self._file
-        more: Counter[tuple[int, int]] = Counter()
-        classes: dict[tuple[int, int], set[int]] = {}
-        for *halves, of_classes, images, _ in self._others.tolist():
-            content = (halves[0], halves[1])
-            more[content] += images
-            classes.setdefault(content, set()).add(of_classes)
-        starts = content_starts(rows)
+        starts = _starts(rows, "content", "content2")
         sizes = np.diff(np.append(starts, len(rows)))
         several = sizes > 1
         if not several.any():
@@ -234,25 +319,25 @@ class _Bucket:
         # The images held out come last in a group, and count as the first one.
         held = self._held[in_group]
         held_sizes = np.add.reduceat(held.astype(np.int64), starts)
+        images = np.add.reduceat(np.where(held, 0, rows["images"]), starts)
         first_row = np.repeat(starts, sizes)
         own = np.where(held, first_row, np.arange(len(rows)))
-        across = differ_within(self._splits[file][own], starts)
-        differ = differ_within(rows["classes"][own], starts)
-        firsts = rows[["content", "content2", "classes"]][starts].tolist()
+        across = _differ_within(self._splits[file][own], starts)
+        differ = _differ_within(rows["classes"][own], starts)
         names = (self.files[number] for number in file.tolist())
         places = [*zip(names, rows["record"].tolist(), strict=True)]
-        numbers = starts.tolist(), sizes.tolist(), held_sizes.tolist()
-        each = zip(*numbers, firsts, across, differ, strict=True)
-        for start, size, others, (*halves, first), is_across, is_conflict in each:
-            content, end = (halves[0], halves[1]), start + size - others
+        numbers = (each.tolist() for each in (starts, sizes, held_sizes, images))
+        each = zip(*numbers, across, differ, strict=True)
+        for start, size, others, count, is_across, is_conflict in each:
+            end = start + size - others
             if end == start:
                 continue
             shown = min(others, _MAX_HELD)
             yield equal_group(
                 [*places[start : min(end, start + MAX_IMAGES - shown)], *places[end : end + shown]],
-                size=end - start + more[content],
+                size=count,
                 across=is_across,
-                conflict=is_conflict or bool(classes.get(content, set()) - {first}),
+                conflict=is_conflict,
                 held=others > 0,
             )
 
@@ -271,17 +356,16 @@ class _Bucket:
         for name in ("content", "hash", "record"):
             hashes[name] = rows[name][starts]
         hashes["file"] = file[starts]
-        hashes["images"] = np.diff(np.append(starts, len(rows)))
-        for other, other_file in zip(self._others, self._others_file, strict=True):
-            of_content = slice(
-                *(np.searchsorted(hashes["content"], other["content"], side) for side in _SIDES)
-            )
-            is_same = self._splits[hashes["file"][of_content]] == self._splits[other_file]
-            hashes["images"][of_content] += np.where(is_same, other["hashed"], 0).astype("<u4")
+        hashes["images"] = np.add.reduceat(rows["images"], starts)
         return hashes
 
 
-_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+def _differ_within(values: Any, starts: Any) -> list[bool]:
+    """Whether the values of each group differ; a group ends where the next one starts."""
+    differ: list[bool] = (
+        np.maximum.reduceat(values, starts) > np.minimum.reduceat(values, starts)
+    ).tolist()
+    return differ
 
 
 def _sample(hashes: Any, images: int, max_compared: int) -> Any:

@@ -7,12 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.records.tables import IndexedImage, index_of
-from transforms.records.fingerprints import (
-    BUCKETS,
-    FINGERPRINT,
-    fingerprint_batches,
-)
 from transforms.records.record_index import content_hash
+from transforms.selection.duplicates import BUCKETS, FINGERPRINT, fingerprint_batches
 
 FILE = "train-00000-of-00001.tfrecord"
 TEXTS = st.text(max_size=5)
@@ -29,7 +25,6 @@ def test_all_fingerprints_move(rows: list[IndexedImage]) -> None:
     for bucket, batch in fingerprint_batches(index_of(rows, FILE), FILE):
         assert batch.file == FILE
         assert 0 <= bucket < BUCKETS
-        assert not batch.left_out
         for row in np.frombuffer(batch.rows, FINGERPRINT):
             assert row["content"] % BUCKETS == bucket
             content = row["content"].tobytes() + row["content2"].tobytes()

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.records import LabelledImage
-from transforms.records.fingerprints import MAX_IMAGES
-from transforms.selection.duplicates import ContentGroup, decide
+from transforms.selection.duplicates import MAX_IMAGES, ContentGroup, decide
 
 MD5 = "0" * 32
 
