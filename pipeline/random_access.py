@@ -19,8 +19,8 @@ from transforms.examples.layouts import Feature
 from transforms.examples.record_values import RecordParser
 from transforms.images.pixel_options import DEFAULT_LIMITS, Limits, stored_depth, stored_shape
 from transforms.labels.keys import nfc
-from transforms.records.open_index import IndexReader, RecordKeys, UnreadableRecordError
 from transforms.records.record_index import RecordIndexError
+from transforms.records.written_index import IndexReader, RecordKeys, UnreadableRecordError
 from transforms.storage.files import join, storage_of
 
 # Errors of files that a run removed or replaced; others, such as permissions, say nothing of them.

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.transforms.indexed_shards import SHARDS, entry, table, whole, write_shards
 from transforms.dataset.metadata import ShardRange
 from transforms.dataset.output_names import index_file
-from transforms.records.open_index import IndexReader, RecordKeys
 from transforms.records.record_index import RecordIndexError
+from transforms.records.written_index import IndexReader, RecordKeys
 
 FIRST, EMPTY, LAST = SHARDS
 

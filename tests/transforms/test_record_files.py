@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.servers.gcs import GcsServer
 from tests.transforms.indexed_shards import SHARDS, Shards, whole, write_shards
-from transforms.records import open_index as record_files
-from transforms.records.open_index import IndexReader, RecordFiles, UnreadableRecordError
+from transforms.records import written_index as record_files
+from transforms.records.written_index import IndexReader, RecordFiles, UnreadableRecordError
 
 PAYLOADS = [payload for shard in SHARDS.values() for payload in shard.values()]
 FIRST, _, LAST = SHARDS
