@@ -15,8 +15,8 @@ from transforms.core.arguments import path_text, truth
 from transforms.core.messages import FinalError, one_line
 from transforms.core.rejections import RejectedImageError
 from transforms.dataset.output_names import MANIFEST
+from transforms.examples.decoder import RecordParser
 from transforms.examples.layouts import Feature
-from transforms.examples.record_values import RecordParser
 from transforms.images.pixel_options import DEFAULT_LIMITS, Limits, stored_depth, stored_shape
 from transforms.labels.keys import nfc
 from transforms.records.record_index import RecordIndexError

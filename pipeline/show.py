@@ -23,8 +23,7 @@ from pipeline.resolve.path_flags import check_path
 from transforms.core.messages import format_bytes, one_line, printable
 from transforms.core.option import at_least_one, not_empty
 from transforms.dataset.output_names import LABELS, MANIFEST, file_stem
-from transforms.examples.decoder import decode_example
-from transforms.examples.record_values import RecordFields
+from transforms.examples.decoder import RecordFields, decode_example
 from transforms.examples.tfrecord import TFRecordError, largest_record
 from transforms.labels.keys import IMAGE_EXTENSIONS
 from transforms.labels.vocabulary import parse_labels

@@ -39,6 +39,16 @@ class Box(NamedTuple):
     ymin: float
     ymax: float
 
+    @property
+    def area(self) -> float:
+        """Its area; of a normalized box, as a share of that of the image."""
+        return (self.xmax - self.xmin) * (self.ymax - self.ymin)
+
+
+def box_values(boxes: Sequence[Box]) -> dict[str, list[float]]:
+    """The values of the sources of boxes: a side of each."""
+    return {f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES}
+
 
 class BoxRules(NamedTuple):
     """The meaning of the box columns of a dataset.

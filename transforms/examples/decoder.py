@@ -1,19 +1,34 @@
-"""Decodes Examples, with the values that a record keeps in another layout."""
+"""Decodes Examples, for people, for programs and for another layout."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from tfx_bsl.coders.example_coder import ExampleToNumpyDict
 
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.examples.boxes import Box, turned
+from transforms.examples.boxes import Box, box_values, turned
 from transforms.examples.columns import in_shape
-from transforms.examples.layouts import SIDES, Feature, Role, source_of
+from transforms.examples.layouts import (
+    COLUMN,
+    RAW,
+    SIDES,
+    SIZES,
+    SOURCES,
+    Feature,
+    Role,
+    partner_of,
+    source_of,
+)
 from transforms.images.check import check_mask_cost
-from transforms.images.pixel_options import Frame
+from transforms.images.embeddings import bfloat16
+from transforms.images.headers import image_format
+from transforms.images.pixel_options import Frame, Limits
 from transforms.labels.joins import parsed_rows
 
 # Serialized `tf.train.Example`s to arrays, through tfx-bsl, without TensorFlow.
@@ -146,6 +161,31 @@ class Kept(NamedTuple):
     labels: Sequence[tuple[int, str]]
     size: tuple[int, int]
 
+    def values(self, source: str) -> list[Any] | None:
+        """The values of a source, as Python's own types; None if its dataset does not hold it."""
+        name = self.names.get(source)
+        if name is None:
+            return None
+        values: list[Any] = self.example[name].tolist() if name in self.example else []
+        return values
+
+    @property
+    def boxes(self) -> list[Box] | None:
+        """The boxes of its objects, if its dataset holds them."""
+        sides = [self.values(source) or [] for source in _BOXES if source in self.names]
+        if len(sides) < len(_BOXES):
+            return None
+        return [Box(*box) for box in zip(*sides, strict=True)]
+
+    @property
+    def objects(self) -> list[str]:
+        """The class name of each of its objects."""
+        texts = self.values("object.texts")
+        if texts is not None:
+            return [text.decode(errors="replace") for text in texts]
+        names = dict(self.labels)
+        return [names.get(class_id, "") for class_id in self.values("object.ids") or ()]
+
 
 class KeptValues:
     """Computes the features that rows would fill from the record that an image is from."""
@@ -192,34 +232,45 @@ class KeptValues:
             "label.ids": list(classes.values()),
             "label.texts": [text.encode() for text in classes],
         }
-        objects = _objects(kept) if classes else []
+        objects = kept.objects if classes else []
         if unknown := {*objects} - {*classes}:
             detail = f"its record has an object {min(unknown)!r}, which is not one of its labels"
             raise RejectedImageError(Reason.BAD_CELL, detail)
         made["object.ids"] = [classes[text] for text in objects]
         made["object.texts"] = [text.encode() for text in objects]
-        if turn != 1 and all(source in kept.names for source in _BOXES):
-            sides = (_list(kept, kept.names[source]) for source in _BOXES)
-            boxes = [turned(Box(*box), turn) for box in zip(*sides, strict=True)]
-            made |= {f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES}
+        if turn != 1 and (boxes := kept.boxes) is not None:
+            made |= box_values([turned(box, turn) for box in boxes])
         frame = Frame(*kept.size, turn, turn, stored or kept.size)
         values: dict[str, Any] = {}
         for feature in self._features:
             found = made.get(feature.source)
-            if found is None and feature.role is Role.OBJECT_MASK and feature.source in kept.names:
-                found = _masks(feature, kept, frame, self._check)
-            values[feature.name] = _value(feature, kept, frame) if found is None else found
+            values[feature.name] = self._value(feature, kept, frame) if found is None else found
         return values
 
+    def _value(self, feature: Feature, kept: Kept, frame: Frame) -> Any:
+        values = kept.values(feature.source)
+        if values is None:
+            return _default(feature, kept, frame)
+        if feature.role is Role.OBJECT_MASK:
+            return _masks(values, kept.size, frame, self._check)
+        if feature.source == _AREA and frame.stored != kept.size:
+            return [area * math.prod(frame.stored) / math.prod(kept.size) for area in values]
+        if feature.holds_many:
+            return in_shape(feature, values, "its record")
+        if len(values) != 1:
+            name = kept.names[feature.source]
+            detail = f"its record has {len(values)} values of {name!r}, not 1"
+            raise RejectedImageError(Reason.BAD_CELL, detail)
+        return values[0]
 
-def _masks(feature: Feature, kept: Kept, frame: Frame, check: str) -> list[bytes]:
+
+def _masks(masks: Sequence[bytes], size: tuple[int, int], frame: Frame, check: str) -> list[bytes]:
     """The masks of the objects in the record, for the new image."""
     # This imports Pillow, which other layouts do not need.
-    from transforms.examples.segmentations import refitted_mask
+    from transforms.images.masks import refitted_mask
 
-    masks = _list(kept, kept.names[feature.source])
     made: dict[bytes, bytes] = {}
-    check_mask_cost(len({*masks}), *max(kept.size, frame.stored, key=math.prod))
+    check_mask_cost(len({*masks}), *max(size, frame.stored, key=math.prod))
     for number, mask in enumerate(masks):
         if mask in made:
             continue
@@ -231,45 +282,223 @@ def _masks(feature: Feature, kept: Kept, frame: Frame, check: str) -> list[bytes
     return [made[mask] for mask in masks]
 
 
-def _value(feature: Feature, kept: Kept, frame: Frame) -> Any:
-    name = kept.names.get(feature.source)
-    if name is None:
-        return _default(feature, kept, frame)
-    values = _list(kept, name)
-    if feature.source == _AREA and frame.stored != kept.size:
-        return [area * math.prod(frame.stored) / math.prod(kept.size) for area in values]
-    if feature.holds_many:
-        return in_shape(feature, values, "its record")
+def _default(feature: Feature, kept: Kept, frame: Frame) -> list[Any]:
+    """The values of an optional source that the other dataset does not have, as of empty cells."""
+    source, boxes = source_of(feature.source), kept.boxes
+    if not source.is_optional or boxes is None:
+        detail = f"no row has its key, and its record does not hold {feature.source}"
+        raise RejectedImageError(Reason.NO_LABEL, detail)
+    if source.role is Role.MARK:
+        return [0] * len(boxes)
+    return [box.area * math.prod(frame.stored) for box in boxes]
+
+
+# The values of a decoded Example as a reader gets them: scalars, arrays of their shape, images.
+
+# The type of the arrays that `decode_example` returns, by that of the feature.
+_KINDS: Mapping[str, Any] = {"bytes": np.object_, "int64": np.int64, "float": np.float32}
+
+
+@dataclasses.dataclass
+class RecordParser:
+    """Parses serialized Examples to values, as `load` gives them, without TensorFlow.
+
+    Attributes:
+        features: those of the manifest.
+        channels: 3 or 1, of decoded images.
+        limits: of an image that is decoded.
+        decode: whether to decode images and packed arrays; otherwise both stay bytes.
+        depth: bits of the samples of decoded images, 8 or 16.
+    """
+
+    features: Sequence[Feature]
+    _: dataclasses.KW_ONLY
+    channels: int
+    limits: Limits
+    decode: bool
+    depth: int = 8
+
+    def __post_init__(self) -> None:
+        # Packed pixels of variable size store their shape in other features.
+        by_source = {feature.source: feature.name for feature in self.features}
+        has_sizes = by_source.keys() >= {*SIZES}
+        self._sizes = [by_source[source] for source in SIZES] if has_sizes else []
+        # Whose size the masks of objects have, so it is decoded before them.
+        of_image = (Role.IMAGE, Role.PIXELS)
+        self._shown = next((each.name for each in self.features if each.role in of_image), "")
+        self._decoded = sorted(self.features, key=lambda each: each.role is Role.OBJECT_MASK)
+
+    def parse(self, record: bytes) -> dict[str, Any]:
+        """Values by feature name.
+
+        Returns:
+            `bytes`, `numpy.int64` or `numpy.float32` for a single value, and an array otherwise:
+            of one dimension for a list, of dtype object if it holds bytes.
+
+        Raises:
+            ValueError: the record is not an Example of these features.
+            RejectedImageError: an image cannot be decoded.
+        """
+        stored = decode_example(record)
+        values = {feature.name: _stored_value(feature, stored) for feature in self.features}
+        if self.decode:
+            for feature in self._decoded:
+                if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):
+                    values[feature.name] = self._image(
+                        values[feature.name], self.channels, self.depth
+                    )
+                elif feature.role is Role.MASK:
+                    values[feature.name] = self._image(values[feature.name], 1, 8)
+                elif feature.role is Role.OBJECT_MASK:
+                    masks = [self._image(mask, 1, 8) for mask in values[feature.name]]
+                    # Without objects, they have the size of the image if the record holds it.
+                    size = values[self._shown].shape[:2] if self._shown else (0, 0)
+                    no_masks = np.empty((0, *size, 1), np.uint8)
+                    values[feature.name] = np.stack(masks) if masks else no_masks
+                elif feature.encoding:
+                    values[feature.name] = self._array(feature, values)
+        return values
+
+    def _image(self, data: bytes, channels: int, depth: int) -> Any:
+        # This imports Pillow, which other uses of records do not need.
+        from transforms.images.pixels import stored_pixels
+
+        return stored_pixels(data, channels, self.limits, depth=depth)
+
+    def _array(self, feature: Feature, values: Mapping[str, Any]) -> Any:
+        data = values[feature.name]
+        dtype = np.dtype(np.uint8 if feature.encoding == RAW else bfloat16())
+        if len(data) % dtype.itemsize:
+            raise ValueError(f"{feature.name!r} has {len(data)} bytes, not whole values")
+        flat = np.frombuffer(data, dtype)
+        shape = feature.shape or [int(values[name]) for name in self._sizes] or (-1,)
+        try:
+            # A copy, which may be written to.
+            return flat.reshape(shape).copy()
+        except ValueError as error:
+            raise ValueError(f"{feature.name!r} has {flat.size} values: {error}") from error
+
+
+def _stored_value(feature: Feature, stored: Mapping[str, Any]) -> Any:
+    """The value of a feature as it is stored.
+
+    Raises:
+        ValueError: it is missing, or has another type or number of values.
+    """
+    values, kind = stored.get(feature.name), _KINDS[feature.dtype]
+    if values is None:
+        if feature.is_list:
+            return np.empty(0, kind)
+        raise ValueError(f"it has no {feature.name!r}")
+    if values.dtype != kind:
+        raise ValueError(f"{feature.name!r} is not of type {feature.dtype}")
+    if feature.is_list:
+        return values
+    if feature.shape and not feature.encoding:
+        try:
+            return values.reshape(feature.shape)
+        except ValueError:
+            problem = f"{feature.name!r} has {len(values)} values, not those of {feature.shape}"
+            raise ValueError(problem) from None
     if len(values) != 1:
-        detail = f"its record has {len(values)} values of {name!r}, not 1"
-        raise RejectedImageError(Reason.BAD_CELL, detail)
+        raise ValueError(f"{feature.name!r} has {len(values)} values, not 1")
     return values[0]
 
 
-def _default(feature: Feature, kept: Kept, frame: Frame) -> list[Any]:
-    """The values of an optional source that the other dataset does not have, as of empty cells."""
-    if not (source_of(feature.source).is_optional and all(name in kept.names for name in _BOXES)):
-        detail = f"no row has its key, and its record does not hold {feature.source}"
-        raise RejectedImageError(Reason.NO_LABEL, detail)
-    sides = [_list(kept, kept.names[source]) for source in _BOXES]
-    if source_of(feature.source).role is Role.MARK:
-        return [0] * len(sides[0])
-    return [
-        (xmax - xmin) * (ymax - ymin) * math.prod(frame.stored)
-        for xmin, xmax, ymin, ymax in zip(*sides, strict=True)
-    ]
+# Finds the features with a record's image, class and key; guesses without a manifest.
+
+_CLASSES = (Role.CLASS_ID, Role.CLASS_TEXT)
+
+# Names of such features in TFRecords of other programs.
+_CLASS_NAME = re.compile(r"(?:^|[/_])(?:label|class|category)s?(?:$|[/_])", re.IGNORECASE)
+_KEY_NAME = re.compile(
+    r"(?:^|[/_])(?:id|key|name|file_?name|path|source_id|uri|url)$", re.IGNORECASE
+)
 
 
-def _objects(kept: Kept) -> list[str]:
-    """The class name of each object in the record."""
-    if name := kept.names.get("object.texts"):
-        return [text.decode(errors="replace") for text in _list(kept, name)]
-    texts = dict(kept.labels)
-    ids = _list(kept, kept.names["object.ids"]) if "object.ids" in kept.names else []
-    return [texts.get(class_id, "") for class_id in ids]
+class RecordFields(NamedTuple):
+    """The meaning of the features in the records of one dataset.
+
+    Attributes:
+        sources: source of each feature by its name, None without a manifest.
+        labels: class names by class id; empty when they are not known.
+    """
+
+    sources: Mapping[str, str] | None = None
+    labels: Mapping[int, str] = {}
+
+    def class_features(self, names: Sequence[str]) -> list[str]:
+        """The features that hold a class: its id or its text."""
+        if self.sources is None:
+            return [name for name in names if _CLASS_NAME.search(name)]
+        return [name for name in names if self._role(name) in _CLASSES]
+
+    def key_features(self, names: Sequence[str]) -> list[str]:
+        """The features that identify the record: the join key, the image's path or an id."""
+        if self.sources is None:
+            return [n for n in names if _KEY_NAME.search(n) and not _CLASS_NAME.search(n)]
+        known = [name for name in names if self._role(name) is Role.KEY]
+        columns = [name for name in names if self.sources.get(name, "").startswith(COLUMN)]
+        return known + [name for name in columns if _KEY_NAME.search(name)]
+
+    def has_class(self, example: Mapping[str, Any], wanted: str) -> bool:
+        """Whether a record is of a class, or holds an object of it.
+
+        Args:
+            example: as `decode_example` gives it.
+            wanted: the class's text or id.
+        """
+        ids = {int(wanted)} if re.fullmatch(r"-?\d+", wanted) else set()
+        ids |= {number for number, label in self.labels.items() if label == wanted}
+        return any(
+            value == wanted.encode() if isinstance(value, bytes) else value in ids
+            for name in self.class_features(list(example))
+            for value in _values(example, name)
+        )
+
+    def has_key(self, example: Mapping[str, Any], wanted: str) -> bool:
+        """Whether a record has a key: one of its names, with or without folder and extension."""
+        return any(
+            wanted in _spellings(value)
+            for name in self.key_features(list(example))
+            for value in _values(example, name)
+        )
+
+    def name_feature(self) -> str | None:
+        """The feature with the image's path, or else its key, according to the manifest."""
+        names = {source: name for name, source in (self.sources or {}).items()}
+        keys = (each.name for each in SOURCES.values() if each.role is Role.KEY)
+        return next((names[key] for key in keys if key in names), None)
+
+    def image_feature(self, example: Mapping[str, Any]) -> str | None:
+        """The feature that holds the image, or None."""
+        if self.sources is not None:
+            return next((name for name in self.sources if self._role(name) is Role.IMAGE), None)
+        found = (name for name, values in sorted(example.items()) if _is_image(values))
+        return next(found, None)
+
+    def partner_features(self) -> dict[str, str]:
+        """The features that hold masks and further images, with the names of these."""
+        found = {name: partner_of(source) for name, source in (self.sources or {}).items()}
+        roles = (Role.MASK, Role.FURTHER_IMAGE)
+        return {name: each[0] for name, each in found.items() if each and self._role(name) in roles}
+
+    def _role(self, name: str) -> Role:
+        return source_of((self.sources or {}).get(name, "")).role
 
 
-def _list(kept: Kept, name: str) -> list[Any]:
-    """The values of a feature, as Python's own types."""
-    values: list[Any] = kept.example[name].tolist() if name in kept.example else []
-    return values
+def _values(example: Mapping[str, Any], name: str) -> Sequence[Any]:
+    values: Sequence[Any] | None = example[name]
+    return () if values is None else values
+
+
+def _spellings(value: Any) -> Iterator[str]:
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    file = text.rpartition("/")[2]
+    yield from (text, file, file.rpartition(".")[0] or file)
+
+
+def _is_image(values: Sequence[Any] | None) -> bool:
+    if values is None or len(values) != 1 or not isinstance(values[0], bytes):
+        return False
+    return bool(image_format(values[0]))

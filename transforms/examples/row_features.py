@@ -11,7 +11,7 @@ from typing import Any
 
 from transforms.core.records import ShardImage
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.examples.boxes import FORMS, Box, BoxError, BoxRules, located
+from transforms.examples.boxes import FORMS, Box, BoxError, BoxRules, box_values, located
 from transforms.examples.columns import (
     LARGEST_FLOAT,
     cell_values,
@@ -19,7 +19,7 @@ from transforms.examples.columns import (
     parse_again,
     parse_cell,
 )
-from transforms.examples.layouts import SIDES, Feature, Role, source_of
+from transforms.examples.layouts import Feature, Role, source_of
 from transforms.images.pixel_options import Frame
 from transforms.labels.joins import RowRequirements, has_rows, parsed_rows
 
@@ -61,9 +61,7 @@ class ObjectValues:
         """
         objects = [row for row in rows if row[1] or any(row[2][at] for at in self._cells)]
         boxes = [self._box(where, cells, frame) for where, _, cells in objects]
-        sources: dict[str, list[Any]] = {
-            f"box.{side}": [getattr(box, side) for box in boxes] for side in SIDES
-        }
+        sources: dict[str, list[Any]] = {**box_values(boxes)}
         for source, column in self._rules.further:
             at = self._at[column]
             if source_of(source).role is Role.OBJECT_MASK:
@@ -86,7 +84,7 @@ class ObjectValues:
 
     def _masks(self, objects: Sequence[Row], column: str, frame: Frame) -> list[bytes]:
         # This imports Pillow, which other layouts do not need.
-        from transforms.examples.segmentations import ObjectMasks
+        from transforms.images.masks import ObjectMasks
 
         made = ObjectMasks(frame, is_upright=self._rules.orientation == "upright")
         texts = [cells[self._at[column]] for _, _, cells in objects]
@@ -132,7 +130,7 @@ class ObjectValues:
             ValueError: the cell is not a number from 0.
         """
         if not text:
-            return (box.xmax - box.xmin) * (box.ymax - box.ymin)
+            return box.area
         try:
             area = float(text)
         except ValueError:

@@ -264,11 +264,11 @@ def stored_embedding(values: _Array, dtype: str) -> bytes:
     >>> stored_embedding(np.array([1.0], np.float32), "bfloat16").hex()
     '803f'
     """
-    return values.astype("<f4" if dtype == "float32" else _bfloat16()).tobytes()
+    return values.astype("<f4" if dtype == "float32" else bfloat16()).tobytes()
 
 
-def _bfloat16() -> Any:
-    # Imported here: it takes 15 ms of every start, and few runs have a model.
+def bfloat16() -> Any:
+    """The type of NumPy; imported here: it takes 15 ms of a start, and few runs have a model."""
     import ml_dtypes
 
     return ml_dtypes.bfloat16
@@ -280,4 +280,4 @@ def read_bfloat16(data: bytes) -> _Array:
     >>> read_bfloat16(bytes.fromhex("803f"))
     array([1.], dtype=float32)
     """
-    return np.frombuffer(data, _bfloat16()).astype(np.float32)
+    return np.frombuffer(data, bfloat16()).astype(np.float32)

@@ -425,3 +425,62 @@ def _examine(
 def _image_of(pixels: np.ndarray[tuple[int, ...], np.dtype[Any]]) -> Image.Image:
     """The image with the pixels `[height, width, channels]`."""
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
+# Decodes the image of a record for training, with simplejpeg and Pillow.
+
+# Formats that Pillow decodes to the pixels that TensorFlow gives.
+_OF_PILLOW = {"gif": "GIF", "png": "PNG", "webp": "WEBP"}
+
+
+def stored_pixels(data: bytes, channels: int, limits: Limits, *, depth: int = 8) -> Any:
+    """The pixels of a stored image, those that `tf.io.decode_image` gives.
+
+    JPEG, PNG, WebP and GIF need no TensorFlow. BMP, JPEG XL, CMYK and files with a defect that
+    TensorFlow ignores are decoded by it; the first one imports it.
+
+    Args:
+        data: the file, whole.
+        channels: 3, or 1 if all images are gray. Alpha is dropped.
+        limits: of every image, checked before anything is decoded.
+        depth: bits of the samples, 8 or 16.
+
+    Returns:
+        uint8 `[height, width, channels]`, or uint16; of an animation, the first frame.
+
+    Raises:
+        RejectedImageError: it is above the limits, or neither reads it.
+    """
+    header = checked_header(data, limits)
+    format_, pixels = header.format, None
+    if depth == 16:
+        deep = deep_pixels.deep_pixels(data, header, None, limits)
+        if deep is not None:
+            return _of_channels(deep, channels)
+    if format_ == "jpeg" and header.plain:
+        pixels = decode_jpeg(data, header, "GRAY" if channels == 1 else "RGB", **AS_TENSORFLOW)
+    elif format_ in _OF_PILLOW:
+        pixels = _pillow_pixels(data, _OF_PILLOW[format_], limits)
+    if pixels is None:
+        pixels = decode_pixels(data, format_, expand_animations=False).numpy()
+    pixels = _of_channels(pixels, channels)
+    # Those that `tf.io.decode_image` gives for this dtype.
+    return pixels if depth == 8 else pixels * np.uint16(257 if format_ == "png" else 256)
+
+
+def _of_channels(pixels: Any, channels: int) -> Any:
+    if pixels.shape[2] < 3:
+        return np.repeat(pixels[:, :, :1], channels, axis=2)
+    return pixels if pixels.shape[2] == channels else np.ascontiguousarray(pixels[:, :, :channels])
+
+
+def _pillow_pixels(data: bytes, format_: str, limits: Limits) -> Any:
+    """The first frame; None in doubt."""
+    try:
+        # A copy, which may be written to.
+        pixels = np.array(pillow_images.decode(open_image(data, (format_,), limits)))
+    except RejectedImageError:
+        return None
+    if pixels.dtype == np.uint16:
+        pixels = (pixels >> 8).astype(np.uint8)
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from transforms.core.rejections import RejectedImageError
-from transforms.examples import segmentations
 from transforms.examples.boxes import BoxRules
 from transforms.examples.row_features import ObjectValues, parse_mark
+from transforms.images import masks as masks_module
 from transforms.images.pixel_options import Frame
 
 COLUMNS = ("x", "y", "w", "h")
@@ -130,7 +130,7 @@ def test_a_wrong_segmentation_names_its_row() -> None:
 
 
 def test_masks_of_an_image_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segmentations, "MAX_MASKS", 100)
+    monkeypatch.setattr(masks_module, "MAX_MASKS", 100)
     assert len(masks("")) == 1
     with pytest.raises(RejectedImageError) as caught:
         masks("", "")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transforms.examples.record_values import RecordFields
+from transforms.examples.decoder import RecordFields
 
 
 def record(**values: Any) -> dict[str, Any]:

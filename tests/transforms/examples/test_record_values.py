@@ -10,9 +10,9 @@ import pytest
 
 from tests.images import picture, saved
 from tests.transforms.core.checked_images import checked
+from transforms.examples.decoder import RecordParser
 from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import Feature
-from transforms.examples.record_values import RecordParser
 from transforms.images.pixel_options import DEFAULT_LIMITS
 
 FEATURES = {

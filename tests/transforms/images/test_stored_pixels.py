@@ -11,9 +11,9 @@ import pytest
 from tests.images import gif_file, picture, saved, whole_images
 from tests.lazy import lazy_module
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.examples.record_values import stored_pixels
 from transforms.images.headers import image_format
 from transforms.images.pixel_options import DEFAULT_LIMITS, Limits
+from transforms.images.pixels import stored_pixels
 
 tf = lazy_module("tensorflow")
 
@@ -53,7 +53,7 @@ def test_common_formats_need_no_tensorflow() -> None:
 import sys
 from transforms.images.headers import image_format
 from transforms.images.pixel_options import DEFAULT_LIMITS
-from transforms.examples.record_values import stored_pixels
+from transforms.images.pixels import stored_pixels
 for data in {list(COMMON.values())!r}:
     print(stored_pixels(data, 3, DEFAULT_LIMITS).shape)
 assert "tensorflow" not in sys.modules
@@ -91,7 +91,7 @@ def test_no_image_above_the_limits_is_decoded(
     name: str, limits: Limits, reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for decoder in ("decode_jpeg", "_pillow_pixels", "decode_pixels"):
-        monkeypatch.setattr(f"transforms.examples.record_values.{decoder}", None)
+        monkeypatch.setattr(f"transforms.images.pixels.{decoder}", None)
     with pytest.raises(RejectedImageError) as caught:
         stored_pixels(COMMON[name], 3, limits)
     assert caught.value.reason is reason

@@ -16,8 +16,8 @@ from pycocotools import mask as coco
 from tests.images import saved
 from tests.pipeline.annotated import decode_runs
 from transforms.core.rejections import RejectedImageError
-from transforms.examples import segmentations
-from transforms.examples.segmentations import ObjectMasks, refitted_mask
+from transforms.images import masks as masks_module
+from transforms.images.masks import ObjectMasks, refitted_mask
 from transforms.images.pillow_images import BACK, TURNS
 from transforms.images.pixel_options import Frame
 
@@ -270,7 +270,7 @@ def test_what_would_take_too_long_is_not_drawn(monkeypatch: pytest.MonkeyPatch) 
         drawn([zigzag[:100_000], zigzag[100_000:]])
     with pytest.raises(RejectedImageError, match="10001 polygons, more than 10000"):
         drawn([TRIANGLE] * 10_001)
-    monkeypatch.setattr(segmentations, "_MAX_PIXELS", 125)
+    monkeypatch.setattr(masks_module, "_MAX_PIXELS", 125)
     with pytest.raises(RejectedImageError, match="are too many for masks of objects"):
         drawn([])
 
@@ -292,7 +292,7 @@ def zigzag(start: int) -> str:
 def test_the_outlines_of_all_objects_of_an_image_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(segmentations, "MAX_OUTLINES", 2 << 20)
+    monkeypatch.setattr(masks_module, "MAX_OUTLINES", 2 << 20)
     frame = Frame(2000, 2000, stored=(20, 20))
     masks = ObjectMasks(frame, is_upright=False)
     with pytest.raises(RejectedImageError) as caught:
@@ -305,7 +305,7 @@ def test_the_outlines_of_all_objects_of_an_image_are_bounded(
 def test_the_texts_of_all_segmentations_of_an_image_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(segmentations, "MAX_SEGMENTATIONS", 1 << 20)
+    monkeypatch.setattr(masks_module, "MAX_SEGMENTATIONS", 1 << 20)
     masks = ObjectMasks(Frame(1000, 1000, stored=(20, 20)), is_upright=False)
     texts = (
         json.dumps({"size": [1000, 1000], "counts": [first, *[1] * 99_999, 900_001 - first]})
@@ -337,7 +337,7 @@ def test_masks_that_become_far_smaller_have_the_same_pixels(
     height, width = (WIDTH, HEIGHT) if is_sideways else (HEIGHT, WIDTH)
     value = normalized(height, width)
     found = drawn(value, frame, is_upright=is_upright)
-    monkeypatch.setattr(segmentations, "_OF_SAMPLE", 1 << 20)
+    monkeypatch.setattr(masks_module, "_OF_SAMPLE", 1 << 20)
     assert found.tolist() == drawn(value, frame, is_upright=is_upright).tolist()
 
 
