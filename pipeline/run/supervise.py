@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from pipeline.errors import INTERRUPTED, open_standard_streams
-from transforms.images.guard import RUN_VARIABLE, HangWatch, Suspects
+from transforms.images.guard import HANGS, RUN_VARIABLE, Suspects
 
 # Signals that a process gets from a bug in native code.
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
@@ -46,9 +46,6 @@ _worker_ended = threading.Event()
 
 # What other threads raise when a worker ends; its name, because gRPC is not imported here.
 _LOST_CONNECTION = "RpcError"
-
-# How often the parent reads which images the child decodes.
-_WATCH_SECONDS = 10.0
 
 _KILLED = (
     "the run was killed (SIGKILL), probably because the machine had no memory left; run the same "
@@ -75,16 +72,15 @@ def supervise(command: Callable[[], int]) -> int:
     while True:
         known |= Suspects().notes
         run = uuid.uuid4().hex
-        status, has_hung = _run_child(command, run)
-        code = os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(_run_child(command, run))
         if code < 0:
             _kill_left(run)
-        if code == -signal.SIGKILL and not has_hung:
+        if code == -signal.SIGKILL:
             print(_KILLED, file=sys.stderr)
         if -code == _INTERRUPT:
             # Python was exiting, and had removed its handlers.
             return INTERRUPTED
-        if has_hung and code != 0:
+        if -code == HANGS:
             why = "hangs"
         elif -code in _CRASHES:
             why = f"crashed ({signal.Signals(-code).name})"
@@ -120,22 +116,8 @@ def in_thread(target: Callable[[threading.Event], None], name: str) -> Iterator[
         thread.join()
 
 
-def _run_child(command: Callable[[], int], run: str) -> tuple[int, bool]:
-    """The status of a child process that ran the command, and whether a decoder hung in it.
-
-    Args:
-        command: what it runs.
-        run: its name for the notes of its processes.
-    """
-    notes, hung = HangWatch(run), threading.Event()
-
-    def watch(done: threading.Event) -> None:
-        while not done.wait(_WATCH_SECONDS):
-            if notes.hanging(_WATCH_SECONDS):
-                hung.set()
-                # Beam would wait for the dead worker.
-                _kill_descendants()
-
+def _run_child(command: Callable[[], int], run: str) -> int:
+    """The status of a child process that ran the command, with the name of the run."""
     sys.stdout.flush()
     sys.stderr.flush()
     parent_reads, parent_lives = os.pipe()
@@ -150,9 +132,7 @@ def _run_child(command: Callable[[], int], run: str) -> tuple[int, bool]:
     try:
         with _passing_signals_on(child):
             signal.pthread_sigmask(signal.SIG_SETMASK, former)
-            with in_thread(watch, "watch"):
-                _, status = os.waitpid(child, 0)
-            return status, hung.is_set()
+            return os.waitpid(child, 0)[1]
     finally:
         os.close(parent_lives)
 
@@ -244,14 +224,14 @@ def wait_for_lost_worker() -> None:
 
 
 def _end_likewise(error: str) -> None:
-    """Ends this process by the signal that ended its worker, if a bug in native code sent it.
+    """Ends this process by the signal that ended its worker, if a decoder was the cause.
 
     The parent then continues without the images that the worker was decoding.
     """
     found = _EXIT_CODE.search(error)
     code = int(found["code"]) if found else 0
     number = -code if code < 0 else code - 128
-    if number not in _CRASHES:
+    if number not in {*_CRASHES, HANGS}:
         return
     _kill_descendants()
     # This process has no bug to report.

@@ -47,7 +47,7 @@ from pipeline.convert import main
 from pipeline.errors import run_command
 from transforms.images import guard
 
-supervise._WATCH_SECONDS = 0.5
+guard._WATCH_SECONDS = 0.5
 guard._SECONDS = 1.0
 sys.exit(supervise.supervise(lambda: run_command(lambda: main(sys.argv[1:]), "convert")))
 """

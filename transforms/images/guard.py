@@ -14,11 +14,9 @@ import mmap
 import os
 import pickle
 import queue
-import re
 import resource
 import signal
 import stat
-import struct
 import subprocess
 import sys
 import tempfile
@@ -316,31 +314,34 @@ def _pickled(result: Any) -> bytes:
 # of dead ones and decodes those images in a child process, where a crash costs one image.
 # An image that decodes there is cleared.
 #
-# The owner of a file holds a lock on it (`flock`), which the kernel releases with the process. The
-# files are in a folder that only this user may enter, below the folder for temporary files. Other
-# files there or in its place are neither opened, followed nor removed.
+# The owner of a file holds a lock on it (`flock`), which the kernel releases with the process. Each
+# file is in a folder of its own that only this user may enter, in the folder for temporary files.
+# Anything else there or in its place is neither opened, followed nor removed.
 
 # Bytes of a note, and the maximum number of threads with a note.
 _NOTE = 16
 _THREADS = 256
 _NOTHING = bytes(_NOTE)
-
-# Stored after the notes: the age in seconds at which a note means a hanging decoder.
-_PATIENCE = struct.Struct("<d8x")
-_FILE = _NOTE * _THREADS + _PATIENCE.size
+_FILE = _NOTE * _THREADS
 
 # Notes of dead processes expire after this time; an empty file, whose owner died
 # while creating it, sooner.
 _FORGET_SECONDS = 7 * 24 * 3600
 _MADE_SECONDS = 60
 
-# Names of files of notes, including version 0.1, and how many are read: there is one for each
-# process that runs or was killed.
-_NAME = re.compile(r"notes-\d+-[0-9a-f]{16}-\w*|tmp\w{8}")
-_MAX_FILES = 10_000
+# The folders, of which so many are read: there is one for each process that runs or was killed.
+_PREFIX = f"images-in-flight-{os.getuid()}-"
+_MAX_FOLDERS = 10_000
+_NAME = "notes"
 
 RUN_VARIABLE = "IMAGE_TFRECORDS_RUN"
-"""The environment variable with the name of a supervised run, for its workers' notes."""
+"""The environment variable with the name of a supervised run, in all of its processes."""
+
+HANGS = signal.SIGPROF
+"""The signal that ends a process of a supervised run whose decoder hangs."""
+
+# How often a process looks at its own notes.
+_WATCH_SECONDS = 10.0
 
 
 def image_note(uri: str, version: int) -> bytes:
@@ -348,60 +349,26 @@ def image_note(uri: str, version: int) -> bytes:
     return hashlib.blake2b(f"{version} {uri}".encode(errors="replace"), digest_size=_NOTE).digest()
 
 
-def _own_folders() -> list[Path]:
-    """The folders of this user for notes, sorted; there is one, unless two were created at once."""
-    prefix = _prefix()
-    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
-        # Version 0.1 had a folder without a random suffix.
-        return sorted(Path(entry) for entry in entries if f"{entry.name}-".startswith(prefix))
-    return []
-
-
-def _prefix() -> str:
-    return f"images-in-flight-{os.getuid()}-"
-
-
 @contextlib.contextmanager
-def _opened_folder(folder: Path) -> Iterator[int]:
-    """A descriptor of a folder that belongs to this user alone.
+def _opened(folder: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """A descriptor of the notes in a folder.
 
     Raises:
-        OSError: it is not a folder, is a link, or another user can enter it.
-    """
-    with opened_folder(folder) as descriptor:
-        if not is_private(descriptor):
-            raise PermissionError(f"other users can access {folder}")
-        yield descriptor
-
-
-@contextlib.contextmanager
-def _opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """A descriptor of a file of notes.
-
-    Raises:
-        OSError: it cannot be opened, or is a link, a FIFO, a device, or larger than notes are; or
-            its folder cannot.
+        OSError: another user can enter the folder, or it or the file is something else, such as a
+            link, a FIFO or a device; or the file is larger than notes are.
     """
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with _opened_folder(path.parent) as folder:
-        descriptor = os.open(path.name, flags, dir_fd=folder)
+    with opened_folder(folder) as parent:
+        if not is_private(parent):
+            raise PermissionError(f"other users can access {folder}")
+        descriptor = os.open(_NAME, flags, dir_fd=parent)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE:
-            raise FileNotFoundError(f"{path.name} is not a file of notes")
+            raise FileNotFoundError(f"{folder} has no file of notes")
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _note_files(ending: str = "") -> list[Path]:
-    """The files of notes with this ending of their names."""
-    found: list[Path] = []
-    for folder in _own_folders():
-        with contextlib.suppress(OSError), _opened_folder(folder) as descriptor:
-            names = (name for name in os.listdir(descriptor) if _NAME.fullmatch(name))
-            found += [folder / name for name in sorted(names)[:_MAX_FILES] if name.endswith(ending)]
-    return found
 
 
 def _is_alive(descriptor: int) -> bool:
@@ -416,7 +383,7 @@ def _is_alive(descriptor: int) -> bool:
 
 def _notes_of(data: bytes) -> dict[bytes, int]:
     """The notes in the content of a file, and the byte where each begins."""
-    found = {data[at : at + _NOTE]: at for at in range(0, _NOTE * _THREADS, _NOTE)}
+    found = {data[at : at + _NOTE]: at for at in range(0, _FILE, _NOTE)}
     return {note: at for note, at in found.items() if len(note) == _NOTE and note != _NOTHING}
 
 
@@ -425,12 +392,13 @@ class Suspects:
 
     def __init__(self) -> None:
         self._places: dict[bytes, list[tuple[Path, int]]] = {}
-        for path in _note_files():
-            with contextlib.suppress(OSError):
-                self._read(path)
+        with contextlib.suppress(OSError):
+            for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))[:_MAX_FOLDERS]:
+                with contextlib.suppress(OSError):
+                    self._read(folder)
 
-    def _read(self, path: Path) -> None:
-        with _opened(path) as file:
+    def _read(self, folder: Path) -> None:
+        with _opened(folder) as file:
             if _is_alive(file):
                 return
             data = os.read(file, _FILE)
@@ -438,10 +406,10 @@ class Suspects:
         notes = _notes_of(data)
         # An empty file was just created by its owner.
         if age > _FORGET_SECONDS or (not notes and (data or age > _MADE_SECONDS)):
-            _remove(path)
+            _remove(folder)
             return
         for note, at in notes.items():
-            self._places.setdefault(note, []).append((path, at))
+            self._places.setdefault(note, []).append((folder, at))
 
     def __contains__(self, note: bytes) -> bool:
         return note in self._places
@@ -453,20 +421,25 @@ class Suspects:
 
     def clear(self, note: bytes) -> None:
         """Clears an image that decoded without a crash, also for later processes."""
-        for path, at in self._places.pop(note, ()):
-            with contextlib.suppress(OSError), _opened(path, os.O_RDWR) as file:
+        for folder, at in self._places.pop(note, ()):
+            with contextlib.suppress(OSError), _opened(folder, os.O_RDWR) as file:
                 # Its owner is dead, so its notes do not change.
                 os.pwrite(file, _NOTHING, at)
                 if not _notes_of(os.pread(file, _FILE, 0)):
-                    _remove(path)
+                    _remove(folder)
 
 
 class InFlight:
-    """The notes of this process, in memory alone if no file can be created."""
+    """The notes of this process, in memory alone if no file can be created.
+
+    Attributes:
+        patience: the age in seconds at which a note means a hanging decoder; 0 for none.
+    """
 
     def __init__(self, at_once: int) -> None:
         """Takes no note yet; at most `at_once` images are decoded at the same time."""
-        self._lock = threading.Lock()
+        self.patience = 0.0
+        self._ages: dict[tuple[bytes, int], float] = {}
         # A semaphore in C: one of `threading` costs eight calls of Python functions for each image.
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in range(min(at_once, _THREADS)):
@@ -476,29 +449,15 @@ class InFlight:
             self._open()
 
     def _open(self) -> None:
-        for folder in _own_folders():
-            with contextlib.suppress(OSError):
-                return self._make(folder)
         # Created with mode 0700, under a new random name.
-        self._make(Path(tempfile.mkdtemp(prefix=_prefix())))
-
-    def _make(self, folder: Path) -> None:
-        run = os.environ.get(RUN_VARIABLE, "")
-        name = f"notes-{os.getpid()}-{os.urandom(8).hex()}-{run}"
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with _opened_folder(folder) as descriptor:
-            # Held until the process ends: closing it would release the lock.
-            self._descriptor = os.open(name, flags, 0o600, dir_fd=descriptor)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        # Held until the process ends: closing it would release the lock.
+        self._descriptor = os.open(folder / _NAME, flags, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         os.ftruncate(self._descriptor, _FILE)
         self._notes = mmap.mmap(self._descriptor, _FILE)
-        atexit.register(_remove_own, folder / name, os.getpid())
-
-    def wait(self, seconds: float) -> None:
-        """Sets the age at which a note means a hanging decoder; the largest value counts."""
-        with self._lock:
-            (longest,) = _PATIENCE.unpack_from(self._notes, _NOTE * _THREADS)
-            _PATIENCE.pack_into(self._notes, _NOTE * _THREADS, max(longest, seconds))
+        atexit.register(_remove_own, folder, os.getpid())
 
     def begin(self, note: bytes) -> int:
         """Waits for a place, keeps the note of an image there until `end`, and returns it."""
@@ -511,6 +470,26 @@ class InFlight:
         self._notes[at : at + _NOTE] = _NOTHING
         self._free.put(at)
 
+    def has_hung(self, seconds: float) -> bool:
+        """Whether a note is older than `patience`, when `seconds` have passed since the last call.
+
+        A process that is stopped does not count its time.
+        """
+        former = self._ages
+        noted = _notes_of(bytes(self._notes)).items()
+        self._ages = {each: former[each] + seconds if each in former else 0.0 for each in noted}
+        return max(self._ages.values(), default=0.0) > self.patience > 0
+
+    def watch(self) -> None:
+        """Ends this process when a decoder hangs in it."""
+        while True:
+            # A decoder that does not let this thread run again uses all of this time on one core.
+            limit = self.patience + 2 * (os.cpu_count() or 1) * _WATCH_SECONDS
+            signal.setitimer(signal.ITIMER_PROF, limit if self.patience else 0)
+            time.sleep(_WATCH_SECONDS)
+            if self.has_hung(_WATCH_SECONDS):
+                os.kill(os.getpid(), HANGS)
+
 
 @functools.lru_cache(maxsize=1)
 def in_flight() -> InFlight:
@@ -519,60 +498,23 @@ def in_flight() -> InFlight:
     There are many more threads that wait for remote files than cores, and an image is many times as
     large as its file.
     """
-    return InFlight(process_cores())
+    own = InFlight(process_cores())
+    if RUN_VARIABLE in os.environ:
+        threading.Thread(target=own.watch, name="watch", daemon=True).start()
+    return own
 
 
-def _remove(path: Path) -> None:
-    """Removes a file of notes, and its folder with the last one."""
+def _remove(folder: Path) -> None:
+    """Removes a file of notes and its folder."""
     with contextlib.suppress(OSError):
-        path.unlink()
-        path.parent.rmdir()
+        (folder / _NAME).unlink()
+        folder.rmdir()
 
 
-def _remove_own(path: Path, owner: int) -> None:
+def _remove_own(folder: Path, owner: int) -> None:
     # A fork of this process also runs this at exit.
     if os.getpid() == owner:
-        _remove(path)
-
-
-class HangWatch:
-    """Finds the processes of one run with a note that is too old.
-
-    A process that is stopped does not count its time.
-    """
-
-    def __init__(self, run: str) -> None:
-        self._run = run
-        self._ages: dict[tuple[Path, int, bytes], float] = {}
-
-    def hanging(self, seconds: float) -> list[int]:
-        """The process ids, after `seconds` have passed since the last call."""
-        ages: dict[tuple[Path, int, bytes], float] = {}
-        found = []
-        for path in _note_files(f"-{self._run}"):
-            with contextlib.suppress(OSError), _opened(path) as file:
-                data = os.read(file, _FILE) if _is_alive(file) else b""
-                if len(data) < _FILE:
-                    continue
-                (patience,) = _PATIENCE.unpack_from(data, _NOTE * _THREADS)
-                process = int(path.name.split("-")[1])
-                is_stopped = _is_stopped(process)
-                for note, at in _notes_of(data).items():
-                    former = self._ages.get((path, at, note))
-                    age = 0.0 if former is None or is_stopped else former + seconds
-                    ages[path, at, note] = age
-                    if age > patience > 0 and process not in found:
-                        found.append(process)
-        self._ages = ages
-        return found
-
-
-def _is_stopped(process: int) -> bool:
-    """Whether a process is suspended, as by SIGSTOP; False if the system does not report it."""
-    with contextlib.suppress(OSError):
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        return state in "Tt"
-    return False
+        _remove(folder)
 
 
 # Calls decoders so that a crash or a hang costs one image, not the run.
@@ -582,7 +524,7 @@ def _is_stopped(process: int) -> bool:
 
 
 # Ratio of the wall-clock limit to the CPU budget of an image, because it shares
-# the CPUs with others. A supervised run ends the process at this limit.
+# the CPUs with others. In a supervised run, the process ends at this limit.
 _SECONDS_OF_PATIENCE = 2
 
 
@@ -601,7 +543,8 @@ class DecoderGuard:
         self._budget = Budget.of_pixels(max_pixels)
         self._suspects = Suspects()
         self._in_flight = in_flight()
-        self._in_flight.wait(_SECONDS_OF_PATIENCE * self._budget.seconds)
+        patience = _SECONDS_OF_PATIENCE * self._budget.seconds
+        self._in_flight.patience = max(self._in_flight.patience, patience)
 
     def call(
         self,

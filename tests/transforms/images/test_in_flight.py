@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -15,7 +16,8 @@ import pytest
 
 from tests.needs import skip_unless
 from tests.transforms.core.deaths import kill_over
-from transforms.images.guard import RUN_VARIABLE, HangWatch, InFlight, Suspects, image_note
+from transforms.images import guard
+from transforms.images.guard import InFlight, Suspects, image_note
 
 ONE, TWO = image_note("1.jpg", 1), image_note("2.jpg", 1)
 
@@ -89,7 +91,8 @@ def test_old_notes_and_files_without_any_are_removed(folder: Path) -> None:
     kill_over(ONE)
     [path] = notes_files(folder)
     os.utime(path, (0, time.time() - 8 * 24 * 3600))
-    empty = path.with_name(f"notes-1-{16 * '0'}-")
+    empty = folder / f"images-in-flight-{os.getuid()}-empty" / "notes"
+    empty.parent.mkdir(0o700)
     empty.touch()
     assert Suspects().notes == frozenset()
     assert notes_files(folder) == [empty]
@@ -100,7 +103,8 @@ def test_old_notes_and_files_without_any_are_removed(folder: Path) -> None:
 
 def plant(folder: Path, kind: str) -> None:
     """Something else under the name of a file of notes."""
-    path = folder / f"notes-7-{16 * 'a'}-"
+    path = folder / f"images-in-flight-{os.getuid()}-planted" / "notes"
+    path.parent.mkdir(0o700)
     if kind == "fifo":
         os.mkfifo(path)
     elif kind == "endless":
@@ -120,12 +124,12 @@ def plant(folder: Path, kind: str) -> None:
 def test_no_other_files_are_opened_followed_or_removed(folder: Path, kind: str) -> None:
     kill_over(ONE)
     [path] = notes_files(folder)
-    plant(path.parent, kind)
-    before = {each.name for each in path.parent.iterdir()}
+    plant(folder, kind)
+    before = {*folder.rglob("*")}
     found = Suspects()
     assert found.notes == {ONE}
     found.clear(ONE)
-    assert {each.name for each in path.parent.iterdir()} == before - {path.name}
+    assert {*folder.rglob("*")} == before - {path, path.parent}
 
 
 @pytest.mark.parametrize("kind", ["mode", "link", "fifo", "file"])
@@ -153,11 +157,6 @@ def test_the_folder_of_another_user_is_not_used(folder: Path) -> None:
     kill_over(ONE)
     [path] = notes_files(folder)
     os.chown(path.parent, 65534, 65534)
-    # As in version 0.1: a name that everybody can guess.
-    guessed = folder / f"images-in-flight-{os.getuid()}"
-    guessed.mkdir(0o700)
-    os.chown(guessed, 65534, 65534)
-    os.mkfifo(guessed / "tmpabcdefgh")
     assert Suspects().notes == frozenset()
     kill_over(TWO)
     assert Suspects().notes == {TWO}
@@ -165,86 +164,72 @@ def test_the_folder_of_another_user_is_not_used(folder: Path) -> None:
     assert set(modes.values()) == {0o700}
 
 
-def test_notes_of_version_0_1_expire(folder: Path) -> None:
-    old = folder / f"images-in-flight-{os.getuid()}"
-    old.mkdir(0o700)
-    (old / "tmpabcdefgh").write_bytes(ONE + bytes(4080))
-    found = Suspects()
-    assert found.notes == {ONE}
-    found.clear(ONE)
-    assert list(folder.iterdir()) == []
-
-
 def test_without_a_folder_for_temporary_files_no_notes_are_taken(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
-    own = InFlight(8)
-    own.wait(5)
-    with noted(own, ONE):
+    with noted(InFlight(8), ONE):
         pass
     assert Suspects().notes == frozenset()
 
 
 @pytest.fixture
-def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[InFlight]:
-    """The notes of this process, as a worker of a supervised run."""
-    monkeypatch.setenv(RUN_VARIABLE, "mine")
+def running() -> Iterator[InFlight]:
+    """The notes of this process."""
     own = InFlight(8)
-    own.wait(30)
+    own.patience = 30
     yield own
     os.close(own._descriptor)
 
 
-def polled(watch: HangWatch, times: int) -> Sequence[int]:
-    return [process for _ in range(times) for process in watch.hanging(10)]
+def polled(own: InFlight, times: int) -> int:
+    return sum(own.has_hung(10) for _ in range(times))
 
 
 def test_one_image_for_too_long_is_a_decoder_that_hangs(running: InFlight) -> None:
-    watch, other = HangWatch("mine"), HangWatch("other")
     with noted(running, ONE):
-        assert polled(watch, 4) == []
-        assert polled(watch, 1) == [os.getpid()]
-        assert polled(other, 9) == []
-    assert polled(watch, 9) == []
+        assert polled(running, 4) == 0
+        assert polled(running, 1) == 1
+    assert polled(running, 9) == 0
 
 
 def test_other_images_in_between_are_no_hang(running: InFlight) -> None:
-    watch = HangWatch("mine")
     for number in range(20):
         with noted(running, image_note("1.jpg", number)):
-            assert polled(watch, 3) == []
+            assert polled(running, 3) == 0
 
 
-def test_the_longest_wait_counts(running: InFlight) -> None:
-    running.wait(60)
-    running.wait(5)
-    watch = HangWatch("mine")
-    with noted(running, ONE):
-        assert polled(watch, 7) == []
-        assert polled(watch, 1) == [os.getpid()]
-
-
-def test_a_process_that_is_stopped_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(RUN_VARIABLE, "mine")
-    watch = HangWatch("mine")
+def watched(hang: Callable[[], object]) -> int:
+    """A process that watches itself, and has decoded an image for too long."""
     child = os.fork()
     if child == 0:
         own = InFlight(8)
-        own.wait(30)
-        with noted(own, ONE):
-            os.kill(os.getpid(), signal.SIGSTOP)
-            signal.pause()
+        own.patience = 0.1
+        Thread(target=own.watch, daemon=True).start()
+        own.begin(ONE)
+        hang()
+        os._exit(0)
+    return child
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hang", [signal.pause, lambda: re.match("(a*)*b", 100 * "a")])
+def test_a_process_ends_itself(hang: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the decoder never lets another thread of Python run."""
+    monkeypatch.setattr(guard, "_WATCH_SECONDS", 0.05)
+    _, status = os.waitpid(watched(hang), 0)
+    assert os.WTERMSIG(status) == guard.HANGS
+
+
+@pytest.mark.slow
+def test_a_process_that_is_stopped_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_WATCH_SECONDS", 0.5)
+    child = watched(lambda: (os.kill(os.getpid(), signal.SIGSTOP), time.sleep(0.2)))
     os.waitpid(child, os.WUNTRACED)
-    try:
-        assert polled(watch, 20) == []
-        os.kill(child, signal.SIGCONT)
-        os.waitpid(child, os.WCONTINUED)
-        assert polled(watch, 3) == []
-        assert polled(watch, 1) == [child]
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+    time.sleep(1.5)
+    os.kill(child, signal.SIGCONT)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
 
 
 def test_any_number_of_threads_leave_notes_one_after_the_other(folder: Path) -> None:
