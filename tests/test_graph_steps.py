@@ -34,7 +34,7 @@ from transforms.core.records import (
 )
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary
-from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rows import Column, CsvColumns
 from transforms.packing import AddTogether, Gather, NameBatch, NameInputs, PackRecords, PackSides
 
 
@@ -145,7 +145,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
         folder / "out",
         label_from="csv",
         csv_paths=("labels.csv",),
-        columns=CsvColumns(",", True, 0, 1, "id", "label", 2),
+        columns=CsvColumns(Column(0, "id"), Column(1, "label"), 2),
     )
     graph = make_pipeline()
     build(graph, config)

@@ -211,7 +211,7 @@ class RowReader:
 
     def _side(self, row: LabelRow, path: str, labels: LabelCounter) -> JoinSide:
         cells = cells_text(row.cells) if self.keeps_rows else ""
-        label = "" if self.columns.label is None else self._label(row, path, labels)
+        label = "" if self.columns.label.at < 0 else self._label(row, path, labels)
         where = f"{path}:{row.line}"
         return JoinSide("", 0, 0, label, where, row.split, row.group, cells)
 

@@ -54,7 +54,7 @@ def choose_columns(
     because = "usual names for boxes"
     if options.box_columns:
         at = tuple(
-            find_further(columns, first, wanted, "--box_columns", path)
+            find_further(columns, first, wanted, "--box_columns", path).at
             for wanted in options.box_columns
         )
         form = form_of([header[each] for each in at] if header else ())

@@ -140,7 +140,7 @@ class ConvertConfig:
             self.features, boxes=self.boxes, separator=self.label_separator
         )
         return requirements._replace(
-            has_label=self.columns is not None and self.columns.label is not None,
+            has_label=self.columns is not None and self.columns.label.at >= 0,
             are_optional=self._label_format == YOLO and self.boxes is not None,
         )
 
@@ -178,17 +178,17 @@ class ConvertConfig:
         }
         return {
             "label_from": self.label_from,
-            "label_key": columns.key_name or None if columns else None,
-            "label_column": columns.label_name if columns else None,
+            "label_key": columns.key.name or None if columns else None,
+            "label_column": columns.label.name if columns and columns.label.at >= 0 else None,
             # That of lists in a file is no option.
             "label_separator": self.label_separator.strip() or None,
             "label_kind": rules.kind,
             "key": self.key,
             "csv_delimiter": delimiter_text(columns.delimiter) if columns else None,
             "class_names": list(names) if names else None,
-            "group_by": columns.group_name if columns else None,
+            "group_by": columns.group.name if columns and columns.group.at >= 0 else None,
             "split_from": self.split_from,
-            "split_column": columns.split_name if columns else None,
+            "split_column": columns.split.name if columns and columns.split.at >= 0 else None,
             "box_columns": list(boxes.columns) if boxes else None,
             "box_form": boxes.form if boxes else None,
             "box_units": boxes.units if boxes else None,

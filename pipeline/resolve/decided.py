@@ -14,7 +14,7 @@ from transforms.core.messages import Decision, given
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.labels.csv_tables import DELIMITERS
 from transforms.labels.keys import listed_path
-from transforms.labels.label_rows import cell_at
+from transforms.labels.label_rows import Column, cell_at
 from transforms.labels.label_rules import split_folder
 from transforms.labels.shards import is_split_name, split_text
 from transforms.records.stored_images import RECORDS
@@ -72,25 +72,25 @@ def _columns(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]
     if columns.delimiter != "," or flags.csv_delimiter is not None:
         name = DELIMITERS.get(columns.delimiter, repr(columns.delimiter))
         found.append(Decision("separator", name, columns.because_delimiter, "--csv_delimiter"))
-    # Rows in the AutoML form set flags that the user did not give.
-    because_key, because_label = (
-        _AUTOML if why == "given" and flag is None else why
-        for why, flag in zip(columns.because, (flags.label_key, flags.label_column), strict=True)
-    )
-    if not columns.key_name:
+    key, label = columns.key, columns.label
+    if key.at < 0:
         because = "no column is given"
         return [*found, Decision("key column", "file and line", because, "--label_key")]
-    name = repr(columns.key_name)
-    found.append(Decision("key column", name, because_key or "given", "--label_key"))
+    found.append(_column("key column", key, flags.label_key, "--label_key"))
     if flags.key_cells != "auto":
         found.append(given("key cells", "as they are", "--key_cells"))
     elif str(columns.key_cells):
         because = "the first rows then name images"
         found.append(Decision("key cells", str(columns.key_cells), because, "--key_cells"))
-    if columns.label_name is not None:
-        name = repr(columns.label_name)
-        found.append(Decision("label column", name, because_label, "--label_column"))
+    if label.at >= 0:
+        found.append(_column("label column", label, flags.label_column, "--label_column"))
     return found
+
+
+def _column(what: str, column: Column, wanted: str | None, flag: str) -> Decision:
+    # Rows in the AutoML form set flags that the user did not give.
+    because = _AUTOML if column.because == "given" and wanted is None else column.because
+    return Decision(what, repr(column.name), because, flag)
 
 
 def _key(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
@@ -119,7 +119,7 @@ def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
     what, columns = "splits from", config.columns
     if config.split_from == "directory":
         return [given(what, "first folder", "--split_from")]
-    group = columns.group_name if columns is not None else None
+    group = columns.group.name if columns is not None else ""
     by_hash = f"hash of column {group!r}" if group else "hash of the key"
     by_hash += ", by class" if config.splits.by_class else ""
     shares = "shares " + ", ".join(f"{name}={share:.6g}" for name, share in config.splits.splits)
@@ -129,7 +129,7 @@ def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
         return [kept, other] if config.globs else [kept]
     if config.split_from == "hash" or columns is None:
         return [Decision(what, by_hash, shares, "--splits")]
-    value, flag = f"column {columns.split_name!r}", "--split_column"
+    value, flag = f"column {columns.split.name!r}", "--split_column"
     because = "a usual name for the split" if columns.has_header else _AUTOML
     is_given = flags.split_from is not None or flags.split_column is not None
     return [
@@ -237,7 +237,7 @@ def _check_stratified(flags: argparse.Namespace, config: ConvertConfig) -> None:
             "--split_from hash, or leave out --stratify"
         )
     columns, label_from = config.columns, config.label_from
-    if label_from == "csv" and columns is not None and columns.label is None:
+    if label_from == "csv" and columns is not None and columns.label.at < 0:
         raise UsageError(
             f"--stratify {flags.stratify} needs labels, but no column of --labels {flags.labels} "
             "is read as labels: name one with --label_column, or leave out --stratify"
@@ -261,7 +261,7 @@ def _check_shares_used(
             )
     if split_from == "csv" and found is not None:
         columns = found.columns
-        said = {split_text(cell_at(row, columns.split)) for row in found.first_rows}
+        said = {split_text(cell_at(row, columns.split.at)) for row in found.first_rows}
         if flags.split_from != "csv" and said and "" not in said:
             other = (
                 "or add --split_from hash to ignore the column"
@@ -269,14 +269,14 @@ def _check_shares_used(
                 else "or --split_column"
             )
             raise UsageError(
-                f"--splits cannot be used with the column {columns.split_name!r}, which decides "
+                f"--splits cannot be used with the column {columns.split.name!r}, which decides "
                 f"the split of every row: leave out --splits, {other}"
             )
 
 
 def _unused_columns(found: LabelFiles) -> list[str]:
     columns = found.columns
-    used = {columns.key, columns.label, columns.group}
+    used = {columns.key.at, columns.label.at, columns.group.at}
     texts = []
     for at in range(columns.width):
         said = {cell_at(row, at).strip().casefold() for row in found.first_rows}

@@ -215,7 +215,7 @@ def _listed_images(flags: argparse.Namespace, labels: tuple[str, ...]) -> Sample
         hint = "download the images, and give" if is_web else "give"
         raise UsageError(
             f"without --images, rows of --labels {flags.labels} list the images, but column "
-            f"{columns.key_name!r} names no file in its first rows{shown}: {hint} --images GLOB, "
+            f"{columns.key.name!r} names no file in its first rows{shown}: {hint} --images GLOB, "
             "or paths from the CSV's folder"
         )
     root = fixed_root(paths) if flags.root is None else tidy_root(flags.root)
@@ -535,7 +535,7 @@ def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
     splits = SplitOptions.of(vars(flags))
     columns = table_columns(first, key=flags.label_key, splits=splits, path=paths[0])
     features = layout_of(flags).features or table_features(
-        header_names(first.rows[0]), columns.split_name, path=paths[0]
+        header_names(first.rows[0]), columns.split.name, path=paths[0]
     )
     layout = Layout(LayoutOptions.of(vars(flags)), features)
     layout, columns = layout.asking(columns, first, paths[0])

@@ -456,7 +456,7 @@ def check_label_kind(
         for path in (listed_path(uri, images.root) for uri in images.uris):
             if label := rules.label(path):
                 counter.add(label, path)
-    elif found.columns.label is not None:
+    elif found.columns.label.at >= 0:
         missing = missing_labels(flags.label_kind)
         for path, row in itertools.islice(_rows(flags, found), SAMPLE_ROWS):
             for label in labels_in(row.label, missing, separator):
@@ -510,7 +510,7 @@ def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[Dataset
     if not count:
         raise UsageError(f"--labels {flags.labels} has no usable row: check its columns")
     shown = (
-        f"column {files.columns.key_name!r} holds {cells[0][:60]!r}, images have keys like "
+        f"column {files.columns.key.name!r} holds {cells[0][:60]!r}, images have keys like "
         f"{min(alone)!r} (--key {key})"
     )
     if not named:

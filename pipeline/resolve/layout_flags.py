@@ -48,6 +48,7 @@ from transforms.labels.joins import RowRequirements
 from transforms.labels.keys import any_case, fixed_root, glob_regex
 from transforms.labels.label_rows import (
     LIST_SEPARATOR,
+    Column,
     CsvColumns,
     FirstRows,
     LabelRow,
@@ -129,8 +130,8 @@ class Layout:
             layout = layout._with_boxes(columns, first, path)
         names = layout.requirements.columns
         find = column_finder(header, path=path)
-        cells = tuple(self._column(find, header, name, path) for name in names)
-        columns = columns._replace(cell_names=names, cells=cells)
+        cells = (Column(self._column(find, header, name, path), name) for name in names)
+        columns = columns._replace(cells=tuple(cells))
         if layout.boxes is not None:
             at = tuple(names.index(name) for name in layout.boxes.all_columns)
             columns = columns._replace(boxes=at)
@@ -142,11 +143,11 @@ class Layout:
         features, of_file = with_file_types(self.features, types)
         layout = dataclasses.replace(self, features=features, of_file=of_file)
         labels = [feature for feature in features if feature.from_label]
-        if not types.get(columns.label_name or "", "").endswith(" list") or not labels:
+        if not types.get(columns.label.name, "").endswith(" list") or not labels:
             return layout
         if any(feature.of_object or not feature.from_rows for feature in labels):
             raise LabelsError(
-                f"{path}: the column {columns.label_name!r} holds lists of labels, but --layout "
+                f"{path}: the column {columns.label.name!r} holds lists of labels, but --layout "
                 f"{self.name} has one label for each {'object' if self.has_boxes else 'image'}: "
                 "write a layout with label.ids or label.texts (docs/layouts.md)"
             )

@@ -314,7 +314,7 @@ class LabelFiles(NamedTuple):
     @property
     def keys(self) -> list[str]:
         """The cells of keys in the first rows."""
-        at = self.columns.key
+        at = self.columns.key.at
         return [row[at] for row in self.first_rows if at < len(row)]
 
     def decisions(self, *, has_object_masks: bool = False) -> tuple[Decision, ...]:

@@ -22,7 +22,7 @@ from transforms.examples.partners import Partner
 from transforms.find_images import ImageFinder, PartnerFinder
 from transforms.join_labels import JoinLabels, ReadInputs
 from transforms.labels.keys import fixed_root, key_hashes
-from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rows import Column, CsvColumns
 from transforms.labels.label_rules import PathRules
 from transforms.labels.shards import SplitAssigner, Splits
 from transforms.labels.vocabulary import merge_cells
@@ -38,7 +38,9 @@ def test_inputs_are_read_together(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,label\n1,cat\n2,\n")
     finder = ImageFinder(root=str(tmp_path), key="stem", rules=PathRules())
-    reader = RowReader(CsvColumns(",", True, 0, 1, "id", "label", 2), key="stem", encoding="utf-8")
+    reader = RowReader(
+        CsvColumns(Column(0, "id"), Column(1, "label"), 2), key="stem", encoding="utf-8"
+    )
     globs = [f"{tmp_path}/*.jpg", f"{tmp_path}/*.png"]
     transform = ReadInputs(globs, finder, [str(path)], reader)
     found = collect(lambda p: (p | "Read" >> transform)._asdict())

@@ -23,7 +23,7 @@ from transforms.core.rejections import Rejection, RejectionLimit, RejectionTotal
 from transforms.dataset import ledger
 from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.ledger import RunTotals, ShardSummary
-from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rows import Column, CsvColumns
 from transforms.list_rejections import ListRejections, begin_parts, rejected_lines
 from transforms.publish_dataset import NotPublishedError
 
@@ -112,7 +112,7 @@ def unmatched(folder: Path, rows: int, output: str, limit: str = "1") -> Any:
         make_images(folder / "images", ["1.jpg", "2.jpg"])
     lines = [f"{number},cat\n" for number in (1, *range(100, 100 + rows))]
     (folder / "a.csv").write_text("id,label\n" + "".join(lines))
-    columns = CsvColumns(",", True, 0, 1, "id", "label", 2)
+    columns = CsvColumns(Column(0, "id"), Column(1, "label"), 2)
     return convert(
         make_config(
             folder / "images",

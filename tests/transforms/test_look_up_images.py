@@ -14,12 +14,12 @@ from tests.transforms.beam import collect
 from transforms import packing, read_labels
 from transforms.find_images import ImageFinder
 from transforms.join_labels import ReadInputs
-from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rows import Column, CsvColumns
 from transforms.labels.label_rules import PathRules
 from transforms.read_labels import RowImages, RowReader
 from transforms.storage.interface import READERS, Stored
 
-COLUMNS = CsvColumns(",", True, 0, 1, "image", "label", 2)
+COLUMNS = CsvColumns(Column(0, "image"), Column(1, "label"), 2)
 RULES = PathRules("directory", "", False)
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.transforms.beam import convert, counters, make_config, make_images
 from transforms.core.rejections import RejectionLimit
 from transforms.dataset.manifest import manifest_shards, parse_manifest
-from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rows import Column, CsvColumns
 from transforms.storage import metrics
 from transforms.storage.metrics import WORKERS_FOLDER, Progress, Stage
 
@@ -65,7 +65,7 @@ def test_the_counters_are_the_manifests_numbers(tmp_path: Path) -> None:
         label_from="csv",
         key="name",
         csv_paths=(str(tmp_path / "labels.csv"),),
-        columns=CsvColumns(",", True, 0, 1, "id", "label", 2),
+        columns=CsvColumns(Column(0, "id"), Column(1, "label"), 2),
         max_rejected=RejectionLimit.parse("1"),
     )
     result = convert(config)

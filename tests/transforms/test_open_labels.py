@@ -6,10 +6,10 @@ from pathlib import Path
 
 from transforms.labels import label_tables
 from transforms.labels.annotations import YOLO_COLUMNS
-from transforms.labels.label_rows import YOLO, CsvColumns, LabelRow
+from transforms.labels.label_rows import YOLO, Column, CsvColumns, LabelRow
 from transforms.read_labels import open_labels
 
-COLUMNS = CsvColumns(",", True, 0, 1, "image", "class", len(YOLO_COLUMNS), format=YOLO)
+COLUMNS = CsvColumns(Column(0, "image"), Column(1, "class"), len(YOLO_COLUMNS), format=YOLO)
 
 
 def test_files_of_a_glob(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_files_of_a_glob(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("3 .5 .5 1 1\n")
     (tmp_path / "b.txt").write_bytes(bytes(label_tables.MAX_ANNOTATION + 1))
     (tmp_path / "classes.txt").write_text("cat\n")
-    columns = COLUMNS._replace(cell_names=YOLO_COLUMNS[2:3], cells=(2,))
+    columns = COLUMNS._replace(cells=(Column(2, YOLO_COLUMNS[2]),))
     found = {path: list(rows) for path, rows in open_labels(f"{tmp_path}/*.txt", columns, "utf-8")}
     assert found == {
         f"{tmp_path}/a.txt": [LabelRow("a", "3", 1, cells=(".5",))],

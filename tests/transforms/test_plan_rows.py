@@ -11,12 +11,12 @@ from tests.transforms.beam import collect
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection
 from transforms.labels.keys import key_hashes
-from transforms.labels.label_rows import NO_KEY, CsvColumns
+from transforms.labels.label_rows import NO_COLUMN, Column, CsvColumns
 from transforms.labels.shards import ShardPlan, SplitAssigner, Splits
 from transforms.plan_shards import BATCH_ROWS, PlanShards, ReadRows, TableReader
 
 COLUMNS = CsvColumns(
-    ",", True, NO_KEY, None, "", None, 2, cell_names=("b", "a"), cells=(1, 0), is_strict=True
+    NO_COLUMN, NO_COLUMN, 2, cells=(Column(1, "b"), Column(0, "a")), is_strict=True
 )
 
 
@@ -83,7 +83,7 @@ def test_several_files_and_what_is_wrong_with_them(tmp_path: Path) -> None:
 
 def test_a_row_that_names_no_split_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\nTRAIN,1\n2nd,2\n,3\n")
-    columns = COLUMNS._replace(split=0, split_name="a")
+    columns = COLUMNS._replace(split=Column(0, "a"))
     paths = [str(tmp_path / "t.csv")]
     assigner = SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="csv")
     reader = TableReader(columns, root="", encoding="utf-8", assigner=assigner, row_bytes=1)

@@ -11,11 +11,11 @@ import pytest
 from transforms.core.messages import LabelsError
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
-from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rows import Column, CsvColumns
 from transforms.labels.vocabulary import LabelCells
 from transforms.read_labels import RowReader
 
-COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 2)
+COLUMNS = CsvColumns(Column(0, "id"), Column(1, "label"), 2)
 
 
 def read(

@@ -19,7 +19,8 @@ from transforms.labels.csv_tables import (
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     CSV,
-    NO_COLUMNS,
+    NO_COLUMN,
+    Column,
     CsvColumns,
     FirstRows,
     find_column,
@@ -38,14 +39,17 @@ OTHER_COLUMN = "the other of two columns"
 # What `name_of` calls a column of a CSV without a header.
 _UNNAMED = re.compile(r"column ([1-9][0-9]*)")
 
+# The default name of the column with the split.
+_SPLIT_COLUMN = "split"
+
 # Without columns of splits and groups.
 _NO_PLACES = SplitOptions()
 
 IsImageKey = Callable[[str], bool]
 
 
-FoundColumn = tuple[int, str]
-"""The index of a column that was found, from 0, and the evidence for it."""
+def _is_no_key(_: str) -> bool:
+    return False
 
 
 def resolve_columns(
@@ -54,7 +58,7 @@ def resolve_columns(
     key: str | None,
     label: str | None,
     splits: SplitOptions = _NO_PLACES,
-    is_image_key: IsImageKey | None = None,
+    is_image_key: IsImageKey = _is_no_key,
     path: str,
     label_required: bool = True,
 ) -> CsvColumns:
@@ -75,14 +79,14 @@ def resolve_columns(
             header, or the cells of a column name no splits.
 
     >>> first = FirstRows(",", (("id", "landmark_id"), ("a1", "7")))
-    >>> resolve_columns(first, key=None, label=None, path="a.csv")[1:4]
-    (True, 0, 1)
+    >>> resolve_columns(first, key=None, label=None, path="a.csv").label
+    Column(at=1, name='landmark_id', because='a usual name for the label')
     """
     if not first.rows:
         raise LabelsError(f"{path} is empty: give a file with rows to --labels")
-    finder = _Finder.of(first, path, is_image_key)
+    finder = _Finder(first, path, is_image_key)
     try:
-        columns = finder.columns(first, key, label, label_required)
+        columns = finder.columns(key, label, label_required)
     except LabelsError as error:
         if found := likely_delimiter(first.rows):
             raise LabelsError(
@@ -90,7 +94,7 @@ def resolve_columns(
                 f"its cells, give --csv_delimiter {shlex.quote(delimiter_text(found))}"
             ) from error
         raise
-    return _with_places(columns, finder, splits)
+    return finder.with_places(columns, splits)
 
 
 def table_columns(
@@ -107,23 +111,15 @@ def table_columns(
     Raises:
         LabelsError: see `resolve_columns`.
     """
-    finder = _Finder.of(first, path)
-    columns = NO_COLUMNS._replace(
-        delimiter=first.delimiter,
-        has_header=True,
-        width=len(finder.names),
-        is_strict=True,
-        because_delimiter=first.because,
-        format=first.format,
-    )
-    if key is not None:
-        at = finder.chosen(key, "--label_key", True)
-        columns = columns._replace(key=at, key_name=finder.names[at])
-    return _with_places(columns, finder, splits)
+    finder = _Finder(first, path)
+    found = NO_COLUMN if key is None else finder.chosen(key, "--label_key")
+    return finder.with_places(finder.found(found)._replace(is_strict=True), splits)
 
 
-def find_further(columns: CsvColumns, first: FirstRows, wanted: str, flag: str, path: str) -> int:
-    """The index of one more column, which a flag names or numbers.
+def find_further(
+    columns: CsvColumns, first: FirstRows, wanted: str, flag: str, path: str
+) -> Column:
+    """One more column, which a flag names or numbers.
 
     Args:
         columns: the result of `resolve_columns`.
@@ -135,78 +131,85 @@ def find_further(columns: CsvColumns, first: FirstRows, wanted: str, flag: str, 
     Raises:
         LabelsError: there is no such column.
     """
-    return _Finder.of(first, path).chosen(wanted, flag, columns.has_header)
+    return _Finder(first, path, has_header=columns.has_header).chosen(wanted, flag)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class _Finder:
-    """The questions `resolve_columns` asks about the start of one CSV.
+    """The questions that are asked about the start of one table.
 
     Attributes:
-        names: the cells of the first row, as header names.
-        rows: the first rows, `names` among them.
-        is_image_key: whether a cell is the key of some image, if that is known.
+        first: its first rows.
         path: the file, for messages.
-        is_named: whether the first row is a header for certain, as in files with named columns.
+        is_image_key: whether a cell is the key of some image, as far as that is known.
+        has_header: whether the first row holds names.
+        names: the cells of the first row, as header names.
     """
 
-    names: list[str]
-    rows: Sequence[Sequence[str]]
-    is_image_key: IsImageKey | None
+    first: FirstRows
     path: str
-    is_named: bool
+    is_image_key: IsImageKey = _is_no_key
+    has_header: bool = True
+    names: list[str] = dataclasses.field(init=False)
 
-    @classmethod
-    def of(cls, first: FirstRows, path: str, is_image_key: IsImageKey | None = None) -> _Finder:
-        """The finder for the first rows of a file."""
-        names = header_names(first.rows[0])
-        return cls(names, first.rows, is_image_key, path, is_named=first.format != CSV)
+    def __post_init__(self) -> None:
+        self.names = header_names(self.first.rows[0])
 
-    def columns(
-        self, first: FirstRows, key: str | None, label: str | None, label_required: bool
-    ) -> CsvColumns:
-        """The result of `resolve_columns`."""
-        has_header = self.has_header(key and self.number_of(key), label and self.number_of(label))
-        key_at = None if key is None else self.chosen(key, "--label_key", has_header)
-        label_at = None if label is None else self.chosen(label, "--label_column", has_header)
-        why_key = why_label = "given"
-        if key_at is None:
-            key_at, why_key = (self.key_of_header if has_header else self.key_of_data)(label_at)
-        if label_at is None and label_required:
-            known = self._known(LABEL_NAMES, key_at) if has_header else []
-            because = "a usual name for the label"
-            label_at, why_label = self._only(known, key_at, "--label_column", because)
-        if key_at == label_at:
+    def columns(self, key: str | None, label: str | None, label_required: bool) -> CsvColumns:
+        """The result of `resolve_columns`, without splits and groups."""
+        self.has_header = self._finds_header(
+            key and self._number_of(key), label and self._number_of(label)
+        )
+        keys = NO_COLUMN if key is None else self.chosen(key, "--label_key")
+        labels = NO_COLUMN if label is None else self.chosen(label, "--label_column")
+        if key is None:
+            keys = self._key_of_header(labels) if self.has_header else self._key_of_data(labels)
+        if label is None and label_required:
+            known = self._known(LABEL_NAMES, keys) if self.has_header else []
+            labels = self._only(known, keys, "--label_column", "a usual name for the label")
+        if keys.at == labels.at:
             raise LabelsError(
                 f"{self.path}: --label_key and --label_column name the same column; name two"
             )
+        return self.found(keys, labels)
+
+    def found(self, key: Column, label: Column = NO_COLUMN) -> CsvColumns:
+        """The columns of a table in which these were found."""
         return CsvColumns(
-            delimiter=first.delimiter,
-            has_header=has_header,
-            key=key_at,
-            label=label_at,
-            key_name=self.name_of(key_at, has_header),
-            label_name=None if label_at is None else self.name_of(label_at, has_header),
-            width=len(self.names) if has_header else max(len(row) for row in self.rows),
-            because=(why_key, why_label),
-            because_delimiter=first.because,
-            format=first.format,
-            categories=first.categories,
+            key=key,
+            label=label,
+            width=len(self.names) if self.has_header else max(map(len, self.first.rows)),
+            has_header=self.has_header,
+            delimiter=self.first.delimiter,
+            because_delimiter=self.first.because,
+            format=self.first.format,
+            categories=self.first.categories,
         )
 
-    def has_header(self, key: str | None, label: str | None) -> bool:
+    def chosen(self, wanted: str, flag: str) -> Column:
+        """The column that a flag names or numbers."""
+        at = self._find(wanted) if self.has_header else None
+        if at is None:
+            wanted = self._number_of(wanted)
+            if not _is_number(wanted):
+                raise self._missing(wanted, flag)
+            at = self._numbered(wanted, flag)
+        return self._column(at, "given")
+
+    def _finds_header(self, key: str | None, label: str | None) -> bool:
         """Whether the first row is a header: it contains a chosen or a known name."""
         flags = ((key, "--label_key"), (label, "--label_column"))
         by_name = [(name, flag) for name, flag in flags if name and not _is_number(name)]
         missing = [(name, flag) for name, flag in by_name if self._find(name) is None]
         if len(missing) < len(by_name):
             return True
-        if self.is_named or {*map(folded, self.names)} & (KEY_NAMES | LABEL_NAMES):
+        is_named = self.first.format != CSV
+        if is_named or {*map(folded, self.names)} & (KEY_NAMES | LABEL_NAMES):
             numbered = self._numbered(key, "--label_key") if key and _is_number(key) else None
-            return numbered is None or not self._is_key(self.rows[0][numbered])
+            return numbered is None or not self.is_image_key(self.first.rows[0][numbered])
         if missing:
             raise self._missing(*missing[0])
-        if key or label or any(self._is_key(cell) for cell in self.rows[0]):
+        if key or label or any(self.is_image_key(cell) for cell in self.first.rows[0]):
             return False
         raise LabelsError(
             f"{self.path}: cannot tell whether its first line is a header"
@@ -214,51 +217,75 @@ class _Finder:
             f" {_BY_NUMBER}"
         )
 
-    def number_of(self, wanted: str) -> str:
+    def _number_of(self, wanted: str) -> str:
         """`wanted`, or N if it is `column N`, our name for a column that has none."""
         found = _UNNAMED.fullmatch(wanted)
         return found[1] if found and self._find(wanted) is None else wanted
 
-    def chosen(self, wanted: str, flag: str, has_header: bool) -> int:
-        """The index of the column that a flag names or numbers."""
-        at = self._find(wanted) if has_header else None
-        if at is not None:
-            return at
-        wanted = self.number_of(wanted)
-        if _is_number(wanted):
-            return self._numbered(wanted, flag)
-        raise self._missing(wanted, flag)
-
-    def key_of_header(self, label_at: int | None) -> FoundColumn:
+    def _key_of_header(self, label: Column) -> Column:
         """The only column with a known key name, or the other one of two."""
-        found, because = self._known(KEY_NAMES, label_at), "a usual name for the key"
-        if len(found) > 1 and self.is_image_key:
-            found = [at for at in found if self._keys_in(at, self.rows[1:])] or found
+        found, because = self._known(KEY_NAMES, label), "a usual name for the key"
+        if len(found) > 1:
+            found = [at for at in found if self._keys_in(at, self.first.rows[1:])] or found
             because = "its cells name images"
-        if not found and label_at is None:
-            labels = self._known(LABEL_NAMES, None)
-            label_at = labels[0] if len(labels) == 1 else None
-        return self._only(found, label_at, "--label_key", because)
+        if not found and label.at < 0:
+            labels = self._known(LABEL_NAMES, label)
+            label = Column(labels[0]) if len(labels) == 1 else label
+        return self._only(found, label, "--label_key", because)
 
-    def key_of_data(self, label_at: int | None) -> FoundColumn:
+    def _key_of_data(self, label: Column) -> Column:
         """The column whose cells are most often keys of images, or the other one of two."""
-        hits = {at: self._keys_in(at, self.rows) for at in range(len(self.names)) if at != label_at}
+        at_others = (at for at in range(len(self.names)) if at != label.at)
+        hits = {at: self._keys_in(at, self.first.rows) for at in at_others}
         most = max(hits.values(), default=0)
         found = [at for at, count in hits.items() if count == most and most]
-        return self._only(found, label_at, "--label_key", "its cells name images")
+        return self._only(found, label, "--label_key", "its cells name images")
 
-    def name_of(self, at: int, has_header: bool) -> str:
-        """The column's name, used to find it in other files of the same glob."""
-        if not has_header:
-            return f"column {at + 1}"
-        find_column(self.names, self.names[at], path=self.path)  # raises if it is repeated
-        return self.names[at]
+    def with_places(self, columns: CsvColumns, options: SplitOptions) -> CsvColumns:
+        """Adds the columns of split and group, if they are needed."""
+        if options.split_from == "csv" or options.split_column is not None:
+            split = self._split(options.split_column)
+            if split.at == columns.label.at and columns.label.because == OTHER_COLUMN:
+                raise LabelsError(
+                    f"{self.path} has no column of labels, only keys and the splits of "
+                    "--split_column: add one, which --label_column names"
+                )
+            rows = self.first.rows[self.has_header :]
+            said = [split_text(row[split.at]) for row in rows if split.at < len(row)]
+            if said and not any(not name or is_split_name(name) for name in said):
+                raise LabelsError(
+                    f"{self.path}: --split_column has values such as {said[0]!r}, which cannot be "
+                    "splits (a letter, then letters, digits and '_'): give the column that names "
+                    "the splits"
+                )
+            columns = columns._replace(split=split)
+        if options.group_by is not None:
+            columns = columns._replace(group=self.chosen(options.group_by, "--group_by"))
+        return columns
 
-    def _only(self, found: list[int], other: int | None, flag: str, because: str) -> FoundColumn:
-        if not found and len(self.names) == 2 and other is not None:
-            return 1 - other, OTHER_COLUMN
+    def _split(self, wanted: str | None) -> Column:
+        if wanted is not None:
+            return self.chosen(wanted, "--split_column")
+        at = self._find(_SPLIT_COLUMN) if self.has_header else None
+        if at is None:
+            raise LabelsError(
+                f"{self.path} has no column {_SPLIT_COLUMN!r}: name the one that holds the splits "
+                "with --split_column"
+            )
+        return self._column(at)
+
+    def _column(self, at: int, because: str = "") -> Column:
+        """A column with its name, by which it is found in other files of the same glob."""
+        if not self.has_header:
+            return Column(at, f"column {at + 1}", because)
+        self._find(self.names[at])  # raises if it is repeated
+        return Column(at, self.names[at], because)
+
+    def _only(self, found: list[int], other: Column, flag: str, because: str) -> Column:
+        if not found and len(self.names) == 2 and other.at >= 0:
+            return self._column(1 - other.at, OTHER_COLUMN)
         if len(found) == 1:
-            return found[0], because
+            return self._column(found[0], because)
         which = quote_names([self.names[at] for at in found] or self.names)
         problem = "several columns may be" if found else "cannot tell which column is"
         is_label = flag == "--label_column" and not found
@@ -267,14 +294,11 @@ class _Finder:
             f"{self.path}: {problem} {flag} ({which}): give {flag} a name or number{hint}"
         )
 
-    def _known(self, known: frozenset[str], but: int | None) -> list[int]:
-        return [at for at, name in enumerate(self.names) if at != but and folded(name) in known]
+    def _known(self, known: frozenset[str], but: Column) -> list[int]:
+        return [at for at, name in enumerate(self.names) if at != but.at and folded(name) in known]
 
     def _keys_in(self, at: int, rows: Sequence[Sequence[str]]) -> int:
-        return sum(at < len(row) and self._is_key(row[at]) for row in rows)
-
-    def _is_key(self, cell: str) -> bool:
-        return self.is_image_key is not None and self.is_image_key(cell)
+        return sum(at < len(row) and self.is_image_key(row[at]) for row in rows)
 
     def _find(self, wanted: str) -> int | None:
         return find_column(self.names, wanted, path=self.path)
@@ -291,7 +315,7 @@ class _Finder:
         by_folded = {folded(name): name for name in self.names}
         near = difflib.get_close_matches(folded(wanted), by_folded, n=1)
         hint = f"did you mean {by_folded[near[0]]!r}?" if near else f"give one of them to {flag}"
-        if any(self._is_key(cell) for cell in self.rows[0]):
+        if any(self.is_image_key(cell) for cell in self.first.rows[0]):
             hint = f"its first line is not a header; {_BY_NUMBER}"
         return LabelsError(
             f"{self.path} has no column {wanted!r} ({flag}); it has "
@@ -301,46 +325,3 @@ class _Finder:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-# Finds the columns of a CSV with the split and the group of an image.
-
-# The default name of the column with the split.
-_SPLIT_COLUMN = "split"
-
-
-def _with_places(columns: CsvColumns, finder: _Finder, options: SplitOptions) -> CsvColumns:
-    """Adds the positions of split and group, if they are needed."""
-    path = finder.path
-    if options.split_from == "csv" or options.split_column is not None:
-        at = _split_column(columns, finder, options.split_column)
-        if at == columns.label and columns.because[1] == OTHER_COLUMN:
-            raise LabelsError(
-                f"{path} has no column of labels, only keys and the splits of --split_column: add "
-                "one, which --label_column names"
-            )
-        rows = finder.rows[columns.has_header :]
-        said = [split_text(row[at]) for row in rows if at < len(row)]
-        if said and not any(not name or is_split_name(name) for name in said):
-            raise LabelsError(
-                f"{path}: --split_column has values such as {said[0]!r}, which cannot be splits "
-                "(a letter, then letters, digits and '_'): give the column that names the splits"
-            )
-        columns = columns._replace(split=at, split_name=finder.name_of(at, columns.has_header))
-    if options.group_by is not None:
-        at = finder.chosen(options.group_by, "--group_by", columns.has_header)
-        columns = columns._replace(group=at, group_name=finder.name_of(at, columns.has_header))
-    return columns
-
-
-def _split_column(columns: CsvColumns, finder: _Finder, wanted: str | None) -> int:
-    if wanted is not None:
-        return finder.chosen(wanted, "--split_column", columns.has_header)
-    names = finder.names if columns.has_header else []
-    at = find_column(names, _SPLIT_COLUMN, path=finder.path)
-    if at is None:
-        raise LabelsError(
-            f"{finder.path} has no column {_SPLIT_COLUMN!r}: name the one that holds the splits "
-            "with --split_column"
-        )
-    return at

@@ -290,9 +290,6 @@ def find_key_cells(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCe
 MAX_KEY = 4096
 """The longest key, in characters; paths and object names are not longer."""
 
-NO_KEY = -1
-"""The index of the key's column in a CSV without keys."""
-
 
 class FirstRows(NamedTuple):
     """The start of a CSV.
@@ -316,26 +313,37 @@ class FirstRows(NamedTuple):
     left_out: tuple[tuple[str, int], ...] = ()
 
 
-class CsvColumns(NamedTuple):
-    """The positions of key, label and other columns in a CSV.
+class Column(NamedTuple):
+    """A column of a table.
 
     Attributes:
-        delimiter: between cells.
-        has_header: whether the first row holds names.
-        key: index of the key's column, from 0, or `NO_KEY`.
-        label: index of the label's column, or None if rows have no label.
-        key_name: the key's column as the header spells it, or `column N`; empty without one.
-        label_name: the same for the label, or None.
+        at: its index, from 0; -1 for none.
+        name: as the header spells it, or `column N`.
+        because: why it was taken; empty if unknown.
+    """
+
+    at: int = -1
+    name: str = ""
+    because: str = ""
+
+
+NO_COLUMN = Column()
+
+
+class CsvColumns(NamedTuple):
+    """The columns of a table that are read.
+
+    Attributes:
+        key: that of keys.
+        label: that of labels.
         width: the number of columns.
-        split: index of the column that names the split, or None.
-        group: index of the column whose cells share a split, or None.
-        split_name: the split's column as the header spells it, or `column N`; None without one.
-        group_name: the same for the group.
-        cell_names: further columns whose cells are read.
-        cells: their indexes.
-        is_strict: whether a row must have a cell in every column.
-        because: why these columns were taken for the key's and the label's; empty if unknown.
+        has_header: whether the first row holds names.
+        delimiter: between cells.
+        split: that of splits.
+        group: that whose cells share a split.
+        cells: further ones.
         boxes: which of `cells` hold boxes: a row without them needs no label.
+        is_strict: whether a row must have a cell in every column.
         key_cells: converts the key's cells to keys.
         because_delimiter: evidence for the delimiter; `given` if it is for every file, otherwise
             each file with a header has its own.
@@ -343,22 +351,16 @@ class CsvColumns(NamedTuple):
         categories: the classes of COCO files.
     """
 
-    delimiter: str
-    has_header: bool
-    key: int
-    label: int | None
-    key_name: str
-    label_name: str | None
-    width: int
-    split: int | None = None
-    group: int | None = None
-    split_name: str | None = None
-    group_name: str | None = None
-    cell_names: tuple[str, ...] = ()
-    cells: tuple[int, ...] = ()
-    is_strict: bool = False
-    because: tuple[str, str] = ("", "")
+    key: Column = NO_COLUMN
+    label: Column = NO_COLUMN
+    width: int = 0
+    has_header: bool = True
+    delimiter: str = ","
+    split: Column = NO_COLUMN
+    group: Column = NO_COLUMN
+    cells: tuple[Column, ...] = ()
     boxes: tuple[int, ...] = ()
+    is_strict: bool = False
     key_cells: KeyCells = AS_THEY_ARE
     because_delimiter: str = ""
     format: str = CSV
@@ -367,11 +369,11 @@ class CsvColumns(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns whose cells are read."""
-        placed = (self.key_name, self.label_name, self.split_name, self.group_name)
-        return tuple(dict.fromkeys(name for name in (*placed, *self.cell_names) if name))
+        read = (self.key, self.label, self.split, self.group, *self.cells)
+        return tuple(dict.fromkeys(column.name for column in read if column.at >= 0))
 
 
-NO_COLUMNS = CsvColumns(",", False, NO_KEY, None, "", None, 0)
+NO_COLUMNS = CsvColumns(has_header=False)
 """The columns of a file of which none is known."""
 
 
@@ -401,24 +403,25 @@ class LabelRow(NamedTuple):
 
 def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow]:
     """Rows with the positions of their key, label and other cells, in order, as a stream."""
-    key_at, label_at, further = columns.key, columns.label, columns.cells
+    key_at, label_at = columns.key.at, columns.label.at
+    split_at, group_at = columns.split.at, columns.group.at
+    further = [column.at for column in columns.cells]
     is_spelt = columns.key_cells != AS_THEY_ARE
-    is_placed = columns.split is not None or columns.group is not None
+    is_placed = max(split_at, group_at) >= 0
     for line, cells, problem in rows:
         if problem := problem or _row_problem(cells, columns):
-            key = cells[key_at] if 0 <= key_at < len(cells) else ""
             # JSON can hold halves of surrogate pairs, which no file can.
-            key = key[:MAX_KEY].encode(errors="replace").decode()
+            key = cell_at(cells, key_at)[:MAX_KEY].encode(errors="replace").decode()
             yield LabelRow(key, "", line, problem=problem)
         else:
-            label = "" if label_at is None else label_text(cells[label_at])
+            label = "" if label_at < 0 else label_text(cells[label_at])
             kept = tuple([cell_at(cells, at).strip() for at in further]) if further else ()
-            key = cells[key_at] if key_at >= 0 else ""
+            key = "" if key_at < 0 else cells[key_at]
             if is_spelt:
                 key = columns.key_cells.key(key)
             row = LabelRow(key, label, line, cells=kept)
             if is_placed:
-                split, group = cell_at(cells, columns.split), cell_at(cells, columns.group)
+                split, group = cell_at(cells, split_at), cell_at(cells, group_at)
                 row = row._replace(split=split_text(split), group=label_text(group))
             yield row
 
@@ -494,40 +497,38 @@ def columns_by_name(names: Sequence[str], columns: CsvColumns, path: str) -> Csv
     Raises:
         LabelsError: it lacks a column.
     """
+    column_at = column_finder(names, path=path)
 
-    column = column_finder(names, path=path)
-
-    def find(wanted: str) -> int:
-        at = column(wanted)
+    def found(column: Column) -> Column:
+        if column.at < 0:
+            return column
+        at = column_at(column.name)
         if at is None:
             raise LabelsError(
-                f"{path} has no column {wanted!r}; it has {quote_names(names)}. All files "
+                f"{path} has no column {column.name!r}; it has {quote_names(names)}. All files "
                 "of --labels need the same header"
             )
-        return at
-
-    def find_any(wanted: str | None) -> int | None:
-        return None if wanted is None else find(wanted)
+        return column._replace(at=at)
 
     return columns._replace(
-        key=find(columns.key_name) if columns.key_name else NO_KEY,
-        label=find_any(columns.label_name),
+        key=found(columns.key),
+        label=found(columns.label),
+        split=found(columns.split),
+        group=found(columns.group),
+        cells=tuple(map(found, columns.cells)),
         width=len(names),
-        split=find_any(columns.split_name),
-        group=find_any(columns.group_name),
-        cells=tuple(find(name) for name in columns.cell_names),
     )
 
 
-def cell_at(cells: Sequence[str], at: int | None) -> str:
+def cell_at(cells: Sequence[str], at: int) -> str:
     """A cell; empty if it, or its column, is missing."""
-    return cells[at] if at is not None and at < len(cells) else ""
+    return cells[at] if 0 <= at < len(cells) else ""
 
 
 def _row_problem(cells: list[str], columns: CsvColumns) -> str:
     """The reason why a row is not usable; empty if it is."""
-    count, key_at, label_at = len(cells), columns.key, columns.label
-    if count <= key_at or (label_at is not None and count <= label_at):
+    count, key_at = len(cells), columns.key.at
+    if count <= max(key_at, columns.label.at):
         return "it ends before its key" if count <= key_at else "it ends before its label"
     if count > columns.width and any(cell.strip() for cell in cells[columns.width :]):
         return f"{count} cells for {columns.width} columns: quote a cell that holds the delimiter"

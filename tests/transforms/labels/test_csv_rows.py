@@ -19,6 +19,8 @@ from transforms.labels.csv_tables import MAX_ROW, delimiter_of
 from transforms.labels.label_rows import (
     MAX_CELL,
     MAX_KEY,
+    NO_COLUMN,
+    Column,
     CsvColumns,
     LabelRow,
     column_finder,
@@ -27,8 +29,8 @@ from transforms.labels.label_rows import (
 )
 from transforms.labels.label_tables import first_rows, read_rows
 
-COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 2)
-NO_HEADER = CsvColumns(",", False, 0, 1, "column 1", "column 2", 2)
+COLUMNS = CsvColumns(Column(0, "id"), Column(1, "label"), 2)
+NO_HEADER = CsvColumns(Column(0, "column 1"), Column(1, "column 2"), 2, has_header=False)
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 
 
@@ -109,7 +111,7 @@ def test_rows_without_a_label_are_rows() -> None:
 
 
 def test_a_row_that_ends_before_its_key() -> None:
-    columns = CsvColumns(",", False, 2, 0, "column 3", "column 1", 3)
+    columns = CsvColumns(Column(2, "column 3"), Column(0, "column 1"), 3, has_header=False)
     assert rows_of("cat,x\n", columns) == [LabelRow("", "", 1, problem="it ends before its key")]
 
 
@@ -118,7 +120,7 @@ def test_trailing_delimiters_are_harmless() -> None:
 
 
 def test_without_a_label_column() -> None:
-    columns = CsvColumns(",", True, 0, None, "id", None, 1)
+    columns = CsvColumns(Column(0, "id"), NO_COLUMN, 1)
     assert rows_of("id\n1\n\n2\n", columns) == [LabelRow("1", "", 2), LabelRow("2", "", 4)]
 
 

@@ -53,7 +53,7 @@ def test_separators(line: str, delimiter: str) -> None:
 def test_lines_before_the_first_row_are_no_rows(text: str, delimiter: str, line: int) -> None:
     first = first_rows(io.BytesIO(text.encode()), 5, path="a.csv")
     columns = resolve_columns(first, key=None, label=None, path="a.csv")
-    assert (first.delimiter, columns.key_name, columns.label_name) == (delimiter, "id", "label")
+    assert (first.delimiter, columns.key.name, columns.label.name) == (delimiter, "id", "label")
     row, *_ = read_rows(io.BytesIO(text.encode()), columns, path="a.csv")
     assert (row.key.strip("# "), row.line) == ("a", line)
 

@@ -8,7 +8,7 @@ import pytest
 
 from transforms.core.messages import LabelsError
 from transforms.labels.label_columns import resolve_columns
-from transforms.labels.label_rows import CsvColumns, FirstRows
+from transforms.labels.label_rows import NO_COLUMN, CsvColumns, FirstRows
 
 IMAGES = {"1", "2", "3", "a1", "cat_01"}
 
@@ -17,7 +17,7 @@ def resolve(
     *rows: str,
     key: str | None = None,
     label: str | None = None,
-    is_image_key: Callable[[str], bool] | None = IMAGES.__contains__,
+    is_image_key: Callable[[str], bool] = IMAGES.__contains__,
     label_required: bool = True,
 ) -> CsvColumns:
     first = FirstRows(",", tuple(tuple(row.split(",")) for row in rows))
@@ -58,9 +58,9 @@ def test_columns_of_a_header(
 ) -> None:
     columns = resolve(header, "v,w,x,y", key=key, label=label)
     assert columns.has_header
-    assert (columns.key, columns.label) == found
+    assert (columns.key.at, columns.label.at) == found
     names = [name.strip() for name in header.split(",")]
-    assert (columns.key_name, columns.label_name) == (names[found[0]], names[found[1]])
+    assert (columns.key.name, columns.label.name) == (names[found[0]], names[found[1]])
     assert columns.width == len(names)
 
 
@@ -84,12 +84,12 @@ def test_columns_without_a_header(
 ) -> None:
     columns = resolve(*rows, key=key, label=label)
     assert not columns.has_header
-    assert (columns.key, columns.label) == found
+    assert (columns.key.at, columns.label.at) == found
 
 
 def test_a_column_that_is_called_like_an_unnamed_one() -> None:
     columns = resolve("id,column 1", "1,cat", key="id", label="column 1")
-    assert (columns.has_header, columns.key, columns.label) == (True, 0, 1)
+    assert (columns.has_header, columns.key.at, columns.label.at) == (True, 0, 1)
 
 
 def test_width_without_a_header_is_the_widest_row() -> None:
@@ -98,13 +98,13 @@ def test_width_without_a_header_is_the_widest_row() -> None:
 
 def test_keys_of_images_tell_two_known_names_apart() -> None:
     columns = resolve("id,name,label", "900,cat_01,cat", "901,a1,dog")
-    assert (columns.key_name, columns.label_name) == ("name", "label")
+    assert (columns.key.name, columns.label.name) == ("name", "label")
 
 
 def test_without_labels() -> None:
     columns = resolve("id,width", "1,640", label_required=False)
-    assert (columns.key, columns.label, columns.label_name) == (0, None, None)
-    assert resolve("image", "1", label_required=False).key == 0
+    assert (columns.key.at, columns.label) == (0, NO_COLUMN)
+    assert resolve("image", "1", label_required=False).key.at == 0
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_columns_that_cannot_be_recognised(
 
 
 def test_without_knowing_the_images() -> None:
-    assert resolve("id,label", is_image_key=None).key == 0
+    assert resolve("id,label", is_image_key=lambda cell: False).key.at == 0
     with pytest.raises(LabelsError, match="cannot tell whether"):
-        resolve("1,cat", is_image_key=None)
+        resolve("1,cat", is_image_key=lambda cell: False)
 
 
 def test_long_headers_are_cut_in_messages() -> None:

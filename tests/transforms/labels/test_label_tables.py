@@ -17,10 +17,17 @@ from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
 from transforms.labels import csv_tables
-from transforms.labels.label_rows import JSONL, LIST_SEPARATOR, PARQUET, CsvColumns, LabelRow
+from transforms.labels.label_rows import (
+    JSONL,
+    LIST_SEPARATOR,
+    PARQUET,
+    Column,
+    CsvColumns,
+    LabelRow,
+)
 from transforms.labels.label_tables import first_rows, parquet_table, read_rows
 
-COLUMNS = CsvColumns(",", True, 0, 1, "id", "label", 3, cell_names=("x",), cells=(2,))
+COLUMNS = CsvColumns(Column(0, "id"), Column(1, "label"), 3, cells=(Column(2, "x"),))
 ROW = {"id": "a.jpg", "label": "cat", "x": 1.5, "more": {"y": [1]}}
 
 

@@ -10,7 +10,7 @@ import pytest
 from transforms.core.messages import LabelsError
 from transforms.labels.label_columns import resolve_columns
 from transforms.labels.label_options import SplitOptions
-from transforms.labels.label_rows import CsvColumns
+from transforms.labels.label_rows import NO_COLUMN, Column, CsvColumns
 from transforms.labels.label_tables import first_rows
 
 ROWS = b"id,label,split,who\n1,cat,train,a\n2,dog,,b\n"
@@ -23,11 +23,11 @@ def place(rows: bytes = ROWS, **asked: Any) -> CsvColumns:
 
 
 def test_columns_are_found_by_name_number_or_by_themselves() -> None:
-    assert place().split is None
-    assert place(split_from="csv").split_name == "split"
-    assert place(split_column="split").split == 2
+    assert place().split == NO_COLUMN
+    assert place(split_from="csv").split.name == "split"
+    assert place(split_column="split").split.at == 2
     placed = place(split_column="3", group_by="4")
-    assert (placed.split, placed.group, placed.group_name) == (2, 3, "who")
+    assert (placed.split, placed.group) == (Column(2, "split", "given"), Column(3, "who", "given"))
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_the_only_other_column_is_not_both_the_split_and_the_label() -> None:
     with pytest.raises(LabelsError, match=r"^a.csv has no column of labels, only keys and"):
         resolve_columns(first, key=None, label=None, splits=asked, path="a.csv")
     given = resolve_columns(first, key=None, label="split", splits=asked, path="a.csv")
-    assert given.split == 1
+    assert given.split.at == 1
