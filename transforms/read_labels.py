@@ -210,17 +210,14 @@ class RowReader:
         return key, "" if key else f"{row.key!r} names no file"
 
     def _side(self, row: LabelRow, path: str, labels: LabelCounter) -> JoinSide:
-        cells = cells_text(row.cells) if self.keeps_rows else ""
-        label = "" if self.columns.label.at < 0 else self._label(row, path, labels)
-        where = f"{path}:{row.line}"
-        return JoinSide("", 0, 0, label, where, row.split, row.group, cells)
-
-    def _label(self, row: LabelRow, path: str, labels: LabelCounter) -> str:
-        """The label of a row, counted; empty when it is missing."""
-        kept = labels_in(row.label, self.missing, self.separator)
-        boxes = self.columns.boxes
-        if not kept and (not boxes or any(row.cells[at] for at in boxes)):
+        """A row as a side of the join; its labels are counted, or that it lacks one."""
+        kept, boxes = labels_in(row.label, self.missing, self.separator), self.columns.boxes
+        is_empty = bool(boxes) and not kept and not any(row.cells[at] for at in boxes)
+        if self.columns.label.at >= 0 and not (kept or is_empty):
             labels.add_missing(row.label)
         for label in kept:
             labels.add(label, path, row.line)
-        return self.separator.join(kept)
+        where, kind = f"{path}:{row.line}", Kind.EMPTY_ROW if is_empty else Kind.ROW
+        cells = cells_text(row.cells) if self.keeps_rows else ""
+        label = self.separator.join(kept)
+        return JoinSide("", 0, 0, label, where, row.split, row.group, cells, kind)

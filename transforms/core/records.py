@@ -16,9 +16,10 @@ class Kind:
         PARTNER: a file that is a mask or further image.
         KEY_LINE: a line of `--keys`.
         RECORD: a record of another dataset, of which an image may be taken.
+        EMPTY_ROW: a label row without a label and a box, of an image without objects.
     """
 
-    ROW, IMAGE, IMAGE_RECORD, PARTNER, KEY_LINE, RECORD = range(6)
+    ROW, IMAGE, IMAGE_RECORD, PARTNER, KEY_LINE, RECORD, EMPTY_ROW = range(7)
 
 
 class JoinSide(NamedTuple):

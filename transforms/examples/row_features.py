@@ -178,12 +178,10 @@ def row_requirements(
     """
     rows = [feature for feature in features if feature.from_rows]
     single_label = any(f.from_label and not f.from_rows for f in features)
-    columns = dict.fromkeys(f.column for f in rows if f.column is not None)
+    columns = [feature.column for feature in rows if feature.column is not None]
     of_boxes = boxes.all_columns if boxes else ()
-    asked = tuple(dict.fromkeys([*columns, *of_boxes]))
     return RowRequirements(
-        columns=asked,
-        boxes=tuple(asked.index(name) for name in of_boxes),
+        columns=tuple(dict.fromkeys([*columns, *of_boxes])),
         needs_rows=bool(rows),
         many=any(f.holds_many and not f.separator for f in rows),
         many_labels=not single_label and bool(rows),

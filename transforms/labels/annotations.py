@@ -505,71 +505,66 @@ def voc_rows(data: bytes | str, path: str) -> TableRows:
     [(1, ['1.jpg', '', '', '', '', '', '', '', ''], '')]
     """
     stem = path.rpartition("/")[2].rpartition(".")[0]
-    reader = _VocReader()
     try:
         if isinstance(data, str):
             raise LabelsError(data)
         # In a text, its declaration of an encoding does not count.
-        reader.parser.Parse(_decoded(data), True)
+        root, image, objects = _voc_objects(_decoded(data))
     except LabelsError as error:
         yield 1, [stem], str(error)
         return
     except (expat.ExpatError, ValueError, LookupError) as error:
         yield 1, [stem], f"it is not XML ({error})"
         return
-    if reader.root != "annotation":
-        yield 1, [stem], f"its root is {reader.root[:40]!r}, not 'annotation'"
+    if root != "annotation":
+        yield 1, [stem], f"its root is {root[:40]!r}, not 'annotation'"
         return
-    image = reader.image or stem
-    for line, cells in reader.objects or [(1, [""] * len(VOC_COLUMNS))]:
-        yield line, [image, *cells[1:]], ""
+    for line, cells in objects or [(1, [""] * len(VOC_COLUMNS))]:
+        yield line, [image or stem, *cells[1:]], ""
 
 
-class _VocReader:
-    """Follows the elements of a file.
+def _voc_objects(text: bytes | str) -> tuple[str, str, list[tuple[int, list[str]]]]:
+    """The name of the outermost element and of the image, and the line and cells of each object.
 
-    Attributes:
-        parser: to which the file is given.
-        root: the name of the outermost element.
-        image: the name of the image; empty if the file has none.
-        objects: the line and the cells of each object.
+    Raises:
+        LabelsError, ValueError, expat.ExpatError: it cannot be read.
     """
+    names = {"root": "", "image": ""}
+    objects: list[tuple[int, list[str]]] = []
+    path: list[str] = []
+    texts: list[str] = []
+    parser: Any = expat.ParserCreate()
 
-    def __init__(self) -> None:
-        self.root = ""
-        self.image = ""
-        self.objects: list[tuple[int, list[str]]] = []
-        self._path: list[str] = []
-        self._text: list[str] = []
-        self.parser: Any = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.StartDoctypeDeclHandler = _refuse
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._text.append
-
-    def _start(self, name: str, _: dict[str, str]) -> None:
-        self._path.append(name)
-        self._text.clear()
-        if len(self._path) > _MAX_DEPTH:
+    def start(name: str, _: dict[str, str]) -> None:
+        path.append(name)
+        texts.clear()
+        if len(path) > _MAX_DEPTH:
             # The parser takes over a kilobyte for each.
             raise ValueError(f"more than {_MAX_DEPTH} elements are inside of each other")
-        if len(self._path) == 1:
-            self.root = name
-        elif len(self._path) == 2 and name == "object":
-            if len(self.objects) == MAX_OBJECTS:
+        if len(path) == 1:
+            names["root"] = name
+        elif len(path) == 2 and name == "object":
+            if len(objects) == MAX_OBJECTS:
                 raise ValueError(f"it has more than {MAX_OBJECTS} objects")
-            self.objects.append((self.parser.CurrentLineNumber, [""] * len(VOC_COLUMNS)))
+            objects.append((parser.CurrentLineNumber, [""] * len(VOC_COLUMNS)))
 
-    def _end(self, _: str) -> None:
-        place = tuple(self._path[1:]) if len(self._path) <= 4 else ()
-        self._path.pop()
-        text = "".join(self._text).strip()
-        self._text.clear()
+    def end(_: str) -> None:
+        place = tuple(path[1:]) if len(path) <= 4 else ()
+        path.pop()
+        text = "".join(texts).strip()
+        texts.clear()
         if place == _IMAGE:
-            self.image = text
+            names["image"] = text
         elif place in _OF_OBJECT:
-            self.objects[-1][1][_OF_OBJECT[place]] = text
+            objects[-1][1][_OF_OBJECT[place]] = text
+
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = _refuse
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = texts.append
+    parser.Parse(text, True)
+    return names["root"], names["image"], objects
 
 
 def _decoded(data: bytes) -> bytes | str:

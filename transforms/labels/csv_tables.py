@@ -311,16 +311,11 @@ def parse_rows(lines: Iterator[str], delimiter: str, path: str) -> TableRows:
 
     reader = csv.reader(counted(), delimiter=delimiter, strict=True, skipinitialspace=True)
     while True:
+        cells: list[str] = []
+        problem = ""
         try:
-            for cells in reader:
-                if "\0" in "".join(cells):
-                    raise LabelsError(
-                        f"CSV {path} line {start} holds a NUL byte: it is not plain text; save it "
-                        "as UTF-8, or try --csv_encoding utf-16-le"
-                    )
-                if len(cells) > 1 or (cells and not cells[0].isspace() and cells[0]):
-                    yield start, cells, ""
-                start, length = reader.line_num + 1, 0
+            cells = next(reader)
+        except StopIteration:
             return
         except csv.Error as error:
             if "expected after" not in str(error):
@@ -328,8 +323,15 @@ def parse_rows(lines: Iterator[str], delimiter: str, path: str) -> TableRows:
                     f"CSV {path} line {start}: a quote is not closed, or a cell exceeds {MAX_CELL} "
                     f"characters ({error}): close the quote, or double it"
                 ) from None
-        # The reader continues with the next line.
-        yield start, [], "text follows a closing quote: double the quotes inside a quoted cell"
+            # The reader continues with the next line.
+            problem = "text follows a closing quote: double the quotes inside a quoted cell"
+        if "\0" in "".join(cells):
+            raise LabelsError(
+                f"CSV {path} line {start} holds a NUL byte: it is not plain text; save it as "
+                "UTF-8, or try --csv_encoding utf-16-le"
+            )
+        if problem or len(cells) > 1 or (cells and not cells[0].isspace() and cells[0]):
+            yield start, cells, problem
         start, length = reader.line_num + 1, 0
 
 

@@ -41,7 +41,6 @@ class RowRequirements(NamedTuple):
         many_labels: whether an image may have several labels.
         separator: between the labels in one cell; empty when a cell is one label.
         has_label: whether there is a column of labels.
-        boxes: which of the columns hold boxes: a row without them needs no label.
         are_optional: whether an image without a row has no objects, instead of being rejected.
     """
 
@@ -51,7 +50,6 @@ class RowRequirements(NamedTuple):
     many_labels: bool = False
     separator: str = ""
     has_label: bool = True
-    boxes: tuple[int, ...] = ()
     are_optional: bool = False
 
 
@@ -96,18 +94,6 @@ def has_rows(cells: str) -> bool:
 
 NO_ROWS = "[]"
 """The rows of an image that has none."""
-
-
-def lists_no_object(row: JoinSide, boxes: Sequence[int]) -> bool:
-    """Whether a row without a label has no box either: it lists an image without objects.
-
-    >>> lists_no_object(JoinSide("", 0, 0, "", "a.csv:2", cells='["1",""]'), [1])
-    True
-    """
-    if not boxes or not row.cells:
-        return False
-    cells = json.loads(row.cells)
-    return not any(cells[at] for at in boxes)
 
 
 def row_place(row: JoinSide) -> tuple[str, int]:
@@ -292,7 +278,6 @@ def _sides(
 ) -> tuple[list[JoinSide], list[JoinSide], list[JoinSide]]:
     """The images, the rows, and the rows without a required label."""
     needs_label = rules.label_from == "csv" and rules.requirements.has_label
-    boxes = rules.requirements.boxes
     images: list[JoinSide] = []
     rows: list[JoinSide] = []
     unlabelled: list[JoinSide] = []
@@ -300,7 +285,7 @@ def _sides(
         if side.is_image:
             images.append(side)
         else:
-            is_row = side.label or not needs_label or lists_no_object(side, boxes)
+            is_row = side.label or not needs_label or side.kind == Kind.EMPTY_ROW
             (rows if is_row else unlabelled).append(side)
     return images, rows, unlabelled
 

@@ -532,18 +532,15 @@ class RecipeMaker:
             options_digest: of the options that affect output bytes.
             libraries: the libraries that affect output bytes.
         """
-        always, changed, *_ = libraries
-        images = library_versions((*always, *changed))
-        of_all = library_versions((*always, *libraries.values))
+        always, changed = libraries.always, libraries.changed
+        every = {*always, *libraries.values}
+        of_gzip = f"\nzlib {zlib.ZLIB_RUNTIME_VERSION}" if libraries.gzip else ""
+        self._digest = f"{options_digest}{_versions_text(every)}{of_gzip}"
         # A recipe that names these versions already has no other one for changed images.
-        of_changed = {} if {*changed} <= {*of_all} else library_versions(changed)
-        if libraries.gzip:
-            of_all["zlib"] = zlib.ZLIB_RUNTIME_VERSION
-        self._digest = f"{options_digest}{_as_text(of_all)}"
-        self._of_changed = _as_text(of_changed)
-        self._always = _as_text({name: images[name] for name in always})
-        self._changed = _as_text(images)
-        self._heic = _as_text(installed_versions(libraries.heic))
+        self._of_changed = "" if {*changed} <= every else _versions_text(changed)
+        self._always = _versions_text(always)
+        self._changed = _versions_text((*always, *changed))
+        self._heic = _versions_text(installed_versions(libraries.heic))
 
     def versions(self, *, is_changed: bool, has_heic: bool) -> str:
         """The library versions on which the images of a shard depend, a line for each.
@@ -562,15 +559,15 @@ class RecipeMaker:
         return Recipes(unchanged, changed, _depending(changed, self._heic))
 
 
-def library_versions(names: Iterable[str]) -> dict[str, str]:
-    """The versions of installed distributions, and of what Pillow was built with."""
-    versions = {name: distribution_version(name) for name in names}
+def _versions_text(names: Iterable[str]) -> str:
+    """A line for each distribution, with its version and with what Pillow was built with."""
+    versions = {name: distribution_version(name) for name in {*names}}
     if "pillow" in versions:
         from PIL import features
 
         parts = (f"{name} {features.version(name)}" for name in _PILLOW_PARTS)
         versions["pillow"] += f" ({', '.join(parts)})"
-    return versions
+    return "".join(f"\n{name} {version}" for name, version in sorted(versions.items()))
 
 
 def installed_versions(names: Iterable[str]) -> dict[str, str]:
@@ -608,7 +605,3 @@ def _depending(recipe: str, versions: str) -> str:
     if not versions:
         return recipe
     return hashlib.blake2b(f"{recipe}{versions}".encode(), digest_size=16).hexdigest()
-
-
-def _as_text(versions: Mapping[str, str]) -> str:
-    return "".join(f"\n{name} {version}" for name, version in sorted(versions.items()))

@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import itertools
 import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -150,14 +151,6 @@ class LabelCounter:
         self._missing += 1
         self._spellings.add(cell)
 
-    def merge(self, cells: LabelCells) -> None:
-        """Adds what was counted elsewhere."""
-        self._integers += cells.integers
-        self._others += cells.others
-        self._missing += cells.missing
-        self._spellings.update(cells.spellings)
-        self._odd = sorted((*self._odd, *cells.odd))[:_MAX_ODD]
-
     def counted(self) -> LabelCells:
         """The counts."""
         counts = (self._integers, self._others, self._missing)
@@ -166,10 +159,11 @@ class LabelCounter:
 
 def merge_cells(counted: Iterable[LabelCells]) -> LabelCells:
     """The sum of counts; their order does not matter."""
-    counter = LabelCounter()
-    for cells in counted:
-        counter.merge(cells)
-    return counter.counted()
+    integers, others, missing, odd, spellings = zip(LabelCells(), *counted, strict=True)
+    # The first places by name are the same in any order.
+    first = sorted(itertools.chain.from_iterable(odd))[:_MAX_ODD]
+    said = sorted({*itertools.chain.from_iterable(spellings)})
+    return LabelCells(sum(integers), sum(others), sum(missing), tuple(first), tuple(said))
 
 
 def with_images(cells: LabelCells, images: Mapping[str, int]) -> LabelCells:

@@ -67,9 +67,7 @@ def test_detection_asks_for_its_boxes() -> None:
     requirements = row_requirements(
         LAYOUTS["detection"], boxes=BoxRules(("XMin", "YMin", "XMax", "YMax"))
     )
-    assert requirements == RowRequirements(
-        ("XMin", "YMin", "XMax", "YMax"), True, True, True, boxes=(0, 1, 2, 3)
-    )
+    assert requirements == RowRequirements(("XMin", "YMin", "XMax", "YMax"), True, True, True)
 
 
 @pytest.mark.parametrize(
