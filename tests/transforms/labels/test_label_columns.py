@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,22 +13,10 @@ from transforms.labels.label_rows import NO_COLUMN, CsvColumns, FirstRows
 IMAGES = {"1", "2", "3", "a1", "cat_01"}
 
 
-def resolve(
-    *rows: str,
-    key: str | None = None,
-    label: str | None = None,
-    is_image_key: Callable[[str], bool] = IMAGES.__contains__,
-    label_required: bool = True,
-) -> CsvColumns:
+def resolve(*rows: str, **given: Any) -> CsvColumns:
     first = FirstRows(",", tuple(tuple(row.split(",")) for row in rows))
-    return resolve_columns(
-        first,
-        key=key,
-        label=label,
-        is_image_key=is_image_key,
-        path="a.csv",
-        label_required=label_required,
-    )
+    asked = {"key": None, "label": None, "is_image_key": IMAGES.__contains__, **given}
+    return resolve_columns(first, path="a.csv", **asked)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +37,7 @@ def resolve(
         ("id,x,y", None, "3", (0, 2)),
         ("id,x,y", "1", "3", (0, 2)),
         ("id,3,x", None, "3", (0, 1)),  # a column that is called 3
+        ("id,column 1", "id", "column 1", (0, 1)),  # called like an unnamed one
         ("id,image,label", "id", None, (0, 2)),
         ("id,class,species", None, "species", (0, 2)),
     ],
@@ -85,11 +74,6 @@ def test_columns_without_a_header(
     columns = resolve(*rows, key=key, label=label)
     assert not columns.has_header
     assert (columns.key.at, columns.label.at) == found
-
-
-def test_a_column_that_is_called_like_an_unnamed_one() -> None:
-    columns = resolve("id,column 1", "1,cat", key="id", label="column 1")
-    assert (columns.has_header, columns.key.at, columns.label.at) == (True, 0, 1)
 
 
 def test_width_without_a_header_is_the_widest_row() -> None:
