@@ -17,7 +17,7 @@ from pipeline.options.option_table import GROUPS, OPTIONS, RunOptions
 from tests.pipeline.commands import ROOT
 from transforms.core.option import Option, declared, declared_in
 from transforms.dataset.dataset_options import FileOptions
-from transforms.examples.layout_options import EmbeddingOptions
+from transforms.examples.layouts import EmbeddingOptions
 from transforms.images.pixel_options import CheckOptions, PixelOptions
 from transforms.labels.label_options import ShardOptions
 

@@ -18,7 +18,7 @@ from transforms.core.arguments import optional_path, path_text
 from transforms.core.machine import scratch_folder
 from transforms.core.messages import one_line
 from transforms.core.rejections import Reason, Rejection
-from transforms.examples.layout_options import EmbeddingOptions
+from transforms.examples.layouts import EmbeddingOptions
 from transforms.images.check import CheckedImage
 from transforms.images.embeddings import (
     BATCH_IMAGES,

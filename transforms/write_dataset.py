@@ -33,12 +33,14 @@ from transforms.dataset.manifest import Dataset
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates
 from transforms.examples.layout_files import parse_layout
-from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions, embedding_options
 from transforms.examples.layouts import (
     LAYOUTS,
     PIXELS,
+    EmbeddingOptions,
     Feature,
+    LayoutOptions,
     Needs,
+    embedding_options,
     is_layout_file,
     layout_features,
     stores_pixels,

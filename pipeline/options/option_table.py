@@ -19,7 +19,7 @@ from transforms.core.option import (
     option,
 )
 from transforms.dataset.dataset_options import CardOptions, DatasetOptions, FileOptions
-from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions
+from transforms.examples.layouts import EmbeddingOptions, LayoutOptions
 from transforms.images.pixel_options import CheckOptions, PixelOptions
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 

@@ -17,11 +17,10 @@ from transforms.examples.boxes import (
     BoxRules,
     find_boxes,
     form_of,
-    further_columns,
     guess_units,
     located,
 )
-from transforms.examples.layout_options import LayoutOptions
+from transforms.examples.layouts import LayoutOptions, further_columns
 from transforms.images.headers import BrokenHeaderError, Header, image_format, read_header
 from transforms.images.pixel_options import Frame
 from transforms.images.tags import orientation_tag

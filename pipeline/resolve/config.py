@@ -14,8 +14,7 @@ from transforms.dataset.dataset_options import CardOptions, DatasetOptions, File
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.manifest import Dataset
 from transforms.examples.boxes import BoxRules
-from transforms.examples.layout_options import LayoutOptions, embedding_options
-from transforms.examples.layouts import MASK, Feature
+from transforms.examples.layouts import MASK, Feature, LayoutOptions, embedding_options
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.find_images import KeyReader, LeftOut

@@ -61,11 +61,12 @@ from transforms.core.messages import LabelsError, given
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.examples.boxes import is_automl
 from transforms.examples.encoder import table_features
-from transforms.examples.layout_options import EmbeddingOptions, LayoutOptions
 from transforms.examples.layouts import (
     DETECTION,
     PIXELS,
     ROWS,
+    EmbeddingOptions,
+    LayoutOptions,
     is_layout_file,
     stores_pixels,
     with_embedding,

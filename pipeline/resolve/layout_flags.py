@@ -23,9 +23,7 @@ from transforms.core.messages import Decision, LabelsError
 from transforms.core.option import vars_of
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.examples.boxes import BoxRules
-from transforms.examples.columns import TypedRow, infer_types, odd_cells, with_file_types
 from transforms.examples.layout_files import LayoutError, LayoutFile, parse_layout
-from transforms.examples.layout_options import LayoutOptions
 from transforms.examples.layouts import (
     DETECTION,
     LAYOUTS,
@@ -33,6 +31,7 @@ from transforms.examples.layouts import (
     MASK_FEATURES,
     ROWS,
     Feature,
+    LayoutOptions,
     Needs,
     Role,
     is_layout_file,
@@ -42,7 +41,12 @@ from transforms.examples.layouts import (
     with_pixels,
 )
 from transforms.examples.partners import Partner, PartnerKeys
-from transforms.examples.row_features import row_requirements
+from transforms.examples.row_features import (
+    infer_types,
+    odd_cells,
+    row_requirements,
+    with_file_types,
+)
 from transforms.images.pixel_options import PixelOptions
 from transforms.labels.joins import RowRequirements
 from transforms.labels.keys import any_case, fixed_root, glob_regex
@@ -206,9 +210,8 @@ class Layout:
             flag = options.box_orientation
             boxes, orientation = with_orientation(boxes, flag, first, columns, locate)
             decided.append(orientation)
-        typed = [TypedRow(row.line, row.cells) for row in first]
-        features, types = infer_types(self.features, typed, columns, self.of_file)
-        odd = odd_cells(self.features, features, typed, columns)
+        features, types = infer_types(self.features, first, columns, self.of_file)
+        odd = odd_cells(self.features, features, first, columns)
         return dataclasses.replace(
             self,
             features=features,

@@ -21,8 +21,7 @@ from tests.images import picture, saved
 from tests.remembered_beam import remember
 from transforms.core.rejections import RejectionLimit
 from transforms.dataset.dataset_options import DatasetOptions, FileOptions
-from transforms.examples.layout_options import LayoutOptions
-from transforms.examples.layouts import LAYOUTS
+from transforms.examples.layouts import LAYOUTS, LayoutOptions
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 

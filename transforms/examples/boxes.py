@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from transforms.core.messages import LabelsError
-from transforms.examples.layouts import SIDES, SOURCES
 from transforms.images.pixel_options import Frame
 from transforms.labels.label_rows import quote_names
 from transforms.labels.shards import KNOWN_SPLITS, split_text
@@ -43,6 +42,10 @@ class Box(NamedTuple):
     def area(self) -> float:
         """Its area; of a normalized box, as a share of that of the image."""
         return (self.xmax - self.xmin) * (self.ymax - self.ymin)
+
+
+SIDES = Box._fields
+"""The sides of a box, in the order of its values."""
 
 
 def box_values(boxes: Sequence[Box]) -> dict[str, list[float]]:
@@ -227,7 +230,7 @@ def find_boxes(names: Sequence[str], path: str) -> tuple[str, tuple[int, ...]]:
     >>> find_boxes(["id", "bbox_x", "bbox_y", "bbox_width", "bbox_height"], "a.csv")
     ('xywh', (1, 2, 3, 4))
     """
-    folded = [_folded(name) for name in names]
+    folded = [folded_name(name) for name in names]
     best: tuple[str, ...] = ()
     for form, wanted in _PREFIXED:
         missing = tuple(name for name in wanted if name not in folded)
@@ -254,7 +257,8 @@ def _only(folded: Sequence[str], name: str, path: str) -> int:
     return folded.index(name)
 
 
-def _folded(name: str) -> str:
+def folded_name(name: str) -> str:
+    """The name of a column without case and punctuation."""
     return re.sub(r"[\s_.-]", "", name.casefold())
 
 
@@ -264,7 +268,7 @@ def form_of(names: Sequence[str]) -> str:
     >>> form_of(["X", "Y", "W", "H"]), form_of(["a", "b", "c", "d"])
     ('xywh', 'corners')
     """
-    folded = tuple(_folded(name) for name in names)
+    folded = tuple(folded_name(name) for name in names)
     return next((form for form, known in _PREFIXED if folded == known), "corners")
 
 
@@ -299,25 +303,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def further_columns(names: Sequence[str], sources: Iterable[str]) -> dict[str, int]:
-    """The further columns of objects that the CSV has, by source.
-
-    Args:
-        names: the header's.
-        sources: those with columns that the layout needs.
-
-    >>> further_columns(["XMin", "IsGroupOf"], ["object.area", "object.group_of"])
-    {'object.group_of': 1}
-    """
-    folded = [_folded(name) for name in names]
-    found = {}
-    for source in sources:
-        at = [folded.index(name) for name in SOURCES[source].columns if name in folded]
-        if at:
-            found[source] = at[0]
-    return found
 
 
 def guess_units(

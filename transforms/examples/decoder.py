@@ -12,12 +12,10 @@ import numpy as np
 from tfx_bsl.coders.example_coder import ExampleToNumpyDict
 
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.examples.boxes import Box, box_values, turned
-from transforms.examples.columns import in_shape
+from transforms.examples.boxes import SIDES, Box, box_values, turned
 from transforms.examples.layouts import (
     COLUMN,
     RAW,
-    SIDES,
     SIZES,
     SOURCES,
     Feature,
@@ -25,6 +23,7 @@ from transforms.examples.layouts import (
     partner_of,
     source_of,
 )
+from transforms.examples.row_features import in_shape
 from transforms.images.check import check_mask_cost
 from transforms.images.embeddings import bfloat16
 from transforms.images.headers import image_format

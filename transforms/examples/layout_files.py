@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import yaml
 
 from transforms.core.messages import check_yaml
-from transforms.examples.columns import TYPES, cell_parts, fits
 from transforms.examples.layouts import (
     COLUMN,
     IMAGES,
@@ -24,6 +23,7 @@ from transforms.examples.layouts import (
     Needs,
     partner_of,
 )
+from transforms.examples.row_features import TYPES, cell_parts, fits
 from transforms.labels.vocabulary import MISSING_LABELS
 
 _KEYS = ("source", "type", "list", "separator", "default", "shape")

@@ -80,8 +80,8 @@ def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterat
             return
         if len(header) < 12:
             raise TFRecordError(record, offset, "the file ends inside the record's header")
-        length, length_crc = _LENGTHS.unpack(header)
-        if masked_crc32c(header[:8]) != length_crc or length > _MAX_RECORD_BYTES:
+        length = _declared(header)
+        if not 0 <= length <= _MAX_RECORD_BYTES:
             raise TFRecordError(record, offset, "the checksum of its length is wrong")
         if length > max_bytes:
             problem = f"it has {length} bytes, more than {max_bytes}: it is not read"
@@ -107,8 +107,7 @@ def read_frames(read: Callable[[int, int], bytes], offset: int, length: int) -> 
     """
     if length > _PIECE:
         header = read(offset, _HEADER_BYTES)
-        found, length_crc = _LENGTHS.unpack(header.ljust(_HEADER_BYTES, b"\0"))
-        if masked_crc32c(header[:8]) != length_crc or found != length - _FRAME_BYTES:
+        if len(header) < _HEADER_BYTES or _declared(header) != length - _FRAME_BYTES:
             return header
     return read(offset, length)
 
@@ -130,8 +129,8 @@ def framed_payload(data: bytes, start: int, length: int, *, record: int, offset:
     end = first + length
     if len(data) < end + _TRAILER_BYTES:
         raise TFRecordError(record, offset, "the file ends inside the record")
-    found, length_crc = _LENGTHS.unpack_from(data, start)
-    if masked_crc32c(data[start : start + 8]) != length_crc:
+    found = _declared(data, start)
+    if found < 0:
         raise TFRecordError(record, offset, "the checksum of its length is wrong")
     if found != length:
         problem = f"it has {found} bytes, and the index says {length}"
@@ -154,6 +153,12 @@ def dali_index(offsets: Iterable[int], lengths: Iterable[int]) -> str:
     """
     records = zip(offsets, lengths, strict=True)
     return "".join(f"{offset} {length + _FRAME_BYTES}\n" for offset, length in records)
+
+
+def _declared(data: bytes, start: int = 0) -> int:
+    """The length in the header of a frame; -1 if its checksum is wrong."""
+    length, checksum = _LENGTHS.unpack_from(data, start)
+    return int(length) if masked_crc32c(data[start : start + 8]) == checksum else -1
 
 
 def _read_payload(stream: BinaryIO, length: int, record: int, offset: int) -> bytes:

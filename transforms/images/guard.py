@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from transforms.core.machine import is_private, opened_folder, process_cores
+from transforms.core.machine import is_private, opened_folder, process_cores, usable_memory
 from transforms.core.rejections import Reason, RejectedImageError
 
 # A child process that decodes untrusted files one by one, with limits on memory and time.
@@ -91,10 +91,7 @@ class Budget(NamedTuple):
         >>> Budget.of_pixels(1_000_000)
         Budget(bytes=552870912, seconds=60.0)
         """
-        try:
-            memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, ValueError):
-            memory = 16 << 30
+        memory = usable_memory() or 16 << 30
         # A number from a manifest may be invalid.
         size = min(_PIXEL_BYTES * max_pixels, memory) + _LEAST_BYTES
         seconds = _SECONDS * max(1.0, max_pixels / _PIXELS_IN_TIME)

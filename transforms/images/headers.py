@@ -221,7 +221,6 @@ MAX_PACKED_TEXTS = 100
 # TensorFlow counts the bytes of a decoded JPEG and the pixels of a PNG and refuses this many.
 _TF_SIZE_LIMIT = 1 << 29
 
-_PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 _PNG_MAX_SIDE = 1_000_000
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
@@ -236,7 +235,12 @@ _PLAIN_FACTORS = frozenset(wide << 4 | high for wide in (1, 2, 4) for high in (1
 # A marker that a segment may follow; not a stuffed zero, a restart or a fill byte.
 _MARKER = re.compile(rb"\xff[^\xff\x00\x01\xd0-\xd7]")
 
-_JXL_CONTAINER = b"\x00\x00\x00\x0cJXL \r\n\x87\n"
+# The first bytes of each format of stored images.
+_FORMAT = re.compile(
+    rb"(?P<jpeg>\xff\xd8\xff)|(?P<png>\x89PNG\r\n\x1a\n)|(?P<gif>GIF8)|(?P<bmp>BM)"
+    rb"|(?P<webp>RIFF.{4}WEBP.)|(?P<jxl>\xff\x0a|\0\0\0\x0cJXL \r\n\x87\n)",
+    re.DOTALL,
+)
 
 
 class Header(NamedTuple):
@@ -278,7 +282,7 @@ class CostlyImageError(BrokenHeaderError):
     """Decoding the file takes far longer than its size in bytes and pixels suggests."""
 
 
-FORMATS = ("jpeg", "png", "gif", "bmp", "webp", "jxl")
+FORMATS = tuple(_FORMAT.groupindex)
 """The formats of stored images."""
 
 
@@ -288,19 +292,8 @@ def image_format(data: bytes) -> str:
     >>> image_format(b"\xff\xd8\xff\xe0"), image_format(b"II*\0")
     ('jpeg', '')
     """
-    if data.startswith(b"\xff\xd8\xff"):
-        return "jpeg"
-    if data.startswith(_PNG_MAGIC):
-        return "png"
-    if data.startswith(b"GIF8"):
-        return "gif"
-    if data.startswith(b"BM"):
-        return "bmp"
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP" and len(data) > 12:
-        return "webp"
-    if data.startswith((b"\xff\x0a", _JXL_CONTAINER)):
-        return "jxl"
-    return ""
+    found = _FORMAT.match(data)
+    return found.lastgroup or "" if found else ""
 
 
 def read_header(data: bytes, format_: str) -> Header:

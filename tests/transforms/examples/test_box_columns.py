@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from transforms.core.messages import LabelsError
-from transforms.examples.boxes import (
-    find_boxes,
-    form_of,
-    further_columns,
-    guess_units,
-    is_automl,
-    parse_box_columns,
-)
-from transforms.examples.layouts import SOURCES
+from transforms.examples.boxes import find_boxes, form_of, guess_units, is_automl, parse_box_columns
+from transforms.examples.layouts import SOURCES, further_columns
 
 WITH_COLUMNS = [source.name for source in SOURCES.values() if source.columns]
 

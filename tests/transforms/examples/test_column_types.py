@@ -9,14 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.rejections import RejectedImageError
-from transforms.examples.columns import DTYPES, TYPES, TypedRow, cell_values, infer_types, odd_cells
 from transforms.examples.layouts import Feature
-from transforms.examples.row_features import RowValues, row_requirements
+from transforms.examples.row_features import (
+    DTYPES,
+    TYPES,
+    RowValues,
+    cell_values,
+    infer_types,
+    odd_cells,
+    row_requirements,
+)
+from transforms.labels.label_rows import LabelRow
 
 
 def infer(feature: Feature, *cells: str) -> tuple[str, str]:
     """The dtype of a column, and why it is that."""
-    rows = [TypedRow(line, ("other", cell)) for line, cell in enumerate(cells, 2)]
+    rows = [LabelRow("", "", line, cells=("other", cell)) for line, cell in enumerate(cells, 2)]
     (typed,), (decision,) = infer_types([feature], rows, ["b", "a"])
     assert (decision.what, decision.value, decision.flag) == ("type of x", typed.dtype, "--layout")
     return typed.dtype, decision.because
@@ -91,7 +99,7 @@ def test_the_cell_that_decides_is_described_as_it_is(cell: str, dtype: str, reas
 
 def odd(feature: Feature, *cells: str) -> list[str]:
     """The warnings about a column."""
-    rows = [TypedRow(line, (cell,)) for line, cell in enumerate(cells, 2)]
+    rows = [LabelRow("", "", line, cells=(cell,)) for line, cell in enumerate(cells, 2)]
     features, _ = infer_types([feature, IMAGE], rows, ["a"])
     return odd_cells([feature, IMAGE], features, rows, ["a"])
 
@@ -119,7 +127,7 @@ def test_types_of_lists() -> None:
 def test_a_type_that_is_given_stays() -> None:
     whole = Feature("x", "csv.a", "int64", type="uint32")
     (typed, image), (decision,) = infer_types(
-        [whole, Feature("i", "image.bytes", "bytes")], [TypedRow(2, ("x",))], ["a"]
+        [whole, Feature("i", "image.bytes", "bytes")], [LabelRow("", "", 2, cells=("x",))], ["a"]
     )
     assert (typed, image.name) == (whole, "i")
     unfit = "given; 1 of 1 cells do not fit, first 'x' (line 2): rejected"
@@ -137,7 +145,9 @@ def test_a_type_that_is_given_stays() -> None:
     ],
 )
 def test_missing_cells_of_a_type_that_is_given_are_counted(feature: Feature, because: str) -> None:
-    rows = [TypedRow(line, (cell,)) for line, cell in enumerate(["1", "NA", "", "007"], 2)]
+    rows = [
+        LabelRow("", "", line, cells=(cell,)) for line, cell in enumerate(["1", "NA", "", "007"], 2)
+    ]
     _, (decision,) = infer_types([feature], rows, ["a"])
     assert decision.because.startswith(because)
     assert "fit" not in decision.because
@@ -159,7 +169,7 @@ def test_the_cells_that_are_counted_are_those_that_reject(
     default = default if shape != (2,) else default and "1|1"
     given_type = Feature("x", "csv.a", TYPES[type_], shape, default, separator, type=type_)
     for feature in (given_type, given_type._replace(dtype="", type="")):
-        rows = [TypedRow(line, (cell,)) for line, cell in enumerate(cells, 2)]
+        rows = [LabelRow("", "", line, cells=(cell,)) for line, cell in enumerate(cells, 2)]
         (typed,), (decision,) = infer_types([feature], rows, ["a"])
         values = RowValues([typed], row_requirements([typed]))
         rejected = 0

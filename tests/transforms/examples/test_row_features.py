@@ -10,9 +10,8 @@ import pytest
 from transforms.core.records import JoinSide, ShardImage
 from transforms.core.rejections import RejectedImageError
 from transforms.examples.boxes import BoxRules
-from transforms.examples.columns import parse_cell
 from transforms.examples.layouts import DETECTION, LAYOUTS, Feature
-from transforms.examples.row_features import RowValues, row_requirements
+from transforms.examples.row_features import RowValues, parse_cell, row_requirements
 from transforms.images.pixel_options import Frame
 from transforms.labels.joins import (
     RowRequirements,

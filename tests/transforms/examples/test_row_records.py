@@ -9,14 +9,13 @@ import pytest
 from transforms.core.messages import LabelsError
 from transforms.core.records import ShardRow
 from transforms.core.rejections import Rejection
-from transforms.examples.columns import TYPES, parse_cell
 from transforms.examples.encoder import (
     ExampleEncoder,
     row_bytes,
     table_features,
 )
 from transforms.examples.layouts import Feature
-from transforms.examples.row_features import RowValues, row_requirements
+from transforms.examples.row_features import TYPES, RowValues, parse_cell, row_requirements
 from transforms.images.check import CheckedImage
 from transforms.packing import pack, unpack
 from transforms.plan_shards import RowConverter
