@@ -320,14 +320,15 @@ def _shown(value: Any) -> str:
 
 def _image_size(data: bytes) -> str:
     """Format, height x width x channels of an image; empty if the bytes are not an image."""
-    from transforms.images.headers import BrokenHeaderError, image_format, read_header
+    from transforms.core.rejections import RejectedImageError
+    from transforms.images.headers import image_format, read_header
 
     kind = image_format(data)
     if not kind:
         return ""
     try:
         header = read_header(data, kind)
-    except BrokenHeaderError:
+    except RejectedImageError:
         return f", a broken {kind}"
     return f", {kind} {header.height}x{header.width}x{header.channels}"
 

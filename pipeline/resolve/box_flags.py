@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from pipeline.errors import UsageError
 from transforms.core.messages import Decision, given
+from transforms.core.rejections import RejectedImageError
 from transforms.examples.boxes import (
     AUTOML_BOXES,
     AUTOML_WIDTH,
@@ -21,7 +22,7 @@ from transforms.examples.boxes import (
     located,
 )
 from transforms.examples.layouts import LayoutOptions, further_columns
-from transforms.images.headers import BrokenHeaderError, Header, image_format, read_header
+from transforms.images.headers import Header, image_format, read_header
 from transforms.images.pixel_options import Frame
 from transforms.images.tags import orientation_tag
 from transforms.labels.label_columns import find_further
@@ -196,7 +197,7 @@ def _by_image(rows: Sequence[LabelRow], locate: Locate) -> dict[str, list[LabelR
 
 def _inspect(uri: str) -> tuple[Header, int] | None:
     """Size and EXIF orientation of an image; None if its header does not have them."""
-    with contextlib.suppress(OSError, BrokenHeaderError):
+    with contextlib.suppress(OSError, RejectedImageError):
         data = storage_of(uri).read_range(uri, 0, _HEAD_BYTES)
         if format_ := image_format(data):
             return read_header(data, format_), orientation_tag(data, format_)

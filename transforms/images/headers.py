@@ -8,6 +8,7 @@ from collections.abc import Iterator, Set
 from typing import NamedTuple
 
 from transforms.core.messages import shown_size
+from transforms.core.rejections import Reason, RejectedImageError
 
 # Names formats that TensorFlow does not read, by a file's first bytes, with a remedy.
 
@@ -202,7 +203,8 @@ def _is_alpha(stream: _Bits) -> bool:
 # and needs only the standard library. A file whose header cannot be read here cannot be read by
 # `tf.io.decode_image` either, so it is never decoded to find out.
 #
-# The readers also detect small files that are very slow to decode: `CostlyImageError`.
+# The readers also detect small files that are very slow to decode, see `too_costly`. They raise
+# ValueError for a header that contradicts its format.
 #
 # Layout references: ISO/IEC 10918-1 (JPEG), W3C PNG, GIF89a, BITMAPINFOHEADER, the WebP container
 # specification.
@@ -274,12 +276,9 @@ class Header(NamedTuple):
         return self.height * self.width * self.frames * self.planes
 
 
-class BrokenHeaderError(Exception):
-    """The bytes begin like an image, but the header cannot be read."""
-
-
-class CostlyImageError(BrokenHeaderError):
-    """Decoding the file takes far longer than its size in bytes and pixels suggests."""
+def too_costly(detail: str) -> RejectedImageError:
+    """The rejection of a file that takes far longer than its bytes and pixels suggest."""
+    return RejectedImageError(Reason.TOO_COSTLY, detail)
 
 
 FORMATS = tuple(_FORMAT.groupindex)
@@ -304,18 +303,19 @@ def read_header(data: bytes, format_: str) -> Header:
     ('bmp', 3, 2, 3)
 
     Raises:
-        BrokenHeaderError: the header ends too soon or contradicts its format.
-        CostlyImageError: more parts, scans or compressed texts than any image needs.
+        RejectedImageError: with reason `CORRUPT_IMAGE`, the header ends too soon or contradicts its
+            format; with `TOO_COSTLY`, more parts, scans or compressed texts than any image needs.
     """
     try:
         header = _READERS[format_](data)
+        if header.height < 1 or header.width < 1:
+            raise ValueError(f"its size is {shown_size(header.height, header.width)}")
+        return header
     except (struct.error, IndexError):
-        raise BrokenHeaderError("the file ends inside its header") from None
+        problem = "the file ends inside its header"
     except ValueError as error:
-        raise BrokenHeaderError(str(error)) from None
-    if header.height < 1 or header.width < 1:
-        raise BrokenHeaderError(f"its size is {shown_size(header.height, header.width)}")
-    return header
+        problem = str(error)
+    raise RejectedImageError(Reason.CORRUPT_IMAGE, f"broken {format_} header: {problem}")
 
 
 class Part(NamedTuple):
@@ -338,7 +338,7 @@ def chunks(data: bytes, format_: str) -> Iterator[Part]:
     """The chunks of a PNG, up to its end, or of a WebP.
 
     Raises:
-        CostlyImageError: there are more than `MAX_PARTS`.
+        RejectedImageError: there are more than `MAX_PARTS`.
     """
     is_png = format_ == "png"
     position = 8 if is_png else 12
@@ -356,14 +356,14 @@ def chunks(data: bytes, format_: str) -> Iterator[Part]:
         if kind == b"IEND":
             return
         position = end
-    raise CostlyImageError(f"more than {MAX_PARTS} chunks")
+    raise too_costly(f"more than {MAX_PARTS} chunks")
 
 
 def gif_blocks(data: bytes) -> Iterator[Part]:
     """The extensions (`!`), the pictures (`,`) and the end (`;`, whatever it is) of a GIF.
 
     Raises:
-        CostlyImageError: there are more than `MAX_PARTS` blocks in all of them.
+        RejectedImageError: there are more than `MAX_PARTS` blocks in all of them.
     """
     blocks = iter(range(MAX_PARTS))
     position = 13 + color_table(data[10])
@@ -383,7 +383,7 @@ def gif_blocks(data: bytes) -> Iterator[Part]:
                 break
             position += data[position - 1]
         else:
-            raise CostlyImageError(f"more than {MAX_PARTS} blocks")
+            raise too_costly(f"more than {MAX_PARTS} blocks")
         yield Part(kind, start, slice(body, position), position)
 
 
@@ -428,7 +428,7 @@ def _read_jpeg(data: bytes) -> Header:
     for marker, position in jpeg_markers(data, _NEEDED, most=MAX_PARTS):
         if header is None:
             if marker in (_SOI, _EOI, _SOS):
-                raise BrokenHeaderError(f"marker 0xFF{marker:02X} before any frame header")
+                raise ValueError(f"marker 0xFF{marker:02X} before any frame header")
             (length,) = struct.unpack_from(">H", data, position)
             if marker in _SOF:
                 body = data[position + 2 : position + length]
@@ -442,10 +442,10 @@ def _read_jpeg(data: bytes) -> Header:
             if not several:
                 break
             if scans > MAX_SCANS:
-                raise CostlyImageError(f"more than {MAX_SCANS} scans")
+                raise too_costly(f"more than {MAX_SCANS} scans")
         has_app1 |= marker == _APP1
     if header is None:
-        raise BrokenHeaderError("no frame header")
+        raise ValueError("no frame header")
     return header._replace(has_app1=True) if has_app1 else header
 
 
@@ -457,7 +457,7 @@ def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[
     length of its segment, counts as wanted.
 
     Raises:
-        CostlyImageError: there are more markers than `most`, wanted or not.
+        RejectedImageError: there are more markers than `most`, wanted or not.
     """
     position = 2
     for _ in range(most):
@@ -471,7 +471,7 @@ def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[
             yield marker, position
         length = data[position : position + 2]
         position += max(int.from_bytes(length, "big"), 2)
-    raise CostlyImageError(f"more than {most} markers")
+    raise too_costly(f"more than {most} markers")
 
 
 def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
@@ -495,15 +495,15 @@ def _read_png(data: bytes) -> Header:
     critical = (chunk for chunk in chunks(data, "png") if not chunk.kind[0] & 0x20)
     first = next(critical, None)
     if first is not None and first.kind != b"IHDR":
-        raise BrokenHeaderError("it does not begin with an IHDR chunk")
+        raise ValueError("it does not begin with an IHDR chunk")
     start = len(data) if first is None else first.start
     length, _, width, height, depth, color, compression, filter_, interlace = struct.unpack_from(
         ">I4sIIBBBBB", data, start
     )
     if length != 13:
-        raise BrokenHeaderError("its IHDR chunk is not 13 bytes long")
+        raise ValueError("its IHDR chunk is not 13 bytes long")
     if depth not in _PNG_DEPTHS.get(color, ()) or compression or filter_ or interlace > 1:
-        raise BrokenHeaderError("its IHDR chunk has an invalid value")
+        raise ValueError("its IHDR chunk has an invalid value")
     transparent: bool | None = None
     texts = 0
     for chunk in chunks(data, "png"):
@@ -511,7 +511,7 @@ def _read_png(data: bytes) -> Header:
             transparent = chunk.kind == b"tRNS" and chunk.body.start < chunk.body.stop
         texts += chunk.kind in (b"zTXt", b"iTXt")
         if texts > MAX_PACKED_TEXTS:
-            raise CostlyImageError(f"more than {MAX_PACKED_TEXTS} compressed texts")
+            raise too_costly(f"more than {MAX_PACKED_TEXTS} compressed texts")
     channels = 4 if transparent and color == 3 else _PNG_CHANNELS[color]
     plain = start == 8 and max(width, height) <= _PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
     return Header("png", height, width, channels, plain=plain, bits=depth)
@@ -525,7 +525,7 @@ def _read_gif(data: bytes) -> Header:
             wide, high = struct.unpack_from("<HH", data, block.start + 5)
             frames, height, width = frames + 1, max(height, high), max(width, wide)
     if not frames:
-        raise BrokenHeaderError("it has no frame")
+        raise ValueError("it has no frame")
     return Header("gif", height, width, 3, frames)
 
 
@@ -533,10 +533,10 @@ def _read_bmp(data: bytes) -> Header:
     """Reads the fields TensorFlow reads; a negative height means rows from the top."""
     width, height, _, bits = struct.unpack_from("<iihh", data, 18)
     if len(data) < 32:
-        raise BrokenHeaderError("the file ends inside its header")
+        raise ValueError("the file ends inside its header")
     channels = bits // 8
     if channels not in (1, 3, 4):
-        raise BrokenHeaderError(f"{bits} bits per pixel; TensorFlow reads 8, 24 and 32")
+        raise ValueError(f"{bits} bits per pixel; TensorFlow reads 8, 24 and 32")
     return Header("bmp", abs(height), width, channels)
 
 
@@ -557,12 +557,12 @@ def _read_webp(data: bytes) -> Header:
     if flags & 0x02:
         if not flags & 0x10:
             # TensorFlow 2.21 reserves 3 bytes a pixel and writes 4: it must never see this file.
-            raise BrokenHeaderError("TensorFlow cannot decode animated WebP without alpha")
+            raise ValueError("TensorFlow cannot decode animated WebP without alpha")
         return Header("webp", height, width, 4, max(frames, 1))
     if still is None:
-        raise BrokenHeaderError("it has no frame")
+        raise ValueError("it has no frame")
     if (still.height, still.width) != (height, width):
-        raise BrokenHeaderError("its frame and its canvas differ in size")
+        raise ValueError("its frame and its canvas differ in size")
     if kind == b"VP8L":
         return still
     return still._replace(channels=4 if alpha else 3)
@@ -573,11 +573,11 @@ def _webp_frame(kind: bytes, body: bytes) -> Header:
     if kind == b"VP8L":
         signature, bits = struct.unpack_from("<BI", body)
         if signature != 0x2F or bits >> 29:
-            raise BrokenHeaderError("its VP8L chunk has a wrong signature")
+            raise ValueError("its VP8L chunk has a wrong signature")
         channels = 4 if bits >> 28 & 1 else 3
         return Header("webp", (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1, channels)
     if kind != b"VP8 " or body[3:6] != b"\x9d\x01\x2a":
-        raise BrokenHeaderError("it has no frame")
+        raise ValueError("it has no frame")
     width, height = struct.unpack_from("<HH", body, 6)
     return Header("webp", height & 0x3FFF, width & 0x3FFF, 3)
 
@@ -611,7 +611,7 @@ def check_jpeg2000(data: bytes) -> None:
     """Refuses a file that announces more tiles than any image needs.
 
     Raises:
-        CostlyImageError: more than `MAX_TILES`.
+        RejectedImageError: more than `MAX_TILES`.
     """
     for found in _SIZ.finditer(data):
         try:
@@ -624,4 +624,4 @@ def check_jpeg2000(data: bytes) -> None:
             continue
         tiles = max(0, -(-(right - left) // width)) * max(0, -(-(bottom - top) // height))
         if tiles > MAX_TILES:
-            raise CostlyImageError(f"{tiles} tiles, more than {MAX_TILES}")
+            raise too_costly(f"{tiles} tiles, more than {MAX_TILES}")

@@ -17,7 +17,7 @@ from PIL import Image
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import check_image, check_mask_cost, checked_header, examine_image
-from transforms.images.headers import Header
+from transforms.images.headers import Header, too_costly
 from transforms.images.pillow_images import BACK, TURNS, decode_as_stored, frame_count, open_image
 from transforms.images.pixel_options import Frame, Limits
 from transforms.images.pixels import encode_image, scaled
@@ -249,12 +249,12 @@ class ObjectMasks:
             self._read += len(text)
             if self._read > MAX_SEGMENTATIONS:
                 shown = f"more than {MAX_SEGMENTATIONS} characters"
-                raise _too_costly(f"the segmentations of its objects have {shown}")
+                raise too_costly(f"the segmentations of its objects have {shown}")
             self._made[text] = _png(self._drawn(self._runs(text)))
         mask_bytes = self._made[text]
         self._held += len(mask_bytes)
         if self._held > MAX_MASKS:
-            raise _too_costly(f"the masks of its objects have more than {MAX_MASKS} bytes")
+            raise too_costly(f"the masks of its objects have more than {MAX_MASKS} bytes")
         return mask_bytes
 
     def _drawn(self, runs: list[int]) -> Image.Image:
@@ -315,7 +315,7 @@ class ObjectMasks:
         self._outline += outline
         if self._outline > MAX_OUTLINES:
             detail = f"the outlines of its objects have more than {MAX_OUTLINES} pixels"
-            raise _too_costly(detail)
+            raise too_costly(detail)
         # Other runs do not need it.
         from pycocotools import mask
 
@@ -423,7 +423,3 @@ def _decompressed(text: str) -> list[int] | None:
 
 def _bad(detail: str) -> RejectedImageError:
     return RejectedImageError(Reason.BAD_CELL, detail)
-
-
-def _too_costly(detail: str) -> RejectedImageError:
-    return RejectedImageError(Reason.TOO_COSTLY, detail)

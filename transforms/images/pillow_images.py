@@ -21,11 +21,10 @@ from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.headers import COST as JPEG2000_COST
 from transforms.images.headers import (
-    BrokenHeaderError,
-    CostlyImageError,
     check_jpeg2000,
     describe_start,
     is_heic,
+    too_costly,
 )
 from transforms.images.pixel_options import Limits
 from transforms.images.tags import MAGIC as TIFF_MAGIC
@@ -51,24 +50,24 @@ def check_header(data: bytes) -> None:
     """Refuses files with a header of megabytes, all of it comments or white space.
 
     Raises:
-        CostlyImageError: it has more than `MAX_HEADER_BYTES`.
+        RejectedImageError: it has more than `MAX_HEADER_BYTES`.
     """
     if _MAGIC.match(data) and len(data) > MAX_HEADER_BYTES:
         words = _COMMENT.sub(b"", data[:MAX_HEADER_BYTES]).split(maxsplit=4)
         # The kind of map, its width and height, and, except for bitmaps, the largest value.
         if len(words) < (3 if data.startswith((b"P1", b"P4")) else 4):
-            raise CostlyImageError(f"a header of more than {MAX_HEADER_BYTES} bytes")
+            raise too_costly(f"a header of more than {MAX_HEADER_BYTES} bytes")
 
 
 def check_portable_map(opened: ImageFile.ImageFile) -> None:
     """Refuses files in plain text that are too large.
 
     Raises:
-        CostlyImageError: more samples than `MAX_PLAIN_SAMPLES`.
+        RejectedImageError: more samples than `MAX_PLAIN_SAMPLES`.
     """
     samples = opened.width * opened.height * len(opened.getbands())
     if opened.tile and opened.tile[0].codec_name == "ppm_plain" and samples > MAX_PLAIN_SAMPLES:
-        raise CostlyImageError(f"{samples} samples in plain text, more than {MAX_PLAIN_SAMPLES}")
+        raise too_costly(f"{samples} samples in plain text, more than {MAX_PLAIN_SAMPLES}")
 
 
 def decode_scaled(opened: ImageFile.ImageFile) -> Image.Image:
@@ -181,8 +180,8 @@ def check_heic(data: bytes, limits: Limits) -> None:
         limits: each image in the file, such as a tile or an alpha channel, must be within them.
 
     Raises:
-        CostlyImageError: more metadata than cameras write.
-        RejectedImageError: with reason `TOO_MANY_PIXELS`.
+        RejectedImageError: with reason `TOO_MANY_PIXELS`, or `TOO_COSTLY` for more metadata than
+            cameras write.
     """
     for found in _SIZE.finditer(data):
         width, height = (int.from_bytes(side) for side in found.groups())
@@ -192,7 +191,7 @@ def check_heic(data: bytes, limits: Limits) -> None:
             raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
     blocks = sum(found[1] not in _IMAGES for found in _ITEM.finditer(data))
     if blocks * len(data) > MAX_COPIED:
-        raise CostlyImageError(f"{blocks} blocks of metadata, which may be as large as the file")
+        raise too_costly(f"{blocks} blocks of metadata, which may be as large as the file")
 
 
 # Reads images with Pillow: formats that TensorFlow cannot read, and EXIF orientations.
@@ -314,8 +313,8 @@ def _without_tags(data: bytes) -> bytes:
     """The file without tags that Pillow would copy one by one; tags of a TIFF are checked.
 
     Raises:
-        BrokenHeaderError: a TIFF has no directory.
-        CostlyImageError: a TIFF, a JPEG 2000 or a portable map is crafted to be slow or large.
+        RejectedImageError: a TIFF has no directory; or it, a JPEG 2000 or a portable map is crafted
+            to be slow or large.
     """
     if data.startswith(TIFF_MAGIC):
         check_tiff(data)
@@ -467,10 +466,6 @@ def _rejecting() -> Iterator[None]:
         yield
     except (RejectedImageError, MemoryError):
         raise
-    except CostlyImageError as error:
-        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from None
-    except BrokenHeaderError as error:
-        raise RejectedImageError(Reason.CORRUPT_IMAGE, str(error)) from None
     except Image.DecompressionBombError as error:
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, _one_line(error)) from None
     except Exception as error:  # any error: OSError, ValueError, SyntaxError, struct.error ...

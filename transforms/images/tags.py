@@ -13,14 +13,13 @@ from typing import NamedTuple
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.headers import (
     MAX_PARTS,
-    BrokenHeaderError,
-    CostlyImageError,
     Header,
     chunks,
     color_table,
     gif_blocks,
     jpeg_markers,
     jxl_boxes,
+    too_costly,
 )
 
 # Reads TIFF structures of files and EXIF blocks before a decoder copies their tags.
@@ -83,7 +82,7 @@ class _Structure(NamedTuple):
         """The entries of the first directory with known types; ends at a truncated entry.
 
         Raises:
-            CostlyImageError: there are more than `MAX_TAGS`.
+            RejectedImageError: there are more than `MAX_TAGS`.
         """
         head, entry, inline = ("Q", "HHQ", 8) if self.is_big else ("H", "HHI", 4)
         (claimed,) = struct.unpack_from(self.order + head, self.data, self.first)
@@ -91,7 +90,7 @@ class _Structure(NamedTuple):
         begin = self.first + struct.calcsize(self.order + head)
         entries = min(claimed, (len(self.data) - begin) // width)
         if entries > MAX_TAGS:
-            raise CostlyImageError(f"a directory of {entries} tags, more than {MAX_TAGS}")
+            raise too_costly(f"a directory of {entries} tags, more than {MAX_TAGS}")
         for start in range(begin, begin + entries * width, width):
             number, kind, count = struct.unpack_from(self.order + entry, self.data, start)
             size = _SIZES.get(kind, 0) * count
@@ -114,11 +113,11 @@ def _structure(data: bytes) -> _Structure:
     """The structure that begins at the first byte; byte orders as Pillow takes them.
 
     Raises:
-        BrokenHeaderError: there is none.
+        RejectedImageError: there is none.
         struct.error: it is cut.
     """
     if not data.startswith(MAGIC):
-        raise BrokenHeaderError("no TIFF structure")
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, "no TIFF structure")
     order = "<" if data.startswith(b"II") else ">"
     is_big = data[2] == ord("+")
     (first,) = struct.unpack_from(order + ("Q" if is_big else "I"), data, 8 if is_big else 4)
@@ -141,10 +140,10 @@ def read_exif(block: bytes) -> tuple[int | None, bool]:
             if tag.number == ORIENTATION:
                 orientation = structure.number(tag) or 0
             elif tag.number == GPS and (place := structure.number(tag)):
-                with contextlib.suppress(BrokenHeaderError, struct.error):
+                with contextlib.suppress(RejectedImageError, struct.error):
                     found = {each.number for each in structure._replace(first=place).tags()}
                     has_place = has_place or found >= {_LATITUDE, _LONGITUDE}
-    except BrokenHeaderError:
+    except RejectedImageError:
         return None, False
     return orientation, has_place
 
@@ -158,9 +157,8 @@ def check_tiff(data: bytes) -> None:
         data: the file, whole.
 
     Raises:
-        BrokenHeaderError: it has no directory.
-        CostlyImageError: more tags, numbers in a tag, strips or tiles than any image needs, or tags
-            that claim more bytes than the file has.
+        RejectedImageError: it has no directory; or more tags, numbers in a tag, strips or tiles than
+            any image needs, or tags that claim more bytes than the file has.
     """
     try:
         structure = _structure(data)
@@ -168,15 +166,16 @@ def check_tiff(data: bytes) -> None:
         layout: dict[int, int] = {}
         for tag in structure.tags():
             if tag.kind in _NUMBERS and tag.values > MAX_NUMBERS and tag.position < len(data):
-                raise CostlyImageError(f"tag {tag.number} has more than {MAX_NUMBERS} numbers")
+                raise too_costly(f"tag {tag.number} has more than {MAX_NUMBERS} numbers")
             held += max(0, min(tag.size, len(data) - tag.position))
             if held > len(data):
-                raise CostlyImageError("its tags refer to more bytes than the file has")
+                raise too_costly("its tags refer to more bytes than the file has")
             layout[tag.number] = structure.number(tag) or 0
         if _parts(layout) > MAX_NUMBERS:
-            raise CostlyImageError(f"more than {MAX_NUMBERS} strips or tiles")
+            raise too_costly(f"more than {MAX_NUMBERS} strips or tiles")
     except struct.error:
-        raise BrokenHeaderError("the file ends inside its directory") from None
+        detail = "the file ends inside its directory"
+        raise RejectedImageError(Reason.CORRUPT_IMAGE, detail) from None
 
 
 def _parts(layout: dict[int, int]) -> int:
@@ -267,7 +266,7 @@ def _read_jpeg(data: bytes) -> _Metadata:
     blocks: list[bytes] = []
     xmp = b""
     # Markers after the first `_MAX_PARTS` are not read.
-    with contextlib.suppress(CostlyImageError):
+    with contextlib.suppress(RejectedImageError):
         for marker, position in jpeg_markers(data, _APP1_OR_SCAN, most=_MAX_PARTS):
             if marker == _SOS:
                 break
@@ -389,10 +388,7 @@ def strip_metadata(data: bytes, format_: str, orientation: int) -> bytes:
     strip = _STRIPPERS.get(format_)
     if strip is None:
         return data
-    try:
-        stripped = b"".join(strip(data, orientation))
-    except CostlyImageError as error:
-        raise RejectedImageError(Reason.TOO_COSTLY, str(error)) from error
+    stripped = b"".join(strip(data, orientation))
     return data if stripped == data else stripped
 
 

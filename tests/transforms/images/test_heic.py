@@ -15,7 +15,7 @@ from tests.images import mutants, picture, saved
 from tests.transforms.core.pixel_changes import AUTO, LIMITS, changed, distance, reason, slopes
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import ImageInfo
-from transforms.images.headers import CostlyImageError, is_heic
+from transforms.images.headers import is_heic
 from transforms.images.pillow_images import FOREIGN, check_heic, decode, open_image, orientation_of
 from transforms.images.pixel_options import PixelOptions, Resize
 from transforms.images.pixels import raw_pixels
@@ -113,7 +113,7 @@ class TestLimits:
         tile = b"infe\3" + bytes(9) + b"hvc1"
         file = tile * 1000 + bytes((1 << 20) - 1000 * len(tile))
         check_heic(block * 1000 + file, LIMITS)
-        with pytest.raises(CostlyImageError, match="1024 blocks of metadata, which may be as"):
+        with pytest.raises(RejectedImageError, match="1024 blocks of metadata, which may be as"):
             check_heic(block * 1024 + file, LIMITS)
         data = heic(picture("RGB")) + block * 1024 + file
         assert reason(data, AUTO) is Reason.TOO_COSTLY
