@@ -157,8 +157,8 @@ def check_tiff(data: bytes) -> None:
         data: the file, whole.
 
     Raises:
-        RejectedImageError: it has no directory; or more tags, numbers in a tag, strips or tiles than
-            any image needs, or tags that claim more bytes than the file has.
+        RejectedImageError: it has no directory; or more tags, numbers in a tag, strips or tiles
+            than any image needs, or tags that claim more bytes than the file has.
     """
     try:
         structure = _structure(data)
