@@ -93,8 +93,10 @@ def parse_cell(text: str, type_: str) -> bytes | int | float:
     return number
 
 
-parse_again = functools.lru_cache(maxsize=4096)(parse_cell)
-"""`parse_cell` with a cache, for repeated cells."""
+@functools.lru_cache(maxsize=4096)
+def parse_again(text: str, type_: str) -> bytes | int | float:
+    """`parse_cell` with a cache, for repeated cells."""
+    return parse_cell(text, type_)
 
 
 def _parse_integer(text: str, type_: str) -> int:
