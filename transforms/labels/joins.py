@@ -251,16 +251,23 @@ def join_group(
         if rows or unlabelled:
             yield Count("rows_rejected", len(rows) + len(unlabelled))
         return
-    yield from _place(key, image, len(rows), rules.assigner)
+    yield from placed(key, image, len(rows), rules.assigner)
     for row in unlabelled:
         reason = Reason.MALFORMED_ROW.code
         yield Rejection("row", reason, "its label is missing", row.where, key)
 
 
-def _place(
+def placed(
     key: str, image: JoinSide, rows: int, assigner: SplitAssigner
 ) -> Sequence[LabelledImage | Rejection | Count]:
-    """An image with the data of its rows and its position, or its rejection."""
+    """An image with the data of its rows and its position, or its rejection.
+
+    Args:
+        key: its join key.
+        image: with its label, and what its rows say.
+        rows: their number.
+        assigner: gives it its split and its order.
+    """
     try:
         split, order = assigner.assign(key, split=image.split, group=image.group)
     except RejectedImageError as error:

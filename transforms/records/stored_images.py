@@ -20,7 +20,7 @@ from transforms.core.records import (
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
-from transforms.labels.joins import Joined, JoinGroup, JoinRules, labels_cells
+from transforms.labels.joins import Joined, JoinGroup, JoinRules, labels_cells, placed
 
 # Masks and further images in the rows of an index, and of the records of bases.
 #
@@ -422,7 +422,7 @@ def join_records(
         yield Count("images_found_again", len(records) - 1)
     image = records[0]
     if not rows:
-        yield _own(key, image, rules)
+        yield from _own(key, image, rules)
         return
     yield from join(key, [image._replace(cells="", kind=Kind.IMAGE), *rows])
 
@@ -446,7 +446,7 @@ def _contradiction(
     return None, ""
 
 
-def _own(key: str, image: JoinSide, rules: JoinRules) -> LabelledImage | Rejection:
+def _own(key: str, image: JoinSide, rules: JoinRules) -> Sequence[Joined]:
     """An image with the labels of its record."""
     label_from, assigner, requirements = rules
     labels: list[str] = [] if label_from == "none" else json.loads(image.cells)
@@ -461,9 +461,6 @@ def _own(key: str, image: JoinSide, rules: JoinRules) -> LabelledImage | Rejecti
             label = labels[0]
         elif label_from != "none" and (label_from != "csv" or requirements.has_label):
             raise RejectedImageError(Reason.NO_LABEL, "its record has no label")
-        split, order = assigner.assign(key, split=image.split, group="")
     except RejectedImageError as error:
-        return Rejection("image", error.reason.code, error.detail, image.path, key)
-    file = image.path, image.size, image.version
-    found = LabelledImage(split, order, key, *file, label, 0, cells, image.checksum)
-    return found._replace(record=image.record)
+        return (Rejection("image", error.reason.code, error.detail, image.path, key),)
+    return placed(key, image._replace(label=label, cells=cells), 0, assigner)

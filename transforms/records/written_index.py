@@ -343,9 +343,7 @@ class RecordFiles:
 
     Attributes:
         folder: of the dataset.
-        files: the files below it.
-        starts: the place of the first record of each file, and the number of all records.
-        skipped: records of each file before its first one here.
+        ranges: of the files below it.
         offsets: the first byte of each record's frame, int64.
         lengths: bytes of each record without its frame, uint32.
         manifest: size and version of the dataset's manifest; None if no file is compared with it.
@@ -353,9 +351,7 @@ class RecordFiles:
     """
 
     folder: str
-    files: tuple[str, ...]
-    starts: array[int]
-    skipped: array[int]
+    ranges: Sequence[ShardRange]
     offsets: np.ndarray[Any, np.dtype[np.int64]]
     lengths: np.ndarray[Any, np.dtype[np.uint32]]
     manifest: Stored | None = None
@@ -363,6 +359,9 @@ class RecordFiles:
 
     def __post_init__(self) -> None:
         """Opens nothing."""
+        # The place of the first record of each file, and the number of all records.
+        takes = (each.take for each in self.ranges)
+        self._starts = array("q", itertools.accumulate(takes, initial=0))
         # Not of a method: the cycle would keep files open until a garbage collection.
         opened = functools.partial(_open_file, self.folder, self.manifest, self.digest)
         self._open = functools.lru_cache(maxsize=_OPEN_FILES)(opened)
@@ -418,7 +417,7 @@ class RecordFiles:
                 continue
             if run:
                 yield run
-            run, end = range(place, place + 1), self.starts[self._file(place) + 1]
+            run, end = range(place, place + 1), self._starts[self._file(place) + 1]
         if run:
             yield run
 
@@ -449,16 +448,16 @@ class RecordFiles:
 
     def _file(self, place: int) -> int:
         # Files without records start at the same place as the next one.
-        return bisect_right(self.starts, place) - 1
+        return bisect_right(self._starts, place) - 1
 
     def path(self, place: int) -> str:
         """The file that holds a record."""
-        return join(self.folder, self.files[self._file(place)])
+        return join(self.folder, self.ranges[self._file(place)].file)
 
     def number(self, place: int) -> int:
         """The number of a record in its file, from 0."""
         file = self._file(place)
-        return self.skipped[file] + place - self.starts[file]
+        return self.ranges[file].skip + place - self._starts[file]
 
 
 def _open_file(
@@ -528,21 +527,10 @@ class IndexReader:
             parts = [self._single_records(ranges)]
         else:
             parts = list(storage_of(self._folder).for_each(self._place, ranges))
-        starts = array("q", [0])
-        for each in ranges:
-            starts.append(starts[-1] + each.take)
         columns = zip(*parts, strict=True) if parts else [[np.empty(0, np.int64)]] * 2
         offsets, lengths = map(np.concatenate, columns)
-        return RecordFiles(
-            self._folder,
-            tuple(each.file for each in ranges),
-            starts,
-            array("q", [each.skip for each in ranges]),
-            offsets,
-            lengths.astype(np.uint32),
-            manifest,
-            self._digest,
-        )
+        lengths = lengths.astype(np.uint32)
+        return RecordFiles(self._folder, ranges, offsets, lengths, manifest, self._digest)
 
     def keys(self, ranges: Sequence[ShardRange]) -> RecordKeys:
         """The keys of the records of some ranges.
