@@ -27,7 +27,7 @@ from transforms.plan_shards import RowConverter, TableReader
 from transforms.read_labels import RowImages, RowReader
 from transforms.records.existing_shards import Converter
 from transforms.records.image_origins import Origins
-from transforms.records.other_datasets import ImageRecordReader, ReuseReader, SideReader
+from transforms.records.other_datasets import DatasetReader, ImageRecordReader, ReuseReader
 from transforms.selection.hash_cuts import ClassLines
 from transforms.storage.files import storage_of
 
@@ -141,9 +141,9 @@ def origins_of(config: ConvertConfig) -> Origins:
     return Origins(config.root, waits, config.bases, config.sources)
 
 
-def _datasets(config: ConvertConfig) -> list[SideReader]:
+def _datasets(config: ConvertConfig) -> list[DatasetReader]:
     """What reads the records of other datasets."""
-    readers: list[SideReader] = []
+    readers: list[DatasetReader] = []
     if config.bases:
         of_bases = ReuseReader(
             config.bases,

@@ -38,7 +38,7 @@ from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
 from transforms.records.existing_shards import Planned
 from transforms.records.originals import originals_root
-from transforms.records.other_datasets import SideReader
+from transforms.records.other_datasets import DatasetReader
 from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
 
@@ -70,7 +70,7 @@ class ImageSource(NamedTuple):
     assigner: SplitAssigner
     requirements: RowRequirements = ONE_LABEL
     keys: KeyReader | None = None
-    datasets: Sequence[SideReader] = ()
+    datasets: Sequence[DatasetReader] = ()
     partners: PartnerFinder | None = None
 
 

@@ -42,7 +42,7 @@ from transforms.packing import (
     unpack_sides,
 )
 from transforms.read_labels import RowReader
-from transforms.records.other_datasets import IMAGES, REUSE, Found, SideReader
+from transforms.records.other_datasets import IMAGES, REUSE, DatasetReader, Found
 from transforms.records.stored_images import join_records, join_reused
 from transforms.storage.beam_storage import report_source
 from transforms.storage.files import storage_of
@@ -225,7 +225,7 @@ def _read_rows(reader: RowReader, path: str, rows: NameBatch) -> Iterator[_Side]
     return reader.images.find(unpack_sides(rows), path)
 
 
-def _read_dataset(reader: SideReader, hands_on: bool, number: int) -> Iterator[Found | _Input]:
+def _read_dataset(reader: DatasetReader, hands_on: bool, number: int) -> Iterator[Found | _Input]:
     """Reads the records of a dataset; or hands its indexes on, one by one."""
     report_source(reader.datasets[number].folder)
     if not hands_on:
@@ -233,7 +233,7 @@ def _read_dataset(reader: SideReader, hands_on: bool, number: int) -> Iterator[F
     return (_Input(_INDEX, tuple(part)) for part in reader.parts(number))
 
 
-def _read_index(readers: Mapping[str, SideReader], *part: Any) -> Iterator[Found]:
+def _read_index(readers: Mapping[str, DatasetReader], *part: Any) -> Iterator[Found]:
     index = IndexPart(*part)
     return readers[index.flag].read_part(index)
 
@@ -259,7 +259,7 @@ class ReadInputs(beam.PTransform):
     csv_paths: Sequence[str | os.PathLike[str]]
     reader: RowReader | None
     keys: KeyReader | None = None
-    datasets: Sequence[SideReader] = ()
+    datasets: Sequence[DatasetReader] = ()
     partners: PartnerFinder | None = None
 
     def __post_init__(self) -> None:

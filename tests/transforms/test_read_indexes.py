@@ -17,7 +17,7 @@ from transforms.join_labels import ReadInputs
 from transforms.labels.label_rules import PathRules
 from transforms.labels.vocabulary import merge_cells
 from transforms.records import other_datasets
-from transforms.records.other_datasets import ImageRecordReader, OtherDataset, SideReader
+from transforms.records.other_datasets import DatasetReader, ImageRecordReader, OtherDataset
 
 INDEXES = [
     {
@@ -57,7 +57,7 @@ def test_a_dataset_is_read_index_by_index(
     assert len(here[0]) == here[1] == 12
     monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     # No worker reads the whole dataset.
-    monkeypatch.delattr(SideReader, "read")
+    monkeypatch.delattr(DatasetReader, "read")
     assert read(reader) == here
 
 

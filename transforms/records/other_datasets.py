@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import json
 import logging
@@ -129,8 +128,11 @@ def part_shard(part: IndexPart) -> str:
     return shard_of_index(part.entry["file"])
 
 
+Found = tuple[str, JoinSide] | Count | LabelCells
+
+
 class DatasetReader:
-    """Reads the indexes of the datasets of one flag, each alone or all in turn. Picklable.
+    """Reads the indexes of the datasets of one flag, as tables or as sides of the join. Picklable.
 
     Attributes:
         datasets: all of them.
@@ -243,17 +245,6 @@ class DatasetReader:
             what = f"cannot read {self.flag} {dataset.folder}"
             raise LabelsError(f"{what}: {first_line(error)}") from error
 
-
-def _is_compressed(files: Plain) -> bool:
-    return bool(files) and str(files[0][0]).endswith(COMPRESSED)
-
-
-Found = tuple[str, JoinSide] | Count | LabelCells
-
-
-class SideReader(DatasetReader, abc.ABC):
-    """Reads records of datasets as sides of the join."""
-
     def read(self, number: int) -> Iterator[Found]:
         """Yields every record of a dataset with its key; raises as `parts` does."""
         parts, dataset = list(self.parts(number)), self.datasets[number]
@@ -270,15 +261,19 @@ class SideReader(DatasetReader, abc.ABC):
         with self._explained(dataset):
             yield from self._found(part, self.checked(dataset.folder, part))
 
-    @abc.abstractmethod
-    def _found(self, part: IndexPart, table: pa.Table) -> Iterator[Found]:
-        """What an index says of its records."""
+    def _found(self, _part: IndexPart, _table: pa.Table, /) -> Iterator[Found]:
+        """What an index says of its records; nothing of those that are only held out."""
+        return iter(())
+
+
+def _is_compressed(files: Plain) -> bool:
+    return bool(files) and str(files[0][0]).endswith(COMPRESSED)
 
 
 # Datasets whose records are images of the run.
 
 
-class ImageRecordReader(SideReader):
+class ImageRecordReader(DatasetReader):
     """Reads datasets whose records are images: every record, their number, and their labels."""
 
     flag = IMAGES
@@ -345,7 +340,7 @@ _LOGGER = logging.getLogger(__name__)
 _LONGEST_SIDE = 2**30
 
 
-class ReuseReader(SideReader):
+class ReuseReader(DatasetReader):
     """Reads datasets whose records may be reused, with the keys of their images in this run.
 
     A dataset that was changed meanwhile, or whose index lacks something, is not used further: a
