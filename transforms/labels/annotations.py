@@ -247,11 +247,7 @@ def read_coco(
 
 
 def coco_rows(
-    binary_file: BinaryIO,
-    categories: Iterable[Category],
-    *,
-    segmentations: bool = False,
-    path: str,
+    binary_file: BinaryIO, categories: Iterable[Category], *, segmentations: bool = False, path: str
 ) -> TableRows:
     """A row for each annotation, then one without category and box for each image without any.
 

@@ -298,11 +298,7 @@ def _sides(
 
 
 def _label_image(
-    key: str,
-    image: JoinSide,
-    rows: list[JoinSide],
-    unlabelled: list[JoinSide],
-    rules: JoinRules,
+    key: str, image: JoinSide, rows: list[JoinSide], unlabelled: list[JoinSide], rules: JoinRules
 ) -> JoinSide:
     """The image with the data of its rows.
 
@@ -407,12 +403,7 @@ def key_of_line(line: bytes, where: str) -> str:
         raise LabelsError(f"--keys {where} is not UTF-8: write one key per line") from None
 
 
-def join_selected(
-    key: str,
-    group: Iterable[JoinSide],
-    *,
-    join: JoinGroup,
-) -> Iterator[Joined]:
+def join_selected(key: str, group: Iterable[JoinSide], *, join: JoinGroup) -> Iterator[Joined]:
     """Joins the images and rows of one key if the key is listed, and otherwise counts them.
 
     Args:

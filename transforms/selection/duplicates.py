@@ -422,7 +422,7 @@ def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, bool, str]:
 
 
 def find_near(
-    buckets: Iterable[BucketDuplicates],
+    buckets: Sequence[BucketDuplicates],
     *,
     images: int,
     held: int = 0,
@@ -440,49 +440,44 @@ def find_near(
         max_compared: limit for the images to compare; above it, those whose content's hash is
             smallest: a fair sample, and the same in every run.
     """
-    files: dict[str, int] = {}
+    files = sorted({file for bucket in buckets for file in bucket.files})
+    number = {file: at for at, file in enumerate(files)}
     parts = [np.zeros(0, HASHED)]
     for bucket in buckets:
         hashes = np.frombuffer(bucket.hashes, HASHED).copy()
-        numbers = [files.setdefault(file, len(files)) for file in bucket.files]
-        hashes["file"] = np.array(numbers, "<u4")[hashes["file"]] if numbers else 0
+        numbers = np.array([number[file] for file in bucket.files], "<u4")
+        hashes["file"] = numbers[hashes["file"]]
         parts.append(_sample(hashes, max(images, held), max_compared))
-    names = list(files)
-    hashes, held_files = np.concatenate(parts), np.array([is_held(name) for name in names], bool)
-    is_of_holdout = held_files[hashes["file"]] if names else np.zeros(0, bool)
-    near = _similar(hashes[~is_of_holdout], names)
+    hashes = np.concatenate(parts)
+    hashes = hashes[np.lexsort((hashes["record"], hashes["file"]))]
+    is_of_holdout = np.array([is_held(file) for file in files], bool)[hashes["file"]]
+    near = _similar(hashes[~is_of_holdout], files)
     if not is_of_holdout.any():
         return near
-    others = _similar(hashes, names, only_held=True)
+    others = _similar(hashes, files, is_of_holdout)
     pairs = tuple((distance, own, other) for distance, other, own in others.listed)
     return near._replace(listed=(*near.listed, *pairs), held=others.pairs)
 
 
-def _similar(hashes: Any, files: Sequence[str], *, only_held: bool = False) -> Near:
-    """The pairs among these images; `only_held`, those of an image with one held out."""
-    rank = {file: at for at, file in enumerate(sorted(files))}
-    place = np.array([rank[file] for file in files] or [0], np.int64)[hashes["file"]]
-    order = np.lexsort((hashes["record"], place))
-    hashes, place = hashes[order], place[order]
-    names = sorted(files)
-    splits = np.unique([split_of(name) for name in names] or [""], return_inverse=True)[1]
-    held = np.array([is_held(name) for name in names] or [False], bool)
+def _similar(hashes: Any, files: Sequence[str], groups: Any = None) -> Near:
+    """The pairs among these images, in the order of their records; only those of two groups."""
+    splits = np.unique([split_of(file) for file in files], return_inverse=True)[1]
     # One image of each content and split represents all of them.
-    own = np.rec.fromarrays([hashes["content"], splits[place]])
+    own = np.rec.fromarrays([hashes["content"], splits[hashes["file"]]])
     kept = np.sort(np.unique(own, return_index=True)[1])
-    compared = int(hashes["images"].sum())
-    hashes, place = hashes[kept], place[kept]
-    groups = held[place] if only_held else None
-    count, across, pairs = _pairs(hashes["hash"], hashes["content"], splits[place], groups)
-    listed = tuple(
-        (
-            int(distance),
-            (names[place[one]], int(hashes["record"][one])),
-            (names[place[other]], int(hashes["record"][other])),
-        )
-        for distance, one, other in pairs
+    first = hashes[kept]
+    count, across, pairs = _pairs(
+        first["hash"],
+        first["content"],
+        splits[first["file"]],
+        None if groups is None else groups[kept],
     )
-    return Near(count, across, compared, listed)
+
+    def record(at: int) -> Record:
+        return files[first["file"][at]], int(first["record"][at])
+
+    listed = tuple((int(distance), record(one), record(other)) for distance, one, other in pairs)
+    return Near(count, across, int(hashes["images"].sum()), listed)
 
 
 def _pairs(hashes: Any, contents: Any, splits: Any, groups: Any) -> tuple[int, int, Any]:
