@@ -380,8 +380,8 @@ class Differences:
 
     def _named(self, name: str, kept: Rows, what: str) -> str:
         """A line about some of the images that are in both datasets."""
-        table = self.new.table.select(["key"])
-        return _line(name, f"{len(kept)} {what}", len(kept), _keys(table, self.kept[1][kept]))
+        keys = _keys(self.new.table, self.kept[1][kept])
+        return _line(name, f"{len(kept)} {what}", len(kept), keys)
 
     def _lines_of_records(self) -> Iterator[str]:
         old, new = self.old.table, self.new.table
@@ -474,7 +474,8 @@ def _sorted(table: pa.Table, rows: Rows, limit: int | None = None) -> Iterator[d
 
 def _keys(table: pa.Table, rows: Rows) -> Iterator[str]:
     """The first keys of some rows of a table, as they are shown."""
-    return (repr(row["key"][:_MAX_TEXT]) for row in _sorted(table, rows, _MAX_NAMED))
+    found = _sorted(table.select(["key"]), rows, _MAX_NAMED)
+    return (repr(row["key"][:_MAX_TEXT]) for row in found)
 
 
 def _line(name: str, text: str, count: int = 0, examples: Iterable[str] = ()) -> str:

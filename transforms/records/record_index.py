@@ -643,8 +643,7 @@ def plan_columns(planned: Sequence[ShardImage | ShardRow], many_labels: bool) ->
         planned: the images of a shard, or its rows.
         many_labels: see `index_schema`.
     """
-    # Not `isinstance`: in other processes Beam decodes records to classes of its own.
-    if planned and hasattr(planned[0], "line"):
+    if planned and isinstance(planned[0], ShardRow):
         return _of_rows(cast(Sequence[ShardRow], planned))
     images = cast(Sequence[ShardImage], planned)
     rows = [parsed_rows(image.cells) if image.cells else None for image in images]
