@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from transforms.core.records import ShardImage, partner_files
+from transforms.core.records import PartnerFile, ShardImage, partner_files
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.examples.decoder import KeptValues
 from transforms.examples.encoder import Decoding, add_pixels, decode_image
-from transforms.examples.layouts import Feature, Role
+from transforms.examples.layouts import Feature, Role, is_mask, partner_of
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.images.check import CheckedImage, checked_header, examine_image
+from transforms.images.check import CheckedImage, CheckedPartner, checked_header, examine_image
 from transforms.images.guard import DecoderGuard, image_note
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions
 from transforms.labels.keys import full_uri
@@ -26,14 +27,158 @@ from transforms.labels.shards import (
     Recipes,
 )
 from transforms.records.existing_shards import Converter, WholeShard, find_whole_shard
-from transforms.records.image_origins import Origins, ReadImage, ShardOrigins
-from transforms.records.originals import PartnerReader, too_large
+from transforms.records.image_origins import (
+    Origins,
+    ReadImage,
+    ShardOrigins,
+    StoredPartner,
+    read_accepted,
+    too_large,
+)
 from transforms.records.record_index import content_hash
 from transforms.records.stored_images import StoredImage
 from transforms.storage.files import storage_of
 
 if TYPE_CHECKING:
     from transforms.embed_images import Embedder
+
+# Reads and checks the masks and further images of an image, where the image is read.
+
+# Masks are stored as PNG, whatever their file is.
+_MASK_FORMAT = "png"
+
+
+class PartnerReader:
+    """Reads the partners of images. Picklable."""
+
+    def __init__(
+        self, partners: tuple[Partner, ...], features: Sequence[Feature], decoding: Decoding
+    ) -> None:
+        """Sets what to read.
+
+        Args:
+            partners: all of them, in their order.
+            features: of the Examples.
+            decoding: of the images; further images are changed like them.
+        """
+        self._partners = partners
+        sources = {feature.name: partner_of(feature.source) for feature in features}
+        self._features = [(name, *found) for name, found in sources.items() if found is not None]
+        self._image_decoding = decoding
+        self._compares = decoding.with_hash
+        # A further image is stored as a file, whatever the features of the image are.
+        self._decoding = dataclasses.replace(
+            decoding, features=(), with_hash=False, model_shape=None
+        )
+
+    def add(
+        self,
+        image: ShardImage,
+        checked: CheckedImage,
+        guard: DecoderGuard,
+        of_record: Sequence[StoredPartner | None] = (),
+    ) -> CheckedImage:
+        """An image with the values of the features of all of its partners.
+
+        Args:
+            image: with the names of its partners.
+            checked: the image as it is stored.
+            guard: calls the decoders.
+            of_record: its partners in a record of another dataset; None for one that must be read.
+
+        Raises:
+            RejectedImageError: a partner cannot be read or stored; the detail names it.
+            TransientError: a retry may succeed.
+        """
+        files = partner_files(image.partners)
+        stored: list[StoredPartner] = []
+        for partner, file, known in zip(
+            self._partners, files, of_record or [None] * len(files), strict=True
+        ):
+            if known is not None and self._is_allowed(file, known.checked):
+                stored.append(known)
+                continue
+            what = image._replace(path=file.path, size=file.size, version=file.version)
+            try:
+                stored.append(self._stored(partner, what, checked, guard))
+            except RejectedImageError as error:
+                of = "the mask" if is_mask(partner.name) else f"its file of {partner.title}"
+                detail = f"{of} {file.path!r}: {error.detail}"
+                raise RejectedImageError(error.reason, detail) from error
+        return self._with(checked, files, stored)
+
+    def described(
+        self, image: ShardImage, checked: CheckedImage, known: Sequence[CheckedPartner | None]
+    ) -> CheckedImage | None:
+        """The result of `add` with zeros as bytes, for a record that is not read.
+
+        None if the record of another dataset does not hold all of its partners.
+        """
+        files = partner_files(image.partners)
+        stored = [
+            StoredPartner(bytes(each.length), each)
+            for file, each in zip(files, known, strict=True)
+            if each is not None and self._is_allowed(file, each)
+        ]
+        return self._with(checked, files, stored) if len(stored) == len(files) else None
+
+    def _is_allowed(self, file: PartnerFile, known: CheckedPartner) -> bool:
+        """Whether a partner of a record is small enough for this run."""
+        return max(file.size, known.length) <= self._decoding.limits.max_bytes
+
+    def _with(
+        self, checked: CheckedImage, files: Sequence[PartnerFile], stored: Sequence[StoredPartner]
+    ) -> CheckedImage:
+        fields: dict[tuple[str, str], bytes] = {}
+        for partner, file, each in zip(self._partners, files, stored, strict=True):
+            fields[partner.name, "bytes"] = each.data
+            fields[partner.name, "format"] = each.checked.format.encode()
+            fields[partner.name, "path"] = file.path.encode()
+        values = {name: fields[partner, field] for name, partner, field in self._features}
+        return checked._replace(
+            values={**checked.values, **values},
+            partners=tuple(self._hashed(each) for each in stored),
+        )
+
+    def _hashed(self, stored: StoredPartner) -> CheckedPartner:
+        """What is known about a partner, with its hash if images are compared."""
+        checked = stored.checked
+        if not self._compares:
+            return checked._replace(content="")
+        return checked if checked.content else checked._replace(content=content_hash(stored.data))
+
+    def _stored(
+        self, partner: Partner, file: ShardImage, checked: CheckedImage, guard: DecoderGuard
+    ) -> StoredPartner:
+        decoding = self._decoding
+        data = read_accepted(partner.root, file, decoding.limits.max_bytes)
+        note = image_note(full_uri(partner.root, file.path), file.version)
+        if not is_mask(partner.name):
+            decoded = guard.call(note, decode_image, data, decoding)
+            found = CheckedPartner(
+                len(decoded.data),
+                decoded.info.format,
+                has_place=decoded.has_place,
+                changes=decoded.changes,
+            )
+            return StoredPartner(decoded.data, found)
+        # Other runs do not need Pillow.
+        from transforms.images.masks import store_mask
+
+        mask = guard.call(
+            note,
+            store_mask,
+            data,
+            checked.frame,
+            limits=decoding.limits,
+            check=decoding.check,
+            keeps_tag=self._image_decoding.stores_files,
+            strips=decoding.pixels.strip_metadata,
+        )
+        return StoredPartner(mask, CheckedPartner(len(mask), _MASK_FORMAT))
+
+
+# Converts the images of a shard.
 
 # Ratio of a photo's pixels to its file size, used to bound what is read ahead.
 _DECODED_TIMES = 15

@@ -44,7 +44,7 @@ from transforms.labels.shards import ShardName, ShardPlan, shard_index
 from transforms.labels.vocabulary import class_order
 from transforms.list_rejections import rejected_lines
 from transforms.records.existing_shards import Converter
-from transforms.records.originals import originals_root
+from transforms.records.image_origins import originals_root
 from transforms.records.other_datasets import DatasetReader, OtherDataset
 from transforms.records.record_index import FRAME_BYTES, classes_of, content_hash
 from transforms.records.written_index import read_written_index

@@ -37,7 +37,7 @@ from transforms.plan_shards import (
 from transforms.publish_dataset import PublishDataset
 from transforms.read_labels import RowReader
 from transforms.records.existing_shards import Planned
-from transforms.records.originals import originals_root
+from transforms.records.image_origins import originals_root
 from transforms.records.other_datasets import DatasetReader
 from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards

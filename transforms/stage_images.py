@@ -20,7 +20,7 @@ from transforms.labels.label_options import SplitOptions
 from transforms.labels.shards import SplitAssigner, split_text
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label
 from transforms.packing import by_type
-from transforms.records.originals import check_staged_root, staged_root, write_original
+from transforms.records.image_origins import check_staged_root, staged_root, write_original
 from transforms.storage.metrics import PROGRESS, counter
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 

@@ -76,8 +76,7 @@ from transforms.list_rejections import overlap
 from transforms.packing import by_type
 from transforms.read_labels import RowReader, find_listed
 from transforms.records.existing_shards import Converter
-from transforms.records.image_origins import Origins
-from transforms.records.originals import originals_root
+from transforms.records.image_origins import Origins, originals_root
 from transforms.stage_images import StageImages
 from transforms.storage.files import storage_of
 from transforms.storage.metrics import counter

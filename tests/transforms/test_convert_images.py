@@ -23,7 +23,7 @@ from transforms.images import guard as decoder_guard
 from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import CheckOptions, Limits, PixelOptions, Resize
 from transforms.labels.shards import Recipes
-from transforms.records import originals as original_images
+from transforms.records import image_origins as original_images
 from transforms.records.image_origins import Origins, RecordRun, ShardOrigins
 from transforms.records.other_datasets import OtherDataset
 from transforms.records.stored_images import stored_side

@@ -24,8 +24,7 @@ from transforms.images import check
 from transforms.images.check import CheckedImage
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
 from transforms.records import image_origins
-from transforms.records.image_origins import Origins
-from transforms.records.originals import read_accepted
+from transforms.records.image_origins import Origins, read_accepted
 
 PHOTO = saved(picture("RGB", 300, 400), "JPEG")
 TURNED = Image.Exif()

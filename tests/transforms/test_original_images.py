@@ -11,7 +11,7 @@ from transforms.core.messages import ChangedError
 from transforms.core.records import ShardImage
 from transforms.dataset.output_names import STAGING, ForeignNameError, is_staged
 from transforms.labels.keys import content_version, full_uri, is_staged_root
-from transforms.records.originals import read_original, staged_root, write_original
+from transforms.records.image_origins import read_original, staged_root, write_original
 from transforms.storage.files import storage_of
 
 

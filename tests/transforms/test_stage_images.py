@@ -21,7 +21,7 @@ from tests.transforms.beam import make_pipeline
 from transforms import FindImages, LabelImages, WriteDataset
 from transforms.core.rejections import Rejection
 from transforms.labels.joins import ONE_LABEL
-from transforms.records.originals import staged_root, write_original
+from transforms.records.image_origins import staged_root, write_original
 from transforms.stage_images import GivenImage, _Stager
 
 Elements = Sequence[Any]
@@ -299,7 +299,7 @@ def test_batches_do_not_depend_on_times(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_image_is_written_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import transforms.records.originals as original_images
+    import transforms.records.image_origins as original_images
     import transforms.stage_images as stage_images
 
     calls: list[tuple[str, str]] = []
