@@ -31,7 +31,6 @@ from transforms.records.image_origins import (
     Origins,
     ReadImage,
     ShardOrigins,
-    StoredPartner,
     read_accepted,
     too_large,
 )
@@ -76,7 +75,7 @@ class PartnerReader:
         image: ShardImage,
         checked: CheckedImage,
         guard: DecoderGuard,
-        of_record: Sequence[StoredPartner | None] = (),
+        of_record: Sequence[CheckedPartner | None] = (),
     ) -> CheckedImage:
         """An image with the values of the features of all of its partners.
 
@@ -91,11 +90,11 @@ class PartnerReader:
             TransientError: a retry may succeed.
         """
         files = partner_files(image.partners)
-        stored: list[StoredPartner] = []
+        stored: list[CheckedPartner] = []
         for partner, file, known in zip(
             self._partners, files, of_record or [None] * len(files), strict=True
         ):
-            if known is not None and self._is_allowed(file, known.checked):
+            if known is not None and self._is_allowed(file, known):
                 stored.append(known)
                 continue
             what = image._replace(path=file.path, size=file.size, version=file.version)
@@ -116,7 +115,7 @@ class PartnerReader:
         """
         files = partner_files(image.partners)
         stored = [
-            StoredPartner(bytes(each.length), each)
+            each._replace(data=bytes(each.length))
             for file, each in zip(files, known, strict=True)
             if each is not None and self._is_allowed(file, each)
         ]
@@ -127,12 +126,12 @@ class PartnerReader:
         return max(file.size, known.length) <= self._decoding.limits.max_bytes
 
     def _with(
-        self, checked: CheckedImage, files: Sequence[PartnerFile], stored: Sequence[StoredPartner]
+        self, checked: CheckedImage, files: Sequence[PartnerFile], stored: Sequence[CheckedPartner]
     ) -> CheckedImage:
         fields: dict[tuple[str, str], bytes] = {}
         for partner, file, each in zip(self._partners, files, stored, strict=True):
             fields[partner.name, "bytes"] = each.data
-            fields[partner.name, "format"] = each.checked.format.encode()
+            fields[partner.name, "format"] = each.format.encode()
             fields[partner.name, "path"] = file.path.encode()
         values = {name: fields[partner, field] for name, partner, field in self._features}
         return checked._replace(
@@ -140,28 +139,26 @@ class PartnerReader:
             partners=tuple(self._hashed(each) for each in stored),
         )
 
-    def _hashed(self, stored: StoredPartner) -> CheckedPartner:
+    def _hashed(self, stored: CheckedPartner) -> CheckedPartner:
         """What is known about a partner, with its hash if images are compared."""
-        checked = stored.checked
-        if not self._compares:
-            return checked._replace(content="")
-        return checked if checked.content else checked._replace(content=content_hash(stored.data))
+        content = (stored.content or content_hash(stored.data)) if self._compares else ""
+        return stored._replace(content=content, data=b"")
 
     def _stored(
         self, partner: Partner, file: ShardImage, checked: CheckedImage, guard: DecoderGuard
-    ) -> StoredPartner:
+    ) -> CheckedPartner:
         decoding = self._decoding
         data = read_accepted(partner.root, file, decoding.limits.max_bytes)
         note = image_note(full_uri(partner.root, file.path), file.version)
         if not is_mask(partner.name):
             decoded = guard.call(note, decode_image, data, decoding)
-            found = CheckedPartner(
+            return CheckedPartner(
                 len(decoded.data),
                 decoded.info.format,
                 has_place=decoded.has_place,
                 changes=decoded.changes,
+                data=decoded.data,
             )
-            return StoredPartner(decoded.data, found)
         # Other runs do not need Pillow.
         from transforms.images.masks import store_mask
 
@@ -175,7 +172,7 @@ class PartnerReader:
             keeps_tag=self._image_decoding.stores_files,
             strips=decoding.pixels.strip_metadata,
         )
-        return StoredPartner(mask, CheckedPartner(len(mask), _MASK_FORMAT))
+        return CheckedPartner(len(mask), _MASK_FORMAT, data=mask)
 
 
 # Converts the images of a shard.

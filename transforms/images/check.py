@@ -563,7 +563,7 @@ _NO_VALUES: Mapping[str, Any] = {}
 
 
 class CheckedPartner(NamedTuple):
-    """A mask or further image as it is stored, without its bytes.
+    """A mask or further image as it is stored.
 
     Attributes:
         length: its bytes.
@@ -571,6 +571,7 @@ class CheckedPartner(NamedTuple):
         content: `content_hash` of these bytes; empty when nothing is compared.
         has_place: whether they hold GPS coordinates.
         changes: to the pixels of a further image, as for an image; empty for a mask.
+        data: the bytes; empty once they are in an Example.
     """
 
     length: int
@@ -578,6 +579,7 @@ class CheckedPartner(NamedTuple):
     content: str = ""
     has_place: bool = False
     changes: tuple[str, ...] = ()
+    data: bytes = b""
 
 
 class CheckedImage(NamedTuple):

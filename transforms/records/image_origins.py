@@ -144,33 +144,6 @@ def too_large(size: int, max_bytes: int) -> RejectedImageError:
     return RejectedImageError(Reason.TOO_MANY_BYTES, detail)
 
 
-class StoredPartner(NamedTuple):
-    """A mask or further image as it is stored.
-
-    Attributes:
-        data: its bytes.
-        checked: what is known about them.
-    """
-
-    data: bytes
-    checked: CheckedPartner
-
-    @classmethod
-    def of_record(cls, data: bytes, checked: CheckedPartner) -> StoredPartner:
-        """That in a record of another dataset.
-
-        Args:
-            data: the value of its feature.
-            checked: what the index says about it.
-
-        Raises:
-            ValueError: the record holds something else.
-        """
-        if content_hash(data) != checked.content:
-            raise ValueError("a mask or further image is not that of the index")
-        return cls(data, checked._replace(length=len(data)))
-
-
 # Reads records of other datasets: neighbours at once, and those of a compressed file in order.
 
 # Bytes of neighbours that are read at once; of a remote file, with what is between them: a request
@@ -370,7 +343,7 @@ class ReadImage(NamedTuple):
     stored: StoredImage | None = None
     is_final: bool = False
     is_reused: bool = False
-    partners: Sequence[StoredPartner | None] = ()
+    partners: Sequence[CheckedPartner | None] = ()
     kept: Kept | None = None
 
 
@@ -502,9 +475,7 @@ class ShardOrigins:
                 raise ValueError("the image is not that of the index")
             each = zip(base.partners, stored.partners, strict=True)
             partners = [
-                StoredPartner.of_record(only_bytes(example, own.feature), known)
-                if own and known
-                else None
+                _held(only_bytes(example, own.feature), known) if own and known else None
                 for own, known in each
             ]
         except OSError as error:
@@ -566,6 +537,13 @@ class ShardOrigins:
             return ReadImage(data, stored, is_final, kept=kept)
         detail = f"record {stored.record} of {path}: {problem}"
         raise RejectedImageError(Reason.UNREADABLE, detail)
+
+
+def _held(data: bytes, known: CheckedPartner) -> CheckedPartner:
+    """A mask or further image in a record, with its bytes, if it is that of the index."""
+    if content_hash(data) != known.content:
+        raise ValueError("a mask or further image is not that of the index")
+    return known._replace(length=len(data), data=data)
 
 
 def _sources(
