@@ -14,9 +14,15 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pipeline.errors import UsageError, keep_standard_input, run_command, show_logs
-from pipeline.options.beam_flags import check_words, refuse_unknown, underscored
+from pipeline.options.beam_flags import (
+    check_words,
+    has_local_workers,
+    refuse_unknown,
+    underscored,
+)
 from pipeline.options.parser import (
     ABOUT,
     PROGRAM,
@@ -25,8 +31,11 @@ from pipeline.options.parser import (
     parse_flags,
     words_of,
 )
-from pipeline.run.beam_import import configure_file_systems, import_beam
+from pipeline.run.beam_import import import_beam
 from pipeline.run.supervise import supervise
+
+if TYPE_CHECKING:
+    from pipeline.resolve.config import ConvertConfig
 
 # Of 0 to 1.
 _ALIKE = 0.6
@@ -105,19 +114,18 @@ def begin(
     check(rest, arguments, parser)
     if flags.verbose:
         show_logs()
-    import_beam(arguments)
-    configure_file_systems(rest)
+    import_beam(arguments, rest)
     return flags, rest
 
 
 @contextlib.contextmanager
 def conversion_begun(
     command: str, argv: Sequence[str] | None
-) -> Iterator[tuple[argparse.Namespace, list[str]]]:
+) -> Iterator[tuple[ConvertConfig, argparse.Namespace, list[str]]]:
     """Reads the command line of `convert` or `plan`, checks its inputs, then imports Beam.
 
     Yields:
-        the flags, and those of Beam; standard input stays readable in the block.
+        what to convert, the flags, and those of Beam; standard input stays readable in the block.
 
     Raises:
         UsageError: a word is unknown, or a value or an input is not possible.
@@ -125,18 +133,23 @@ def conversion_begun(
     flags, beam_flags = parse_flags(command, sys.argv[1:] if argv is None else argv)
     if flags.verbose:
         show_logs()
-    # Beam is imported after them: a wrong glob does not have to wait for it.
-    from pipeline.resolve.listing import check_local_inputs
-
-    check_local_inputs(flags)
-    import_beam(words_of(flags, beam_flags))
-    configure_file_systems(beam_flags)
     from pipeline.resolve.label_flags import standard_input_kept
-    from pipeline.run.launch import has_local_workers
+    from pipeline.resolve.preflight import check_flags
+    from transforms.labels.keys import STANDARD_INPUT
+    from transforms.storage.gcs_requests import SCHEME
 
+    words = words_of(flags, beam_flags)
+
+    begin_beam = functools.partial(import_beam, words, beam_flags)
+    # Other inputs are checked without Beam: a wrong glob does not have to wait for it.
+    is_needed = flags.model is not None or flags.keys == STANDARD_INPUT
+    if is_needed or any("://" in each.replace(SCHEME, "") for each in words):
+        begin_beam()
     is_local = functools.partial(has_local_workers, beam_flags)
     with standard_input_kept(flags, has_local_workers=is_local):
-        yield flags, beam_flags
+        config = check_flags(flags)
+        begin_beam()
+        yield config, flags, beam_flags
 
 
 def main() -> int:

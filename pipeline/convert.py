@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 import time
@@ -21,36 +20,21 @@ def main(argv: Sequence[str] | None = None) -> None:
         DatasetError: see `pipeline.errors`.
     """
     started = time.monotonic()
-    with conversion_begun("convert", argv) as (flags, beam_flags):
-        _convert(flags, beam_flags, started)
+    with conversion_begun("convert", argv) as (config, flags, beam_flags):
+        from pipeline.run.launch import convert
+        from pipeline.summary import FINAL, convert_lines
+        from transforms.core.messages import Decision, decision_lines, from_manifest, later
+        from transforms.dataset.image_statistics import strict_message, warnings_from_json
 
+        def print_decisions(decisions: Sequence[Decision]) -> None:
+            # The reader may be gone (`| head`): the run continues, and its summary says so.
+            with contextlib.suppress(BrokenPipeError):
+                for line in () if flags.quiet else decision_lines(decisions):
+                    # What follows can take hours.
+                    print(line, flush=True)
 
-def _convert(flags: argparse.Namespace, beam_flags: Sequence[str], started: float) -> None:
-    """Converts, and prints a summary.
-
-    Args:
-        flags: the result of `parse_flags`.
-        beam_flags: options of Beam.
-        started: the time at which the command began, of `time.monotonic`.
-    """
-    from pipeline.resolve.preflight import check_flags
-    from pipeline.run.launch import convert
-    from pipeline.summary import FINAL, convert_lines
-    from transforms.core.messages import Decision, decision_lines, from_manifest, later
-    from transforms.dataset.image_statistics import strict_message, warnings_from_json
-
-    config = check_flags(flags)
-    output = config.folder.output
-
-    def print_decisions(decisions: Sequence[Decision]) -> None:
-        # The reader may be gone (`| head`): the run continues, and its summary says so.
-        with contextlib.suppress(BrokenPipeError):
-            for line in () if flags.quiet else decision_lines(decisions):
-                # What follows can take hours.
-                print(line, flush=True)
-
-    done = convert(config, beam_flags, progress=progress_style(flags), before=print_decisions)
-    manifest, seconds = done.manifest, time.monotonic() - started
+        done = convert(config, beam_flags, progress=progress_style(flags), before=print_decisions)
+    output, manifest, seconds = config.folder.output, done.manifest, time.monotonic() - started
     warnings = warnings_from_json(manifest)
     if config.checks.strict and warnings:
         # The dataset was published without --strict.

@@ -7,7 +7,7 @@ import glob
 import json
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import apache_beam as beam
@@ -25,8 +25,8 @@ from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.image_statistics import warnings_to_json
 from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order, shortened
 from transforms.dataset.manifest import manifest_indexes
+from transforms.dataset_files import completed
 from transforms.labels.joins import class_texts
-from transforms.labels.label_rules import label_decisions
 from transforms.labels.shards import RecipeMaker, ShardName
 from transforms.packing import Everything, Gather
 from transforms.plan_shards import RowConverter
@@ -40,7 +40,6 @@ from transforms.records.comparison import (
 )
 from transforms.records.existing_shards import is_copied
 from transforms.records.image_origins import ShardOrigins
-from transforms.selection.hash_cuts import stratified_decisions
 from transforms.storage.files import storage_of
 
 # The graph of `plan`: the planning half of a conversion, and one small summary file.
@@ -149,60 +148,38 @@ def _rejected_again(images: Iterable[ShardImage]) -> Iterator[Rejection]:
         yield Rejection("image", Reason.UNREADABLE.code, "", image.path, image.key)
 
 
-class _SumUpFn(beam.DoFn):
-    def __init__(self, config: ConvertConfig, path: str) -> None:
-        self._config = config
-        self._path = path
+def _sum_up(everything: Everything, config: ConvertConfig, path: str) -> None:
+    gathered = in_order(config.shard_plan.splits, everything, of_rows=config.of_rows)
+    gathered.check()
+    summary = json.dumps(_described(config, gathered)).encode()
+    storage_of(path).write_whole(path, summary)
 
-    def process(self, everything: Everything) -> None:
-        config = self._config
-        gathered = in_order(config.shard_plan.splits, everything, of_rows=config.of_rows)
-        gathered.check()
-        summary = json.dumps(self._describe(gathered)).encode()
-        storage_of(self._path).write_whole(self._path, summary)
 
-    def _describe(self, gathered: Gathered) -> dict[str, object]:
-        totals, rules = gathered.totals, self._config.label_rules
-        vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
-        decided = [
-            *label_decisions(vocabulary, totals.labels, totals.cells, rules),
-            *stratified_decisions(
-                self._config.options, totals, vocabulary, gathered.run.written.labels
-            ),
-        ]
-        planned = self._config.shard_plan.files(totals.bytes, totals.images)
-        is_per_image = self._config.files.per_image
-        shards = {} if is_per_image else {name: len(names) for name, names in planned.items()}
-        of_splits: dict[str, list[ShardSummary]] = {name: [] for name in planned}
-        for shard in gathered.shards:
-            of_splits[ShardName.parse(shard.file).split].append(shard)
-        records = {name: [each.records for each in of_splits[name]] for name in planned}
-        sizes: Mapping[str, int] = totals.bytes
-        if not self._config.of_rows:
-            sizes = {name: sum(each.image_bytes for each in of_splits[name]) for name in planned}
-        splits = {
-            name: (
-                sum(records[name]),
-                sum(records[name]) if is_per_image else len(names),
-                sizes[name],
-            )
-            for name, names in planned.items()
-        }
-        return {
-            "labels": vocabulary.labels_text(),
-            "decided": decisions_to_json((*self._config.decisions, *decided)),
-            "warnings": warnings_to_json(
-                (
-                    *self._config.warnings,
-                    *gathered.warnings(self._config.options, shards, vocabulary),
-                )
-            ),
-            "splits": splits,
-            "shard_records": records if self._config.shard_plan.by_records else {},
-            "ledger": dataclasses.asdict(gathered.ledger),
-            "rejected": count_reasons(gathered.reasons),
-            "bad_cells": [each.detail for each in gathered.run.rejected.first_of(*_OF_CELLS)],
-        }
+def _described(config: ConvertConfig, gathered: Gathered) -> dict[str, object]:
+    totals, rules = gathered.totals, config.label_rules
+    dataset = completed(config.dataset, rules, gathered)
+    records: dict[str, list[int]] = {name: [] for name in gathered.splits}
+    sizes = dict.fromkeys(gathered.splits, 0)
+    for shard in gathered.shards:
+        split = ShardName.parse(shard.file).split
+        records[split].append(shard.records)
+        sizes[split] += shard.image_bytes
+    if config.of_rows:
+        sizes |= totals.bytes
+    is_per_image = config.files.per_image
+    return {
+        "labels": rules.vocabulary(totals.labels, totals.label_kind).labels_text(),
+        "decided": decisions_to_json(dataset.decisions),
+        "warnings": warnings_to_json(dataset.warnings),
+        "splits": {
+            name: (sum(counts), sum(counts) if is_per_image else len(counts), sizes[name])
+            for name, counts in records.items()
+        },
+        "shard_records": records if config.shard_plan.by_records else {},
+        "ledger": dataclasses.asdict(gathered.ledger),
+        "rejected": count_reasons(gathered.reasons),
+        "bad_cells": [each.detail for each in gathered.run.rejected.first_of(*_OF_CELLS)],
+    }
 
 
 def plan_dataset(
@@ -242,7 +219,7 @@ def plan_dataset(
             "shards": shards | "Shorten summaries" >> short,
         }
         summed = gathered | "Gather what is planned" >> Gather()
-        _ = summed | "Sum up" >> beam.ParDo(_SumUpFn(config, path))
+        _ = summed | "Sum up" >> beam.Map(_sum_up, config, path)
 
     run_pipeline(construct, beam_flags, progress=progress)
 

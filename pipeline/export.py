@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     flags, _ = begin(make_parser(), argv)
     from pipeline.open_dataset import open_dataset
-    from transforms.list_rejections import overlap
+    from transforms.storage.files import overlap
 
     output, folder = (path.rstrip("/") or "/" for path in (flags.output, flags.dali))
     check_path("--dali", folder)

@@ -23,15 +23,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         DatasetError: see `pipeline.errors`.
     """
-    with conversion_begun("plan", argv) as (flags, beam_flags):
+    with conversion_begun("plan", argv) as (config, flags, beam_flags):
         from pipeline.dry_run import plan_dataset, reuse_lines
         from pipeline.open_dataset import has_manifest
-        from pipeline.resolve.preflight import check_flags
         from pipeline.run.launch import results_path
         from transforms.records.existing_shards import read_staging
         from transforms.storage.files import storage_of
 
-        config = check_flags(flags)
         action = "write"
         if has_manifest(config.folder.output):
             action = "replace" if config.folder.overwrite else "compare"

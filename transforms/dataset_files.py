@@ -327,12 +327,12 @@ def _shown(image: Mapping[str, Any]) -> dict[str, Any]:
 # The content of the manifest and of the other small files of a dataset.
 
 
-def completed(target: DatasetTarget, gathered: Gathered) -> Dataset:
+def completed(dataset: Dataset, rules: LabelRules, gathered: Gathered) -> Dataset:
     """The description of a dataset, with the results of its whole run."""
-    dataset, totals = target.dataset, gathered.totals
-    vocabulary = target.rules.vocabulary(totals.labels, totals.label_kind)
+    totals = gathered.totals
+    vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
     decided = [
-        *label_decisions(vocabulary, totals.labels, totals.cells, target.rules),
+        *label_decisions(vocabulary, totals.labels, totals.cells, rules),
         *stratified_decisions(dataset.options, totals, vocabulary, gathered.run.written.labels),
     ]
     is_per_image = dataset.options.get("files") == "per_image"

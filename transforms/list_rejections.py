@@ -183,18 +183,6 @@ class CopyRejected(beam.PTransform):
         )
 
 
-def overlap(folder: str, output: str) -> bool:
-    """Whether two folders, of copies and of a dataset, are the same or one contains the other.
-
-    >>> overlap("out/left", "out"), overlap("outer", "out")
-    (True, False)
-    """
-    first, second = (
-        f"{storage_of(path).absolute(path.rstrip('/') or path)}/" for path in (folder, output)
-    )
-    return first.startswith(second) or second.startswith(first)
-
-
 def _copied(rejection: Rejection, root: str, folder: str) -> Iterator[Count]:
     # A row must not make us copy a file that it may not make us read.
     if rejection.subject == "image" and rejection.reason != Reason.OUTSIDE_ROOT.code:

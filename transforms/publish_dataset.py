@@ -478,7 +478,7 @@ class _Publisher:
             self._fail("nothing_selected", unselected)
         if gathered.unlisted or not self._target.checks.max_rejected.allows(*gathered.failed):
             self._refuse(gathered)
-        described = completed(self._target, gathered)
+        described = completed(self._target.dataset, self._target.rules, gathered)
         if described.is_strict and described.warnings:
             self._fail("warned", strict_message(described.warnings))
         if self._is_published(gathered, recipe):

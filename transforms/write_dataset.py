@@ -72,13 +72,12 @@ from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.label_tables import first_rows
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label, missing_labels
-from transforms.list_rejections import overlap
 from transforms.packing import by_type
 from transforms.read_labels import RowReader, find_listed
 from transforms.records.existing_shards import Converter
 from transforms.records.image_origins import Origins, originals_root
 from transforms.stage_images import StageImages
-from transforms.storage.files import storage_of
+from transforms.storage.files import overlap, storage_of
 from transforms.storage.metrics import counter
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 

@@ -159,8 +159,12 @@ _OF_DATAFLOW = {
     "--temp_location": "gs://BUCKET/tmp",
 }
 
-# The default runner, which `--runner` may also name.
-_LOCAL_RUNNER = "FnApiRunner"
+# The in-process runner. `DirectRunner` first tries to download another runner's binary.
+DEFAULT_RUNNER = "FnApiRunner"
+"""The runner without `--runner`, which this may also name."""
+
+# Runners whose workers are on this machine.
+_LOCAL_RUNNERS = {DEFAULT_RUNNER, "DirectRunner", "PrismRunner", "SwitchingDirectRunner"}
 
 _OWN_WORKERS = (
     "--direct_num_workers",
@@ -249,11 +253,19 @@ def check_workers(workers: int | None, words: Sequence[str]) -> None:
         name = flag_name(typed)
         if name in _OWN_WORKERS:
             raise UsageError(f"--workers cannot be used with {typed}: give one of them")
-        if name == "--runner" and value.rpartition(".")[2] != _LOCAL_RUNNER:
+        if name == "--runner" and value.rpartition(".")[2] != DEFAULT_RUNNER:
             raise UsageError(
                 f"--workers cannot be used with --runner {value}: it sets the worker processes of "
                 "the default runner, on this machine"
             )
+
+
+def has_local_workers(beam_flags: Sequence[str]) -> bool:
+    """Whether these options of Beam run a job on this machine."""
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+
+    runner = PipelineOptions(list(beam_flags)).view_as(StandardOptions).runner or DEFAULT_RUNNER
+    return runner.rpartition(".")[2] in _LOCAL_RUNNERS
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -100,8 +100,7 @@ from transforms.labels.label_rows import (
 )
 from transforms.labels.label_rules import KnownClasses, LabelRules, PathRules
 from transforms.labels.vocabulary import is_canonical_integer
-from transforms.list_rejections import overlap
-from transforms.storage.files import join, storage_of
+from transforms.storage.files import join, overlap, storage_of
 
 # The flag `--root`: the folder below which paths and keys begin.
 

@@ -1,4 +1,4 @@
-"""What flags alone and local globs have wrong, and how globs are listed; imports little."""
+"""What flags alone have wrong, and how globs are listed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from typing import Any
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.options.option_table import OPTIONS
 from pipeline.options.parser import is_given
-from pipeline.resolve.path_flags import check_paths, has_scheme
+from pipeline.resolve.path_flags import check_paths
 from transforms.core.option import check_combinations
-from transforms.examples.layouts import ROWS
 from transforms.labels.keys import (
     IMAGE_EXTENSIONS,
     any_case,
@@ -26,21 +25,20 @@ from transforms.labels.keys import (
 )
 from transforms.storage.files import join, storage_of
 
-# The first mistakes of a command line, before Beam is imported.
+# The first mistakes of a command line.
 
 
-def check_alone(flags: argparse.Namespace, *, before_beam: bool = False) -> None:
+def check_alone(flags: argparse.Namespace) -> None:
     """Refuses flags that are wrong whatever the inputs are, before any of these is listed.
 
     Args:
         flags: the result of `parse_flags`.
-        before_beam: see `check_paths`.
 
     Raises:
         UsageError: a path cannot be used, an option conflicts with another, or needs one that is
             missing.
     """
-    check_paths(flags, before_beam=before_beam)
+    check_paths(flags)
     with refusing(ValueError):
         check_combinations(OPTIONS, vars(flags))
     if flags.label_regex is not None and flags.labels is not None and flags.images:
@@ -51,28 +49,6 @@ def check_alone(flags: argparse.Namespace, *, before_beam: bool = False) -> None
         for name in ("labels", "label_key"):
             if is_given(flags, name):
                 raise UsageError(f"--{name} cannot be used with --label_from {flags.label_from}")
-
-
-def check_local_inputs(flags: argparse.Namespace) -> None:
-    """Refuses the most frequent mistakes of a command line, without Beam.
-
-    Raises:
-        UsageError: flags conflict, or no local file matches a glob of images or labels.
-    """
-    check_alone(flags, before_beam=True)
-    # Rows that are records need no images; that is said elsewhere.
-    images = () if flags.layout == ROWS else flags.images or ()
-    for pattern in filter(_is_local_glob, images):
-        if not any(lists_any(each, "--images") for each in plain_globs([pattern], "--images")):
-            raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
-    if flags.labels is not None and _is_local_glob(flags.labels):
-        globs = plain_globs([flags.labels], "--labels")
-        if not any(True for each in globs for _ in list_inputs(each, "--labels")):
-            raise no_labels(flags.labels)
-
-
-def _is_local_glob(pattern: str) -> bool:
-    return not (has_scheme(pattern) or "!/" in pattern or os.path.isdir(pattern))
 
 
 # Lists the globs of flags.
@@ -129,12 +105,6 @@ def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterat
 def lists_any(pattern: str, title: str) -> bool:
     """Whether a glob of images or masks matches a file; raises as `list_inputs` does."""
     return next(list_inputs(pattern, title, listed=any_case(pattern)), None) is not None
-
-
-def no_labels(pattern: str) -> UsageError:
-    """The error for a glob of `--labels` that matches nothing, with the likely reason."""
-    why = why_empty(pattern, of_labels=True)
-    return UsageError(f"no file matches --labels {pattern!r}; {why}")
 
 
 # Suggestions for a flag that was given a folder, based on the files in it.

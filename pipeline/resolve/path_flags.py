@@ -63,13 +63,8 @@ def check_path(flag: str, path: str) -> None:
     raise UsageError(f"{flag} {shown!r} {problem}; credentials come from the environment")
 
 
-def check_paths(flags: argparse.Namespace, *, before_beam: bool = False) -> None:
-    """Refuses paths in flags, see `check_path`.
-
-    Args:
-        flags: the result of `parse_flags`.
-        before_beam: leaves out names of which Beam's file systems know what is wrong.
-    """
+def check_paths(flags: argparse.Namespace) -> None:
+    """Refuses paths in flags, see `check_path`."""
     for name, option in OPTIONS.items():
         value = getattr(flags, name)
         if option.is_path and value is not None:
@@ -77,14 +72,7 @@ def check_paths(flags: argparse.Namespace, *, before_beam: bool = False) -> None
             # and keys may have been read from standard input.
             paths = (value,) if isinstance(value, str) else ()
             for path in value if option.is_repeatable else paths:
-                is_known = not has_scheme(path) or is_web_address(path) or holds_secret(path)
-                if is_known or not before_beam:
-                    check_path(f"--{name}", path)
-
-
-def has_scheme(path: str) -> bool:
-    """Whether it is a URL, not a path of this machine."""
-    return "://" in path
+                check_path(f"--{name}", path)
 
 
 def is_web_address(path: str) -> bool:

@@ -19,7 +19,6 @@ from pipeline.resolve.listing import (
     image_globs,
     list_inputs,
     lists_any,
-    no_labels,
     plain_globs,
     why_empty,
 )
@@ -362,11 +361,9 @@ def read_label_inputs(
         has_boxes: whether the layout needs boxes, which the files of YOLO have.
 
     Raises:
-        UsageError: there is no file, it cannot be read, or files have several formats.
+        UsageError: one cannot be read, or files have several formats.
         LabelsError: it cannot be read as a table.
     """
-    if not files:
-        raise no_labels(flags.labels)
     for path in files:
         check_path("--labels", path)
     format_ = _format_of_each(files, has_boxes)
@@ -407,10 +404,16 @@ def list_labels(flags: argparse.Namespace) -> tuple[str, ...]:
     """The files that `--labels` matches, sorted; none without it.
 
     Raises:
-        UsageError: they cannot be listed.
+        UsageError: there are none, or they cannot be listed.
     """
-    globs = plain_globs([flags.labels] if flags.labels else [], "--labels")
-    return tuple(sorted({file.uri for glob in globs for file in list_inputs(glob, "--labels")}))
+    if flags.labels is None:
+        return ()
+    globs = plain_globs([flags.labels], "--labels")
+    files = {file.uri for glob in globs for file in list_inputs(glob, "--labels")}
+    if not files:
+        why = why_empty(flags.labels, of_labels=True)
+        raise UsageError(f"no file matches --labels {flags.labels!r}; {why}")
+    return tuple(sorted(files))
 
 
 def _read_first(flags: argparse.Namespace, path: str, count: int) -> FirstRows:

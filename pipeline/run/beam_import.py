@@ -23,17 +23,20 @@ _SAMPLING_MS = 5
 _left_out: list[str] = []
 
 
-def import_beam(arguments: Sequence[str]) -> None:
+def import_beam(arguments: Sequence[str], beam_flags: Sequence[str] | None = None) -> None:
     """Imports `apache_beam`, without its cloud packages if no argument is a URL.
 
-    Skipped packages can be imported normally afterwards. Does nothing if Beam is imported
+    Skipped packages can be imported normally afterwards. Imports nothing if Beam is imported
     already, as after parsing a Beam option.
 
     Args:
         arguments: the command line.
+        beam_flags: options of Beam, with which its file systems are set up; None leaves them.
     """
     has_url = any("://" in argument for argument in arguments)
     import_beam_without(_NEVER_USED if has_url else _NEVER_USED + _CLOUD)
+    if beam_flags is not None:
+        configure_file_systems(beam_flags)
 
 
 def import_beam_without(packages: Sequence[str]) -> None:

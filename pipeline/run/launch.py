@@ -10,7 +10,7 @@ import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeVar
 
 import apache_beam as beam
@@ -33,6 +33,7 @@ from pipeline.errors import (
     shows_logs,
 )
 from pipeline.graph import build
+from pipeline.options.beam_flags import DEFAULT_RUNNER, has_local_workers
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.preflight import check_former, check_writable
 from pipeline.run.lock import hold_output
@@ -121,12 +122,6 @@ def make_buffers_sound(options: PipelineOptions) -> None:
 
 # Runs a graph: runner, progress, outcome, and failures in one line.
 
-# The in-process runner. `DirectRunner` first tries to download another runner's binary.
-DEFAULT_RUNNER = "FnApiRunner"
-
-# Runners whose workers are on this machine.
-_LOCAL_RUNNERS = {"FnApiRunner", "DirectRunner", "PrismRunner", "SwitchingDirectRunner"}
-
 # The error for each reason why a run did not publish.
 _OUTCOMES = {
     "too_many_rejected": RejectedError,
@@ -152,17 +147,6 @@ _TOLD = {
 
 # Beam's error when a worker process ends in the middle of its work.
 _LOST_WORKER = "Channel closed prematurely."
-
-
-def is_local_runner(options: PipelineOptions) -> bool:
-    """Whether the workers are on this machine."""
-    runner = options.view_as(StandardOptions).runner or DEFAULT_RUNNER
-    return runner.rpartition(".")[2] in _LOCAL_RUNNERS
-
-
-def has_local_workers(beam_flags: Sequence[str]) -> bool:
-    """Whether these options of Beam run a job on this machine."""
-    return is_local_runner(PipelineOptions(list(beam_flags)))
 
 
 def run_pipeline(
@@ -209,25 +193,28 @@ def run_pipeline(
         try:
             with show_progress(progress), machine_shared(options, workers):
                 result = pipeline.run()
-                _wait_for(result, options, is_watched=progress != "off")
+                is_polled = progress != "off" and not has_local_workers(beam_flags)
+                with poll_metrics(lambda: read_counters(result)) if is_polled else nullcontext():
+                    _wait_for(result, options)
         except Exception as error:
             _raise_known(error, left)
             raise
     return _final_counters(result)
 
 
-def _wait_for(result: Any, options: PipelineOptions, *, is_watched: bool) -> None:
-    """Waits until a job ends; the progress of one that runs elsewhere is asked for."""
-    link = _tell_job(result, options)
-    polling: AbstractContextManager[None] = contextlib.nullcontext()
-    if is_watched and not is_local_runner(options):
-        polling = poll_metrics(lambda: read_counters(result))
+def _wait_for(result: Any, options: PipelineOptions) -> None:
+    """Waits until a job ends; prints the URL of one of Dataflow, whose log of Beam is muted."""
+    # Making a template describes a job without starting one.
+    if not getattr(result, "has_job", False):
+        result.wait_until_finish()
+        return
+    cloud = options.view_as(GoogleCloudOptions)
+    jobs = f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}"
+    link = f"{jobs}/{result.job_id()}?project={cloud.project}"
+    print(f"job      {link}", file=sys.stderr)
     try:
-        with polling:
-            result.wait_until_finish()
+        result.wait_until_finish()
     except KeyboardInterrupt:
-        if link is None:
-            raise
         raise KeyboardInterrupt(
             f"stopped waiting, but the job continues: cancel it at {link}"
         ) from None
@@ -262,18 +249,6 @@ def _final_counters(result: Any) -> dict[str, int]:
         reason = printable(redacted(one_line(error)))
         print(f"the runner gives no metrics: {reason}", file=sys.stderr)
         return {}
-
-
-def _tell_job(result: Any, options: PipelineOptions) -> str | None:
-    """Prints the URL of a Dataflow job; Beam logs it, but its log is muted."""
-    # Making a template describes a job without starting one.
-    if not getattr(result, "has_job", False):
-        return None
-    cloud = options.view_as(GoogleCloudOptions)
-    jobs = f"https://console.cloud.google.com/dataflow/jobs/{cloud.region}"
-    link = f"{jobs}/{result.job_id()}?project={cloud.project}"
-    print(f"job      {link}", file=sys.stderr)
-    return link
 
 
 def _raise_known(error: Exception, left: str) -> None:

@@ -130,6 +130,18 @@ def is_same_path(one: str, other: str) -> bool:
     return len({storage_of(each).resolved(each).rstrip("/") for each in (one, other)}) == 1
 
 
+def overlap(folder: str, output: str) -> bool:
+    """Whether two folders, of copies and of a dataset, are the same or one contains the other.
+
+    >>> overlap("out/left", "out"), overlap("outer", "out")
+    (True, False)
+    """
+    first, second = (
+        f"{storage_of(path).absolute(path.rstrip('/') or path)}/" for path in (folder, output)
+    )
+    return first.startswith(second) or second.startswith(first)
+
+
 def sidecar_path(output: str, shard: str, recipe: str) -> str:
     """The path of the sidecar of a staged shard."""
     return join(output, STAGING, f"{shard}.{recipe}.json")

@@ -94,12 +94,11 @@ def test_reading_options_of_beam_does_not_set_up_logging() -> None:
     # With a handler, every warning of a package is a line on stderr next to our own.
     out = run(
         "import logging\n"
-        "from pipeline.run.beam_import import configure_file_systems, import_beam\n"
+        "from pipeline.run.beam_import import import_beam\n"
         "from pipeline.options.parser import parse_flags\n"
         "words = ['--images=i', '--output=o', '--temp_location=t']\n"
         "_, beam_flags = parse_flags('convert', words)\n"
-        "import_beam(words)\n"
-        "configure_file_systems(beam_flags)\n"
+        "import_beam(words, beam_flags)\n"
         "print(beam_flags, logging.root.handlers)"
     )
     assert out == "['--temp_location=t'] []\n"
