@@ -137,8 +137,7 @@ def run_graph(construct: Callable[[beam.Pipeline], Any], *, workers: int) -> Ran
         construct: applies the transforms.
         workers: processes; 0 to run in this one.
     """
-    from pipeline.run.launch import make_buffers_sound
-    from pipeline.run.workers import runner_with
+    from pipeline.run.launch import make_buffers_sound, runner_with
 
     options = PipelineOptions([])
     make_buffers_sound(options)

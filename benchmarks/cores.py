@@ -288,7 +288,7 @@ def checked_line(runs: Sequence[Runs], parts: Parts) -> str:
 def estimate_table(parts: Parts) -> str:
     """Estimated images per second for other numbers of cores, with the default's processes."""
     from pipeline.resolve.samples import JobSize
-    from pipeline.run.workers import choose_workers
+    from pipeline.run.launch import choose_workers
 
     rows = []
     for cores in _CORES:

@@ -135,7 +135,7 @@ def conversion_begun(
         show_logs()
     from pipeline.resolve.label_flags import standard_input_kept
     from pipeline.resolve.preflight import check_flags
-    from transforms.labels.keys import STANDARD_INPUT
+    from transforms.labels.joins import STANDARD_INPUT
     from transforms.storage.gcs_requests import SCHEME
 
     words = words_of(flags, beam_flags)

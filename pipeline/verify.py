@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import errno
+import glob
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError
+from pipeline.open_dataset import open_dataset
 from pipeline.options.parser import BEAM_NOTE, OneLineParser, add_run_flags, progress_style, typed
-from transforms.core.messages import format_bytes, printable
+from transforms.core.messages import first_line, format_bytes, one_line, printable
 from transforms.core.option import not_empty
+from transforms.dataset.manifest import content_digest, manifest_indexes, manifest_shards
+from transforms.dataset.output_names import INDEX, MANIFEST, REJECTED, ForeignNameError
+from transforms.dataset.record_checks import (
+    Problem,
+    RecordVerifier,
+    Verified,
+    ledger_problems,
+    rejected_problems,
+)
 from transforms.examples.layouts import COLUMN, Role, with_role
-
-if TYPE_CHECKING:
-    from transforms.dataset.record_checks import Problem, Verified
+from transforms.records.record_index import index_list_problems
+from transforms.records.written_index import stored_lines
+from transforms.storage.files import join, storage_of
+from transforms.storage.interface import MAX_DATASET_FILE
 
 # Maximum number of problems to print, so that a damaged disk does not fill the screen.
 _MAX_LINES = 100
+
+# Bytes of a rejection: its key, its file and why.
+_MOST_LINE = 1 << 16
+
+_EXTRA = "is not a file of this dataset; remove it"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,9 +46,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         DatasetError: it differs from its manifest.
     """
     flags, beam_flags = begin(make_parser(), argv, takes_beams=True)
-    from pipeline.check_dataset import check_dataset
-    from pipeline.open_dataset import open_dataset
-
     manifest = open_dataset(flags.output)
     problems, splits = check_dataset(
         flags.output,
@@ -121,6 +136,109 @@ def _checked(manifest: Mapping[str, Any], *, fast: bool) -> str:
         return "all arrays are whole and finite"
     is_of_rows = all(source.startswith(COLUMN) for source in sources)
     return "every value has its type" if is_of_rows else "every record has its features"
+
+
+def check_dataset(
+    output: str,
+    manifest: Mapping[str, Any],
+    *,
+    fast: bool = False,
+    beam_flags: Sequence[str] = (),
+    progress: str = "off",
+) -> tuple[list[Problem], dict[str, Verified]]:
+    """Lists the differences between a folder and its manifest, and what each split contains.
+
+    Of very many problems in a split, `Verified.more` counts those that are not listed.
+
+    Args:
+        output: the folder.
+        manifest: its manifest.
+        fast: whether to skip the content of the records.
+        beam_flags: options of Beam.
+        progress: see `show_progress`.
+
+    Raises:
+        UsageError: the runner's workers cannot hand back what they find.
+        DatasetError: the run failed.
+    """
+    # A wrong flag does not wait for Beam.
+    from pipeline.run.launch import results_path, run_pipeline
+    from transforms.verify_shards import VerifyShards, merge_splits, read_results
+
+    try:
+        problems = [Problem(MANIFEST, None, detail) for detail in _manifest_problems(manifest)]
+        problems += _folder_problems(output, manifest)
+        problems += _small_file_problems(output, manifest)
+        problems += _extra_files(output, manifest)
+        verifier = RecordVerifier.of(manifest)
+    except (KeyError, TypeError, AttributeError) as error:
+        if manifest.get("digest") == content_digest(manifest):
+            raise
+        path = join(output, MANIFEST)
+        raise DatasetError(f"{path} was edited and cannot be used any more: {error!r}") from error
+    with results_path("verify", beam_flags) as results:
+        records = sum(split["records"] for split in manifest["splits"].values())
+        transform = VerifyShards(output, verifier, fast=fast, records=records, results=results)
+        run_pipeline(
+            lambda p: p | transform,
+            beam_flags,
+            progress=progress,
+            left="the dataset was not verified",
+        )
+        splits = merge_splits(read_results(results), manifest["splits"])
+    for split in splits.values():
+        problems += split.problems
+    return problems, splits
+
+
+def _manifest_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
+    if manifest.get("digest") != content_digest(manifest):
+        yield "was edited since the dataset was written"
+    yield from ledger_problems(manifest)
+    yield from index_list_problems(manifest)
+
+
+def _folder_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    """Whether folders of the dataset are links, through which other files would be replaced."""
+    files = (*manifest_shards(manifest), *manifest.get("index", ()))
+    try:
+        storage_of(output).check_folders(output, {entry["file"] for entry in files})
+    except ForeignNameError as error:
+        yield Problem(output, None, first_line(error))
+
+
+def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, listed in manifest["files"].items():
+        path = join(output, name)
+        lines = sum(manifest["rejected"].values()) if name == REJECTED else 0
+        try:
+            # A sparse file of a terabyte costs nothing to make, and may be listed as such.
+            if listed["bytes"] > (most := MAX_DATASET_FILE + lines * _MOST_LINE):
+                raise OSError(errno.EFBIG, f"it has more than {most} bytes", path)
+            found = storage_of(output).checksum(path, size=listed["bytes"])
+            if found is None:
+                yield Problem(name, None, "the file is missing")
+            elif found != listed["crc32c"]:
+                yield Problem(name, None, "was changed since the dataset was written")
+            elif name == REJECTED:
+                for detail in rejected_problems(manifest, stored_lines(path, listed["bytes"])):
+                    yield Problem(name, None, detail)
+        except (OSError, UnicodeDecodeError) as error:
+            yield Problem(name, None, f"cannot be read: {one_line(error)}")
+
+
+def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    """TFRecords and indexes of other datasets; a reader's glob would match them too."""
+    shards = [shard["file"] for shard in manifest_shards(manifest)]
+    listed = {*shards, *(entry["file"] for entry in manifest_indexes(manifest))}
+    folders = {f"{name.rpartition('/')[0]}/".lstrip("/") for name in shards} | {""}
+    patterns = [(folder, "*.tfrecord*") for folder in sorted(folders)]
+    for folder, pattern in (*patterns, (f"{INDEX}/", "*.parquet")):
+        found = join(glob.escape(output), glob.escape(folder) + pattern)
+        for file in storage_of(output).list_files(found):
+            name = folder + file.uri.rsplit("/", 1)[-1]
+            if name not in listed:
+                yield Problem(name, None, _EXTRA)
 
 
 if __name__ == "__main__":

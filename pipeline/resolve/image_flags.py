@@ -11,7 +11,6 @@ from typing import NamedTuple
 from pipeline.errors import UsageError, refusing
 from pipeline.options.option_table import OPTIONS
 from pipeline.options.parser import is_given
-from pipeline.resolve.box_flags import Locate
 from pipeline.resolve.config import ConvertConfig, option_groups
 from pipeline.resolve.datasets import (
     NO_FILES,
@@ -42,13 +41,13 @@ from pipeline.resolve.label_flags import (
 from pipeline.resolve.layout_flags import (
     SAMPLE_ROWS,
     Layout,
+    Locate,
     check_partners,
     layout_of,
     read_layout,
     read_partners,
 )
-from pipeline.resolve.listing import plain_globs
-from pipeline.resolve.path_flags import given_card, is_web_address
+from pipeline.resolve.path_flags import given_card, is_web_address, plain_globs
 from pipeline.resolve.samples import (
     ImageSample,
     LabelFiles,

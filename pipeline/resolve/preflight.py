@@ -9,10 +9,13 @@ from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import has_manifest
+from pipeline.options.option_table import OPTIONS
+from pipeline.options.parser import is_given
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.image_flags import resolve, root_change
-from pipeline.resolve.listing import check_alone
+from pipeline.resolve.path_flags import check_paths
 from transforms.core.messages import LabelsError, as_written, format_bytes
+from transforms.core.option import check_combinations
 from transforms.dataset.dataset_options import card_options
 from transforms.dataset.image_statistics import strict_message
 from transforms.dataset.manifest import ManifestError
@@ -42,13 +45,33 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     Raises:
         UsageError: something is missing, unreadable, ambiguous or in the way.
     """
-    check_alone(flags)
+    _check_alone(flags)
     with refusing(LabelsError):
         config = resolve(flags)
     if config.checks.strict and config.warnings:
         raise UsageError(strict_message(config.warnings))
     _check_output(flags, config)
     return config
+
+
+def _check_alone(flags: argparse.Namespace) -> None:
+    """Refuses flags that are wrong whatever the inputs are, before any of these is listed.
+
+    Raises:
+        UsageError: a path cannot be used, an option conflicts with another, or needs one that is
+            missing.
+    """
+    check_paths(flags)
+    with refusing(ValueError):
+        check_combinations(OPTIONS, vars(flags))
+    if flags.label_regex is not None and flags.labels is not None and flags.images:
+        raise UsageError(
+            "--label_regex cannot be used with --labels and --images: give one of them"
+        )
+    if flags.images and flags.label_from not in (None, "csv"):
+        for name in ("labels", "label_key"):
+            if is_given(flags, name):
+                raise UsageError(f"--{name} cannot be used with --label_from {flags.label_from}")
 
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:

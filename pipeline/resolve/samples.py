@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
 from pipeline.options.parser import is_given
-from pipeline.resolve.listing import (
+from pipeline.resolve.path_flags import (
+    check_path,
     image_globs,
     list_inputs,
     lists_any,
     plain_globs,
     why_empty,
 )
-from pipeline.resolve.path_flags import check_path
 from transforms.core.messages import Decision, first_line
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.manifest import manifest_indexes

@@ -51,7 +51,7 @@ def convert(words: Sequence[str]) -> int:
     from pipeline import convert as command
     from pipeline.errors import run_command
     from pipeline.run import launch
-    from pipeline.run.workers import runner_with
+    from pipeline.run.launch import runner_with
 
     class SeveralMachines(FnApiRunner):  # type: ignore[misc]
         """Beam's in-process runner, which the steps take for another."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.check_dataset import check_dataset
+from pipeline.verify import check_dataset
 from tests.conftest import draw
 from tests.lazy import Lazy, lazy_module
 from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model

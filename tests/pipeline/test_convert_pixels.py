@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.check_dataset import check_dataset
+from pipeline.verify import check_dataset
 from tests.foreign_images import exif, laid
 from tests.heic_images import heic
 from tests.images import bmp_file, picture, saved, webp_animation

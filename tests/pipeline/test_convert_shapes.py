@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.check_dataset import check_dataset
+from pipeline.verify import check_dataset
 from tests.images import picture, saved, whole_images
 from tests.pipeline.commands import (
     Dataset,

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from pipeline import convert, verify
-from pipeline.check_dataset import check_dataset
 from pipeline.errors import DatasetError, run_command
 from pipeline.open_dataset import open_dataset
+from pipeline.verify import check_dataset
 from tests.marks import rest_slow
 from transforms.dataset import record_checks
 from transforms.dataset.manifest import crc32c_hex, manifest_shards, to_bytes
@@ -170,7 +170,7 @@ def test_several_machines_report_the_same_and_hand_back_no_classes(
         handed_back.extend(found)
         return found
 
-    monkeypatch.setattr("pipeline.check_dataset.read_results", read)
+    monkeypatch.setattr("transforms.verify_shards.read_results", read)
     assert len(_problems(dataset)) >= 3
     assert [(each.split, each.shards, each.labels) for each in handed_back] == [("train", 2, {})]
 
@@ -183,7 +183,7 @@ def test_the_graph_holds_no_class(dataset: Path, monkeypatch: pytest.MonkeyPatch
         verifiers.append(verifier)
         return VerifyShards(output, verifier, **options)
 
-    monkeypatch.setattr("pipeline.check_dataset.VerifyShards", made)
+    monkeypatch.setattr("transforms.verify_shards.VerifyShards", made)
     labels = dataset / "labels.txt"
     labels.write_text(labels.read_text().replace("cat", "car"))
     assert "label 0 is 'car' in labels.txt, but not here" in "\n".join(_problems(dataset))

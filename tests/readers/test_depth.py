@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from pipeline import Records, load
-from pipeline.check_dataset import check_dataset
+from pipeline.verify import check_dataset
 from tests.deep_tiff import samples, tiff
 from tests.foreign_images import deep_picture
 from tests.images import picture, saved

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pipeline import load
-from pipeline.check_dataset import check_dataset
+from pipeline.verify import check_dataset
 from tests.conftest import CLASSES
 from tests.images import picture, saved
 from tests.lazy import lazy_module

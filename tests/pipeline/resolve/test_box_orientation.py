@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.resolve.box_flags import with_orientation
+from pipeline.resolve.layout_flags import with_orientation
 from tests.images import picture, saved
 from transforms.core.messages import Decision
 from transforms.examples.boxes import BoxRules

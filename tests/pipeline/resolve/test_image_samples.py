@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.resolve import listing
+from pipeline.resolve import path_flags
 from pipeline.resolve import samples as image_samples
 from pipeline.resolve.samples import ImageSample, sample_images
 from tests.servers.gcs import GcsServer
@@ -31,7 +31,7 @@ class Storage:
 
 def sampled(monkeypatch: pytest.MonkeyPatch, storage: Storage, *globs: str) -> ImageSample:
     monkeypatch.setattr(image_samples, "_SAMPLE", 100)
-    monkeypatch.setattr(listing, "storage_of", lambda path: storage)
+    monkeypatch.setattr(path_flags, "storage_of", lambda path: storage)
     return sample_images([*globs], "", LeftOut())
 
 

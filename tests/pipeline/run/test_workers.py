@@ -21,8 +21,8 @@ from google.protobuf import json_format
 import pipeline
 from pipeline.resolve.samples import JobSize, sample_images
 from pipeline.run import beam_import, launch, supervise
-from pipeline.run import workers as workers_of
-from pipeline.run.workers import (
+from pipeline.run import launch as workers_of
+from pipeline.run.launch import (
     choose_workers,
     decide_workers,
     machine_shared,
