@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from pipeline.errors import UsageError, keep_standard_input, run_command, show_logs
 from pipeline.options.beam_flags import (
     check_words,
-    has_local_workers,
     refuse_unknown,
     underscored,
 )
@@ -145,8 +144,7 @@ def conversion_begun(
     is_needed = flags.model is not None or flags.keys == STANDARD_INPUT
     if is_needed or any("://" in each.replace(SCHEME, "") for each in words):
         begin_beam()
-    is_local = functools.partial(has_local_workers, beam_flags)
-    with standard_input_kept(flags, has_local_workers=is_local):
+    with standard_input_kept(flags, beam_flags):
         config = check_flags(flags)
         begin_beam()
         yield config, flags, beam_flags

@@ -49,8 +49,8 @@ def as_typed(word: str, words: Sequence[str]) -> str:
 
 
 def _underscored(word: str) -> str:
-    name = word.partition("=")[0]
-    return flag_name(word) + word[len(name) :] if _NAME.fullmatch(name) else word
+    name, equals, value = word.partition("=")
+    return f"{flag_name(name)}{equals}{value}"
 
 
 # Labels of a Dataflow job, which launchers pass under the name of our `--labels`.

@@ -251,7 +251,6 @@ def _add(group: argparse._ActionsContainer, option: Option) -> None:
         type=typed(option.read),
         choices=option.choices or None,
         default=option.default,
-        required=option.is_required,
         metavar=option.metavar,
         help=f"{option.help} (required)" if option.is_required else option.help,
     )
@@ -286,10 +285,6 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
             f"no flags given; usage: {parser.prog} {_USAGE}, such as {parser.prog} {example}; "
             "see --help"
         )
-    # A missing flag is often a misspelled one: name the misspelled flag first.
-    required = [action for action in parser._actions if action.required]
-    for action in required:
-        action.required = False
     typed_words = list(job_labels_apart(argv))
     words = list(_with_version(underscored(typed_words)))
     for names in (("--labels", "--label_file"), ("--config",)):
@@ -306,11 +301,12 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
             flags.class_names = class_names
     refuse_unknown(rest, typed_words, parser)
     check_workers(flags.workers, [as_typed(word, typed_words) for word in rest])
-    for action in required:
-        if getattr(flags, action.dest) is None:
-            name = f"{action.option_strings[0]} {action.metavar}"
-            meant = OPTIONS[action.dest].help
-            raise UsageError(f"{name} is missing: give the {meant}; see --help")
+    # A missing flag is often a misspelled one, which was named first.
+    for name, option in OPTIONS.items():
+        if option.is_required and getattr(flags, name) is None:
+            raise UsageError(
+                f"--{name} {option.metavar} is missing: give the {option.help}; see --help"
+            )
     return flags, rest
 
 

@@ -8,11 +8,12 @@ import itertools
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
+from pipeline.options.beam_flags import has_local_workers
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
 from pipeline.resolve.path_flags import read_flag_file
 from pipeline.resolve.samples import (
@@ -213,16 +214,13 @@ _HINT_KEYS = 1_000
 
 
 @contextlib.contextmanager
-def standard_input_kept(
-    flags: argparse.Namespace, *, has_local_workers: Callable[[], bool]
-) -> Iterator[None]:
+def standard_input_kept(flags: argparse.Namespace, beam_flags: Sequence[str]) -> Iterator[None]:
     """Replaces `--keys -` in the flags by a copy of standard input, within the block.
 
     Args:
         flags: the result of `parse_flags`.
-        has_local_workers: says whether the workers are on this machine, where the copy is. It
-            is called only for such flags: Beam's options write the warnings of libraries from
-            then on.
+        beam_flags: options of Beam, which say whether the workers are on this machine, where the
+            copy is.
 
     Raises:
         UsageError: they are not.
@@ -230,7 +228,7 @@ def standard_input_kept(
     if flags.keys != STANDARD_INPUT:
         yield
         return
-    if not has_local_workers():
+    if not has_local_workers(beam_flags):
         raise UsageError(
             "--keys - is standard input of this machine, which the workers of --runner cannot "
             "read: give a file in a bucket"

@@ -161,3 +161,24 @@ def end_stages_soon() -> None:
     init = statesampler.StateSampler.__init__
     if init.__defaults__ == (getattr(statesampler, "DEFAULT_SAMPLING_PERIOD_MS", None),):
         init.__defaults__ = (_SAMPLING_MS,)
+
+
+def main() -> None:
+    """A worker process of `--workers`: Beam's own, without the packages that the run does not need.
+
+    `python -m pipeline.run.beam_import PACKAGE...` runs until the launcher ends it. The words name
+    the packages that the launcher did not import with Beam.
+    """
+    # A handler for standard error would repeat what the launcher gets, at every level.
+    with logging_untouched():
+        import_beam_without(sys.argv[1:])
+    from apache_beam.runners.worker import sdk_worker, sdk_worker_main
+
+    # Beam prints the traceback of every error here, in which an address may have a secret. The
+    # launcher gets it, too, and shows one line if the error is a known one.
+    vars(sdk_worker)["print"] = lambda *_, **__: None
+    sdk_worker_main.main(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -171,7 +171,7 @@ def runner_with(options: PipelineOptions) -> Any:
     service = _logging_service()
     service.shown = set()
     vars(local_job_service)["BeamFnLoggingServicer"] = service
-    words = [sys.executable, "-m", "pipeline.run.worker_process", *packages_left_out()]
+    words = [sys.executable, "-m", "pipeline.run.beam_import", *packages_left_out()]
     # Without a shell in between, the exit code tells which signal ended a worker.
     command = f"exec {shlex.join(words)}"
     given = JobServiceHandle.encode_pipeline_options(options.get_all_options(drop_default=True))
@@ -350,6 +350,9 @@ _TOLD = {
 }
 
 
+# What the error of a worker process on this machine holds.
+_TRACEBACK = "Traceback (most recent call last)"
+
 # Beam's error when a worker process ends in the middle of its work.
 _LOST_WORKER = "Channel closed prematurely."
 
@@ -474,10 +477,10 @@ def _raise_known(error: Exception, left: str) -> None:
         if type(cause).__name__ == "DataflowRuntimeException":
             reason = message.strip().splitlines()[-1].strip()
             raise DatasetError(f"the Dataflow job failed: {reason}; {left}") from error
-        if isinstance(cause, RuntimeError) and (known := _worker_error(str(cause))):
-            name, reason = known
-            failure = UsageError if name == LabelsError.__name__ else DatasetError
-            raise failure(f"{reason}; {left}") from error
+        is_worker = isinstance(cause, RuntimeError) and _TRACEBACK in str(cause)
+        if is_worker and (known := _raised(str(cause).splitlines())) and known[0] in _TOLD:
+            failure = UsageError if known[0] == LabelsError.__name__ else DatasetError
+            raise failure(f"{known[1]}; {left}") from error
         if isinstance(cause, RuntimeError) and str(cause) == _LOST_WORKER:
             wait_for_lost_worker()
             raise DatasetError(
@@ -485,40 +488,21 @@ def _raise_known(error: Exception, left: str) -> None:
                 f"run the same command again, with a lower --workers; {left}"
             ) from error
         if isinstance(cause, RuntimeError) and (failed := _PORTABLE_FAILURE.match(str(cause))):
-            reason = _remote_error(failed["why"])
+            lines = [line.strip() for line in failed["why"].splitlines() if line.strip()]
+            last = lines[-1].split(" [while running")[0] if lines else "see the engine's log"
+            _, reason = _raised(lines) or ("", last)
             raise DatasetError(f"the job failed: {reason}; {left}") from error
         cause = cause.__cause__ or cause.__context__
 
 
-def _worker_error(text: str) -> tuple[str, str] | None:
-    """Name and message of the exception of a local worker process, if it is a known one.
+def _raised(lines: Iterable[str]) -> tuple[str, str] | None:
+    """Name and message of the last exception in a traceback, which Beam passes on as text.
 
-    Beam passes the worker's traceback on as text.
-
-    >>> head = "Traceback (most recent call last):\\n x\\n"
-    >>> _worker_error(f"{head}a.b.TransientError: no answer [while running 'a']")
+    >>> _raised(["Traceback", " x", "a.b.TransientError: no answer [while running 'a']"])
     ('TransientError', 'no answer')
-    >>> _worker_error(f"{head}KeyError: 'a bug'") is None
-    True
     """
-    if "Traceback (most recent call last)" not in text:
-        return None
-    raised = [found for line in text.splitlines() if (found := _PYTHON_ERROR.match(line))]
-    if not raised or raised[-1]["name"] not in _TOLD:
-        return None
-    return raised[-1]["name"], raised[-1]["text"].split(" [while ")[0]
-
-
-def _remote_error(text: str) -> str:
-    """The line of a job's failure that gives the reason: a worker's exception, or the last line.
-
-    >>> _remote_error("java.lang.X: received:\\n File 1\\nIOError: full [while running 'a']")
-    'full'
-    """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [found for line in lines if (found := _PYTHON_ERROR.match(line))]
-    reason = raised[-1]["text"] if raised else lines[-1] if lines else "see the engine's log"
-    return reason.split(" [while running")[0]
+    return (raised[-1]["name"], raised[-1]["text"].split(" [while ")[0]) if raised else None
 
 
 class Converted(NamedTuple):

@@ -134,7 +134,7 @@ def test_the_child_that_decodes_is_not_interrupted(
 
 @pytest.mark.slow
 def test_workers_that_import_are_not_interrupted(words: list[str], tmp_path: Path) -> None:
-    ran = interrupt([*words, *WORKERS], runs("worker_process"), tmp_path)
+    ran = interrupt([*words, *WORKERS], runs("beam_import"), tmp_path)
     check_quiet(ran)
     assert ran.code == 130
 

@@ -172,7 +172,7 @@ def test_processes_know_how_many_they_are(monkeypatch: pytest.MonkeyPatch) -> No
 def test_workers_import_what_their_launcher_did(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beam_import, "_left_out", ["pandas", "google.cloud"])
     command = runner_with(PipelineOptions([]))._default_environment.command_string
-    assert command.endswith(" -m pipeline.run.worker_process pandas google.cloud")
+    assert command.endswith(" -m pipeline.run.beam_import pandas google.cloud")
     assert command.startswith("exec ")
 
 
