@@ -499,7 +499,7 @@ def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser)
     if folders := sum(not action.option_strings for action in parser._actions):
         what = "one folder at a time" if folders == 1 else f"no more than {folders} folders"
         return f"unexpected argument {word!r}: give {what}"
-    if before and not before.startswith("-") and _is_path(before) and _is_path(word):
+    if before and not before.startswith("-") and all(map(os.path.lexists, (before, word))):
         return (
             f"unexpected argument {word!r}: the shell expanded a glob. Quote it: "
             "--images 'photos/*.jpg'"
@@ -508,7 +508,3 @@ def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser)
         pattern = os.path.join(word, "**", "*")
         return f"unexpected argument {word!r}; did you mean --images {pattern!r}?"
     return f"unexpected argument {word!r}; quote globs: --images 'photos/*.jpg'"
-
-
-def _is_path(word: str) -> bool:
-    return os.path.lexists(word)

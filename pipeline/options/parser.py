@@ -288,7 +288,9 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     typed_words = list(job_labels_apart(argv))
     words = list(_with_version(underscored(typed_words)))
     for names in (("--labels", "--label_file"), ("--config",)):
-        _check_once(words, names)
+        if sum(word.partition("=")[0] in names for word in words) > 1:
+            # argparse would use the last one.
+            raise UsageError(f"{names[0]} is given twice: give a glob, which names several files")
     flags, rest = parser.parse_known_args(words)
     if flags.config is not None:
         # Reads YAML, which most runs do not need.
@@ -325,10 +327,3 @@ def _with_version(words: Sequence[str]) -> Iterator[str]:
         has_value = value[:1] not in ("", "-")
         is_version = word.startswith("--version=") or (word == "--version" and has_value)
         yield word.replace("--version", "--dataset_version", 1) if is_version else word
-
-
-def _check_once(words: Sequence[str], names: Sequence[str]) -> None:
-    """Refuses a flag that is given twice; argparse would use the last one."""
-    given = [word for word in words if word.partition("=")[0] in names]
-    if len(given) > 1:
-        raise UsageError(f"{names[0]} is given twice: give a glob, which names several files")

@@ -552,12 +552,10 @@ def read_partners(flags: argparse.Namespace) -> tuple[Partner, ...]:
         for glob in globs:
             check_path(f"--layout {flags.layout}: {name}", glob)
         given[name] = (name, globs)
-    return tuple(_partner(name, title, globs) for name, (title, globs) in sorted(given.items()))
-
-
-def _partner(name: str, title: str, patterns: Sequence[str]) -> Partner:
-    globs = tuple(image_globs(patterns, title))
-    return Partner(name, title, globs, fixed_root(globs))
+    return tuple(
+        Partner(name, title, globs := tuple(image_globs(patterns, title)), fixed_root(globs))
+        for name, (title, patterns) in sorted(given.items())
+    )
 
 
 def check_partners(sample: Sample, key: str) -> None:

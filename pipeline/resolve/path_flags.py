@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
-from pipeline.options.option_table import OPTIONS
 from transforms.core.messages import holds_secret
 from transforms.dataset.dataset_options import DEFAULT_VERSION, CardOptions
 from transforms.labels.keys import (
@@ -74,18 +73,6 @@ def check_path(flag: str, path: str) -> None:
     else:
         problem = "is signed or has a password: give only the name"
     raise UsageError(f"{flag} {shown!r} {problem}; credentials come from the environment")
-
-
-def check_paths(flags: argparse.Namespace) -> None:
-    """Refuses paths in flags, see `check_path`."""
-    for name, option in OPTIONS.items():
-        value = getattr(flags, name)
-        if option.is_path and value is not None:
-            # A configuration file may list the names of classes, instead of naming a file of them,
-            # and keys may have been read from standard input.
-            paths = (value,) if isinstance(value, str) else ()
-            for path in value if option.is_repeatable else paths:
-                check_path(f"--{name}", path)
 
 
 def is_web_address(path: str) -> bool:

@@ -13,7 +13,7 @@ from pipeline.options.option_table import OPTIONS
 from pipeline.options.parser import is_given
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.image_flags import resolve, root_change
-from pipeline.resolve.path_flags import check_paths
+from pipeline.resolve.path_flags import check_path
 from transforms.core.messages import LabelsError, as_written, format_bytes
 from transforms.core.option import check_combinations
 from transforms.dataset.dataset_options import card_options
@@ -61,7 +61,13 @@ def _check_alone(flags: argparse.Namespace) -> None:
         UsageError: a path cannot be used, an option conflicts with another, or needs one that is
             missing.
     """
-    check_paths(flags)
+    for name, option in OPTIONS.items():
+        value = getattr(flags, name)
+        # A configuration file may list the names of classes, instead of naming a file of them, and
+        # keys may have been read from standard input.
+        paths = value or () if option.is_repeatable else [value] * isinstance(value, str)
+        for path in paths if option.is_path else ():
+            check_path(f"--{name}", path)
     with refusing(ValueError):
         check_combinations(OPTIONS, vars(flags))
     if flags.label_regex is not None and flags.labels is not None and flags.images:

@@ -74,7 +74,7 @@ def supervise(command: Callable[[], int]) -> int:
         run = uuid.uuid4().hex
         code = os.waitstatus_to_exitcode(_run_child(command, run))
         if code < 0:
-            _kill_left(run)
+            _kill_started(run)
         if code == -signal.SIGKILL:
             print(_KILLED, file=sys.stderr)
         if -code == _INTERRUPT:
@@ -154,7 +154,7 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
         # A second Ctrl-C means that the user does not want to wait.
         signal.signal(_INTERRUPT, end_now)
         # Beam waits for its workers, which do not get the signal.
-        _kill_descendants()
+        _kill_started(os.environ[RUN_VARIABLE])
         _end_after(_GRACE_SECONDS, lambda: _end_all(INTERRUPTED))
         raise KeyboardInterrupt
 
@@ -233,7 +233,7 @@ def _end_likewise(error: str) -> None:
     number = -code if code < 0 else code - 128
     if number not in {*_CRASHES, HANGS}:
         return
-    _kill_descendants()
+    _kill_started(os.environ[RUN_VARIABLE])
     # This process has no bug to report.
     faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -252,31 +252,16 @@ def _end_without_worker(error: BaseException | None) -> None:
 
 def _end_all(code: int) -> None:
     """Ends this process, and the processes that it started."""
-    _kill_descendants()
+    _kill_started(os.environ[RUN_VARIABLE])
     os._exit(code)
 
 
-def _kill_descendants() -> None:
-    """Kills all descendants of this process; none on systems without `/proc`."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # The name of a program, in parentheses, may contain any character.
-            parent = int(path.read_text(errors="replace").rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(path.parent.name))
-    found = [os.getpid()]
-    for process in found:
-        found += children.get(process, [])
-    for process in found[1:]:
-        with contextlib.suppress(OSError):
-            os.kill(process, signal.SIGKILL)
-
-
-def _kill_left(run: str) -> None:
-    """Kills what a process that was killed had started; none where there is no `/proc`."""
+def _kill_started(run: str) -> None:
+    """Kills the processes that a run has started, which have its name; none without `/proc`."""
     mark = f"{RUN_VARIABLE}={run}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
-        # Processes of other users cannot be read, and are not of this run.
+        # Processes of other users cannot be read, and are not of this run. The one that runs the
+        # command got the name later, which this file does not show.
         with contextlib.suppress(OSError):
             if mark in (folder / "environ").read_bytes().split(b"\0"):
                 os.kill(int(folder.name), signal.SIGKILL)
