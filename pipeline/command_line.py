@@ -135,14 +135,14 @@ def conversion_begun(
     from pipeline.resolve.label_flags import standard_input_kept
     from pipeline.resolve.preflight import check_flags
     from transforms.labels.joins import STANDARD_INPUT
-    from transforms.storage.gcs_requests import SCHEME
+    from transforms.storage.files import names_beam_path
 
     words = words_of(flags, beam_flags)
 
     begin_beam = functools.partial(import_beam, words, beam_flags)
     # Other inputs are checked without Beam: a wrong glob does not have to wait for it.
     is_needed = flags.model is not None or flags.keys == STANDARD_INPUT
-    if is_needed or any("://" in each.replace(SCHEME, "") for each in words):
+    if is_needed or any(map(names_beam_path, words)):
         begin_beam()
     with standard_input_kept(flags, beam_flags):
         config = check_flags(flags)

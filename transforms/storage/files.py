@@ -95,6 +95,11 @@ def storage_of(path: str, *, follow_links: bool = True) -> Storage:
     return _plain_storage(path) if follow_links or "://" in path else _WITHOUT_LINKS
 
 
+def names_beam_path(text: str) -> bool:
+    """Whether a text holds a path that only Beam's file systems read."""
+    return "://" in text.replace(SCHEME, "")
+
+
 def _plain_storage(path: str) -> Storage:
     """The storage of a path that does not lead into an archive, even if it seems to."""
     if "://" not in path:
