@@ -23,7 +23,7 @@ from transforms.examples.layouts import (
     partner_of,
     source_of,
 )
-from transforms.examples.row_features import in_shape
+from transforms.examples.row_features import class_values, in_shape
 from transforms.images.check import check_mask_cost
 from transforms.images.embeddings import bfloat16
 from transforms.images.headers import image_format
@@ -227,16 +227,12 @@ class KeptValues:
         }
         if label[1]:
             classes[label[1]] = label[0]
-        made: dict[str, list[Any]] = {
-            "label.ids": list(classes.values()),
-            "label.texts": [text.encode() for text in classes],
-        }
         objects = kept.objects if classes else []
         if unknown := {*objects} - {*classes}:
             detail = f"its record has an object {min(unknown)!r}, which is not one of its labels"
             raise RejectedImageError(Reason.BAD_CELL, detail)
-        made["object.ids"] = [classes[text] for text in objects]
-        made["object.texts"] = [text.encode() for text in objects]
+        made = class_values("label", ((classes[text], text) for text in classes))
+        made |= class_values("object", ((classes[text], text) for text in objects))
         if turn != 1 and (boxes := kept.boxes) is not None:
             made |= box_values([turned(box, turn) for box in boxes])
         frame = Frame(*kept.size, turn, turn, stored or kept.size)

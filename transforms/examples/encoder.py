@@ -22,9 +22,9 @@ from transforms.examples.layouts import (
     Role,
     stores_pixels,
 )
-from transforms.images.check import CheckedImage, checked_header, examine_image
-from transforms.images.pixel_options import AS_THEY_ARE, Limits, Original, PixelOptions
-from transforms.images.tags import orientation_tag, strip_metadata, tags_of
+from transforms.images.check import CheckedImage, checked_header, unchanged_image
+from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions
+from transforms.images.tags import orientation_tag, strip_metadata
 from transforms.labels.label_rows import column_finder
 
 # Decodes one image file in one call: the stored image, its pixels and a model's input.
@@ -139,14 +139,7 @@ def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
         return raw_pixels(data, pixels, limits=limits)
     if decoding.changes_nothing:
         header = checked_header(data, limits)
-        info, perceptual_hash = examine_image(
-            data, header, mode=decoding.check, with_hash=decoding.with_hash
-        )
-        orientation, has_place = tags_of(data, header)
-        original = Original(info.height, info.width, 1)
-        return CheckedImage(
-            data, info, original, (), perceptual_hash, orientation, has_place=has_place
-        )
+        return unchanged_image(data, header, (), mode=decoding.check, with_hash=decoding.with_hash)
     # This imports Pillow, which other runs do not need.
     from transforms.images.pixels import change_pixels
 

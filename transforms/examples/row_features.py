@@ -523,6 +523,15 @@ def row_requirements(
     )
 
 
+def class_values(name: str, classes: Iterable[tuple[int, str]]) -> Values:
+    """The values of the sources of class ids and class names, which begin with a name."""
+    classes = list(classes)
+    return {
+        f"{name}.ids": [class_id for class_id, _ in classes],
+        f"{name}.texts": [text.encode() for _, text in classes],
+    }
+
+
 class RowValues:
     """Computes the values of a layout's features from the rows of an image.
 
@@ -577,11 +586,7 @@ class RowValues:
         if self._objects is not None:
             sources |= self._objects.values(rows, frame)
         labels = [tuple(label) for _, labels, _ in rows for label in labels]
-        classes = dict.fromkeys(labels)
-        sources["object.ids"] = [label_id for label_id, _ in labels]
-        sources["object.texts"] = [text.encode() for _, text in labels]
-        sources["label.ids"] = [label_id for label_id, _ in classes]
-        sources["label.texts"] = [text.encode() for _, text in classes]
+        sources |= class_values("object", labels) | class_values("label", dict.fromkeys(labels))
         return {
             feature.name: sources[feature.source]
             if feature.source in sources

@@ -24,6 +24,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import headers
 from transforms.images.headers import describe_start
 from transforms.images.pixel_options import CHECK_MODES, FROM_HEIC, Frame, Limits, Original
+from transforms.images.tags import tags_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -280,19 +281,15 @@ def examine_image(
     Raises:
         RejectedImageError: as `check_image`.
     """
-    info = ImageInfo(header.format, header.height, header.width, header.channels)
+    size = header.height, header.width
+    info = ImageInfo(header.format, *size, header.channels)
     if mode == "header":
         return info, None
     if header.plain and header.format == "jpeg":
-        scale = grey_scale(header.height, header.width)
+        scale = grey_scale(*size)
         grey = decode_jpeg(data, header, "GRAY", scale)
         if grey is not None:
-            perceptual_hash = (
-                hash_of_grey(grey[:, :, 0], header.height, header.width, scale)
-                if with_hash
-                else None
-            )
-            return info, perceptual_hash
+            return info, hash_of_grey(grey[:, :, 0], *size, scale) if with_hash else None
     elif header.plain and header.format == "png" and _is_sound_png(data):
         return info, None
     return _check_with_tensorflow(data, header.format, with_hash=with_hash)
@@ -636,3 +633,13 @@ class CheckedImage(NamedTuple):
     def has_heic(self) -> bool:
         """Whether its file, or that of a further image, is a HEIC."""
         return FROM_HEIC in self.changes or any(FROM_HEIC in each.changes for each in self.partners)
+
+
+def unchanged_image(
+    data: bytes, header: headers.Header, changes: tuple[str, ...], *, mode: str, with_hash: bool
+) -> CheckedImage:
+    """An image that is stored as it is; see `examine_image`."""
+    info, perceptual_hash = examine_image(data, header, mode=mode, with_hash=with_hash)
+    original = Original(info.height, info.width, 1)
+    tag, has_place = tags_of(data, header)
+    return CheckedImage(data, info, original, changes, perceptual_hash, tag, has_place=has_place)

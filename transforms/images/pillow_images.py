@@ -230,6 +230,9 @@ _AVIF_EXIF = re.compile(rb"(infe[\x02\x03].{3}(?:.{4}|.{6}))Exif", re.DOTALL)
 # The beginning of a JPEG segment with EXIF.
 _JPEG_EXIF = re.compile(rb"(\xff\xe1..)Exif", re.DOTALL)
 
+ALPHA = ("LA", "RGBA")
+"""Modes of `decode` with an alpha channel."""
+
 _GREY = ("1", "L", "LA", "La")
 _SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N")
 _COLOR = ("RGB", "RGBX", "RGBA", "RGBa", "P", "PA", "CMYK", "YCbCr", "LAB")
@@ -403,6 +406,17 @@ def decode_as_stored(image: ImageFile.ImageFile) -> Image.Image:
     with _rejecting():
         image.load()
         return image if orientation == 1 else image.transpose(BACK[orientation])
+
+
+def flattened(image: Image.Image, behind: str | tuple[int, int, int, int] = "white") -> Image.Image:
+    """An image that `decode` gave, in 8 bits and on a background instead of with alpha."""
+    if image.mode == "I;16":
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode not in ALPHA:
+        return image
+    background = Image.new("RGBA", image.size, behind)
+    flat = Image.alpha_composite(background, image.convert("RGBA"))
+    return flat.convert("L" if image.mode == "LA" else "RGB")
 
 
 def _plain_mode(image: ImageFile.ImageFile) -> str:

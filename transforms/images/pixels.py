@@ -20,12 +20,12 @@ from transforms.images.check import (
     checked_header,
     decode_jpeg,
     decode_pixels,
-    examine_image,
     hash_of_image,
     hash_of_pixels,
+    unchanged_image,
 )
 from transforms.images.headers import Header, image_format
-from transforms.images.pillow_images import TURNS, open_image
+from transforms.images.pillow_images import ALPHA, TURNS, flattened, open_image
 from transforms.images.pixel_options import (
     FROM_HEIC,
     MAX_SIDE,
@@ -41,9 +41,6 @@ from transforms.images.tags import exif_of, exif_segment, tags_of
 
 # Level of zlib: photos take 6% more space than at Pillow's 6, and a third of the time.
 _PNG_LEVEL = 3
-
-# Pillow's modes with an alpha channel.
-_ALPHA = ("LA", "RGBA")
 
 # An encoded image below this is within every limit of TensorFlow's decoders.
 _TRUSTED_PIXELS = 1 << 27
@@ -109,17 +106,6 @@ def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
     return data[:start] + exif_segment(exif) + data[start:]
 
 
-def fitting_jpeg(image: Image.Image) -> Image.Image:
-    """The image in 8 bits and without alpha, on a white background."""
-    if image.mode == "I;16":
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.mode not in _ALPHA:
-        return image
-    white = Image.new("RGBA", image.size, "white")
-    flat = Image.alpha_composite(white, image.convert("RGBA"))
-    return flat.convert("L" if image.mode == "LA" else "RGB")
-
-
 # Changes an image's format, size, colour and orientation, and reports the changes.
 #
 # An image that needs no change is stored byte for byte. Any other is decoded once to the pixels
@@ -154,7 +140,6 @@ class _ImageFile:
         header: before any rotation; the channels are 0 if only Pillow reads the file.
         opened: the file as Pillow opened it, if TensorFlow cannot read it or misreads it.
         tag: EXIF orientation of the file, 1 to 8; 0 if it has none.
-        has_place: whether it holds GPS coordinates.
         turn: the orientation to apply, 1 to 8.
         size: height and width for the pixels, before that.
     """
@@ -167,7 +152,7 @@ class _ImageFile:
         """
         self.data, self.options, self.limits = data, options, limits
         self.header, self.opened = _examine(data, options, limits)
-        self.tag, self.has_place = tags_of(data, self.header)
+        self.tag, _ = tags_of(data, self.header)
         # Before it is decoded, when Pillow drops the tag of a TIFF.
         if self.opened is not None and (seen := pillow_images.orientation_of(self.opened)) != 1:
             self.tag = self.tag or seen
@@ -245,7 +230,7 @@ class _ImageFile:
         color = self.options.color
         if color == "keep" or (color == "gray" and image.mode == "I;16"):
             return image
-        return fitting_jpeg(image).convert("RGB" if color == "rgb" else "L")
+        return flattened(image).convert("RGB" if color == "rgb" else "L")
 
     def resized_and_turned(self, image: Image.Image, scale: int) -> Image.Image:
         """The image, decoded at a scale, with the wanted size and orientation."""
@@ -282,7 +267,7 @@ class _ImageFile:
             "resized": self.is_resized,
             "turned": self.turn != 1,
             "recolored": is_recolored,
-            "flattened": mode in _ALPHA and final not in _ALPHA,
+            "flattened": mode in ALPHA and final not in ALPHA,
             "first_frame": self.header.frames > 1,
             FROM_HEIC: self.header.format == "heif",
             TO_8_BITS: to_8_bits,
@@ -332,11 +317,7 @@ def change_pixels(
     file = _ImageFile(data, options, limits)
     header = file.header
     if file.is_right:
-        info, perceptual_hash = examine_image(data, header, mode=check, with_hash=with_hash)
-        original = Original(info.height, info.width, 1)
-        return CheckedImage(
-            *(data, info, original, UNTOUCHED, perceptual_hash, file.tag), has_place=file.has_place
-        )
+        return unchanged_image(data, header, UNTOUCHED, mode=check, with_hash=with_hash)
     is_deep = deep_pixels.is_deep(data, header, file.opened)
     deep = None
     if options.depth == 16:
@@ -352,11 +333,11 @@ def change_pixels(
         image, scale = file.decoded()
         recolored = file.recolored(image)
         format_ = file.stored_format(recolored)
-        fitting = fitting_jpeg(recolored) if format_ == "jpeg" else recolored
+        fitting = flattened(recolored) if format_ == "jpeg" else recolored
         final = file.resized_and_turned(fitting, scale)
         mode, final_mode = image.mode, final.mode
         stored, info = encode_image(final, format_, options.jpeg_quality, *kept)
-        perceptual_hash = hash_of_image(fitting_jpeg(final)) if with_hash else None
+        perceptual_hash = hash_of_image(flattened(final)) if with_hash else None
     changes = file.changes(
         mode,
         final_mode,
@@ -387,13 +368,13 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
     file = _ImageFile(data, options, limits)
     header = file.header
     image, scale = file.decoded()
-    is_plain = image.mode not in _ALPHA and len(image.getbands()) == header.channels
+    is_plain = image.mode not in ALPHA and len(image.getbands()) == header.channels
     if options.color == "keep" and file.opened is None and not is_plain:
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
         shown = decode_pixels(data, header.format, expand_animations=False)
         image = _image_of(shown.numpy())
     recolored = file.recolored(image)
-    fitting = fitting_jpeg(recolored) if recolored.mode == "I;16" else recolored
+    fitting = flattened(recolored) if recolored.mode == "I;16" else recolored
     final = file.resized_and_turned(fitting, scale)
     info = ImageInfo(header.format, final.height, final.width, len(final.getbands()))
     changes = file.changes(image.mode, final.mode) or UNTOUCHED

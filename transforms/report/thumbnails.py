@@ -30,6 +30,9 @@ QUALITIES = (80, 60, 40, 25)
 # Pillow's names of formats that TensorFlow reads.
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 
+# Grey for transparency, which is visible on light and dark pages.
+_BEHIND = (160, 160, 160, 255)
+
 # A data URI takes four characters for three bytes.
 _HEAD = "data:image/jpeg;base64,"
 
@@ -134,13 +137,13 @@ def pillow_thumbnail(
     data: bytes, *, edge: int, max_bytes: int, formats: tuple[str, ...] = _FORMATS
 ) -> str:
     """As `thumbnail`, for all `formats`, which are Pillow's names."""
-    from transforms.images.pillow_images import decode, open_image
+    from transforms.images.pillow_images import decode, flattened, open_image
 
     try:
         image = open_image(data, formats, LIMITS)
         # For a JPEG, libjpeg decodes only what is needed.
         image.draft(None, (edge, edge))
-        picture = _on_grey(decode(image))
+        picture = flattened(decode(image), _BEHIND).convert("RGB")
     except RejectedImageError:
         return ""
     picture.thumbnail((edge, edge), reducing_gap=2.0)
@@ -169,19 +172,6 @@ def rejected_thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
     foreign = (name for name in FOREIGN if name not in ("PPM", "TGA"))
     formats = (*_FORMATS, *foreign)
     return pillow_thumbnail(data, edge=edge, max_bytes=max_bytes, formats=formats)
-
-
-def _on_grey(image: Image) -> Image:
-    """An RGB image with grey for transparency, which is visible on light and dark pages."""
-    from PIL import Image
-
-    if image.mode == "I;16":
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
-    if image.mode not in ("LA", "RGBA"):
-        return image.convert("RGB")
-    with_alpha = image.convert("RGBA")
-    behind = Image.new("RGBA", image.size, (160, 160, 160, 255))
-    return Image.alpha_composite(behind, with_alpha).convert("RGB")
 
 
 def _fitting_picture(picture: Image, max_bytes: int) -> bytes:
