@@ -39,7 +39,6 @@ from transforms.examples.layouts import (
     EmbeddingOptions,
     Feature,
     LayoutOptions,
-    Needs,
     embedding_options,
     is_layout_file,
     layout_features,
@@ -394,7 +393,7 @@ def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:
     for feature in features:
         # Several labels of an image need no row.
         is_label = feature.from_label and not feature.of_object
-        if feature.needs & Needs.ROWS and not is_label:
+        if feature.from_rows and not is_label:
             raise ValueError(
                 f"layout {layout}: {feature.name!r} has the source {feature.source}, which is "
                 "neither an image nor its label: use ConvertDataset"

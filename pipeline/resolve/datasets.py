@@ -22,9 +22,9 @@ from transforms.core.messages import Decision
 from transforms.core.option import declared
 from transforms.dataset.output_names import LABELS, MANIFEST, STAGING
 from transforms.examples.layouts import (
+    CLASSES,
     SOURCES,
     Feature,
-    Needs,
     Role,
     is_layout_file,
     source_of,
@@ -278,7 +278,7 @@ _SAMPLE = 20_000
 
 # One of them is enough: the index of the records has the names of all ids.
 _CLASSES_OF_OBJECTS = [
-    source.name for source in SOURCES.values() if source.of_object and Needs.LABEL in source.needs
+    source.name for source in SOURCES.values() if source.of_object and source.role in CLASSES
 ]
 
 # The end of the names of shards, in a glob, too.

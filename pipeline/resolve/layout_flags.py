@@ -39,7 +39,6 @@ from transforms.examples.layouts import (
     ROWS,
     Feature,
     LayoutOptions,
-    Needs,
     Role,
     further_columns,
     is_layout_file,
@@ -307,7 +306,7 @@ class Layout:
     @property
     def has_boxes(self) -> bool:
         """Whether rows must have boxes."""
-        return any(Needs.BOXES in feature.needs for feature in self.features)
+        return any(feature.of_object for feature in self.features)
 
     @property
     def needs_label(self) -> bool:

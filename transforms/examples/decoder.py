@@ -14,6 +14,7 @@ from tfx_bsl.coders.example_coder import ExampleToNumpyDict
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.examples.boxes import SIDES, Box, box_values, turned
 from transforms.examples.layouts import (
+    CLASSES,
     COLUMN,
     RAW,
     SIZES,
@@ -402,8 +403,6 @@ def _stored_value(feature: Feature, stored: Mapping[str, Any]) -> Any:
 
 # Finds the features with a record's image, class and key; guesses without a manifest.
 
-_CLASSES = (Role.CLASS_ID, Role.CLASS_TEXT)
-
 # Names of such features in TFRecords of other programs.
 _CLASS_NAME = re.compile(r"(?:^|[/_])(?:label|class|category)s?(?:$|[/_])", re.IGNORECASE)
 _KEY_NAME = re.compile(
@@ -426,7 +425,7 @@ class RecordFields(NamedTuple):
         """The features that hold a class: its id or its text."""
         if self.sources is None:
             return [name for name in names if _CLASS_NAME.search(name)]
-        return [name for name in names if self._role(name) in _CLASSES]
+        return [name for name in names if self._role(name) in CLASSES]
 
     def key_features(self, names: Sequence[str]) -> list[str]:
         """The features that identify the record: the join key, the image's path or an id."""

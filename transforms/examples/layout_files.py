@@ -13,6 +13,7 @@ import yaml
 from transforms.core.messages import check_yaml
 from transforms.examples.layouts import (
     COLUMN,
+    EMBEDDING,
     IMAGES,
     MASK,
     MASKS,
@@ -20,7 +21,6 @@ from transforms.examples.layouts import (
     PIXELS,
     SOURCES,
     Feature,
-    Needs,
     partner_of,
 )
 from transforms.examples.row_features import TYPES, cell_parts, fits
@@ -140,7 +140,7 @@ class _Reader:
 
     def _of_source(self, name: str, given: _Nodes, texts: _Texts, shape: _Shape) -> Feature:
         source, dtype = texts["source"], TYPES.get(texts.get("type", ""), "")
-        known = [each.name for each in SOURCES.values() if Needs.MODEL not in each.needs]
+        known = [name for name in SOURCES if name != EMBEDDING]
         known += [f"{name}.{field}" for name in (MASK, *self._partners) for field in PARTNER_FIELDS]
         if source not in known:
             raise self._unknown(given["source"][1], "source", source, (*known, "csv.COLUMN"))

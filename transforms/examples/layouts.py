@@ -54,14 +54,8 @@ class Role(enum.Enum):
     OTHER = "anything"
 
 
-class Needs(enum.Flag):
-    """What a source needs in addition to an image."""
-
-    NOTHING = 0
-    LABEL = enum.auto()
-    ROWS = enum.auto()
-    BOXES = enum.auto()
-    MODEL = enum.auto()
+CLASSES = (Role.CLASS_ID, Role.CLASS_TEXT)
+"""The roles of a label."""
 
 
 class Source(NamedTuple):
@@ -71,8 +65,7 @@ class Source(NamedTuple):
         name: as layouts and the manifest have it.
         dtype: `bytes`, `int64` or `float` (32 bits); empty if the source does not determine it.
         role: the role of the values.
-        needs: further requirements.
-        is_list: whether an image has any number of values.
+        is_list: whether the rows of an image give any number of values.
         of_object: whether there is a value for each object in an image.
         encoding: of an array in one bytes value, as `tf.io.decode_raw` names it; else empty.
         texts: the source of the names, for class ids.
@@ -82,7 +75,6 @@ class Source(NamedTuple):
     name: str
     dtype: str
     role: Role = Role.OTHER
-    needs: Needs = Needs.NOTHING
     is_list: bool = False
     of_object: bool = False
     encoding: str = ""
@@ -118,7 +110,7 @@ RAW = "uint8"
 
 
 # A source with a value for each row of an image.
-_of_object = functools.partial(Source, needs=Needs.BOXES | Needs.ROWS, is_list=True, of_object=True)
+_of_object = functools.partial(Source, is_list=True, of_object=True)
 
 MASK = "mask"
 """The name of the masks of `--masks`, with which their sources begin."""
@@ -131,7 +123,6 @@ PARTNER_FIELDS = ("bytes", "format", "path")
 
 _PARTNER = re.compile(rf"({MASK}|(?:{MASKS}|{IMAGES})\.[A-Za-z_][A-Za-z0-9_]*)\.(\w+)", re.ASCII)
 
-_LABELS = Needs.LABEL | Needs.ROWS
 _DECLARED = (
     Source(IMAGE, "bytes", Role.IMAGE),
     Source("image.format", "bytes", Role.HEADER),
@@ -140,15 +131,15 @@ _DECLARED = (
     Source("image.key", "bytes", Role.KEY),
     Source("image.sha256", "bytes"),
     Source(PIXELS, "bytes", Role.PIXELS, encoding=RAW),
-    Source(EMBEDDING, "float", Role.EMBEDDING, Needs.MODEL),
+    Source(EMBEDDING, "float", Role.EMBEDDING),
     # The one label of an image.
-    Source("label.id", "int64", Role.CLASS_ID, Needs.LABEL, texts="label.text"),
-    Source("label.text", "bytes", Role.CLASS_TEXT, Needs.LABEL),
+    Source("label.id", "int64", Role.CLASS_ID, texts="label.text"),
+    Source("label.text", "bytes", Role.CLASS_TEXT),
     # The labels of all of its rows, each once.
-    Source("label.ids", "int64", Role.CLASS_ID, _LABELS, is_list=True, texts="label.texts"),
-    Source("label.texts", "bytes", Role.CLASS_TEXT, _LABELS, is_list=True),
-    _of_object("object.ids", "int64", Role.CLASS_ID, needs=_LABELS, texts="object.texts"),
-    _of_object("object.texts", "bytes", Role.CLASS_TEXT, needs=_LABELS),
+    Source("label.ids", "int64", Role.CLASS_ID, is_list=True, texts="label.texts"),
+    Source("label.texts", "bytes", Role.CLASS_TEXT, is_list=True),
+    _of_object("object.ids", "int64", Role.CLASS_ID, texts="object.texts"),
+    _of_object("object.texts", "bytes", Role.CLASS_TEXT),
     *(_of_object(f"box.{side}", "float", Role.COORDINATE) for side in SIDES),
     _of_object("object.area", "float", columns=("area",)),
     _of_object("object.is_crowd", "int64", Role.MARK, columns=("iscrowd", "crowd")),
@@ -166,7 +157,7 @@ SOURCES: dict[str, Source] = {source.name: source for source in _DECLARED}
 def source_of(name: str) -> Source:
     """The source of this name: one of `SOURCES`, a column, or an unknown one from a manifest."""
     if name.startswith(COLUMN):
-        return Source(name, "", needs=Needs.ROWS)
+        return Source(name, "")
     if name in SOURCES:
         return SOURCES[name]
     partner, field = partner_of(name) or ("", "")
@@ -251,19 +242,14 @@ class Feature(NamedTuple):
         return source_of(self.source).role
 
     @property
-    def needs(self) -> Needs:
-        """What it needs in addition to an image."""
-        return source_of(self.source).needs
-
-    @property
     def from_label(self) -> bool:
         """Whether a label fills it, or those of all rows."""
-        return Needs.LABEL in self.needs
+        return self.role in CLASSES
 
     @property
     def from_rows(self) -> bool:
         """Whether the cells of an image's rows fill it."""
-        return Needs.ROWS in self.needs
+        return self.column is not None or source_of(self.source).is_list
 
     @property
     def of_object(self) -> bool:
@@ -375,7 +361,7 @@ ROWS = "rows"
 
 def needs_model(features: Sequence[Feature]) -> bool:
     """Whether a model fills one of the features."""
-    return any(Needs.MODEL in feature.needs for feature in features)
+    return any(feature.source == EMBEDDING for feature in features)
 
 
 def stores_pixels(features: Iterable[Feature]) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import pipeline
 import transforms
 from transforms.examples.encoder import VALUES
-from transforms.examples.layouts import LAYOUTS, SOURCES, Needs, Role, source_of
+from transforms.examples.layouts import EMBEDDING, LAYOUTS, SOURCES, Feature, Role, source_of
 
 PACKAGES = [Path(str(package.__file__)).parent for package in (transforms, pipeline)]
 # The registry, the presets, what computes values, and the columns of an index with the same values.
@@ -33,13 +33,12 @@ def test_sources_are_named_where_they_are_declared_and_computed() -> None:
 
 def test_every_source_of_a_layout_file_is_documented() -> None:
     text = (PACKAGES[0].parent / "docs" / "layouts.md").read_text("utf-8")
-    of_files = [source for source in SOURCES.values() if Needs.MODEL not in source.needs]
-    assert [source.name for source in of_files if f"`{source.name}`" not in text] == []
+    assert [name for name in {*SOURCES} - {EMBEDDING} if f"`{name}`" not in text] == []
 
 
 def test_every_source_is_computed_once() -> None:
     """The encoder has what an image and its label give; rows, what is in their cells."""
-    of_rows = {name for name, source in SOURCES.items() if Needs.ROWS in source.needs}
+    of_rows = {name for name, source in SOURCES.items() if source.is_list}
     assert set(VALUES) == set(SOURCES) - of_rows
     presets = {feature.source for features in LAYOUTS.values() for feature in features}
     assert of_rows <= presets
@@ -51,11 +50,11 @@ def test_class_ids_know_the_source_of_their_texts() -> None:
         if source.texts:
             texts = SOURCES[source.texts]
             assert texts.role is Role.CLASS_TEXT
-            assert texts[2:7] == (Role.CLASS_TEXT, *source[3:7])
+            assert texts[2:6] == (Role.CLASS_TEXT, *source[3:6])
 
 
 @pytest.mark.parametrize("name", ["csv.image.bytes", "csv.", "image.Bytes", ""])
 def test_other_names_have_no_role(name: str) -> None:
     source = source_of(name)
     assert (source.name, source.dtype, source.role) == (name, "", Role.OTHER)
-    assert (source.needs == Needs.ROWS) == name.startswith("csv.")
+    assert Feature("a", name, "").from_rows == name.startswith("csv.")
