@@ -302,7 +302,7 @@ class WriteDataset(beam.PTransform):
 
     def _target(self, root: str) -> DatasetTarget:
         """The destination of images below `root`."""
-        requirements = row_requirements(self._features)
+        needs_rows = row_requirements(self._features).needs_rows
         return DatasetTarget(
             self._folder,
             self._checks,
@@ -312,7 +312,7 @@ class WriteDataset(beam.PTransform):
                 features=self._features,
                 checks=self._checks,
                 pixels=self._pixels,
-                rows=RowValues(self._features, requirements) if requirements.needs_rows else None,
+                rows=RowValues(self._features) if needs_rows else None,
                 embedder=self._embedder(),
             ),
             self._plan,

@@ -148,7 +148,7 @@ class ConvertConfig:
         """Computes features from rows, if the layout has any."""
         if not self.row_requirements.needs_rows:
             return None
-        return RowValues(self.features, self.row_requirements, boxes=self.boxes)
+        return RowValues(self.features, boxes=self.boxes)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -229,10 +229,8 @@ class PartnerKeys:
             return whole
 
         def key_of(uri: str) -> str:
-            change = own
-            if longer:
-                path = relative_path(uri, "")
-                change = next((change for matches, change in longer if matches(path)), own)
+            path = relative_path(uri, "")
+            change = next((change for matches, change in longer if matches(path)), own)
             return whole(self._renamed(uri, change))
 
         return key_of

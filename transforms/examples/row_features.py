@@ -538,22 +538,16 @@ class RowValues:
     Picklable.
     """
 
-    def __init__(
-        self,
-        features: Iterable[Feature],
-        requirements: RowRequirements,
-        *,
-        boxes: BoxRules | None = None,
-    ) -> None:
+    def __init__(self, features: Sequence[Feature], *, boxes: BoxRules | None = None) -> None:
         """Sets the layout.
 
         Args:
             features: of the layout.
-            requirements: the result of `row_requirements` for them.
             boxes: the meaning of the box columns, if there are any.
         """
         self._features = tuple(feature for feature in features if feature.from_rows)
-        self._at = {name: at for at, name in enumerate(requirements.columns)}
+        columns = row_requirements(features, boxes=boxes).columns
+        self._at = {name: at for at, name in enumerate(columns)}
         self._singles = [
             (
                 feature,

@@ -20,6 +20,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import as_object, check_image, import_tensorflow
 from transforms.images.headers import Header
 from transforms.images.pillow_images import (
+    Pixels,
     bits_of,
     decode,
     decode_as_stored,
@@ -28,9 +29,6 @@ from transforms.images.pillow_images import (
 )
 from transforms.images.pixel_options import Limits
 from transforms.images.tags import exif_chunk
-
-Pixels: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.uint16]]
-"""uint16 `[height, width, channels]`."""
 
 _Band: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -100,8 +100,8 @@ def decode_scaled(opened: ImageFile.ImageFile) -> Image.Image:
 # properties of the file (`irot`, `imir`) say. Its EXIF orientation, which cameras write too, has
 # no meaning there: ISO/IEC 23008-12.
 
-DeepSamples: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.uint16]]
-"""Samples of 16 bits."""
+Pixels: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.uint16]]
+"""uint16 `[height, width, channels]`."""
 
 HEIC = "HEIF"
 """Pillow's name of the format."""
@@ -143,7 +143,7 @@ def bits_of(opened: ImageFile.ImageFile) -> int:
     return int(opened.info.get("bit_depth", 8))
 
 
-def deep_samples(data: bytes) -> tuple[DeepSamples, bool]:
+def deep_samples(data: bytes) -> tuple[Pixels, bool]:
     """The samples of a HEIC of 10 or 12 bits, and whether colour is multiplied with alpha.
 
     Args:
@@ -163,7 +163,7 @@ def deep_samples(data: bytes) -> tuple[DeepSamples, bool]:
     return (pixels if pixels.ndim == 3 else pixels[:, :, None]), image.mode.startswith("RGBa")
 
 
-def widened(pixels: DeepSamples, bits: int) -> DeepSamples:
+def widened(pixels: Pixels, bits: int) -> Pixels:
     """Samples whose lower bits are 0, as the package decodes them, with all of 0 to 65535.
 
     >>> [hex(value) for value in widened(np.array([0, 512 << 6, 1023 << 6], np.uint16), 10)]

@@ -25,7 +25,7 @@ from transforms.images.check import (
     unchanged_image,
 )
 from transforms.images.headers import Header, image_format
-from transforms.images.pillow_images import ALPHA, TURNS, flattened, open_image
+from transforms.images.pillow_images import ALPHA, TURNS, Pixels, flattened, open_image
 from transforms.images.pixel_options import (
     FROM_HEIC,
     MAX_SIDE,
@@ -47,7 +47,7 @@ _TRUSTED_PIXELS = 1 << 27
 
 
 def encode_image(
-    image: Image.Image | deep_pixels.Pixels,
+    image: Image.Image | Pixels,
     format_: str,
     quality: int,
     orientation: int,
@@ -240,7 +240,7 @@ class _ImageFile:
             image = scaled(image, *self.size, box)
         return image if self.turn == 1 else image.transpose(TURNS[self.turn])
 
-    def changed_deep(self, pixels: deep_pixels.Pixels) -> deep_pixels.Pixels:
+    def changed_deep(self, pixels: Pixels) -> Pixels:
         """Decoded pixels of 16 bits with the wanted channels, size and orientation."""
         self.check_size(*pixels.shape[:2])
         pixels = deep_pixels.recolored(pixels, self.options.color)

@@ -17,7 +17,6 @@ from transforms.examples.row_features import (
     cell_values,
     infer_types,
     odd_cells,
-    row_requirements,
 )
 from transforms.labels.label_rows import LabelRow
 
@@ -171,7 +170,7 @@ def test_the_cells_that_are_counted_are_those_that_reject(
     for feature in (given_type, given_type._replace(dtype="", type="")):
         rows = [LabelRow("", "", line, cells=(cell,)) for line, cell in enumerate(cells, 2)]
         (typed,), (decision,) = infer_types([feature], rows, ["a"])
-        values = RowValues([typed], row_requirements([typed]))
+        values = RowValues([typed])
         rejected = 0
         for cell in cells:
             try:
@@ -187,7 +186,7 @@ def test_missing_numbers_are_the_default(cell: str) -> None:
     for dtype, default, value in (("int64", "-1", -1), ("float", "0.5", 0.5)):
         feature = Feature("x", "csv.a", dtype, (), default)
         assert cell_values(feature, "a.csv:2", cell) == [value]
-        values = RowValues([feature], row_requirements([feature]))
+        values = RowValues([feature])
         assert values.of_row(("a.csv", 2), [cell]) == {"x": value}
 
 
@@ -204,5 +203,5 @@ def test_texts_may_say_na_unless_there_is_a_default() -> None:
     for default, value in ((None, b"NA"), ("unknown", b"unknown")):
         feature = Feature("x", "csv.a", "bytes", (), default)
         assert cell_values(feature, "a.csv:2", "NA") == [value]
-        values = RowValues([feature], row_requirements([feature]))
+        values = RowValues([feature])
         assert values.of_row(("a.csv", 2), ["NA"]) == {"x": value}

@@ -37,7 +37,7 @@ def column(dtype: str = "int64", **changes: Any) -> Feature:
 
 def value(feature: Feature, *cells: str) -> Any:
     image = rows(*[([], [cell]) for cell in cells])
-    return RowValues([feature], row_requirements([feature])).of(image, Frame(12, 16))["a"]
+    return RowValues([feature]).of(image, Frame(12, 16))["a"]
 
 
 def rejected(feature: Feature, *cells: str) -> tuple[str, str]:
@@ -50,7 +50,7 @@ def test_the_rows_of_an_image_are_decoded_once_for_its_counts_and_its_values() -
     image = rows(([(1, "cat")], ["7"]), ([(0, "dog")], ["7"]))
     parsed_rows.cache_clear()
     assert class_texts(image) == ["cat", "dog"]
-    values = RowValues([column()], row_requirements([column()]))
+    values = RowValues([column()])
     assert values.of(image, Frame(12, 16)) == {"a": 7}
     values.check_cells(image)
     assert class_texts(image) == ["cat", "dog"]
@@ -142,7 +142,7 @@ def test_labels_of_objects_and_of_the_image() -> None:
     features = [Feature(s, s, "", None) for s in ("object.ids", "label.ids", "label.texts")]
     cat, dog = (0, "cat"), (1, "dog")
     image = rows(([dog], []), ([cat], []), ([dog], []))
-    values = RowValues(features, row_requirements(features)).of(image, Frame(12, 16))
+    values = RowValues(features).of(image, Frame(12, 16))
     assert values == {
         "object.ids": [1, 0, 1],
         "label.ids": [1, 0],
@@ -154,7 +154,7 @@ def test_labels_of_objects_and_of_the_image() -> None:
 def boxes(cells: list[str], orientation: int = 1, units: str = "pixel") -> dict[str, Any]:
     features = [feature for feature in LAYOUTS["detection"] if "bbox" in feature.name]
     rules = BoxRules(SIDES, units=units)
-    values = RowValues(features, row_requirements(features, boxes=rules), boxes=rules)
+    values = RowValues(features, boxes=rules)
     found = values.of(rows(([], cells)), Frame(12, 16, orientation))
     return {name.rpartition("/")[2]: sides for name, sides in found.items()}
 

@@ -15,7 +15,7 @@ from transforms.examples.encoder import (
     table_features,
 )
 from transforms.examples.layouts import Feature
-from transforms.examples.row_features import TYPES, RowValues, parse_cell, row_requirements
+from transforms.examples.row_features import TYPES, RowValues, parse_cell
 from transforms.images.check import CheckedImage
 from transforms.packing import pack, unpack
 from transforms.plan_shards import RowConverter
@@ -30,7 +30,7 @@ FEATURES = (
 
 def checked(*cells: str, key: str = "", root: str = "data") -> CheckedImage | Rejection:
     """What a row with these cells becomes, after a journey to a worker."""
-    values = RowValues(FEATURES, row_requirements(FEATURES))
+    values = RowValues(FEATURES)
     travelled: RowConverter = pickle.loads(pickle.dumps(RowConverter(FEATURES, values, root=root)))
     [result] = travelled.load([ShardRow(5, key, "sub/a.csv", 7, "\0".join(cells))])
     return result
