@@ -292,9 +292,8 @@ class _Bucket:
 
     def __init__(self, batches: Iterable[FingerprintBatch]) -> None:
         in_order = sorted(batches)
-        self.files = sorted({batch.file for batch in in_order})
-        number = {file: at for at, file in enumerate(self.files)}
-        numbers = np.array([number[batch.file] for batch in in_order], np.uint32)
+        files, numbers = np.unique([batch.file for batch in in_order], return_inverse=True)
+        self.files, numbers = files.tolist(), numbers.astype(np.uint32)
         splits = [split_of(file) for file in self.files]
         self._splits = np.unique(splits, return_inverse=True)[1]
         held_files = np.array([is_held(file) for file in self.files], bool)

@@ -124,6 +124,11 @@ def test_without_a_label_column() -> None:
     assert rows_of("id\n1\n\n2\n", columns) == [LabelRow("1", "", 2), LabelRow("2", "", 4)]
 
 
+def test_the_column_of_keys_may_have_no_name() -> None:
+    columns = COLUMNS._replace(key=Column(0, ""))
+    assert rows_of(",label\n1,cat\n", columns) == [LabelRow("1", "cat", 2)]
+
+
 def test_without_a_header_every_line_is_a_row() -> None:
     assert rows_of("1,cat\n2,dog\n", NO_HEADER) == [
         LabelRow("1", "cat", 1),

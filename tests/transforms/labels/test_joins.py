@@ -271,9 +271,7 @@ def test_rows_that_disagree_about_the_split_reject_their_image() -> None:
     assert count == Count("rows_rejected", 2)
 
 
-def test_an_image_has_no_more_rows_than_its_index_can_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_image_has_no_more_rows_than_its_index_can_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joins, "MAX_OBJECTS", 2)
     rows = [cells("cat", line, "1") for line in range(3)]
     many = RowRequirements(("a",), needs_rows=True, many=True)

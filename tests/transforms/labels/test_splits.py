@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
 from transforms.labels.keys import key_hashes
-from transforms.labels.shards import (
-    HASH_SPACE,
-    Splits,
-    parse_splits,
-    split_text,
-    splits_in_order,
-)
+from transforms.labels.shards import HASH_SPACE, Splits, parse_splits, split_text, splits_in_order
 
 THREE = (("train", 0.8), ("validation", 0.1), ("test", 0.1))
 SPLIT_HASHES = st.integers(0, HASH_SPACE - 1)

@@ -16,10 +16,7 @@ def split(records: int, files: int, size: int, classes: dict[str, int]) -> dict[
     return {"records": records, "shards": [{}] * files, "bytes": size, "classes": classes}
 
 
-SPLITS = {
-    "train": split(3, 2, 2_000, {"cat": 2, "dog": 1}),
-    "test": split(1, 1, 500, {"cat": 1}),
-}
+SPLITS = {"train": split(3, 2, 2_000, {"cat": 2, "dog": 1}), "test": split(1, 1, 500, {"cat": 1})}
 PETS = Card("my_pets")
 CONTENT = DatasetContent(SPLITS, LAYOUTS["slim"], {}, {})
 

@@ -9,9 +9,7 @@ from transforms.selection.hash_cuts import Cuts, Draw, Ranks, bin_of, find_cuts,
 
 
 def divide(
-    draws: Iterable[Draw],
-    ranks: Callable[[str, int], Ranks],
-    bins: Callable[[str], int],
+    draws: Iterable[Draw], ranks: Callable[[str, int], Ranks], bins: Callable[[str], int]
 ) -> Cuts:
     """The cuts of all lines, from the ranks of a line with so many records and its bins."""
     lines: defaultdict[str, defaultdict[int, list[Draw]]] = defaultdict(lambda: defaultdict(list))

@@ -145,9 +145,7 @@ def test_an_image_with_several_classes_counts_for_the_rarest() -> None:
 
 
 @given(
-    st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), max_size=80),
-    SHARES,
-    st.integers(0, 9),
+    st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), max_size=80), SHARES, st.integers(0, 9)
 )
 def test_images_with_one_class_make_up_for_those_with_several(
     labels: list[set[str]], shares: tuple[tuple[str, float], ...], seed: int

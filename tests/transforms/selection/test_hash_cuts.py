@@ -9,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.selection.dividing import divide
-from transforms.selection.hash_cuts import (
-    Cuts,
-    Draw,
-    Ranks,
-    bin_of,
-)
+from transforms.selection.hash_cuts import Cuts, Draw, Ranks, bin_of
 
 HASHES = st.integers(0, 2**64 - 1)
 # Hashes that are close to each other, and to both ends.

@@ -6,13 +6,7 @@ import itertools
 
 from hypothesis import given
 
-from tests.transforms.selection.test_equal_images import (
-    FILES,
-    IMAGES,
-    Drawn,
-    batches,
-    placed,
-)
+from tests.transforms.selection.test_equal_images import FILES, IMAGES, Drawn, batches, placed
 from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage
 from transforms.selection.duplicates import (
     CONTENT,
