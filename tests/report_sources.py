@@ -11,7 +11,7 @@ from typing import Any
 from transforms.core.rejections import Rejection
 from transforms.dataset.manifest import FORMAT_VERSION
 from transforms.report.page import Sources
-from transforms.report.report_tables import SHOWN_TWINS
+from transforms.selection.duplicates import SHOWN_TWINS
 
 
 def histogram(values: list[float]) -> dict[str, Any]:

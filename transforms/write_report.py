@@ -22,7 +22,7 @@ from transforms.examples.tfrecord import read_frames, read_records
 from transforms.images.guard import Budget, DecoderGuard, DecodingChild, image_note
 from transforms.labels.keys import is_inside
 from transforms.records.written_index import open_records, stored_lines
-from transforms.report.report_tables import MAX_LISTED, PICTURED_GROUPS, SHOWN_TWINS, Place
+from transforms.selection.duplicates import PICTURED_GROUPS, SHOWN_TWINS
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
 
@@ -50,6 +50,9 @@ _REASON_PICTURES = 8
 _REJECTED_PICTURES = 48
 _REJECTED_BYTES = 64 << 20
 _FILE_BYTES = 8 << 20
+
+# Rejected files that are listed for one reason.
+MAX_LISTED = 200
 
 # CPU seconds for a thumbnail of a rejected file, and how many files may crash their process
 # before the rest are skipped.
@@ -82,7 +85,7 @@ class _Wanted(NamedTuple):
 
 def picture_records(
     output: str, manifest: Mapping[str, Any], statistics: Mapping[str, Any], notes: list[str]
-) -> dict[Place, str]:
+) -> dict[tuple[str, int], str]:
     """Thumbnails of the samples and the duplicates of a dataset, read from its shards.
 
     Args:
@@ -126,7 +129,7 @@ def picture_records(
 
     plain = [one for one in wanted if not one.file.endswith(".gz")]
     ahead = ReadAhead(threads=reading_threads(output))
-    uris: dict[Place, str] = {}
+    uris: dict[tuple[str, int], str] = {}
     failed: list[Exception] = []
     loaded = zip(plain, ahead.map(load, plain, size=lambda one: one.length), strict=True)
     for one, result in loaded:

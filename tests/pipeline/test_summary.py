@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.summary import dataset_lines
-from transforms.report.report_tables import class_table
+from transforms.report.page import class_table
 
 LEDGER = {
     **dict.fromkeys(("images_matched", "images_rejected", "rows_read"), 0),

@@ -24,9 +24,8 @@ from transforms.core.rejections import Reason, Rejection
 from transforms.dataset.manifest import content_digest, crc32c_hex, manifest_shards
 from transforms.dataset.output_names import STATISTICS
 from transforms.images.guard import DecodingChild
-from transforms.report.report_tables import MAX_LISTED
 from transforms.storage.local_storage import LocalStorage
-from transforms.write_report import make_report, picture_records, picture_rejected
+from transforms.write_report import MAX_LISTED, make_report, picture_records, picture_rejected
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(20)]
 

@@ -194,6 +194,13 @@ def held_place(image: LabelledImage) -> tuple[str, str, str]:
 MAX_GROUPS = 100
 MAX_PAIRS = 100
 
+# Maximum images shown of a group of duplicates; they are nearly identical.
+SHOWN_TWINS = 6
+
+# Groups of exact duplicates with a picture, and pairs of near-duplicates with two: making one costs
+# as much as converting an image. Conflicts and groups across splits come first.
+PICTURED_GROUPS = 12
+
 # Maximum Hamming distance of near-duplicates' perceptual hashes: a photo and its half size differ
 # in 0 to 3 bits, two photos in 8 or more. With four bands of 16 bits, at least one band is equal.
 MAX_DISTANCE = 3

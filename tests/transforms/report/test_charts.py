@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report_sources import histogram as counted
-from transforms.report.report_tables import count_ticks, flow, histogram, shares
+from transforms.report.page import count_ticks, flow, histogram, shares
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.5, 3, 12])

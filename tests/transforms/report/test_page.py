@@ -11,8 +11,8 @@ from tests.report_sources import make_manifest, make_sources, make_statistics
 from transforms.core.messages import Decision
 from transforms.core.messages import decisions_to_json as to_manifest
 from transforms.core.rejections import Reason, Rejection
-from transforms.report.page import page_template, render
-from transforms.report.report_tables import MAX_LISTED, advice
+from transforms.report.page import advice, page_template, render
+from transforms.write_report import MAX_LISTED
 
 MAX_PAGE = 5_000_000
 HOSTILE = '</script><b onclick="x">\'{{ 7 * 7 }}'
