@@ -13,14 +13,13 @@ import pipeline.resolve.label_flags
 from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import (
-    check_sound,
     convert,
     digests,
     make_dataset,
     plan,
 )
 from tests.pipeline.label_rows import convert_rows, csv_text
-from tests.pipeline.reading import label_ids, labels
+from tests.pipeline.reading import labels
 
 KOREAN = {"cat": "고양이", "dog": "개", "fox": "여우"}
 
@@ -121,21 +120,6 @@ def test_labels_join_however_they_are_written(
 
 
 class TestClasses:
-    def test_integer_labels_stay(self, photos: Path, stems: dict[str, str], tmp_path: Path) -> None:
-        numbers = {"cat": 100, "dog": 3, "fox": 20}
-        rows = [(stem, numbers[label]) for stem, label in stems.items()]
-        dataset = convert_rows(photos, tmp_path, rows)
-        assert label_ids(dataset) == dict(rows)
-        assert dataset.manifest["labels"] == "integer"
-        lines = (dataset.folder / "labels.txt").read_text().split("\n")
-        assert {at: line for at, line in enumerate(lines) if line} == {
-            3: "3",
-            20: "20",
-            100: "100",
-        }
-        assert len(lines) == 102
-        check_sound(dataset.folder)
-
     def test_labels_of_folders_that_are_nearly_all_integers_are_refused(
         self, tmp_path: Path, no_run: None
     ) -> None:

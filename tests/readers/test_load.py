@@ -21,7 +21,6 @@ from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset, convert, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
-from transforms.images.embeddings import read_bfloat16
 
 tf = lazy_module("tensorflow")
 
@@ -60,22 +59,6 @@ def test_it_gives_every_record_once(
         np.testing.assert_array_equal(record[image], tf.io.decode_image(as_stored[image]))
 
 
-@pytest.mark.slow
-def test_embeddings_have_their_shape(datasets: dict[str, Dataset]) -> None:
-    packed = load(str(datasets["bfloat16"].folder), "train", batch_size=4)
-    assert packed.element_spec["Feature"] == tf.TensorSpec((None, *SMALL_OUTPUT), tf.bfloat16)
-    stored = [record["Feature"] for record in rows(datasets["bfloat16"], decode=False)]
-    for record, data in zip(rows(datasets["bfloat16"]), stored, strict=True):
-        expected = read_bfloat16(data).reshape(SMALL_OUTPUT)
-        np.testing.assert_array_equal(record["Feature"].astype(np.float32), expected)
-
-
-@pytest.mark.slow
-def test_embeddings_of_floats_have_their_shape(datasets: dict[str, Dataset]) -> None:
-    plain = load(str(datasets["float32"].folder), "train", batch_size=4).element_spec
-    assert plain["Feature"] == tf.TensorSpec((None, *SMALL_OUTPUT), tf.float32)
-
-
 def test_lists_have_any_length(datasets: dict[str, Dataset]) -> None:
     cat, dog = sorted(rows(datasets["detection"]), key=lambda record: record[FILENAME])
     assert cat["image/object/bbox/xmin"].tolist() == [0.25, 0.5]
@@ -83,18 +66,6 @@ def test_lists_have_any_length(datasets: dict[str, Dataset]) -> None:
     (batch,) = load(str(datasets["yaml"].folder), "train", batch_size=4)
     assert sorted(batch["tags"].to_list()) == [[], [b"a", b"b"]]
     assert sorted(batch["age"].numpy()) == [-1, 3]
-
-
-@pytest.mark.slow
-def test_pixels_and_lists_have_their_shape(pixels: Dataset) -> None:
-    (record,) = rows(pixels)
-    expected = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
-    np.testing.assert_array_equal(record["own"], expected, strict=True)
-    np.testing.assert_array_equal(record["same"], expected, strict=True)
-    assert record["three"].tolist() == [1, 2, 3] and record["words"].tolist() == [b"a", b"b"]
-    (batch,) = load(str(pixels.folder), "train", batch_size=2)
-    assert batch["same"].shape == (1, 2, 3, 1)
-    np.testing.assert_array_equal(batch["own"].to_tensor(), expected[None])
 
 
 def test_batches(datasets: dict[str, Dataset]) -> None:

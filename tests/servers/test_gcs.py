@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 from apache_beam.io.filesystems import FileSystems
-from google.api_core.exceptions import BadRequest, Forbidden, NotFound, PreconditionFailed
 from google.cloud.storage import Bucket
 
-from tests.servers.gcs import REQUESTER_PAYS, GcsError, GcsServer, ask, requester_pays
+from tests.servers.gcs import GcsError, GcsServer, ask
 from tests.servers.gcs_objects import BUCKET, PART, download, write
 
 GZIP = gzip.compress(b"hello", mtime=0)
@@ -78,55 +77,6 @@ def test_a_listing_comes_in_pages_of_a_range(server: GcsServer, bucket: Bucket) 
     assert server.counts() == {"GET list": 5}
 
 
-def test_what_tests_ask_for_is_not_counted(server: GcsServer, bucket: Bucket) -> None:
-    generation = server.put(BUCKET, "a", b"1")
-    assert server.metadata(BUCKET, "a")["generation"] == str(generation)
-    assert server.buckets() == [BUCKET]
-    server.set_faults([{"status": 503}])
-    assert server.get(BUCKET, "a") == b"1"
-    assert (server.counts(), server.media_gets(), server.log()) == ({}, {}, [])
-
-
-def test_a_download_is_one_request(server: GcsServer, bucket: Bucket) -> None:
-    server.put(BUCKET, "a b", b"1")
-    assert download(bucket, "a b") == b"1"
-    assert server.counts() == {"GET media": 1}
-    assert server.media_gets() == {"a b": 1}
-    assert server.log() == [("GET", f"/download/storage/v1/b/{BUCKET}/o/a%20b?alt=media")]
-    server.reset()
-    assert (server.counts(), server.media_gets(), server.log()) == ({}, {}, [])
-
-
-def test_requests_are_counted_by_kind(server: GcsServer, bucket: Bucket) -> None:
-    bucket.blob("a").upload_from_string(b"1")
-    with bucket.blob("b").open("wb", chunk_size=PART) as stream:
-        stream.write(b"x" * (2 * PART + 1))
-    bucket.copy_blob(bucket.blob("a"), bucket, "c")
-    bucket.blob("d").rewrite(bucket.blob("a"))
-    bucket.blob("e").compose([bucket.blob("a"), bucket.blob("d")])
-    assert bucket.get_blob("e").size == 2
-    assert len(list(bucket.list_blobs())) == 5
-    assert bucket.exists()
-    bucket.blob("e").delete()
-    with bucket.client.batch():
-        bucket.blob("c").delete()
-        bucket.blob("d").delete()
-    assert server.counts() == {
-        "POST upload": 2,
-        "PUT upload": 3,
-        "POST copy": 1,
-        "POST rewrite": 1,
-        "POST compose": 1,
-        "GET object": 1,
-        "GET list": 1,
-        "GET bucket": 1,
-        "DELETE object": 1,
-        "POST batch": 1,
-        "BATCH DELETE object": 2,
-    }
-    assert server.names(BUCKET) == ["a", "b"]
-
-
 def statuses(server: GcsServer, *, order: int = 1) -> dict[str, list[int]]:
     """What each of 20 objects answers to three requests, objects in parallel."""
 
@@ -154,72 +104,10 @@ def test_faults_by_probability_are_repeatable(server: GcsServer) -> None:
     assert statuses(server) != first
 
 
-def test_the_first_fault_that_fits_answers(server: GcsServer) -> None:
-    for name in ("a", "b/a", "c"):
-        server.put(BUCKET, name, b"1")
-    server.set_faults(
-        [
-            {"method": "PUT", "status": 500},
-            {"object": f"{BUCKET}/a", "status": 403, "count": 1},
-            {"object": f"{BUCKET}/(a|b/a)", "status": 404},
-            {"match": r"/o/c\?.*fields=name", "status": 429, "retry_after": 7},
-        ]
-    )
-    path = f"/storage/v1/b/{BUCKET}/o"
-    targets = ["/a", "/a", "/b%2Fa", "/c", "/c?fields=size", "/c?alt=media&fields=name"]
-    answers = [ask(server.port, "GET", path + target) for target in targets]
-    assert [answer.status for answer in answers] == [403, 404, 404, 200, 200, 429]
-    assert answers[1].json()["error"]["message"] == f"No such object: {BUCKET}/a"
-    assert server.counts()["fault 404 GET object"] == 2
-
-
 def test_unknown_rules_are_refused(server: GcsServer) -> None:
     for rule in ({"stauts": 503}, {"match": "("}, {"before_media_of": "a", "p": 1}):
         with pytest.raises(GcsError, match="the proxy refused"):
             server.set_faults([rule])
-
-
-def test_chosen_objects_are_forbidden_or_missing(server: GcsServer, bucket: Bucket) -> None:
-    server.put(BUCKET, "a", b"1")
-    server.put(BUCKET, "b", b"1")
-    server.set_faults(
-        [
-            {"kind": "media", "object": f"{BUCKET}/a", "status": 403},
-            {"kind": "media", "object": f"{BUCKET}/b", "status": 404},
-        ]
-    )
-    with pytest.raises(Forbidden, match="storage.objects.get"):
-        download(bucket, "a")
-    with pytest.raises(NotFound, match=f"No such object: {BUCKET}/b"):
-        download(bucket, "b")
-    assert server.media_gets() == {"a": 1, "b": 1}
-
-
-def test_a_requester_pays_bucket_wants_a_project(server: GcsServer, bucket: Bucket) -> None:
-    server.put(BUCKET, "a", b"1")
-    server.set_faults([requester_pays(BUCKET)])
-    with pytest.raises(BadRequest, match=REQUESTER_PAYS):
-        download(bucket, "a")
-    with pytest.raises(BadRequest, match=REQUESTER_PAYS):
-        list(bucket.list_blobs())
-    paid = bucket.client.bucket(BUCKET, user_project="mine")
-    assert download(paid, "a") == b"1"
-
-
-def test_a_dropped_connection_is_tried_again(server: GcsServer, bucket: Bucket) -> None:
-    server.put(BUCKET, "a", b"1")
-    server.set_faults([{"kind": "media", "drop": True, "count": 1}])
-    assert download(bucket, "a") == b"1"
-    assert server.counts() == {"GET media": 2, "fault drop GET media": 1}
-
-
-def test_an_answer_can_be_lost_after_the_deed(server: GcsServer, bucket: Bucket) -> None:
-    server.put(BUCKET, "a", b"1")
-    generation = server.put(BUCKET, "b", b"2")
-    server.set_faults([{"method": "DELETE", "status": 503, "count": 1, "late": True}])
-    with pytest.raises(NotFound):
-        bucket.blob("b").delete(if_generation_match=generation)
-    assert server.names(BUCKET) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -241,25 +129,6 @@ def test_requests_of_one_kind_are_delayed(
         send(quick)
     assert ended == [quick, slow]
     assert time.monotonic() - start >= 0.7
-
-
-def test_objects_change_just_before_they_are_read(server: GcsServer, bucket: Bucket) -> None:
-    generation = server.put(BUCKET, "a 1", b"1")
-    server.put(BUCKET, "b", b"2")
-    server.set_faults(
-        [
-            {"before_media_of": f"{BUCKET}/a .", "content": b"other"},
-            {"before_media_of": f"{BUCKET}/b", "delete": True},
-        ]
-    )
-    with pytest.raises(PreconditionFailed):
-        download(bucket, "a 1", generation)
-    with pytest.raises(NotFound):
-        download(bucket, "b")
-    assert server.names(BUCKET) == ["a 1"]
-    assert download(bucket, "a 1") == b"other"
-    server.put(BUCKET, "b", b"again")
-    assert download(bucket, "b") == b"again"
 
 
 def test_beam_renames_and_deletes_in_a_batch(server: GcsServer) -> None:

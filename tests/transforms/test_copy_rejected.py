@@ -103,13 +103,6 @@ def test_no_copy_gets_out_of_the_folder(images: Path, monkeypatch: pytest.Monkey
     assert files_of(Path("q/corrupt_image")) == {"%2E%2E/in/cat/cut.jpg": cut}
 
 
-@pytest.mark.slow
-def test_a_second_run_copies_to_the_same_names(images: Path) -> None:
-    for _ in range(2):
-        assert run(images, f"{images.parent}/q", max_rejected="0").code == 3
-    assert len(files_of(images.parent / "q")) == 2
-
-
 @pytest.mark.parametrize(
     ("folder", "message"),
     [
@@ -130,12 +123,6 @@ def test_a_folder_that_cannot_be_used(images: Path, folder: str, message: str) -
     assert ran.code == 2
     assert message in ran.error()
     assert not list((images.parent / "out").glob("*.tfrecord"))
-
-
-def test_an_unknown_scheme_is_refused(images: Path) -> None:
-    ran = run(images, "nope://x")
-    assert ran.code == 2
-    assert "--quarantine 'nope://x' has a scheme that no installed file system" in ran.error()
 
 
 def test_a_name_of_255_bytes_is_copied(tmp_path: Path) -> None:

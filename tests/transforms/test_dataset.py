@@ -14,14 +14,11 @@ import pytest
 
 from pipeline.read import load
 from tests.conftest import draw
-from tests.images import picture, saved
 from tests.lazy import lazy_module
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset
 from tests.pipeline.reading import TEXT, TUTORIAL, filenames, labels, read
-from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
 from transforms.core.messages import LabelsError
-from transforms.examples.layouts import LAYOUTS
 from transforms.write_dataset import EncodeExamples, FindImages, LabelImages, WriteDataset
 
 tf: Any = lazy_module("tensorflow")
@@ -192,26 +189,6 @@ def test_pairs_are_found_labelled_split_and_rejected(folder: Path) -> None:
     assert dataset.ledger == {"images_matched": 4, "records_written": 2, "images_rejected": 2}
 
 
-CATS = [(f"photos/cat/cat{n}.jpg", "cat") for n in (0, 2, 4)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["tutorial", "slim", "landmark"])
-def test_every_preset_of_images_and_labels(folder: Path, layout: str) -> None:
-    dataset = write_pairs(folder / layout, CATS, layout=layout)
-    assert [f["name"] for f in dataset.manifest["features"]] == [f.name for f in LAYOUTS[layout]]
-    assert dataset.manifest["options"]["layout"] == layout
-
-
-@pytest.mark.slow
-def test_images_without_labels_and_gzip(folder: Path) -> None:
-    unlabelled = write_pairs(
-        folder / "none", CATS, LabelImages(labelled=False), labelled=False, compression="gzip"
-    )
-    assert unlabelled.shards() == ["train-00000-of-00001.tfrecord.gz"]
-    assert len(read(unlabelled, {"image/filename": TEXT})) == 3
-
-
 def test_a_layout_file_and_class_names(folder: Path) -> None:
     (folder / "my.yaml").write_text("features: {id: image.key, label: label.text}")
     dataset = write_pairs(
@@ -224,14 +201,6 @@ def test_a_layout_file_and_class_names(folder: Path) -> None:
     assert dataset.classes == ["dog", "cat"]
     records = read(dataset, {"id": TEXT, "label": TEXT})
     assert {(r["id"], r["label"]) for r in records} == {(b"cat0", b"cat"), (b"dog1", b"dog")}
-
-
-def test_objects_of_a_bucket(folder: Path, gcs: GcsServer) -> None:
-    gcs.make_bucket("bucket")
-    gcs.put("bucket", "x/9.jpg", saved(picture("RGB", 9, 9), "JPEG"))
-    pairs = [("gs://bucket/x/9.jpg", "cat"), ("photos/cat/cat0.jpg", "cat")]
-    dataset = write_pairs(folder / "out", pairs)
-    assert sorted(filenames(dataset)) == ["gs://bucket/x/9.jpg", "photos/cat/cat0.jpg"]
 
 
 def test_too_many_rejected_fails_the_job(folder: Path) -> None:
@@ -272,13 +241,6 @@ def test_a_separator_that_is_given(folder: Path) -> None:
     run(FindImages(["photos/*/*.jpg"], labels="odd.csv", csv_delimiter="~"), WriteDataset("odd"))
     names = [path.stem for path in (folder / "photos").glob("*/*.jpg")]
     assert labels(Dataset(folder / "odd")) == {name: name[:3] for name in names}
-
-
-@pytest.mark.slow
-def test_globs_may_be_path_objects(folder: Path) -> None:
-    find = FindImages([Path("photos/*/*.jpg")], labels=Path("labels.csv"), root=Path("photos"))
-    run(find, WriteDataset(Path("found"), root=Path("photos")))
-    assert len(read(Dataset(folder / "found"))) == 12
 
 
 def test_paths_may_be_path_objects(folder: Path) -> None:

@@ -15,7 +15,6 @@ from transforms import packing
 from transforms import packing as pack_names
 from transforms.core.messages import LabelsError
 from transforms.core.records import LabelledImage, ShardImage
-from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels import shards as planned_shards
 from transforms.labels.keys import key_hashes
@@ -86,28 +85,6 @@ def test_batches_of_any_size_make_the_same_plan(monkeypatch: pytest.MonkeyPatch)
     for batch in (1, 7):
         monkeypatch.setattr(pack_names, "BATCH_NAMES", batch)
         assert plan(images, rules) == planned
-
-
-def test_class_names_decide_ids_and_refuse_others() -> None:
-    images = [labelled(1, label="dog"), labelled(2, label="cow"), labelled(3, label="cat")]
-    shards, rejections, _ = plan(images, LabelRules(class_names=("dog", "ox", "cat")))
-    planned = [image for group in shards.values() for image in group]
-    assert {image.label: image.label_id for image in planned} == {"dog": 0, "cat": 2}
-    detail = "the label 'cow' is not in --class_names"
-    assert rejections == [Rejection("image", "unknown_label", detail, "2.jpg", "2")]
-
-
-def test_integer_labels_stay_as_they_are() -> None:
-    shards, _, _ = plan([labelled(1, label="-7"), labelled(2, label="203094")])
-    assert {i.label_id for group in shards.values() for i in group} == {-7, 203094}
-
-
-def test_a_label_that_is_no_integer_though_all_are_to_be() -> None:
-    images = [labelled(1, label="7"), labelled(2, label="cat")]
-    shards, rejections, _ = plan(images, LabelRules("integer"))
-    assert {image.label_id for group in shards.values() for image in group} == {7}
-    detail = "the label 'cat' is not an integer (--label_kind integer)"
-    assert rejections == [Rejection("image", "unknown_label", detail, "2.jpg", "2")]
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -15,7 +15,7 @@ import pytest
 
 from pipeline.resolve.config import ConvertConfig
 from tests.marks import rest_slow
-from tests.pipeline.commands import SMALL_FILES, nameless
+from tests.pipeline.commands import SMALL_FILES
 from tests.transforms.beam import (
     changed,
     collect,
@@ -115,15 +115,6 @@ def test_the_same_dataset_again_is_left_alone(published: ConvertConfig, output: 
     assert "shards_written" not in counters(result)
 
 
-def test_the_same_bytes_elsewhere(made: Path, tmp_path: Path) -> None:
-    convert(make_config(made / "images", tmp_path / "other"))
-    contents = [
-        {name: nameless(name, content) for name, (content, _) in snapshot(folder).items()}
-        for folder in (made / "out", tmp_path / "other")
-    ]
-    assert contents[0] == contents[1]
-
-
 def outcome(output: Path) -> dict[str, Any]:
     return dict(json.loads((output / ".staging/outcome.json").read_text()))
 
@@ -149,18 +140,6 @@ def test_other_inputs_leave_the_dataset_alone(
     assert snapshot(output) == before
 
 
-@pytest.mark.parametrize("damage", rest_slow(["cut", "gone"]))
-def test_a_damaged_dataset_is_reported(published: ConvertConfig, output: Path, damage: str) -> None:
-    shard = output / SHARDS[1]
-    if damage == "cut":
-        shard.write_bytes(shard.read_bytes()[:-1])
-    else:
-        shard.unlink()
-    with pytest.raises(NotPublishedError, match=rf"1 of its files .* \({SHARDS[1]}\)"):
-        convert(published)
-    assert outcome(output)["status"] == "damaged"
-
-
 @pytest.mark.usefixtures("published")
 def test_a_former_dataset_is_replaced(output: Path, tmp_path: Path) -> None:
     (output / "notes.txt").write_text("not ours")
@@ -172,35 +151,6 @@ def test_a_former_dataset_is_replaced(output: Path, tmp_path: Path) -> None:
     assert (output / "notes.txt").exists()
     assert manifest_of(output)["ledger"]["records_written"] == 12
     assert len(manifest_shards(manifest_of(output))) == 3
-
-
-@pytest.mark.slow
-def test_images_that_are_rejected_too_often(
-    config: ConvertConfig, output: Path, tmp_path: Path
-) -> None:
-    for number in range(2):
-        (tmp_path / "images" / NAMES[number]).write_bytes(b"")
-    with pytest.raises(NotPublishedError):
-        convert(make_config(tmp_path / "images", output, max_rejected=RejectionLimit.parse("1")))
-    assert os.listdir(output) == [".staging"]
-    expected = outcome(output)
-    rejected = output / ".staging/rejected.jsonl"
-    assert expected["status"] == "too_many_rejected"
-    assert expected["message"].startswith(
-        "2 of 12 images rejected, more than --max_rejected (1); nothing published. "
-        f"Left out: 2 empty_file; see {rejected}"
-    )
-    lines = [json.loads(line) for line in rejected.read_text().splitlines()]
-    assert [line["path"] for line in lines] == [
-        f"{tmp_path}/images/{NAMES[number]}" for number in range(2)
-    ]
-    # The same with a higher limit converts nothing again.
-    result = convert(
-        make_config(tmp_path / "images", output, max_rejected=RejectionLimit.parse("2"))
-    )
-    assert counters(result)["shards_reused"] == 2
-    assert "shards_written" not in counters(result)
-    assert manifest_of(output)["rejected"] == {"empty_file": 2}
 
 
 @contextlib.contextmanager

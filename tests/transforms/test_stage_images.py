@@ -13,8 +13,7 @@ from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 
 from pipeline import ConvertDataset, load
 from tests.images import picture, saved
-from tests.models import saved_to, small_model
-from tests.pipeline.commands import Dataset, check_sound, digests, index_rows, make_dataset
+from tests.pipeline.commands import Dataset, check_sound, digests, index_rows
 from tests.pipeline.reading import read
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import make_pipeline
@@ -197,22 +196,6 @@ def test_several_labels_of_an_image(tmp_path: Path) -> None:
         run([("x", "y")], WriteDataset(str(tmp_path / "no"), layout=str(layout)), LabelImages())
     with pytest.raises(Exception, match=r"'a' has 2 labels, and the layout stores one: choose"):
         run(elements, WriteDataset(str(tmp_path / "one")))
-
-
-@pytest.mark.slow
-def test_embeddings_are_those_of_the_command(tmp_path: Path) -> None:
-    model = saved_to(tmp_path / "small.keras", small_model().save)
-    for key, data, _ in PAIRS:
-        (tmp_path / "in" / key).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "in" / key).write_bytes(data)
-    flags: dict[str, Any] = {"layout": "embedding", "model": model, "embed_dtype": "bfloat16"}
-    images = f"{tmp_path}/in/*/*"
-    command = make_dataset(tmp_path / "command", images=images, label_from="directory", **flags)
-    elements = [(key, data, key.partition("/")[0]) for key, data, _ in PAIRS]
-    memory = write(tmp_path / "memory", elements, **flags)
-    ours, theirs = digests(memory.folder), digests(command.folder)
-    shards = command.shards()
-    assert [theirs[name] for name in shards] == [ours[name] for name in shards]
 
 
 def test_duplicates_are_dropped_and_rejected_images_copied(tmp_path: Path) -> None:

@@ -79,13 +79,6 @@ def test_one_shard(tmp_path: Path) -> None:
     assert {p.name for p in (output / ".staging").iterdir()} == staged_names
 
 
-def test_a_shard_without_images_is_an_empty_file(tmp_path: Path) -> None:
-    [summary] = write(tmp_path, tmp_path / "out", [(NAME, [])])
-    [path] = staged(tmp_path / "out").values()
-    assert (summary.records, summary.bytes, summary.crc32c) == (0, 0, "00000000")
-    assert path.read_bytes() == b""
-
-
 def test_rejected_images_are_kept_in_the_summary(tmp_path: Path) -> None:
     images = plan(tmp_path, ["1.jpg", "2.jpg", "3.jpg"])
     (tmp_path / "2.jpg").unlink()

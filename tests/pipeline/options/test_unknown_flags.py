@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 import pytest
@@ -122,53 +121,12 @@ def test_no_hint_leads_to_what_is_refused() -> None:
     check_beam_flags(["--temp_location", "gs://b/t"])
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--overwrite", "yes"], "unexpected argument 'yes': --overwrite takes no value"),
-        (["b.jpg"], "unexpected argument 'b.jpg'; quote globs: --images 'photos/*.jpg'"),
-        (["--runner", "FnApiRunner", "b.jpg"], "quote globs"),
-    ],
-)
-def test_words_that_are_no_flags(words: list[str], says: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(says)):
-        parse_flags("convert", [*NEEDED, *words])
-
-
 def test_a_glob_that_the_shell_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a.jpg", "b.jpg"):
         (tmp_path / name).touch()
     with pytest.raises(UsageError, match=r"'b.jpg': the shell expanded a glob. Quote it: --images"):
         parse_flags("convert", ["--output=o", "--images", "a.jpg", "b.jpg"])
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["o2", "o3"], "unexpected argument 'o3': give one folder at a time"),
-        (["o2", "--quick"], "unknown flag --quick; did you mean --fast?"),
-        (["o2", "--image_size", "3"], "unknown flag --image_size; see --help"),
-        (["--ful", "o2"], "unknown flag --ful; did you mean --full?"),
-    ],
-)
-def test_verify(words: list[str], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        verify.main(words)
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["o", "--limits", "3"], "unknown flag --limits; did you mean --limit?"),
-        (["o", "--image", "pics"], "unknown flag --image; did you mean --images?"),
-        (["o", "--quiet"], "unknown flag --quiet; see --help"),
-        (["o", "--runner=x"], "unknown flag --runner; see --help"),
-    ],
-)
-def test_show(words: list[str], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        show.main(words)
 
 
 def test_a_parser_without_flags() -> None:
