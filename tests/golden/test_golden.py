@@ -50,7 +50,7 @@ ELSEWHERE = {*OF_THE_RUN, "model_weights", "reuse", "holdout"}
 tests/pipeline/test_holdout.py.
 
 Weights are those of models of keras.applications, whose floats
-differ from processor to processor: tests/pipeline/options/test_options.py has them.
+differ from processor to processor: tests/pipeline/options/test_option_table.py has them.
 """
 
 

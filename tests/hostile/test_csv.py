@@ -97,13 +97,6 @@ def test_a_line_of_a_gigabyte_in_a_megabyte_of_gzip(images: str, labels: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [b"", b"id,label\n" + ROWS])
-def test_a_line_of_a_gigabyte(images: str, labels: Path, start: bytes) -> None:
-    write(labels, start, MEGABYTE, times=1024)
-    refused(convert(images, labels), "a line or row of more than 4194304 characters")
-
-
-@pytest.mark.slow
 def test_a_line_of_a_gigabyte_of_nul_bytes(images: str, labels: Path) -> None:
     """A sparse file, as a disk that was full leaves behind: the rest of it was never written."""
     write(labels, b"id,label\n" + ROWS)
@@ -157,30 +150,6 @@ def test_nul_bytes(images: str, labels: Path) -> None:
         "cat",
         "dog",
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("zipped", [False, True])
-def test_a_wrong_encoding_far_down(images: str, labels: Path, zipped: bool) -> None:
-    row = size(150_000, 900_000)
-    rows = "".join(f"{number},cat\n" for number in range(row - 1)).encode()
-    wrong = "é,dog\n".encode("cp1252")
-    write(labels, b"id,label\n", rows, wrong, b"x,cat\n", times=9, zipped=zipped)
-    ran = convert(images, labels)
-    refused(ran, f"{labels} is not utf-8 at line {row + 1}: try --csv_encoding cp1252")
-    assert "nothing published" in ran.err
-    assert not (labels.with_name("out") / "manifest.json").exists()
-
-
-def test_duplicate_headers(images: str, labels: Path) -> None:
-    """One that is needed is an error; another one does not matter."""
-    write(labels, b"id,label,id\n0,cat,1\n")
-    refused(convert_small(images, labels), "several columns may be", "'id', 'id'", "--label_key")
-    refused(convert_small(images, labels, label_key="id"), "has several columns 'id' (1 and 3)")
-    write(labels, b"id,label,Label\n0,cat,dog\n")
-    refused(convert_small(images, labels), "several columns may be", "--label_column")
-    write(labels, b"id,label,x,x\n0,cat,1,2\n1,dog,3,4\n2,cat,,\n3,dog,,\n")
-    assert dataset(images, labels, convert_small).ledger["rows_used"] == 4
 
 
 def test_formulas_are_text(images: str, labels: Path) -> None:

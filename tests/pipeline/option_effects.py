@@ -1,4 +1,4 @@
-"""What each flag of `convert` changes: the table that `test_options.py` goes through."""
+"""What each flag of `convert` changes: the table that `test_option_table.py` goes through."""
 
 from __future__ import annotations
 

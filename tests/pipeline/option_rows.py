@@ -1,4 +1,4 @@
-"""A row of the table of flags that `test_options.py` goes through, and what two commands made."""
+"""A row of the table of flags of `test_option_table.py`, and what two commands made."""
 
 from __future__ import annotations
 

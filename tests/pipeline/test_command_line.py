@@ -23,8 +23,10 @@ from pipeline.options import config_file
 from pipeline.options import parser as one_line_parser
 from pipeline.options import parser as options
 from pipeline.options.parser import documentation
-from tests.pipeline.commands import ROOT, Ran
+from tests.pipeline.commands import ROOT, Ran, arguments, make_dataset
 from tests.pipeline.right_command import right_flags, write_inputs
+
+# The program `image-tfrecords`: the same commands as `python -m pipeline.X`, from any folder.
 
 # What `pip install` makes of the entry point.
 SCRIPT = """import sys
@@ -331,3 +333,45 @@ def test_a_command_starts_no_threads_for_linear_algebra() -> None:
     env = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "1\n")
+
+
+# The helpers that run the commands.
+
+
+def test_flags_are_written_as_a_shell_would() -> None:
+    assert arguments(images=["a", "b"], overwrite=True, labels=None) == [
+        "--progress=off",
+        "--images=a",
+        "--images=b",
+        "--overwrite",
+    ]
+
+
+# `command | head`: a reader that has enough ends the command without a traceback.
+
+
+def run_unread(module: str, *words: str) -> tuple[int, str]:
+    """Runs a command whose output nobody reads; its exit code and what it said on stderr."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [sys.executable, "-m", module, *words]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=writes, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writes)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.slow
+def test_show_stops_as_cat_would(photos: Path, tmp_path: Path) -> None:
+    dataset = make_dataset(tmp_path / "out", images=f"{photos}/*/*.jpg", label_from="none")
+    assert run_unread("pipeline.show", str(dataset.folder)) == (141, "")
+
+
+@pytest.mark.slow
+def test_what_convert_made_is_there(photos: Path, tmp_path: Path) -> None:
+    flags = [f"--images={photos}/*/*.jpg", "--label_from=none", f"--output={tmp_path}/out"]
+    assert run_unread("pipeline.convert", *flags, "--progress=off") == (141, "")
+    assert (tmp_path / "out" / "manifest.json").exists()

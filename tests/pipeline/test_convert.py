@@ -231,17 +231,6 @@ class TestOddFiles:
         }
         assert filenames(dataset) == ["cat/good.jpg"]
 
-    def test_names_with_spaces_dots_and_brackets(self, tmp_path: Path) -> None:
-        names = ["a b", "v1.2.final", "c,d", "e'f", 'g"h', "[i]", "100%", "k#l", "ü"]
-        for at, name in enumerate(names):
-            draw(tmp_path / "in" / f"{name}.jpg", seed=at)
-        with (tmp_path / "labels.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([("id", "label"), *((n, n.upper()) for n in names)])
-        dataset = make_dataset(
-            tmp_path / "out", images=f"{tmp_path}/in/*.jpg", labels=tmp_path / "labels.csv"
-        )
-        assert labels(dataset) == {name: name.upper() for name in names}
-
 
 class TestProcess:
     @pytest.mark.slow

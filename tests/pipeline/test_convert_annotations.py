@@ -20,7 +20,7 @@ from tests.pipeline.annotated import (
     write_image,
 )
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
-from tests.transforms.labels.test_voc_xml import VOC2007
+from tests.transforms.labels.test_annotations import VOC2007
 
 OURS = {"image/class/label", "image/class/text"}
 """Features that the scripts do not write."""

@@ -142,12 +142,3 @@ def test_classes_that_are_off_their_shares_are_reported(photos: Path, tmp_path: 
     decided = json.loads((tmp_path / "out" / "manifest.json").read_text())["decided"]
     [shares] = [each for each in decided if each["what"] == "class shares"]
     assert (shares["value"], shares["because"]) == ("2 of 3 classes", off)
-
-
-def test_shards_with_equal_numbers_of_records(photos: Path, tmp_path: Path) -> None:
-    flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "num_shards": 4, "shard_by": "records"}
-    dataset = make_dataset(tmp_path / "out", **flags)
-    shards = dataset.manifest["splits"]["train"]["shards"]
-    assert [shard["records"] for shard in shards] == [4, 5, 4, 5]
-    planned = plan(output=tmp_path / "planned", **flags)
-    assert "shards   train 4 to 5 records each (--shard_by records)" in planned.out.splitlines()

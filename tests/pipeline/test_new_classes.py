@@ -57,17 +57,6 @@ def test_day_by_day(tmp_path: Path) -> None:
     assert {**digests(again.folder), **described} == {**digests(third.folder), **described}
 
 
-def test_without_the_flag_other_labels_are_rejected(tmp_path: Path) -> None:
-    draw(tmp_path / "in" / "dog" / "d.jpg", seed=1)
-    draw(tmp_path / "in" / "fox" / "f.jpg", seed=2)
-    first = make_dataset(tmp_path / "1", images=f"{tmp_path}/in/d*/*.jpg", label_from="directory")
-    second = make_dataset(
-        tmp_path / "2", images=f"{tmp_path}/in/*/*.jpg", class_names=first.folder, max_rejected=1
-    )
-    assert [line["reason"] for line in second.rejected] == ["unknown_label"]
-    assert "new_classes" not in second.manifest["options"]
-
-
 def test_a_number_is_a_new_class_and_a_missing_cell_is_not(tmp_path: Path) -> None:
     for name in "abc":
         draw(tmp_path / "in" / f"{name}.jpg", seed=ord(name))

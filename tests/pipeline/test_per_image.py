@@ -22,7 +22,6 @@ from tests.pipeline.commands import (
     index_rows,
     make_dataset,
     plan,
-    show,
     verify,
 )
 from tests.pipeline.reading import SLIM
@@ -160,17 +159,6 @@ def test_verify_sees_damage(damage: str, photos: Path, dataset: Dataset) -> None
 
 
 @pytest.mark.slow
-def test_show_saves_pictures_of_keys_of_any_length(tmp_path: Path) -> None:
-    for at, name in enumerate(("a", "한" * 80, "x" * 240)):
-        draw(tmp_path / "in" / "c" / f"{name}.jpg", seed=at)
-    dataset = make(tmp_path / "in", tmp_path / "out")
-    assert len(files(dataset)) == 3
-    shown = show(dataset.folder, f"--images={tmp_path}/pictures")
-    assert shown.code == 0, shown.err
-    assert len(list((tmp_path / "pictures").iterdir())) == 3
-
-
-@pytest.mark.slow
 def test_keys_that_differ_in_case_only(tmp_path: Path) -> None:
     for at, name in enumerate(("a/1", "A/1", "a/2")):
         draw(tmp_path / "in" / f"{name}.jpg", seed=at)
@@ -189,21 +177,6 @@ def test_overwriting_leaves_nothing_of_the_former_dataset(photos: Path, tmp_path
     assert not (tmp_path / "one" / "train").exists()
     make(photos, tmp_path / "sharded", overwrite=True)
     assert digests(tmp_path / "sharded") == one
-
-
-@pytest.mark.parametrize("flag", [{"num_shards": 2}, {"shard_size": "1MB"}])
-def test_flags_about_shards_do_not_go_with_it(
-    flag: dict[str, Any], photos: Path, tmp_path: Path
-) -> None:
-    ran = convert(
-        images=f"{photos}/*/*.jpg",
-        label_from="directory",
-        files="per_image",
-        output=tmp_path / "out",
-        **flag,
-    )
-    assert ran.code == 2
-    assert f"--{next(iter(flag))} cannot be used with --files per_image" in ran.error()
 
 
 def test_plan_says_how_many_files(photos: Path, tmp_path: Path) -> None:

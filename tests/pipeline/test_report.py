@@ -17,7 +17,7 @@ from pipeline import report
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here
 from tests.servers.gcs import GcsServer
-from transforms.dataset.manifest import FORMAT_VERSION, manifest_shards, to_bytes
+from transforms.dataset.manifest import manifest_shards, to_bytes
 from transforms.write_report import dataset_name
 
 SPLITS = "train=0.7,validation=0.3"
@@ -215,20 +215,6 @@ def test_a_missing_shard_is_reported_in_the_page(dataset: Dataset) -> None:
     gone.unlink()
     page = page_of(dataset)
     assert "1 shard missing" in page and f"<code>{gone.name}</code>" in page
-
-
-def test_folders_that_hold_no_whole_dataset(tmp_path: Path, dataset: Dataset) -> None:
-    """`test_verify.py` has the exact messages: all commands open a dataset in the same way."""
-    ran = make_report(tmp_path)
-    assert ran.code == 2 and "holds no dataset" in ran.error()
-    manifest = dataset.folder / "manifest.json"
-    text = manifest.read_text()
-    manifest.write_text(text.replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 99'))
-    ran = make_report(dataset.folder)
-    assert ran.code == 2 and "has format version 99" in ran.error()
-    manifest.unlink()
-    ran = make_report(dataset.folder)
-    assert ran.code == 2 and "holds no dataset" in ran.error()
 
 
 def test_a_page_that_cannot_be_written(dataset: Dataset) -> None:

@@ -1,4 +1,4 @@
-"""Rows without images: a CSV to Examples, read back as the TensorFlow guide reads its own."""
+"""Rows without images: a CSV to Examples, as the TensorFlow guide has them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import pytest
 import tensorflow as tf
 
 from tests.marks import rest_slow
-from tests.pipeline.commands import make_dataset
+from tests.pipeline.commands import Dataset, digests, make_dataset, plan
 from tests.pipeline.reading import NUMBER, TEXT, read
-from tests.pipeline.row_tables import made
+from tests.pipeline.row_tables import made, of_table
+
+# Rows without images: a CSV to Examples, read back as the TensorFlow guide reads its own.
 
 FLOAT = tf.io.FixedLenFeature([], tf.float32)
 
@@ -212,3 +214,194 @@ def test_several_files_any_encoding_and_gzip(tmp_path: Path) -> None:
         for parsed in (tf.io.parse_single_example(r, {"x": NUMBER, "이름": TEXT}) for r in records)
     }
     assert found == {1: "한강", 2: "남산"}
+
+
+# Rows without images: their splits, shards and order, the same on every run.
+
+
+def table(rows: int) -> str:
+    return "id,x,set\n" + "".join(f"k{n},{n},{'b' if n % 3 else 'a'}\n" for n in range(rows))
+
+
+def values(dataset: Dataset, split: str = "*") -> list[int]:
+    return [int(record["x"]) for record in read(dataset, {"x": NUMBER}, split)]
+
+
+@pytest.mark.slow
+def test_splits_shards_and_order(tmp_path: Path) -> None:
+    text = table(300)
+    flags: dict[str, Any] = {"splits": "train=0.8,test=0.2", "num_shards": 3}
+    dataset = made(tmp_path, text, **flags)
+    assert len(dataset.shards("train")) == len(dataset.shards("test")) == 3
+    train, test = values(dataset, "train"), values(dataset, "test")
+    assert sorted(train + test) == list(range(300))
+    assert train != sorted(train)
+    assert 30 < len(test) < 90
+    given = {"labels": tmp_path / "table.csv", "layout": "rows"}
+    again = make_dataset(tmp_path / "again", **given, **flags)
+    assert digests(again.folder) == digests(dataset.folder)
+    other = make_dataset(tmp_path / "seed", seed=1, **given, **flags)
+    assert values(other, "train") != train
+    # Fewer shards are the same order.
+    whole = make_dataset(tmp_path / "one", splits=flags["splits"], **given)
+    assert values(whole, "train") == train
+
+
+@pytest.mark.slow
+def test_a_key_keeps_rows_where_they_are(tmp_path: Path) -> None:
+    flags: dict[str, Any] = {"splits": "train=0.5,test=0.5", "label_key": "id"}
+    former = values(made(tmp_path, table(100), **flags), "test")
+    grown = table(100).replace("id,x,set\n", "id,x,set\nnew,1000,a\n")
+    now = values(made(tmp_path, grown, "grown", **flags), "test")
+    assert [value for value in now if value != 1000] == former
+
+
+def test_rows_with_one_key_stay_together_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = "id,x\n" + "".join(f"k{n % 7},{n}\n" for n in range(70))
+    dataset = made(tmp_path, text, label_key="id", splits="train=0.5,test=0.5")
+    found = values(dataset, "train")
+    for at in range(0, len(found), 10):
+        first = found[at]
+        assert found[at : at + 10] == list(range(first, 70, 7))
+
+
+def test_splits_by_column_and_group(tmp_path: Path) -> None:
+    dataset = made(tmp_path, table(30), split_column="set")
+    assert sorted(values(dataset, "a")) == list(range(0, 30, 3))
+    # The column that sets the split is not a feature.
+    assert {f["name"] for f in dataset.manifest["features"]} == {"id", "x"}
+    grouped = made(tmp_path, table(30), "grouped", group_by="set", splits="train=0.5,test=0.5")
+    for split in ("train", "test"):
+        assert len({value % 3 == 0 for value in values(grouped, split)}) < 2
+
+
+def test_a_rerun_is_up_to_date_and_other_cells_are_other_inputs(tmp_path: Path) -> None:
+    made(tmp_path, "a\n1\n2\n")
+    assert "up to date" in of_table(tmp_path, "a\n1\n2\n").out
+    changed = of_table(tmp_path, "a\n1\n3\n")
+    assert changed.code == 2
+    assert "other inputs" in changed.error()
+    assert of_table(tmp_path, "a\n1\n3\n", overwrite=True).code == 0
+
+
+@pytest.mark.slow
+def test_workers_and_folders_do_not_change_a_byte(tmp_path: Path) -> None:
+    flags: dict[str, Any] = {"num_shards": 3, "splits": "train=0.7,test=0.3"}
+    first = made(tmp_path, table(5000), **flags)
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "table.csv").write_text(table(5000))
+    words = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
+    again = make_dataset(
+        tmp_path / "again",
+        *words,
+        labels=tmp_path / "else" / "table.csv",
+        layout="rows",
+        **flags,
+    )
+    for name in first.shards():
+        assert (first.folder / name).read_bytes() == (again.folder / name).read_bytes()
+
+
+def test_shards_with_equal_numbers_of_rows(tmp_path: Path) -> None:
+    dataset = made(tmp_path, table(30), num_shards=4, shard_by="records")
+    shards = dataset.manifest["splits"]["train"]["shards"]
+    assert [shard["records"] for shard in shards] == [7, 8, 7, 8]
+    assert sorted(values(dataset)) == list(range(30))
+
+
+# Rows without images: what is rejected, what is refused, and what `plan` says of it.
+
+
+def test_ragged_rows_are_rejected(tmp_path: Path) -> None:
+    dataset = made(tmp_path, "a,b\n1,2\n3\n4,5,6\n7,8,\n", max_rejected=2)
+    assert [(line["reason"], line["detail"], line["path"]) for line in dataset.rejected] == [
+        ("malformed_row", "1 cells for 2 columns", f"{tmp_path}/table.csv:3"),
+        (
+            "malformed_row",
+            "3 cells for 2 columns: quote a cell that holds the delimiter",
+            f"{tmp_path}/table.csv:4",
+        ),
+    ]
+    assert sorted(int(r["a"]) for r in read(dataset, {"a": NUMBER})) == [1, 7]
+
+
+# Without a layout, the types are those of the first rows, so that the wrong ones come far below.
+@pytest.mark.parametrize(("count", "layout"), rest_slow([(100, "my.yaml"), (20_000, "rows")]))
+def test_too_many_rejected_rows_publish_nothing(count: int, layout: str, tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text("features:\n  a: {source: csv.a, type: int64}\n")
+    rows = "".join(f"{n}\n" for n in range(count)) + "x\ny\n"
+    flags = {"layout": tmp_path / layout if layout != "rows" else layout}
+    ran = of_table(tmp_path, f"a\n{rows}", max_rejected=1, **flags)
+    assert ran.code == 3
+    assert f"2 of {count + 2} rows rejected, more than --max_rejected (1)" in ran.error()
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert of_table(tmp_path, f"a\n{rows}", max_rejected=2, **flags).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty: give a file with rows to --labels"),
+        ("\n\n", "is empty: give a file with rows to --labels"),
+        ("a,b\n", "has no usable row: below the header, each row needs 2 cells"),
+        ("a,b\n1\n", "has no usable row: below the header, each row needs 2 cells"),
+        (",b\n1,2\n", "column 1 has no name"),
+        ("a,a\n1,2\n", "has several columns 'a' (1 and 2): rename all but one"),
+        ("a\n\0\n", "NUL byte"),
+    ],
+)
+def test_a_table_that_cannot_be_used(text: str, message: str, tmp_path: Path) -> None:
+    ran = of_table(tmp_path, text)
+    assert ran.code == 2
+    assert message in ran.error()
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("yaml", "message"),
+    [
+        ("features:\n  x: csv.c\n", "has no column 'c', which --layout"),
+        ("features:\n  x: {source: csv.a, type: int16}\n", "line 2: unknown type 'int16'"),
+        (
+            "features:\n  x: {source: csv.a, type: bool, default: 5}\n",
+            "line 2: the default '5' is not of type bool",
+        ),
+    ],
+)
+def test_a_layout_that_cannot_be_used(yaml: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text(yaml)
+    ran = of_table(tmp_path, "a,b\n1,2\n", layout=tmp_path / "my.yaml")
+    assert ran.code == 2
+    assert message in ran.error()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"labels": None}, "--layout rows makes records from rows: give --labels CSV"),
+        ({"images": "*.jpg"}, "leave out --images"),
+        ({"resize": "shorter=9"}, "--resize cannot be used with --layout rows"),
+        ({"label_column": "a"}, "--label_column cannot be used with --layout rows"),
+        ({"files": "per_image"}, "--files cannot be used with --layout rows"),
+        ({"quarantine": "q"}, "--quarantine cannot be used with --layout rows"),
+        ({"split_from": "directory"}, "--split_from directory needs --images"),
+        ({"label_key": "c"}, "has no column 'c' (--label_key)"),
+        ({"split_column": "c"}, "has no column 'c' (--split_column)"),
+    ],
+)
+def test_flags_that_do_not_go_with_rows(
+    flags: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    ran = of_table(tmp_path, "a,b\n1,2\n", **flags)
+    assert ran.code == 2
+    assert message in ran.error()
+
+
+def test_plan_tells_types_and_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b\n1,x\n2,y\n3\n")
+    flags = {"labels": tmp_path / "table.csv", "layout": "rows", "splits": "train=0.5,test=0.5"}
+    ran = plan(**flags, output=tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert "columns  a int64, b bytes" in ran.out
+    assert "rows     3 read = 2 to convert + 1 rejected" in ran.out
+    assert not (tmp_path / "out").exists()

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from pipeline import convert, show
-from pipeline.errors import DatasetError, UsageError
+from pipeline.errors import DatasetError
 from pipeline.show import Record
 from tests.images import picture, saved
 from tests.pipeline.commands import digests
@@ -97,11 +97,6 @@ def test_a_long_name_is_cut(tmp_path: Path, name: str) -> None:
     path = show.save_image(record, tmp_path, image="bytes", named="path")
     assert path.read_bytes() == b"x"
     assert path.name.startswith("train-00000-of-00001-00000-") and path.suffix == ".jpg"
-
-
-def test_no_such_split(dataset: Path) -> None:
-    with pytest.raises(UsageError, match="no --split dev; the dataset has train, test"):
-        show.main([str(dataset / "out"), "--split", "dev"])
 
 
 def test_a_damaged_shard_is_named(dataset: Path, tmp_path: Path) -> None:

@@ -127,13 +127,6 @@ def test_records_of_others(foreign: Path, tmp_path: Path) -> None:
     assert show(foreign, "--split", "test").code == 2
 
 
-def test_a_folder_of_pictures_that_cannot_be_made(made: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    ran = show(made["slim"], "--images", tmp_path / "file")
-    assert ran.code == 2
-    assert f"--images {tmp_path}/file is a file: give a folder" in ran.error()
-
-
 def test_shards_of_a_dataset_that_lost_its_manifest(made: dict[str, Path], tmp_path: Path) -> None:
     lost = Path(shutil.copytree(made["slim"], tmp_path / "lost"))
     (lost / "manifest.json").unlink()

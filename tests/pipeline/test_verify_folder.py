@@ -12,9 +12,8 @@ import pytest
 
 from pipeline import class_names
 from pipeline.errors import UsageError
-from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, show, verify
+from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, verify
 from tests.servers.gcs import GcsServer
-from transforms.dataset.manifest import FORMAT_VERSION
 
 
 @pytest.fixture(scope="module")
@@ -105,17 +104,6 @@ def test_a_remote_runner_needs_a_place_for_what_it_finds(dataset: Dataset) -> No
     assert ran.code == 2 and "verify needs --temp_location" in ran.error()
 
 
-def test_folders_without_a_manifest(made: Path, tmp_path: Path) -> None:
-    for command in (verify, show):
-        ran = command(tmp_path / "absent")
-        assert ran.code == 2 and ran.error().endswith("there is no such folder")
-        ran = command(tmp_path)
-        assert ran.code == 2 and ran.error().endswith(f"there is no {tmp_path}/manifest.json")
-    Path(shutil.copytree(made, tmp_path / "moved") / "manifest.json").unlink()
-    ran = verify(tmp_path / "moved")
-    assert ran.code == 2 and "there are TFRecords but no" in ran.error()
-
-
 def test_half_a_dataset(photos: Path, tmp_path: Path) -> None:
     """A run that did not publish left its shards staged."""
     (tmp_path / "photos").mkdir()
@@ -142,22 +130,6 @@ def test_a_label_file_that_is_no_text(dataset: Dataset) -> None:
     (dataset.folder / "labels.txt").write_bytes(b"\xff\xfe")
     ran = verify(dataset.folder)
     assert ran.code == 1 and "labels.txt: was changed since" in ran.out
-
-
-def test_manifests_of_other_versions(dataset: Dataset) -> None:
-    edit_manifest(dataset, format_version=99)
-    newer = verify(dataset.folder)
-    edit_manifest(dataset, format_version=0)
-    older = verify(dataset.folder)
-    assert (newer.code, older.code) == (2, 2)
-    assert (
-        f"99, this program reads {FORMAT_VERSION}: a newer image-tfrecords wrote it"
-        in newer.error()
-    )
-    assert (
-        f"0, this program reads {FORMAT_VERSION}: an older image-tfrecords wrote it"
-        in older.error()
-    )
 
 
 @pytest.fixture

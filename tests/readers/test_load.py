@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from tests.images import picture, saved, whole_images
 from tests.lazy import lazy_module
 from tests.marks import rest_slow
 from tests.models import SMALL_OUTPUT
-from tests.pipeline.commands import Dataset, convert, make_dataset
+from tests.pipeline.commands import Dataset, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
 
@@ -94,12 +93,6 @@ def test_pairs_for_training(datasets: dict[str, Dataset]) -> None:
         assert values.shape == shape and label.dtype == tf.int64
     with pytest.raises(UsageError, match="leave out as_supervised"):
         load(str(datasets["detection"].folder), "train", as_supervised=True)
-
-
-@pytest.mark.slow
-def test_images_without_labels_make_no_pairs(datasets: dict[str, Dataset]) -> None:
-    with pytest.raises(UsageError, match="leave out as_supervised"):
-        load(str(datasets["unlabelled"].folder), "train", as_supervised=True)
 
 
 @pytest.mark.slow
@@ -243,23 +236,6 @@ def test_what_a_dataset_holds(datasets: dict[str, Dataset]) -> None:
     assert info.class_names == class_names(dataset.folder) == {0: "cat", 1: "dog", 2: "fox"}
     assert sum(info.splits.values()) == 18 and list(info.splits) == ["train", "test"]
     assert info.features[0] == "image/encoded" and info.image_shape == (None, None, 3)
-
-
-def test_half_a_dataset_and_another_version(datasets: dict[str, Dataset], tmp_path: Path) -> None:
-    add_photo(tmp_path / "in", "broken.jpg", b"\xff\xd8\xff")
-    add_photo(tmp_path / "in", "fine.jpg")
-    flags = {"images": f"{tmp_path}/in/*/*", "label_from": "none", "max_rejected": "1%"}
-    ran = convert(**flags, output=tmp_path / "half")
-    assert ran.code == 3
-    with pytest.raises(UsageError, match="holds no dataset: a run is still writing it"):
-        load(str(tmp_path / "half"), "train")
-    dataset = Dataset(shutil.copytree(datasets["slim"].folder, tmp_path / "out"))
-    manifest = dataset.manifest
-    path = dataset.folder / "manifest.json"
-    for version, advice in ((99, "a newer image"), (0, "an older image")):
-        path.write_text(json.dumps({**manifest, "format_version": version}))
-        with pytest.raises(UsageError, match=f"version {version}, this program .*{advice}"):
-            load(str(dataset.folder), "train")
 
 
 def test_it_can_be_moved(datasets: dict[str, Dataset], tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.conftest import CLASSES
 from tests.images import picture, saved
 from tests.lazy import lazy_module
 from tests.models import SMALL_OUTPUT
-from tests.pipeline.commands import Dataset, digests, make_dataset
+from tests.pipeline.commands import Dataset, make_dataset
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
 from transforms.dataset.output_names import FEATURES, INFO
@@ -319,26 +319,3 @@ def test_an_empty_shard_and_an_empty_split(photos: Path, tmp_path: Path) -> None
     with pytest.raises(ValueError, match="corresponds to no data"):
         rows(dataset, "rest")
     assert len(rows(dataset, "train+test")) == 18
-
-
-def test_a_former_dataset_leaves_none_of_its_files(photos: Path, tmp_path: Path) -> None:
-    converted(photos, tmp_path / "out")
-    assert (tmp_path / "out" / "image.class.label.labels.txt").exists()
-    converted(photos, tmp_path / "out", layout="tutorial", overwrite=True)
-    zipped = converted(photos, tmp_path / "out", compression="gzip", overwrite=True)
-    names = {path.name for path in zipped.folder.iterdir() if path.is_file()}
-    assert names == {*zipped.shards(), *zipped.manifest["files"], "manifest.json", "report.html"}
-    assert FEATURES not in names
-
-
-def test_a_long_name_of_a_feature_costs_only_its_class_names(photos: Path, tmp_path: Path) -> None:
-    name = "n" * 300
-    (tmp_path / "my.yaml").write_text(f"features: {{{name}: label.id, image: image.bytes}}")
-    dataset = converted(photos, tmp_path / "out", layout=tmp_path / "my.yaml")
-    assert builder(dataset).info.features[name].num_classes == 3
-
-
-def test_the_same_bytes_wherever_they_are(photos: Path, tmp_path: Path) -> None:
-    """Nothing in them tells of folder, time or machine."""
-    one, other = converted(photos, tmp_path / "one"), converted(photos, tmp_path / "other")
-    assert digests(one.folder) == digests(other.folder)

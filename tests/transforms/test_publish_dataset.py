@@ -26,7 +26,8 @@ from tests.transforms.beam import (
     make_config,
     make_images,
 )
-from transforms.core.records import Count, LabelledImage
+from transforms import packing
+from transforms.core.records import Count, FileBatch, LabelledImage
 from transforms.core.rejections import Rejection, RejectionLimit
 from transforms.dataset.dataset_options import FileOptions
 from transforms.dataset.ledger import LedgerError, PlanTotals, ShardSummary
@@ -335,5 +336,19 @@ def test_a_shard_that_is_gone_is_not_published(config: ConvertConfig, output: Pa
     stage(output)
     (output / ".staging" / f"{SHARDS[1]}.{RECIPES[1]}").unlink()
     with pytest.raises(Exception, match="neither staged nor in place"):
+        publish(config, listed=4, rows=4)
+    assert not (output / "manifest.json").exists()
+
+
+def test_a_batch_of_files_that_a_runner_loses_ends_the_run(
+    config: ConvertConfig, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(_: beam.Reshuffle, given: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        return given | beam.Filter(lambda each: not isinstance(each, FileBatch))
+
+    stage(output)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(beam.Reshuffle, "expand", lose)
+    with pytest.raises(Exception, match="0 of 1 batches of files were moved"):
         publish(config, listed=4, rows=4)
     assert not (output / "manifest.json").exists()

@@ -1,7 +1,4 @@
-"""Every option of Beam is decided: it passes, or it is refused with what was meant.
-
-A new version of Beam with another option fails here until someone decides it.
-"""
+"""Options of Beam, and those of ours that look like them."""
 
 from __future__ import annotations
 
@@ -10,19 +7,21 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
-import apache_beam.io.aws.s3filesystem
-import apache_beam.runners.dataflow.dataflow_runner
-import apache_beam.runners.dataflow.test_dataflow_runner
-import apache_beam.runners.portability.prism_runner  # noqa: F401
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+from apache_beam.options.pipeline_options import (
+    GoogleCloudOptions,
+    PipelineOptions,
+    _BeamArgumentParser,
+)
 from apache_beam.runners.runner import _RUNNER_MAP
 
 from pipeline.errors import UsageError
 from pipeline.options.beam_flags import RUNNERS, check_beam_flags, underscored
 from pipeline.options.parser import parse_flags
-from tests.pipeline.commands import convert, plan, snapshot, verify
+from tests.pipeline.commands import convert, make_dataset, plan, snapshot, verify
 from tests.pipeline.right_command import check_usage, right_flags
+
+# Every option of Beam is decided: it passes, or it is refused with what was meant.
 
 NEEDED = ["--images=i", "--output=o"]
 
@@ -278,3 +277,37 @@ def test_what_dataflow_needs_is_listed_at_once(runner: str) -> None:
 )
 def test_other_runners_pass(words: list[str]) -> None:
     check_beam_flags(words)
+
+
+# Launchers give labels of the job by the name of our label file; both arrive where they belong.
+
+
+@pytest.mark.parametrize(
+    "label", ["airflow-version=v3-3-2", "team=", '{"goog-dataflow-template": "flex"}']
+)
+def test_labels_of_the_job_are_those_of_beam(label: str) -> None:
+    words = [*NEEDED, "--label_file=gs://b/labels.csv", f"--labels={label}"]
+    flags, rest = parse_flags("convert", words)
+    assert flags.labels == "gs://b/labels.csv"
+    assert PipelineOptions(rest).view_as(GoogleCloudOptions).labels == [label]
+
+
+@pytest.mark.parametrize(
+    "path", ["labels.csv", "day=1/labels.csv", "a=b.csv", "gs://b/day=1/*.csv", "/d=1", "labels"]
+)
+@pytest.mark.parametrize("flag", ["labels", "label_file"])
+def test_paths_are_those_of_the_label_file(flag: str, path: str) -> None:
+    flags, rest = parse_flags("convert", [*NEEDED, f"--{flag}={path}"])
+    assert (flags.labels, rest) == (path, [])
+
+
+def test_a_run_with_both(photos: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_text("".join(f"{path.stem},x\n" for path in photos.glob("*/*.jpg")))
+    dataset = make_dataset(
+        tmp_path / "out",
+        "--labels=airflow-version=v3-3-2",
+        images=f"{photos}/*/*.jpg",
+        label_file=labels,
+    )
+    assert dataset.classes == ["x"]

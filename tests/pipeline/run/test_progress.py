@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.run import progress
-from tests.conftest import draw
 from tests.pipeline.commands import ROOT, check_sound, convert
 from tests.pipeline.terminal import terminal
 from transforms.storage.metrics import _PLACES, PROGRESS, WORKERS_FOLDER, Stage
@@ -283,13 +282,3 @@ class TestProgress:
     def test_auto_is_plain_where_there_is_no_terminal(self, photos: Path, tmp_path: Path) -> None:
         ran = convert(images=f"{photos}/*/*.jpg", output=tmp_path / "out", progress="auto")
         assert "\nconverting: 18 of 18 images" in f"\n{ran.err}"
-
-    @pytest.mark.slow
-    def test_rejected_images_count(self, tmp_path: Path) -> None:
-        draw(tmp_path / "cat" / "good.jpg")
-        (tmp_path / "cat" / "empty.jpg").touch()
-        flags = {"images": f"{tmp_path}/cat/*.jpg", "label_from": "directory"}
-        ran = convert(**flags, output=tmp_path / "out", max_rejected="50%", progress="json")
-        lines = map(json.loads, ran.err.splitlines())
-        last = [line for line in lines if line["stage"] == "converting"][-1]
-        assert (last["done"], last["planned"], last["rejected"]) == (2, 2, 1)

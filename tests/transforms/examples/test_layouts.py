@@ -1,10 +1,19 @@
-"""The layouts have the features of the programs that they are made for."""
+"""Presets and layout files."""
 
 from __future__ import annotations
 
 import pytest
 
-from transforms.examples.layouts import LAYOUTS, SOURCES, layout_features
+from transforms.examples.layout_files import LayoutError, parse_layout
+from transforms.examples.layouts import (
+    LAYOUTS,
+    SOURCES,
+    Feature,
+    Role,
+    layout_features,
+)
+
+# The layouts have the features of the programs that they are made for.
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -52,3 +61,138 @@ def test_without_labels_their_features_are_left_out(layout: str, dropped: set[st
     plain = layout_features(layout, labelled=False)
     assert labelled == LAYOUTS[layout]
     assert plain == tuple(feature for feature in labelled if feature.name not in dropped)
+
+
+def test_a_whole_layout() -> None:
+    text = """\
+features:
+  image: image.bytes
+  sha: image.sha256
+  boxes/xmin: box.xmin
+  classes: label.ids
+  age: {source: csv.age, type: int64, default: -1}
+  names: {source: csv.name, list: true}
+  tags:
+    source: csv.tags
+    type: bytes
+    separator: "|"
+  matrix: {source: csv.m, type: float, separator: " ", shape: [2, 3]}
+  turns: {source: csv.turn, type: int64, list: true, shape: [4]}
+  pixels: {source: image.pixels, shape: [32, 32, 3]}
+  any: image.pixels
+"""
+    assert parse_layout(text, "my.yaml").features == (
+        Feature("image", "image.bytes", "bytes"),
+        Feature("sha", "image.sha256", "bytes"),
+        Feature("boxes/xmin", "box.xmin", "float", None),
+        Feature("classes", "label.ids", "int64", None),
+        Feature("age", "csv.age", "int64", (), "-1"),
+        Feature("names", "csv.name", "", None),
+        Feature("tags", "csv.tags", "bytes", None, None, "|"),
+        Feature("matrix", "csv.m", "float", (2, 3), None, " "),
+        Feature("turns", "csv.turn", "int64", (4,)),
+        Feature("pixels", "image.pixels", "bytes", (32, 32, 3), encoding="uint8"),
+        Feature("any", "image.pixels", "bytes", (), encoding="uint8"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is empty"),
+        ("- a", "line 1: the layout must be written as NAME: VALUE"),
+        ("feature: {a: image.key}", "line 1: unknown key 'feature'; did you mean 'features'?"),
+        ("features:\n  a: [", "line 2: invalid YAML"),
+        ("features: {}", "line 1: there are no features"),
+        ("features:\n  a: image.hieght", "line 2: unknown source 'image.hieght'; did you mean"),
+        ("features:\n  a: csv.", "line 2: unknown source 'csv.'"),
+        ("features:\n  a:\n    sources: x", "line 3: unknown key 'sources'; did you mean 'source'"),
+        ("features:\n  a:\n    type: int64", "line 3: the feature 'a' has no source"),
+        ("features:\n  a: image.key\n  a: label.id", "line 3: 'a' is given twice, first in line 2"),
+        ("features:\n  a: {source: csv.a, type: int}", "line 2: unknown type 'int'; did you mean"),
+        ("features:\n  a: {source: label.id, type: float}", "line 2: label.id is int64, not float"),
+        (
+            "features:\n  a: {source: label.id, default: 0}",
+            "line 2: default is only for sources csv.",
+        ),
+        ("features:\n  a: {source: csv.a, list: maybe}", "line 2: list must be true or false"),
+        ("features:\n  a: {source: csv.a, separator: ''}", "line 2: a separator must not be empty"),
+        (
+            "features:\n  a:\n    source: csv.a\n    type: int64\n    default: x",
+            "line 5: the default 'x' is not of type int64",
+        ),
+        ("features:\n  a:\n    source: csv.a\n    shape: 4", "line 4: shape must be a list of"),
+        ("features:\n  a: {source: csv.a, shape: [2, 0]}", "line 2: shape must be a list of"),
+        ("features:\n  a: {source: csv.a, shape: []}", "line 2: shape must be a list of"),
+        ("features:\n  a: {source: csv.a, shape: [[2]]}", "line 2: shape must be a list of"),
+        (
+            "features:\n  a:\n    source: csv.a\n    shape: [2]",
+            "line 4: a shape needs a separator, or list: true",
+        ),
+        (
+            "features:\n  a:\n    source: label.ids\n    shape: [2]",
+            "line 4: shape is for image.pixels and lists of csv.COLUMN, not label.ids",
+        ),
+        (
+            "features:\n  a: {source: image.pixels, shape: [3, 32, 32]}",
+            "line 2: the shape of image.pixels must be [HEIGHT, WIDTH, CHANNELS]",
+        ),
+        (
+            "features:\n  a: {source: csv.a, separator: ';', shape: [3],\n    default: 1;2}",
+            "line 3: the default '1;2' does not have 3 values",
+        ),
+        ("images:\n  a-b: x/*.png\nfeatures: {i: image.bytes}", "line 2: 'a-b' is not a name of"),
+        ("masks:\n  a: []\nfeatures: {i: masks.a.bytes}", "line 2: masks.a has no glob"),
+        ("masks: {a: {b: c}}\nfeatures: {i: masks.a.bytes}", "line 1: the glob of masks.a must be"),
+        ("masks: {a: x/*}\nfeatures: {i: image.bytes}", "no feature has the source masks.a.bytes"),
+        (
+            "masks: {a: x/*}\nfeatures: {i: images.a.bytes}",
+            "line 2: unknown source 'images.a.bytes'",
+        ),
+    ],
+)
+def test_mistakes_are_named_with_their_lines(text: str, says: str) -> None:
+    with pytest.raises(LayoutError) as caught:
+        parse_layout(text, "my.yaml")
+    message = str(caught.value)
+    assert message.startswith("--layout my.yaml ")
+    assert says in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("default", ["nan", "NA", "null", "None"])
+def test_a_default_that_is_missing_itself_is_refused(default: str) -> None:
+    for type_ in ("", "type: float, ", "type: int64, "):
+        text = f"features:\n  a: {{source: csv.a, {type_}default: {default}}}"
+        with pytest.raises(
+            LayoutError, match=f"line 2: the default '{default}' is a missing value"
+        ):
+            parse_layout(text, "a.yaml")
+    (feature,) = parse_layout(
+        f"features: {{a: {{source: csv.a, type: text, default: {default}}}}}", "a.yaml"
+    ).features
+    assert feature.default == default
+
+
+def test_further_images_and_masks_have_globs() -> None:
+    text = """
+images: {right: r/*.jpg}
+masks:
+  hand: [a/*.png, "b/*.{png,gif}"]
+features:
+  left: image.bytes
+  right: images.right.bytes
+  right/format: images.right.format
+  hand: masks.hand.bytes
+  mask: mask.bytes
+"""
+    features, partners = parse_layout(text, "my.yaml")
+    assert partners == {"images.right": ("r/*.jpg",), "masks.hand": ("a/*.png", "b/*.{png,gif}")}
+    assert [feature.role for feature in features] == [
+        Role.IMAGE,
+        Role.FURTHER_IMAGE,
+        Role.OTHER,
+        Role.MASK,
+        Role.MASK,
+    ]
+    assert all(Feature.from_manifest(each.to_manifest()) == each for each in features)

@@ -1,7 +1,8 @@
-"""What flags say of labels that the class names lack."""
+"""What paths say of labels and splits, and which classes are known."""
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable
 
 import pytest
@@ -9,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
+from transforms.labels.keys import full_uri, listed_key, listed_path, listed_problem, listed_uri
 from transforms.labels.label_rows import label_text
-from transforms.labels.label_rules import LabelRules
+from transforms.labels.label_rules import NO_FOLDER, LabelRules, PathRules, parse_label_regex
+from transforms.labels.shards import is_split_name
+
+# What flags say of labels that the class names lack.
 
 LABELS = st.text(st.characters(codec="utf-8"), min_size=1).map(label_text).filter(bool)
 
@@ -97,3 +102,103 @@ def test_refused_classes_are_named_with_their_images() -> None:
     with pytest.raises(LabelsError, match=r"^12 labels .*'label-9' \(1\) and 2 more"):
         rules.check({f"label-{chr(48 + number)}": 1 for number in range(12)})
     rules._replace(new_classes="").check({"fox": 1})
+
+
+# Folders and regular expressions give classes and splits of paths.
+
+FOLDERS = PathRules("directory")
+
+
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [("roses/1.jpg", "roses"), ("a/b/1.jpg", "b"), ("1.jpg", ""), ("e\u0301/1.jpg", "\xe9")],
+)
+def test_the_folder_is_the_class(path: str, label: str) -> None:
+    assert FOLDERS.label(path) == label
+
+
+def test_a_folder_of_the_glob_is_the_class_of_an_image_in_no_other() -> None:
+    assert FOLDERS.label("1.jpg", folder="cat") == "cat"
+    assert FOLDERS.label("dog/1.jpg", folder="cat") == "dog"
+
+
+def test_the_folder_of_a_split_is_no_class() -> None:
+    rules = PathRules("directory", has_splits=True)
+    assert (rules.split("train/cat/1.jpg"), rules.label("train/cat/1.jpg")) == ("train", "cat")
+    assert (rules.split("train/1.jpg"), rules.label("train/1.jpg", folder="train")) == ("train", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "split"),
+    [("VALIDATION/1.jpg", "validation"), ("holdout/a/1.jpg", "holdout"), ("Unassigned/1.jpg", "")],
+)
+def test_the_first_folder_is_the_split(path: str, split: str) -> None:
+    assert PathRules(has_splits=True).split(path) == split
+    assert PathRules().split(path) == ""
+
+
+def test_an_image_in_no_folder_has_no_split() -> None:
+    assert PathRules(has_splits=True).split("1.jpg") == NO_FOLDER
+    assert not is_split_name(NO_FOLDER)
+
+
+@pytest.mark.parametrize(
+    ("regex", "path", "label"),
+    [
+        (r"/(\w+)_\d+\.jpg$", "2024/cat_07.jpg", "cat"),
+        (r"(?P<site>[^/]+)/(?P<label>[^/]+)/", "oslo/fox/1.jpg", "fox"),
+        (r"(한강)", "\u1112\u1161\u11ab\u1100\u1161\u11bc/1.jpg", "한강"),
+        ("(\u1112\u1161\u11ab)", "한/1.jpg", "한"),
+        (r"(cat)|dog", "dog/1.jpg", ""),
+        (r"(cat)", "dog/1.jpg", ""),
+        (r"^( +)", "  /1.jpg", ""),
+    ],
+)
+def test_the_regular_expression_finds_the_class(regex: str, path: str, label: str) -> None:
+    assert PathRules("regex", regex).label(path, folder="other") == label
+
+
+@pytest.mark.parametrize(
+    ("regex", "problem"),
+    [
+        ("(", "is not a valid regular expression"),
+        ("cat", "has no group"),
+        ("(a)(b)", "has 2 groups"),
+        ("(?P<name>a)(b)", "has 2 groups"),
+    ],
+)
+def test_an_expression_without_one_label(regex: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse_label_regex(regex)
+
+
+# Images that rows list are found from the CSV's folder, and have one key each.
+
+ROOTS = ["data", "/home/data", "gs://bucket/data"]
+CELLS = ["photos/1.jpg", "./1.jpg", "../1.jpg", "/photos/1.jpg", "gs://other/1.jpg"]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("root", ROOTS)
+def test_the_path_and_the_root_are_the_file_again(root: str, cell: str) -> None:
+    path = f"{root}/list.csv"
+    if problem := listed_problem(cell, path):
+        message = "'/photos/1.jpg' is a local file, but its CSV is in a bucket"
+        assert (root, problem) == ("gs://bucket/data", message)
+        return
+    uri = listed_uri(cell, path)
+    found = full_uri(root, listed_path(uri, root))
+    assert (found if "://" in found else posixpath.normpath(found)) == uri
+
+
+def test_keys_do_not_depend_on_how_a_row_spells_its_path() -> None:
+    keys = {
+        listed_key(listed_uri(cell, "/d/list.csv"), kind="path", root="/d")
+        for cell in ("a/1.jpg", "./a/1.jpg", " a/1.jpg ", "/d/a/1.jpg", "b/../a/1.jpg")
+    }
+    assert keys == {"a/1.jpg"}
+
+
+def test_a_file_that_lies_elsewhere_keeps_its_whole_path() -> None:
+    assert listed_key("gs://b/1.jpg", kind="path", root="/d") == "gs://b/1.jpg"
+    assert listed_key("gs://b/1.jpg", kind="stem", root="/d") == "1"

@@ -1,4 +1,4 @@
-"""The index of a shard comes back as it was written, in the same bytes, and not from damage."""
+"""The index of a shard, and how it is compared with its records."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from transforms.dataset.manifest import crc32c_hex
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.record_index import (
+    COMPARED,
     FRAME_BYTES,
     HASHES,
     LIBRARIES,
@@ -27,13 +29,18 @@ from transforms.records.record_index import (
     IndexRows,
     RecordIndexError,
     class_lists,
+    content_hash,
     index_bytes,
     index_schema,
     read_index,
+    row_problems,
     source_contents,
+    to_array,
 )
 from transforms.records.stored_images import read_partner
 from transforms.records.written_index import IndexedRows
+
+# The index of a shard comes back as it was written, in the same bytes, and not from damage.
 
 SHARD = "train-00000-of-00002.tfrecord"
 STORED, SOURCE = "1" * 32, "2" * 32
@@ -408,3 +415,92 @@ def test_verify_reads_a_few_rows_at_a_time(tmp_path: Path) -> None:
     assert sum(row["key"] == "a" for row in rows) == count and not problem
     assert tracemalloc.get_traced_memory()[1] < 10 << 20
     tracemalloc.stop()
+
+
+# What `verify` compares between a record and its row of the index.
+
+RECORD = b"the whole record"
+HELD: dict[str, list[Any]] = {
+    "image.bytes": [b"data"],
+    "image.key": [b"a"],
+    "image.height": [3],
+    "label.texts": [b"cat", b"dog"],
+}
+ROW: dict[str, Any] = {
+    **dict.fromkeys(COMPARED),
+    "length": len(RECORD),
+    "offset": 0,
+    "key": "a",
+    "height": 3,
+    "label": ["cat", "dog"],
+    "content": bytes.fromhex(content_hash(b"data")),
+}
+
+
+def test_a_record_that_fits_its_row() -> None:
+    assert list(row_problems(ROW, RECORD, 0, HELD)) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("length", 1), ("offset", 1), ("key", "b"), ("height", 4), ("label", ["cat"])),
+        ("content", bytes(16)),
+    ],
+)
+def test_each_column_that_differs_is_named(column: str, value: Any) -> None:
+    [problem] = row_problems({**ROW, column: value}, RECORD, 0, HELD)
+    assert problem.startswith(f"its {column} is ")
+
+
+# Arrays are those of `pyarrow.array`, which imports pandas.
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+TYPES = {
+    "string": (pa.string(), TEXTS),
+    "int64": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "int32": (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    "int8": (pa.int8(), st.integers(-128, 127)),
+    "bytes": (pa.binary(8), st.binary(min_size=8, max_size=8)),
+    "texts": (pa.list_(pa.string()), st.lists(TEXTS, max_size=3)),
+    "structs": (
+        pa.list_(pa.struct([("a", pa.string()), ("b", pa.binary(8))])),
+        st.lists(
+            st.fixed_dictionaries(
+                {"a": st.none() | TEXTS, "b": st.none() | st.binary(min_size=8, max_size=8)}
+            ),
+            max_size=3,
+        ),
+    ),
+    "numbers": (pa.list_(pa.int64()), st.lists(st.integers(0, 9), max_size=3)),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+@given(data=st.data())
+def test_values_come_back(name: str, data: st.DataObject) -> None:
+    type_, values = TYPES[name]
+    drawn: list[Any] = data.draw(st.lists(st.none() | values, max_size=20))
+    array = to_array(drawn, type_)
+    array.validate(full=True)
+    assert array.equals(pa.array(drawn, type_)) and array.to_pylist() == drawn
+
+
+def test_a_number_that_does_not_fit_is_an_error() -> None:
+    with pytest.raises(OverflowError):
+        to_array([2**31], pa.int32())
+
+
+@pytest.mark.slow
+def test_an_index_is_written_and_read_without_pandas() -> None:
+    script = """
+import sys
+from tests.transforms.records.test_record_index import photos
+from transforms.records.record_index import read_index
+for name in [each for each in sys.modules if each.partition(".")[0] == "pandas"]:
+    del sys.modules[name]
+read_index(photos(3), "x").to_pylist()
+assert "pandas" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Globs find what the standard library's find, with sizes and versions, and nothing else."""
+"""Local files: globs, ranges, copies, and what is no ordinary file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.marks import rest_slow
-from tests.privileges import without_privileges
 from tests.transforms.beam import convert, make_config, make_images
 from transforms.core.records import Count, JoinSide, Kind, NameRange
 from transforms.core.rejections import Rejection, RejectionLimit
 from transforms.find_images import ImageFinder
 from transforms.labels.label_rules import PathRules
 from transforms.storage import local_storage
+from transforms.storage import local_storage as ordinary_files
 from transforms.storage.interface import FoundFile
-from transforms.storage.local_storage import LocalStorage
+from transforms.storage.local_storage import LocalStorage, is_ordinary
+
+# Globs find what the standard library's find, with sizes and versions, and nothing else.
 
 STORAGE = LocalStorage()
 
@@ -138,18 +140,6 @@ def test_one_folder_named_by_the_glob_is_a_class(tmp_path: Path) -> None:
     assert sorted(labels) == ["", "cat"]
 
 
-def test_an_unreadable_folder_is_an_error(shared_folder: Path) -> None:
-    """Its images would be missed in silence, as `glob` misses them."""
-    for name in ("cat/1.jpg", "dog/2.jpg"):
-        (shared_folder / name).parent.mkdir()
-        (shared_folder / name).touch()
-    (shared_folder / "dog").chmod(0)
-    for pattern in ("*/*.jpg", "**/*.jpg"):
-        with without_privileges(), pytest.raises(PermissionError, match="dog"):
-            list(STORAGE.list_files(f"{shared_folder}/{pattern}"))
-    (shared_folder / "dog").chmod(0o755)
-
-
 @pytest.mark.parametrize("pattern", ["**/*.jpg", "*/*/*.jpg", "**"])
 def test_one_stat_a_file_and_one_listing_a_folder(
     pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -175,17 +165,6 @@ def test_one_stat_a_file_and_one_listing_a_folder(
     assert counts["listdir"] == 0
     assert counts["stat"] == 50
     assert counts["lstat"] <= 1
-
-
-def test_a_folder_that_cannot_be_entered_is_an_error(shared_folder: Path) -> None:
-    (shared_folder / "dog").mkdir()
-    (shared_folder / "dog/1.jpg").touch()
-    (shared_folder / "dog").chmod(0o444)
-    for pattern in ("dog/*.jpg", "*/*.jpg", "**/*.jpg"):
-        with without_privileges(), pytest.raises(PermissionError) as raised:
-            list(STORAGE.list_files(f"{shared_folder}/{pattern}"))
-        assert raised.value.filename == f"{shared_folder}/dog"
-    (shared_folder / "dog").chmod(0o755)
 
 
 def test_links_to_folders_are_followed_but_not_for_ever(tmp_path: Path) -> None:
@@ -434,3 +413,64 @@ def test_a_name_that_is_too_long_is_said_with_its_length(tmp_path: Path) -> None
         storage.open_writer(f"{tmp_path}/{'a' * 300}"),
     ):
         pass
+
+
+# Only ordinary files are read: no devices, and nothing that the kernel makes up.
+
+
+def test_ordinary_files_and_what_is_none(tmp_path: Path) -> None:
+    (tmp_path / "1.jpg").write_bytes(b"1")
+    (tmp_path / "link.jpg").symlink_to("1.jpg")
+    (tmp_path / "dangling.jpg").symlink_to("none")
+    os.mkfifo(tmp_path / "fifo.jpg")
+    (tmp_path / "null.jpg").symlink_to("/dev/null")
+    found = {path.name: STORAGE.is_ordinary(str(path)) for path in tmp_path.iterdir()}
+    assert found == {
+        "1.jpg": True,
+        "link.jpg": True,
+        "dangling.jpg": False,
+        "fifo.jpg": False,
+        "null.jpg": False,
+    }
+    assert not STORAGE.is_ordinary("nul\0byte")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc")
+def test_what_the_kernel_makes_up_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "1.jpg").write_bytes(b"1")
+    for name in ("/proc/self/status", "/proc/kmsg", "/sys/kernel/notes"):
+        (tmp_path / f"{Path(name).name}.jpg").symlink_to(name)
+        assert not STORAGE.is_ordinary(name)
+    there = [tmp_path / "1.jpg", *(p for p in tmp_path.iterdir() if not p.exists())]
+    assert {file.uri for file in STORAGE.list_files(f"{tmp_path}/*.jpg")} == {
+        str(path) for path in there
+    }
+
+
+@pytest.fixture
+def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A list of mounts instead of the system's."""
+    path = tmp_path / "mountinfo"
+    monkeypatch.setattr(ordinary_files, "_MOUNTS", path)
+    ordinary_files._made_up_devices.cache_clear()
+    yield path
+    ordinary_files._made_up_devices.cache_clear()
+
+
+def test_file_systems_are_known_by_their_kind(mounts: Path) -> None:
+    device = os.stat(mounts.parent).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    line = f"36 35 {number} / /mnt\\040x rw master:1 - {{}} /dev/root rw,errors=continue\n"
+    for kind, expected in (("ext4", True), ("nfs4", True), ("proc", False), ("tracefs", False)):
+        mounts.write_text(f"broken\n{line.format(kind)}")
+        ordinary_files._made_up_devices.cache_clear()
+        assert is_ordinary(mounts.stat()) is expected
+
+
+def test_mounts_are_read_once_and_need_not_be_there(mounts: Path) -> None:
+    status = mounts.parent.stat()
+    assert not is_ordinary(status)  # a folder
+    mounts.write_text("x")
+    assert is_ordinary(mounts.stat())
+    mounts.unlink()
+    assert ordinary_files._made_up_devices.cache_info().misses <= 1
