@@ -11,7 +11,7 @@ import pytest
 
 from tests.servers.gcs import GcsServer
 from transforms.dataset.manifest import crc32c_hex
-from transforms.examples.tfrecord import masked_crc32c
+from transforms.examples.tfrecord import TFRecordError, masked_crc32c
 from transforms.records.written_index import (
     ChecksummedReader,
     open_records,
@@ -43,6 +43,19 @@ def test_compression_is_recognised_by_the_first_bytes(tmp_path: Path, data: byte
         assert list(stored_records(stored)) == PAYLOADS
         stored.drain(len(data))
     assert (stored.bytes, stored.crc32c) == (len(data), crc32c_hex(data))
+
+
+def test_a_compressed_file_of_far_more_than_its_size_is_not_read_on(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(gzip.compress(framed(b"") * 800_000))
+    read = 0
+    with (
+        pytest.raises(TFRecordError, match="more than 200 times its size: it is not read on"),
+        open_records(str(path)) as records,
+    ):
+        for _ in records:
+            read += 1
+    assert read > 600_000
 
 
 def test_what_is_peeked_is_read_and_counted_once() -> None:

@@ -133,6 +133,9 @@ _TEXTS = ("key", "path", "rows.list.element", f"{_OF_PARTNERS}path")
 # takes 8, and 30 times as much.
 _MOST_BYTES = 2 << 20
 _MOST_BYTES_OF_BYTE = 40
+# Texts take four times their bytes while a column is read.
+_MOST_COLUMN = 32 << 20
+_MOST_COLUMN_OF_BYTE = 12
 _LEAST_ROW_BYTES = 4
 _LEAST_GROUP = 1 << 16
 
@@ -264,6 +267,8 @@ def read_index(
             if chunk.path_in_schema.partition(".")[0] in wanted
         ]
         most = _MOST_BYTES + _MOST_BYTES_OF_BYTE * len(data)
+        largest = max(chunk.total_uncompressed_size for chunk in chunks)
+        _check_size(largest, _MOST_COLUMN + _MOST_COLUMN_OF_BYTE * len(data), path)
         # A page of a few bytes may repeat a value any number of times.
         _check_size(
             sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in chunks),
@@ -283,8 +288,7 @@ def read_index(
         _check_size(sum(map(_plain_bytes, arrays)), most, path)
         table = table.cast(pa.schema([schema.field(name) for name in table.column_names]))
         table = table.replace_schema_metadata(schema.metadata)
-        table = table.combine_chunks()
-        if table.column("record").to_pylist() != list(range(found.num_rows)):
+        if not np.array_equal(table.column("record").to_numpy(), np.arange(found.num_rows)):
             raise RecordIndexError(f"{path} is damaged: its rows are not numbered in order")
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         detail = " ".join(str(error).split())[:200]

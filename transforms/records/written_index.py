@@ -32,6 +32,7 @@ from transforms.examples.tfrecord import (
     read_frames,
     read_records,
 )
+from transforms.labels.csv_tables import MOST_TIMES
 from transforms.labels.shards import ShardName
 from transforms.records.record_index import (
     COMPARED,
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
+# What any compressed file may hold, and the bytes that take the time of a record besides its own.
+_FREE_BYTES = 256 << 20
+_RECORD_BYTES = 400
 # The file may be a terabyte without a newline, of which the manifest lists the size.
 _MOST_LINE = 4 << 20
 _RETRIED_MARKERS = tuple(f'"{reason}"'.encode() for reason in sorted(RETRIED))
@@ -148,6 +152,17 @@ def stored_records(
     return read_records(stream, max_bytes=max_bytes)
 
 
+def _bounded(records: Iterator[bytes], stored: ChecksummedReader) -> Iterator[bytes]:
+    """The records of a file, as long as they are not far more than its size."""
+    offset = 0
+    for number, record in enumerate(records):
+        if offset + number * _RECORD_BYTES > _FREE_BYTES + MOST_TIMES * stored.bytes:
+            problem = f"the file holds more than {MOST_TIMES} times its size: it is not read on"
+            raise TFRecordError(number, offset, problem)
+        yield record
+        offset += len(record) + FRAME_BYTES
+
+
 @contextlib.contextmanager
 def open_records(
     path: str, *, follow_links: bool = True, max_bytes: int = LARGEST_RECORD
@@ -160,11 +175,12 @@ def open_records(
         max_bytes: of a record.
 
     Raises:
-        TFRecordError: while reading, at the first record that is damaged.
+        TFRecordError: while reading, at the first record that is damaged, or where a compressed
+            file turns out to hold far more than its size.
         OSError: when the file cannot be opened.
     """
     with open_stored(path, follow_links=follow_links) as stored:
-        yield stored_records(stored, max_bytes=max_bytes)
+        yield _bounded(stored_records(stored, max_bytes=max_bytes), stored)
 
 
 def retried_keys(output: str, size: int) -> frozenset[str]:

@@ -382,6 +382,36 @@ def test_few_rows_take_little_memory_too() -> None:
         read_index(data, "x")
 
 
+def test_a_column_of_hundreds_of_megabytes_is_refused_unread() -> None:
+    """A text takes four times its bytes while it is read, whatever else is in the file."""
+    table = read_index(photos(40), "x")
+    at = table.column_names.index("key")
+    long = pa.array([*["x"] * 39, "x" * 34_000_000])
+    data = index_bytes(table.set_column(at, "key", long))
+    with pytest.raises(RecordIndexError, match="x is damaged: it would take 34"):
+        read_index(data, "x")
+
+
+def test_no_real_index_is_too_compressible() -> None:
+    """Consecutive names, equal sizes and times, no hashes: only the order takes bytes."""
+    count = 100_000
+    order = np.random.default_rng(1).permutation(count)
+    names = pa.array([f"photos/IMG_{number:07d}.png" for number in order])
+    table = rows_of(checked()).table(SHARD).take([0] * count)
+    empty = ("content", "source_content", "perceptual_hash")
+    columns = {
+        "key": names,
+        "path": names,
+        "record": pa.array(np.arange(count)),
+        **{name: pa.nulls(count, table.schema.field(name).type) for name in empty},
+    }
+    for name, values in columns.items():
+        table = table.set_column(table.column_names.index(name), name, values)
+    data = index_bytes(table)
+    assert len(data) < 7 * count
+    assert read_index(data, "x", records=count).num_rows == count
+
+
 def test_a_group_for_each_row_is_refused() -> None:
     file = pa.BufferOutputStream()
     pq.write_table(read_index(photos(40), "x"), file, store_schema=False, row_group_size=1)
