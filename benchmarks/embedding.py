@@ -38,8 +38,8 @@ def make_model(path: Path) -> Any:
 def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[bytes]]:
     """A run over all files as a shard does it, which gives the records."""
     from transforms.convert_images import ImageConverter
-    from transforms.core.records import ShardImage
-    from transforms.embed_images import Embedder, files_digest
+    from transforms.core.records import PlannedImage
+    from transforms.embed_images import files_digest
     from transforms.examples.layouts import LAYOUTS, with_embedding
     from transforms.images.check import CheckedImage
     from transforms.images.embeddings import Embedding
@@ -53,10 +53,10 @@ def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[
         origins=Origins(""),
         features=with_embedding(LAYOUTS["embedding"], shape, dtype),
         checks=CheckOptions(max_pixels=10**9, max_bytes=10**9, dedupe="off"),
-        embedder=Embedder(embedding),
+        embedding=embedding,
     )
     converter.setup()
-    images = [ShardImage(0, path, path, os.path.getsize(path), 0, "", 0) for path in paths]
+    images = [PlannedImage(0, path, path, os.path.getsize(path), 0, "", 0) for path in paths]
 
     def run() -> list[bytes]:
         loaded = (each for each in converter.load(images) if isinstance(each, CheckedImage))

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.servers.gcs import HOST, GcsServer, serve_gcs
 
 if TYPE_CHECKING:
-    from transforms.core.records import ShardImage
+    from transforms.core.records import PlannedImage
 
 _BUCKET = "photos"
 
@@ -49,13 +49,13 @@ class Reading(NamedTuple):
         return self.objects / self.seconds
 
 
-def fill_bucket(server: GcsServer, count: int) -> list[ShardImage]:
+def fill_bucket(server: GcsServer, count: int) -> list[PlannedImage]:
     """Uploads JPEGs of a few kilobytes, and returns their plan."""
     import io
 
     from PIL import Image
 
-    from transforms.core.records import ShardImage
+    from transforms.core.records import PlannedImage
 
     server.make_bucket(_BUCKET)
     planned = []
@@ -64,7 +64,7 @@ def fill_bucket(server: GcsServer, count: int) -> list[ShardImage]:
         Image.effect_noise((64, 64), 20 + number % 50).save(buffer, "JPEG")
         name = f"{number:06d}.jpg"
         generation = server.put(_BUCKET, name, buffer.getvalue())
-        planned.append(ShardImage(number, name, name, len(buffer.getvalue()), generation, "", 0))
+        planned.append(PlannedImage(number, name, name, len(buffer.getvalue()), generation, "", 0))
     return planned
 
 
@@ -79,7 +79,7 @@ def measured(link: Link, objects: int) -> Iterator[list[Reading]]:
     taken.append(Reading(seconds, objects, (link.requests() - before) / objects))
 
 
-def read_ahead(link: Link, planned: Sequence[ShardImage]) -> Reading:
+def read_ahead(link: Link, planned: Sequence[PlannedImage]) -> Reading:
     """Reads and checks all images as a shard does."""
     from transforms.convert_images import ImageConverter
     from transforms.images.check import CheckedImage
@@ -98,7 +98,7 @@ def read_ahead(link: Link, planned: Sequence[ShardImage]) -> Reading:
     return taken[0]
 
 
-def read_plain(link: Link, planned: Sequence[ShardImage]) -> Reading:
+def read_plain(link: Link, planned: Sequence[PlannedImage]) -> Reading:
     """Reads one object after the other, as a DoFn with `FileSystems.open` does."""
     from apache_beam.io.filesystems import FileSystems
 

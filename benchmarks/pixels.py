@@ -83,7 +83,7 @@ def bare_pool(
 def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
     """A run over all files as a shard does it, up to the bytes that are stored."""
     from transforms.convert_images import ImageConverter
-    from transforms.core.records import ShardImage
+    from transforms.core.records import PlannedImage
     from transforms.images.check import CheckedImage
     from transforms.images.pixel_options import CheckOptions, PixelOptions
     from transforms.records.image_origins import Origins
@@ -95,7 +95,7 @@ def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
         pixels=PixelOptions(resize=resize, quality=_QUALITY),
     )
     converter.setup()
-    images = [ShardImage(0, path, path, os.path.getsize(path), 0, "", 0) for path in paths]
+    images = [PlannedImage(0, path, path, os.path.getsize(path), 0, "", 0) for path in paths]
     return lambda: sum(isinstance(each, CheckedImage) for each in converter.load(images))
 
 

@@ -126,14 +126,14 @@ def _fingerprints(
 
 def index_of(name: str, contents: Sequence[str]) -> Any:
     """The index of a shard with an image of each content; an empty one was not compared."""
-    from transforms.core.records import ShardImage
+    from transforms.core.records import PlannedImage
     from transforms.images.check import CheckedImage, ImageInfo
     from transforms.images.pixel_options import Original
     from transforms.records.record_index import IndexRows
 
     rows, info, original = IndexRows(), ImageInfo("jpeg", 300, 400, 3), Original(300, 400, 1)
     for record, content in enumerate(contents):
-        image = ShardImage(record, str(record), f"{record}.jpg", _IMAGE_BYTES, 1, "cat", 0)
+        image = PlannedImage(record, str(record), f"{record}.jpg", _IMAGE_BYTES, 1, "cat", 0)
         hash_ = int(content[:16], 16) if content else None
         rows.add(
             CheckedImage(

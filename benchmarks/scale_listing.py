@@ -81,7 +81,7 @@ def list_in_ranges(workers: int, result: Path) -> tuple[int, int]:
     """
     from cluster_runner import run_graph
 
-    from transforms.find_images import ImageFinder
+    from transforms.input_readers import ImageFinder
     from transforms.join_labels import ReadInputs
     from transforms.labels.label_rules import PathRules
     from transforms.storage.gcs_requests import client

@@ -9,8 +9,7 @@ from pipeline.errors import UsageError
 from pipeline.graph import build
 from pipeline.options.option_table import GROUPS, OPTIONS
 from pipeline.resolve.preflight import check_flags
-from transforms.core.arguments import own_words
-from transforms.core.option import declared_in, read_arguments
+from transforms.core.option import declared_in, own_words, read_arguments
 from transforms.core.option_types import ConvertDatasetOptions
 
 

@@ -19,8 +19,9 @@ from pipeline.open_dataset import open_dataset
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.datasets import moved_keys
 from pipeline.run.launch import run_pipeline
+from transforms.convert_images import RowConverter
 from transforms.core.messages import decisions_to_json, format_bytes
-from transforms.core.records import ShardImage, ShardRow
+from transforms.core.records import PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.image_statistics import warnings_to_json
 from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order, shortened
@@ -29,7 +30,6 @@ from transforms.dataset_files import completed
 from transforms.labels.joins import class_texts
 from transforms.labels.shards import RecipeMaker, ShardName
 from transforms.packing import Everything, Gather
-from transforms.plan_shards import RowConverter
 from transforms.publish_dataset import added_up
 from transforms.records.comparison import (
     PlannedReads,
@@ -38,7 +38,7 @@ from transforms.records.comparison import (
     option_changes,
     read_part,
 )
-from transforms.records.existing_shards import is_copied
+from transforms.records.existing_shards import Planned, is_copied
 from transforms.records.image_origins import ShardOrigins
 from transforms.storage.files import storage_of
 
@@ -75,14 +75,14 @@ class _MeasureShardFn(beam.DoFn):
         self._recipes = RecipeMaker(config.dataset.digest, libraries)
         self._whole_shard = converter.whole_shard
 
-    def process(self, shard: tuple[str, Iterable[ShardImage | ShardRow]]) -> Iterator[ShardSummary]:
+    def process(self, shard: tuple[str, Iterable[Planned]]) -> Iterator[ShardSummary]:
         name, group = shard
         every = list(group)
         checked = [(element, self._rejection(element)) for element in every]
         accepted = [element for element, rejection in checked if rejection is None]
-        images = [] if self._config.of_rows else cast(list[ShardImage], accepted)
+        images = [] if self._config.of_rows else cast(list[PlannedImage], accepted)
         if self._path is not None:
-            self._write_part(name, sorted(images), sorted(cast(list[ShardImage], every)))
+            self._write_part(name, sorted(images), sorted(cast(list[PlannedImage], every)))
         yield ShardSummary(
             name,
             "",
@@ -92,7 +92,7 @@ class _MeasureShardFn(beam.DoFn):
             rejections=tuple(each for _, each in checked if each is not None),
         )
 
-    def _write_part(self, name: str, images: list[ShardImage], every: list[ShardImage]) -> None:
+    def _write_part(self, name: str, images: list[PlannedImage], every: list[PlannedImage]) -> None:
         """Writes what is compared with other datasets: only for `--reuse`.
 
         Args:
@@ -128,14 +128,14 @@ class _MeasureShardFn(beam.DoFn):
         path = f"{self._path}.{name}"
         storage_of(path).write_whole(path, part)
 
-    def _rejection(self, planned: ShardImage | ShardRow) -> Rejection | None:
+    def _rejection(self, planned: Planned) -> Rejection | None:
         """The rejection that the cells of an image or a row will cause, if any."""
         if self._values is None:
             return None
         if isinstance(self._row_converter, RowConverter):
             [checked] = self._row_converter.load([cast(ShardRow, planned)])
             return checked if isinstance(checked, Rejection) else None
-        image = cast(ShardImage, planned)
+        image = cast(PlannedImage, planned)
         try:
             self._values.check_cells(image)
         except RejectedImageError as error:
@@ -143,7 +143,7 @@ class _MeasureShardFn(beam.DoFn):
         return None
 
 
-def _rejected_again(images: Iterable[ShardImage]) -> Iterator[Rejection]:
+def _rejected_again(images: Iterable[PlannedImage]) -> Iterator[Rejection]:
     for image in images:
         yield Rejection("image", Reason.UNREADABLE.code, "", image.path, image.key)
 

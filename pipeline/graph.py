@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import apache_beam as beam
 
 from pipeline.resolve.config import ConvertConfig
-from transforms.convert_images import ImageConverter
+from transforms.convert_images import ImageConverter, RowConverter
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates
 from transforms.examples.encoder import row_bytes
-from transforms.find_images import ImageFinder, PartnerFinder
 from transforms.flow import (
     FindLabelledImages,
-    ImageSource,
     Plan,
     PlanImages,
     PlanTable,
     WritePlan,
 )
+from transforms.input_readers import ImageFinder, PartnerFinder, RowImages, RowReader
+from transforms.join_labels import ReadInputs, TableReader
 from transforms.labels.keys import archive_path
 from transforms.labels.shards import Splits
 from transforms.labels.vocabulary import missing_labels
-from transforms.plan_shards import RowConverter, TableReader
-from transforms.read_labels import RowImages, RowReader
 from transforms.records.existing_shards import Converter
 from transforms.records.image_origins import Origins
 from transforms.records.other_datasets import DatasetReader, ImageRecordReader, ReuseReader
 from transforms.selection.hash_cuts import ClassLines
 from transforms.storage.files import storage_of
-
-if TYPE_CHECKING:
-    from transforms.embed_images import Embedder
 
 
 def build(pipeline: beam.Pipeline, config: ConvertConfig) -> beam.PCollection[str]:
@@ -65,7 +58,10 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         table = PlanTable(config.csv_paths, reader, config.shard_plan)
         rows: Plan = pipeline | "Plan rows" >> table
         return rows
-    images = pipeline | "Find images" >> FindLabelledImages(_source(config))
+    find = FindLabelledImages(
+        _inputs(config), config.label_from, config.assigner, config.row_requirements
+    )
+    images = pipeline | "Find images" >> find
     drop = None
     if config.checks.drops_duplicates:
         max_bytes = config.checks.max_bytes
@@ -79,7 +75,7 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
     return plan
 
 
-def _source(config: ConvertConfig) -> ImageSource:
+def _inputs(config: ConvertConfig) -> ReadInputs:
     is_dropped = config.checks.drops_duplicates
     images = RowImages(
         root=config.root,
@@ -88,7 +84,7 @@ def _source(config: ConvertConfig) -> ImageSource:
         rules=config.path_rules,
         with_checksums=is_dropped,
     )
-    return ImageSource(
+    return ReadInputs(
         config.globs,
         ImageFinder(
             root=config.root,
@@ -109,9 +105,6 @@ def _source(config: ConvertConfig) -> ImageSource:
         )
         if config.columns
         else None,
-        config.label_from,
-        config.assigner,
-        config.row_requirements,
         config.keys,
         _datasets(config),
         PartnerFinder(
@@ -175,16 +168,7 @@ def converter_of(config: ConvertConfig) -> Converter:
         features=config.features,
         checks=config.checks,
         pixels=config.pixels,
-        embedder=_embedder(config),
+        embedding=config.embedding,
         rows=values,
         partners=config.partners,
     )
-
-
-def _embedder(config: ConvertConfig) -> Embedder | None:
-    if config.embedding is None:
-        return None
-    # This imports Beam's inference, which other runs do not need.
-    from transforms.embed_images import Embedder
-
-    return Embedder(config.embedding)

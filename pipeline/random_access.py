@@ -11,8 +11,8 @@ from typing import Any, SupportsIndex, overload
 from pipeline.errors import DatasetError, UsageError
 from pipeline.open_dataset import open_dataset, split_ranges
 from pipeline.resolve.path_flags import check_path
-from transforms.core.arguments import path_text, truth
 from transforms.core.messages import FinalError, one_line
+from transforms.core.option import path_text, truth
 from transforms.core.rejections import RejectedImageError
 from transforms.dataset.output_names import MANIFEST
 from transforms.examples.decoder import RecordParser

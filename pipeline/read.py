@@ -11,8 +11,8 @@ import numpy as np
 from pipeline.errors import UsageError
 from pipeline.open_dataset import open_dataset, split_ranges
 from pipeline.random_access import open_index, reading_index
-from transforms.core.arguments import path_text, seed_number, truth, whole_number
 from transforms.core.messages import one_line
+from transforms.core.option import path_text, seed_number, truth, whole_number
 from transforms.dataset.metadata import ShardRange, single_class_ids, supervised_keys
 from transforms.dataset.output_names import LABELS
 from transforms.examples.layouts import SIZES, Feature, Role

@@ -16,8 +16,7 @@ import transforms
 from pipeline.options.option_table import OPTIONS
 from tests.pipeline.commands import ROOT
 from transforms.core import option_types
-from transforms.core.arguments import own_words
-from transforms.core.option import Group
+from transforms.core.option import Group, own_words
 
 DOCUMENT = ROOT / "docs" / "python_reference.md"
 

@@ -27,10 +27,9 @@ from transforms.core.records import (
     BucketDuplicates,
     FingerprintBatch,
     JoinSide,
-    LabelledImage,
     Plain,
+    PlannedImage,
     RejectedPart,
-    ShardImage,
 )
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary
@@ -210,15 +209,15 @@ def test_what_is_packed_are_names(steps: list[Step]) -> None:
         for each in applied.inputs
     ]
     records = {kind for kind in packed if hasattr(kind, "_fields")}
-    assert records == {LabelledImage, Rejection}
+    assert records == {PlannedImage, Rejection}
     assert [kind.tuple_types[1] for kind in packed if not hasattr(kind, "_fields")] == [JoinSide]
     # The images of a batch are packed again, by shard.
-    for kind in (*packed, ShardImage):
+    for kind in (*packed, PlannedImage):
         assert set(fields(kind)) <= {str, int, bool, None, type(None), Plain}
     # What an index says of a record, see `test_a_record_crosses_the_shuffle_in_few_bytes`.
     plain = {
         name
-        for kind in (JoinSide, LabelledImage, ShardImage)
+        for kind in (JoinSide, PlannedImage)
         for name, type_ in typing.get_type_hints(kind).items()
         if type_ == Plain
     }

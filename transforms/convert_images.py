@@ -5,18 +5,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from transforms.core.records import PartnerFile, ShardImage, partner_files
+from transforms.core.records import PartnerFile, PlannedImage, ShardRow, partner_files
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.examples.decoder import KeptValues
 from transforms.examples.encoder import Decoding, add_pixels, decode_image
 from transforms.examples.layouts import Feature, Role, is_mask, partner_of
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.images.check import CheckedImage, CheckedPartner, checked_header, examine_image
+from transforms.images.check import (
+    CheckedImage,
+    CheckedPartner,
+    ImageInfo,
+    checked_header,
+    examine_image,
+)
+from transforms.images.embeddings import Embedding
 from transforms.images.guard import DecoderGuard, image_note
-from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions
+from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, Original, PixelOptions
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import (
     HEIC_LIBRARIES,
@@ -37,9 +44,6 @@ from transforms.records.image_origins import (
 from transforms.records.record_index import content_hash
 from transforms.records.stored_images import StoredImage
 from transforms.storage.files import storage_of
-
-if TYPE_CHECKING:
-    from transforms.embed_images import Embedder
 
 # Reads and checks the masks and further images of an image, where the image is read.
 
@@ -72,7 +76,7 @@ class PartnerReader:
 
     def add(
         self,
-        image: ShardImage,
+        image: PlannedImage,
         checked: CheckedImage,
         guard: DecoderGuard,
         of_record: Sequence[CheckedPartner | None] = (),
@@ -107,7 +111,7 @@ class PartnerReader:
         return self._with(checked, files, stored)
 
     def described(
-        self, image: ShardImage, checked: CheckedImage, known: Sequence[CheckedPartner | None]
+        self, image: PlannedImage, checked: CheckedImage, known: Sequence[CheckedPartner | None]
     ) -> CheckedImage | None:
         """The result of `add` with zeros as bytes, for a record that is not read.
 
@@ -145,7 +149,7 @@ class PartnerReader:
         return stored._replace(content=content, data=b"")
 
     def _stored(
-        self, partner: Partner, file: ShardImage, checked: CheckedImage, guard: DecoderGuard
+        self, partner: Partner, file: PlannedImage, checked: CheckedImage, guard: DecoderGuard
     ) -> CheckedPartner:
         decoding = self._decoding
         data = read_accepted(partner.root, file, decoding.limits.max_bytes)
@@ -194,7 +198,7 @@ class ImageConverter(Converter):
         checks: CheckOptions,
         pixels: PixelOptions = AS_THEY_ARE,
         rows: RowValues | None = None,
-        embedder: Embedder | None = None,
+        embedding: Embedding | None = None,
         partners: Sequence[Partner] = (),
     ) -> None:
         """Sets the options.
@@ -206,7 +210,7 @@ class ImageConverter(Converter):
                 fingerprints, to find exact and near-duplicates.
             pixels: the changes to the pixels.
             rows: the requirements of the layout for rows, or None.
-            embedder: the model, or None.
+            embedding: of the model, or None.
             partners: of the images: masks and further images.
         """
         super().__init__(features)
@@ -220,8 +224,13 @@ class ImageConverter(Converter):
         self._stores_images = any(feature.role is Role.IMAGE for feature in features)
         self._has_object_masks = any(each.role is Role.OBJECT_MASK for each in features)
         self._rows = rows
-        self._embedder = embedder
-        model_shape = None if embedder is None else embedder.input_shape
+        self._embedder = None
+        if embedding is not None:
+            # This imports Beam's inference, which other runs do not need.
+            from transforms.embed_images import Embedder
+
+            self._embedder = Embedder(embedding)
+        model_shape = embedding and embedding.input_shape
         self.many_labels = row_requirements(features).many_labels
         self.partner_names = tuple(partner.name for partner in partners)
         self._decoding = Decoding(
@@ -263,7 +272,7 @@ class ImageConverter(Converter):
         if self._embedder is not None:
             self._embedder.setup()
 
-    def load(self, images: Iterable[ShardImage]) -> Iterator[CheckedImage | Rejection]:
+    def load(self, images: Iterable[PlannedImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
         images = list(images)
         origins = ShardOrigins(self._origins, images, self._logged)
@@ -276,8 +285,8 @@ class ImageConverter(Converter):
         self,
         name: str,
         recipes: Recipes,
-        images: Sequence[ShardImage],
-        load: Callable[[Sequence[ShardImage]], Iterable[CheckedImage | Rejection]] | None = None,
+        images: Sequence[PlannedImage],
+        load: Callable[[Sequence[PlannedImage]], Iterable[CheckedImage | Rejection]] | None = None,
     ) -> WholeShard | None:
         """The shard of a base that equals a planned one; see `find_whole_shard`."""
         # Another dataset's record may follow what such an image is.
@@ -292,27 +301,27 @@ class ImageConverter(Converter):
             load=load or self._load_originals,
         )
 
-    def _load_originals(self, images: Sequence[ShardImage]) -> Iterator[CheckedImage | Rejection]:
+    def _load_originals(self, images: Sequence[PlannedImage]) -> Iterator[CheckedImage | Rejection]:
         return self._read(images, ShardOrigins(self._origins, ()))
 
     def _read(
         self,
-        images: Iterable[ShardImage],
+        images: Iterable[PlannedImage],
         origins: ShardOrigins,
-        is_cheap: Callable[[ShardImage], bool] | None = None,
+        is_cheap: Callable[[PlannedImage], bool] | None = None,
     ) -> Iterator[CheckedImage | Rejection]:
         load = functools.partial(self._accepted, functools.partial(self._load, origins))
         return self._read_ahead.map(load, images, size=self._held_bytes, is_cheap=is_cheap)
 
     def _accepted(
-        self, load: Callable[[ShardImage], CheckedImage], image: ShardImage
+        self, load: Callable[[PlannedImage], CheckedImage], image: PlannedImage
     ) -> CheckedImage | Rejection:
         try:
             return load(image)
         except RejectedImageError as error:
             return Rejection("image", error.reason.code, error.detail, image.path, image.key)
 
-    def _load(self, origins: ShardOrigins, image: ShardImage) -> CheckedImage:
+    def _load(self, origins: ShardOrigins, image: PlannedImage) -> CheckedImage:
         """An image from its origin, with its masks and further images."""
         found = origins.read(image)
         # A record may be larger than its original.
@@ -329,7 +338,7 @@ class ImageConverter(Converter):
             return checked
         return self._partners.add(image, checked, self._guard, found.partners)
 
-    def _final(self, image: ShardImage, found: ReadImage) -> CheckedImage:
+    def _final(self, image: PlannedImage, found: ReadImage) -> CheckedImage:
         """An image that is stored as it is in a dataset of the same pixel options."""
         assert found.stored is not None
         nothing = self._decoding.changes_nothing
@@ -343,7 +352,9 @@ class ImageConverter(Converter):
             checked = checked._replace(perceptual_hash=hash_)
         return self._planned(image, checked, found)
 
-    def _planned(self, image: ShardImage, checked: CheckedImage, found: ReadImage) -> CheckedImage:
+    def _planned(
+        self, image: PlannedImage, checked: CheckedImage, found: ReadImage
+    ) -> CheckedImage:
         """An image of a record with its plan and its values."""
         if not self.fingerprints:
             checked = checked._replace(content="", stored_content="", perceptual_hash=None)
@@ -354,7 +365,9 @@ class ImageConverter(Converter):
             has_place=checked.has_place and self._stores_images,
         )
 
-    def _described(self, image: ShardImage, stored: StoredImage) -> CheckedImage | Rejection | None:
+    def _described(
+        self, image: PlannedImage, stored: StoredImage
+    ) -> CheckedImage | Rejection | None:
         """An image of a base whose record is not read; None if its size is not known."""
         checked = stored.checked(b"", changes_nothing=self._decoding.changes_nothing)
         if self._embedder is not None:
@@ -373,7 +386,7 @@ class ImageConverter(Converter):
             return None
         return described._replace(unread=size, values={})
 
-    def _size(self, image: ShardImage, stored: StoredImage, checked: CheckedImage) -> int | None:
+    def _size(self, image: PlannedImage, stored: StoredImage, checked: CheckedImage) -> int | None:
         """The bytes of a stored image whose record is not read; None if nothing shows them."""
         roles = {feature.role for feature in self.features}
         if Role.PIXELS in roles:
@@ -385,7 +398,7 @@ class ImageConverter(Converter):
         is_exact = not storage_of(full_uri(self._root, image.path)).has_generations
         return image.size if is_exact and stored.content == stored.source_content else None
 
-    def _checked(self, image: ShardImage, found: ReadImage) -> CheckedImage:
+    def _checked(self, image: PlannedImage, found: ReadImage) -> CheckedImage:
         """An image whose bytes are decoded, and checked."""
         data = found.data
         decoded: CheckedImage = self._guarded(image, decode_image, data)
@@ -412,18 +425,18 @@ class ImageConverter(Converter):
             has_place=decoded.has_place and self._stores_images,
         )
 
-    def _guarded(self, image: ShardImage, decode: Callable[..., Any], data: Any) -> Any:
+    def _guarded(self, image: PlannedImage, decode: Callable[..., Any], data: Any) -> Any:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""
         note = image_note(full_uri(self._root, image.path), image.version)
         return self._guard.call(note, decode, data, self._decoding)
 
-    def _values(self, image: ShardImage, checked: CheckedImage) -> dict[str, Any]:
+    def _values(self, image: PlannedImage, checked: CheckedImage) -> dict[str, Any]:
         """The values that rows fill, unless its record has them."""
         if self._rows is None or self._origins.keeps_values(image):
             return {}
         return self._rows.of(image, checked.frame)
 
-    def _held_bytes(self, image: ShardImage) -> int:
+    def _held_bytes(self, image: PlannedImage) -> int:
         has_pixels = self._decoding.stores_pixels or self._has_object_masks
         pixels = _DECODED_TIMES * image.size if has_pixels else 0
         if image.partners:
@@ -435,3 +448,35 @@ def _hash_of_stored(data: bytes, decoding: Decoding) -> int | None:
     """The perceptual hash of a stored image; raises RejectedImageError as `check_image`."""
     header = checked_header(data, decoding.limits)
     return examine_image(data, header, mode=decoding.check, with_hash=True)[1]
+
+
+_NO_IMAGE = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
+
+
+class RowConverter(Converter):
+    """Turns the rows of one shard into serialized Examples."""
+
+    def __init__(self, features: Sequence[Feature], values: RowValues, *, root: str) -> None:
+        """Describes the rows.
+
+        Args:
+            features: of the Examples.
+            values: makes features from cells.
+            root: common folder of the files.
+        """
+        super().__init__(features)
+        self._values = values
+        self._root = root
+
+    def load(self, rows: Iterable[ShardRow]) -> Iterator[CheckedImage | Rejection]:
+        """Rows with their values, or the rejections of those whose cells do not fit, in order."""
+        return map(self._checked, rows)
+
+    def _checked(self, row: ShardRow) -> CheckedImage | Rejection:
+        try:
+            values = self._values.of_row((row.path, row.line), row.cells.split("\0"))
+        except RejectedImageError as error:
+            where = f"{full_uri(self._root, row.path)}:{row.line}"
+            key = row.key or f"{row.path}:{row.line}"
+            return Rejection("row", error.reason.code, error.detail, where, key)
+        return CheckedImage(*_NO_IMAGE, values=values, row=row)

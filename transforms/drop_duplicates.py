@@ -13,13 +13,13 @@ import apache_beam as beam
 
 from transforms.core.messages import check_final
 from transforms.core.records import (
-    NO_LABELLED,
+    NO_IMAGE,
     BucketDuplicates,
     Count,
     FingerprintBatch,
     IndexPart,
-    LabelledImage,
     Plain,
+    PlannedImage,
     partner_files,
 )
 from transforms.core.rejections import RejectedImageError, Rejection
@@ -69,14 +69,14 @@ from transforms.storage.interface import CRC_CHARACTERS, listed_md5
 _MERGED = 400
 
 # An image, or the verdict on images with its content as JSON.
-_Judged = tuple[str, LabelledImage]
+_Judged = tuple[str, PlannedImage]
 _OfPart = tuple[str, _Judged]
 
 
 class UniqueImages(NamedTuple):
     """The images that are kept; `groups` are groups of exact duplicates."""
 
-    images: beam.PCollection[LabelledImage]
+    images: beam.PCollection[PlannedImage]
     rejections: beam.PCollection[Rejection]
     counts: beam.PCollection[Count]
     groups: beam.PCollection[BucketDuplicates]
@@ -92,7 +92,7 @@ class ChooseImages(beam.PTransform):
     Input: images by a hash of their content. Output: `UniqueImages`.
     """
 
-    def expand(self, contents: beam.PCollection[tuple[str, LabelledImage]]) -> UniqueImages:
+    def expand(self, contents: beam.PCollection[tuple[str, PlannedImage]]) -> UniqueImages:
         decided = (
             contents
             | "Add up contents"
@@ -105,7 +105,7 @@ class ChooseImages(beam.PTransform):
             | "Names and verdicts" >> beam.Flatten()
             | "Group parts of contents" >> beam.GroupByKey()
             | "Keep one of the duplicates"
-            >> by_type(_keep, "images", LabelledImage, rejections=Rejection, counts=Count)
+            >> by_type(_keep, "images", PlannedImage, rejections=Rejection, counts=Count)
         )
         groups = (
             {"groups": decided.groups}
@@ -115,7 +115,7 @@ class ChooseImages(beam.PTransform):
         return UniqueImages(chosen.images, chosen.rejections, chosen.counts, groups)
 
 
-def _keep(part: tuple[str, Iterable[_Judged]]) -> Iterator[LabelledImage | Rejection | Count]:
+def _keep(part: tuple[str, Iterable[_Judged]]) -> Iterator[PlannedImage | Rejection | Count]:
     """What the verdict says of images; without one, they are kept."""
     # Half a million at most, since the verdict may come last.
     judged = list(part[1])
@@ -156,10 +156,10 @@ def _decided(content: tuple[str, ContentGroup]) -> Iterator[_OfPart | BucketDupl
     verdict, equal = decide(group, md5=md5)
     yield BucketDuplicates(tuple(equal))
     for part in sorted(group.parts):
-        yield f"{md5} {part}", (json.dumps(verdict), NO_LABELLED)
+        yield f"{md5} {part}", (json.dumps(verdict), NO_IMAGE)
 
 
-def _named(content: tuple[str, LabelledImage]) -> Iterator[_OfPart]:
+def _named(content: tuple[str, PlannedImage]) -> Iterator[_OfPart]:
     md5, image = content
     # An image held out is only counted.
     if image.split:
@@ -175,7 +175,7 @@ _KNOWN = "known"
 _PARTS = 256
 
 # An image that may equal another one, in its part.
-_Candidate = tuple[int, LabelledImage]
+_Candidate = tuple[int, PlannedImage]
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -212,7 +212,7 @@ def held_fingerprints(
     yield from fingerprint_batches(index, held_file(part.number, part_shard(part)), buckets)
 
 
-def held_images(part: IndexPart, reader: DatasetReader) -> Iterator[LabelledImage]:
+def held_images(part: IndexPart, reader: DatasetReader) -> Iterator[PlannedImage]:
     """The images of an index held out, next to those of the run: without a split."""
     index, folder = reader.table(part), reader.datasets[part.number].folder
     contents, classes = source_contents(index), class_lists(index)
@@ -289,7 +289,7 @@ class DropDuplicates(beam.PTransform):
 
     On several machines, images whose MD5 is known skip the grouping by size then.
 
-    Input: `LabelledImage`. Output: `UniqueImages`. Only names are grouped. A retry reads again.
+    Input: `PlannedImage`. Output: `UniqueImages`. Only names are grouped. A retry reads again.
     A file that cannot be read here is not compared; the step that writes it reports why.
     """
 
@@ -315,7 +315,7 @@ class DropDuplicates(beam.PTransform):
         origins = origins._replace(max_bytes=max_bytes, with_values=False)
         self._candidates = _Candidates(origins, self._by_content or bool(held_out))
 
-    def expand(self, images: beam.PCollection[LabelledImage]) -> UniqueImages:
+    def expand(self, images: beam.PCollection[PlannedImage]) -> UniqueImages:
         known, unread = [], []
         if self._held_out:
             reader = DatasetReader(self._held_out)
@@ -323,14 +323,14 @@ class DropDuplicates(beam.PTransform):
                 images.pipeline
                 | "Holdouts" >> HoldoutIndexes(reader)
                 | "Read indexes"
-                >> beam.FlatMap(held_images, reader).with_output_types(LabelledImage)
+                >> beam.FlatMap(held_images, reader).with_output_types(PlannedImage)
             )
             images = (images, held) | "Images and holdouts" >> beam.Flatten()
         if self._has_checksums and rules_of(images.pipeline).knows_checksums:
-            types: dict[str, object] = {_CANDIDATES: _Candidate, _KNOWN: tuple[str, LabelledImage]}
+            types: dict[str, object] = {_CANDIDATES: _Candidate, _KNOWN: tuple[str, PlannedImage]}
             route = beam.FlatMap(_routed, self._max_bytes)
             routed = images | "Route by checksum" >> with_outputs(
-                route, "images", LabelledImage, **types
+                route, "images", PlannedImage, **types
             )
             images = routed.images
             known, unread = [routed.known], [routed.candidates]
@@ -339,29 +339,29 @@ class DropDuplicates(beam.PTransform):
             together("All candidates", picked.candidates, *unread)
             | "Spread names" >> beam.GroupByKey()
             | "Read images that share a size"
-            >> beam.FlatMap(self._candidates.hashed).with_output_types(tuple[str, LabelledImage])
+            >> beam.FlatMap(self._candidates.hashed).with_output_types(tuple[str, PlannedImage])
         )
         every = together("All contents", contents, *known)
         chosen: UniqueImages = every | "Choose images" >> ChooseImages()
         kept = (picked.images, chosen.images) | "All unique images" >> beam.Flatten()
         return chosen._replace(images=kept)
 
-    def _picked(self, images: beam.PCollection[LabelledImage]) -> beam.pvalue.DoOutputsTuple:
+    def _picked(self, images: beam.PCollection[PlannedImage]) -> beam.pvalue.DoOutputsTuple:
         """The images that may equal another one, and the others."""
         naming = self._naming()
         pick = functools.partial(_picked if naming else _picked_alone, max_bytes=self._max_bytes)
-        step = by_type(pick, "images", LabelledImage, candidates=_Candidate)
+        step = by_type(pick, "images", PlannedImage, candidates=_Candidate)
         if naming is None:
             # Without a group, which one worker would get whole.
             return images | "Pick all images" >> step
         return (
             images
-            | "Name sizes" >> beam.Map(naming).with_output_types(tuple[str, LabelledImage])
+            | "Name sizes" >> beam.Map(naming).with_output_types(tuple[str, PlannedImage])
             | "Group names by size" >> beam.GroupByKey()
             | "Pick images that share a size" >> step
         )
 
-    def _naming(self) -> Callable[[LabelledImage], tuple[str, LabelledImage]] | None:
+    def _naming(self) -> Callable[[PlannedImage], tuple[str, PlannedImage]] | None:
         """What names groups of images that may be equal; None if any two may be."""
         if self._by_content:
             if not all(source.has_hashes for source in self._sources):
@@ -376,8 +376,8 @@ class DropDuplicates(beam.PTransform):
 
 
 def _routed(
-    image: LabelledImage, max_bytes: int
-) -> Iterator[LabelledImage | beam.pvalue.TaggedOutput]:
+    image: PlannedImage, max_bytes: int
+) -> Iterator[PlannedImage | beam.pvalue.TaggedOutput]:
     """Spares images whose MD5 is known from the shuffle by size.
 
     All other images whose CRC32C is known are read: they may equal one of these.
@@ -391,19 +391,19 @@ def _routed(
         yield beam.pvalue.TaggedOutput(_CANDIDATES, _candidate(image))
 
 
-def _by_size(characters: int, image: LabelledImage) -> tuple[str, LabelledImage]:
+def _by_size(characters: int, image: PlannedImage) -> tuple[str, PlannedImage]:
     """Names groups by size, and by the first characters of the checksum."""
     return f"{image.size} {image.checksum[:characters]}", image
 
 
-def _by_content(image: LabelledImage) -> tuple[str, LabelledImage]:
+def _by_content(image: PlannedImage) -> tuple[str, PlannedImage]:
     """Names groups of records by the hashes of their originals: changed ones may look the same."""
     if is_held_image(image):
         return held_place(image)[2], image
     return SourceRecord.of(image.record).stored.source_content, image
 
 
-def _picked_alone(image: LabelledImage, max_bytes: int) -> Iterator[LabelledImage | _Candidate]:
+def _picked_alone(image: PlannedImage, max_bytes: int) -> Iterator[PlannedImage | _Candidate]:
     """Takes each image for one that may equal another, since no size or hash says otherwise."""
     # Nothing held out is read, so it may lack a size. Others are rejected later for theirs.
     may_equal = is_held_image(image) or 0 < image.size <= max_bytes
@@ -411,9 +411,9 @@ def _picked_alone(image: LabelledImage, max_bytes: int) -> Iterator[LabelledImag
 
 
 def _picked(
-    group: tuple[str, Iterable[LabelledImage]], max_bytes: int
-) -> Iterator[LabelledImage | _Candidate]:
-    first: LabelledImage | None = None
+    group: tuple[str, Iterable[PlannedImage]], max_bytes: int
+) -> Iterator[PlannedImage | _Candidate]:
+    first: PlannedImage | None = None
     several = False
     for image in group[1]:
         # Empty and oversized files are rejected later for that reason.
@@ -431,7 +431,7 @@ def _picked(
         yield first
 
 
-def _candidate(image: LabelledImage) -> _Candidate:
+def _candidate(image: PlannedImage) -> _Candidate:
     return image.order % _PARTS, image
 
 
@@ -442,19 +442,19 @@ class _Candidates(NamedTuple):
     by_content: bool
 
     def hashed(
-        self, part: tuple[int, Iterable[LabelledImage]]
-    ) -> Iterator[tuple[str, LabelledImage]]:
+        self, part: tuple[int, Iterable[PlannedImage]]
+    ) -> Iterator[tuple[str, PlannedImage]]:
         """The candidates of a part by the hashes of their content."""
         images = part[1]
-        records: list[LabelledImage] = []
+        records: list[PlannedImage] = []
         if self.origins.sources:
-            images = records = sorted(images)
+            images = records = sorted(images, key=operator.attrgetter("split", "order"))
         read = ShardOrigins(self.origins, records)
         hashed = functools.partial(self._hashed, read)
         ahead = self.origins.read_ahead()
         yield from ahead.map(hashed, images, size=lambda image: image.size)
 
-    def _hashed(self, origins: ShardOrigins, image: LabelledImage) -> tuple[str, LabelledImage]:
+    def _hashed(self, origins: ShardOrigins, image: PlannedImage) -> tuple[str, PlannedImage]:
         if is_held_image(image):
             return CONTENT + held_place(image)[2], image
         root = self.origins.root

@@ -14,9 +14,9 @@ import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 from apache_beam.utils.shared import Shared
 
-from transforms.core.arguments import optional_path, path_text
 from transforms.core.machine import scratch_folder
 from transforms.core.messages import one_line
+from transforms.core.option import path_text
 from transforms.core.rejections import Reason, Rejection
 from transforms.examples.layouts import EmbeddingOptions
 from transforms.images.check import CheckedImage
@@ -63,7 +63,7 @@ class EmbeddingModelHandler(ModelHandler[_Array, _Array, EmbeddingModel]):
         """
         super().__init__(max_batch_size=BATCH_IMAGES)
         self._model = path_text("model", model)
-        self._weights = optional_path("weights", weights)
+        self._weights = None if weights is None else path_text("weights", weights)
         self._digests = digests
 
     def load_model(self) -> EmbeddingModel:

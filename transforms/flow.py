@@ -21,57 +21,28 @@ from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
-from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
-from transforms.join_labels import Inputs, JoinedImages, JoinLabels, ReadInputs
+from transforms.join_labels import (
+    Inputs,
+    JoinedImages,
+    JoinLabels,
+    ReadInputs,
+    ReadRows,
+    TableReader,
+)
 from transforms.labels.joins import ONE_LABEL, RowRequirements
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan, SplitAssigner
 from transforms.list_rejections import CopyRejected
 from transforms.packing import named
-from transforms.plan_shards import (
-    PlanShards,
-    ReadRows,
-    TableReader,
-    TotalLabels,
-)
+from transforms.plan_shards import PlanShards, StratifySplits, TotalLabels
 from transforms.publish_dataset import PublishDataset
-from transforms.read_labels import RowReader
 from transforms.records.existing_shards import Planned
 from transforms.records.image_origins import originals_root
-from transforms.records.other_datasets import DatasetReader
 from transforms.write_report import WriteReport
 from transforms.write_shards import WriteShards
 
 if TYPE_CHECKING:
     from transforms.selection.hash_cuts import ClassLines
-
-
-class ImageSource(NamedTuple):
-    """The sources of images and labels.
-
-    Attributes:
-        globs: of images; empty when rows list them.
-        finder: selects images among the files that the globs match.
-        csv_paths: the label files.
-        reader: reads them; None without label files.
-        label_from: see `JoinLabels`.
-        assigner: gives images their splits and their order.
-        requirements: the requirements of the layout for rows.
-        keys: of the images to keep; None for all.
-        datasets: read records of other datasets that are inputs.
-        partners: finds masks and further images; None without them.
-    """
-
-    globs: Sequence[str]
-    finder: ImageFinder
-    csv_paths: Sequence[str]
-    reader: RowReader | None
-    label_from: str
-    assigner: SplitAssigner
-    requirements: RowRequirements = ONE_LABEL
-    keys: KeyReader | None = None
-    datasets: Sequence[DatasetReader] = ()
-    partners: PartnerFinder | None = None
 
 
 class Plan(NamedTuple):
@@ -84,35 +55,29 @@ class Plan(NamedTuple):
     equal: beam.PCollection[BucketDuplicates] | None = None
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class FindLabelledImages(beam.PTransform):
     """Lists globs, reads label files and joins them on their keys.
 
     Input: the pipeline's begin. Output: `JoinedImages`. Only names move; no image is opened.
     """
 
-    def __init__(self, source: ImageSource) -> None:
-        super().__init__()
-        self._source = source
+    read: ReadInputs
+    label_from: str
+    assigner: SplitAssigner
+    requirements: RowRequirements = ONE_LABEL
 
     def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
-        source = self._source
-        inputs: Inputs = begin | "Read inputs" >> ReadInputs(
-            source.globs,
-            source.finder,
-            source.csv_paths,
-            source.reader,
-            source.keys,
-            source.datasets,
-            source.partners,
-        )
+        read = self.read
         join = JoinLabels(
-            label_from=source.label_from,
-            assigner=source.assigner,
-            requirements=source.requirements,
-            selects=source.keys is not None,
-            datasets={each.flag for each in source.datasets},
-            partners=source.partners.partners if source.partners else (),
+            label_from=self.label_from,
+            assigner=self.assigner,
+            requirements=self.requirements,
+            selects=read.keys is not None,
+            datasets={each.flag for each in read.datasets},
+            partners=read.partners.partners if read.partners else (),
         )
+        inputs: Inputs = begin | "Read inputs" >> read
         return inputs.joined(join)
 
 
@@ -138,19 +103,12 @@ class PlanImages(beam.PTransform):
             rejections["of duplicates"] = rejected
             counts["of duplicates"] = counted
         if self.stratify is not None:
-            from transforms.stratify_splits import StratifySplits
-
             step = StratifySplits(self.stratify, labels, self.rules)
             images = images | "Stratify splits" >> step
         totals = images | "Totals" >> TotalLabels(labels, self.rules)
-        if self.plan.by_records:
-            # Other conversions do not wait for its import.
-            from transforms.stratify_splits import BalanceShards
-
-            totals = images | "Balance shards" >> BalanceShards(self.plan, totals)
         planned = images | "Plan shards" >> PlanShards(self.plan, totals, rules=self.rules)
         rejections["of the plan"] = planned.rejections
-        return Plan(planned.shards, totals, rejections, counts, equal)
+        return Plan(planned.shards, planned.totals, rejections, counts, equal)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -166,15 +124,9 @@ class PlanTable(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> Plan:
         rows = begin | "Read rows" >> ReadRows(self.csv_paths, self.reader)
-        totals = rows.totals
-        if self.plan.by_records:
-            from transforms.stratify_splits import BalanceShards
-
-            balance = BalanceShards(self.plan, totals, of_rows=True)
-            totals = rows.batches | "Balance shards" >> balance
-        planned = rows.batches | "Plan shards" >> PlanShards(self.plan, totals, of_rows=True)
+        planned = rows.batches | "Plan shards" >> PlanShards(self.plan, rows.totals, of_rows=True)
         rejections, counts = {"of rows": rows.rejections}, {"of rows": rows.counts}
-        return Plan(planned.shards, totals, rejections, counts)
+        return Plan(planned.shards, planned.totals, rejections, counts)
 
 
 @dataclasses.dataclass(eq=False, repr=False)

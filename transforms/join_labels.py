@@ -1,4 +1,4 @@
-"""JoinLabels: joins images and label rows on their key."""
+"""ReadInputs, JoinLabels and ReadRows: reads inputs, and joins images and rows on their keys."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
 
-from transforms.core.arguments import one_of, path_texts
-from transforms.core.records import Count, IndexPart, JoinSide, Kind, LabelledImage, NameRange
-from transforms.core.rejections import Rejection
+from transforms.core.option import choice_of, path_texts
+from transforms.core.records import (
+    Count,
+    IndexPart,
+    JoinSide,
+    Kind,
+    NameRange,
+    PlacedRow,
+    PlannedImage,
+)
+from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.dataset.ledger import PlanTotals
 from transforms.examples.partners import Partner, join_partners
-from transforms.find_images import ImageFinder, KeyReader, PartnerFinder
+from transforms.input_readers import ImageFinder, KeyReader, PartnerFinder, RowReader, open_labels
 from transforms.labels.joins import (
     ONE_LABEL,
     Joined,
@@ -24,9 +33,13 @@ from transforms.labels.joins import (
     join_group,
     join_selected,
 )
+from transforms.labels.keys import nfc, relative_path
+from transforms.labels.label_rows import CsvColumns, LabelRow
 from transforms.labels.shards import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.packing import (
+    AddTogether,
+    AddUp,
     Collections,
     NameBatch,
     NameInputs,
@@ -36,16 +49,15 @@ from transforms.packing import (
     by_type,
     grouped_sides,
     named,
+    pack,
     pack_sides,
     rules_of,
     together,
     unpack_sides,
 )
-from transforms.read_labels import RowReader
 from transforms.records.other_datasets import IMAGES, REUSE, DatasetReader, Found
 from transforms.records.stored_images import join_records, join_reused
 from transforms.storage.beam_storage import report_source
-from transforms.storage.files import storage_of
 from transforms.storage.interface import LISTED_NAMES
 from transforms.storage.metrics import PROGRESS, counter
 
@@ -276,10 +288,7 @@ class ReadInputs(beam.PTransform):
             numbers = {dataset.folder: at for at, dataset in enumerate(each.datasets)}
             inputs += [_Input(each.flag, (number,)) for number in numbers.values()]
         shares = rules_of(begin.pipeline).shares_inputs
-        looks_up = self.reader is not None and self.reader.images is not None
-        limits = [0, 0] if shares and (looks_up or self.datasets) else [0]
-        if self._hands_on(begin.pipeline, globs):
-            limits = [*LISTED_NAMES, 0]
+        limits = [*(LISTED_NAMES if globs else [0]), 0] if shares else [0]
         named = begin | "Name the inputs" >> NameInputs(inputs)
         rounds = [named | "List images and read rows" >> self._read(limits[0], shares)]
         for number, limit in enumerate(limits[1:], 1):
@@ -305,11 +314,6 @@ class ReadInputs(beam.PTransform):
         read = functools.partial(_read_input, readers=readers)
         return by_type(read, "sides", _Side, **INPUT_TYPES, parts=_Input)
 
-    def _hands_on(self, pipeline: beam.Pipeline, globs: Sequence[NameRange]) -> bool:
-        """Whether several workers should list one glob."""
-        has_ranges = any(storage_of(each.glob).lists_ranges for each in globs)
-        return has_ranges and rules_of(pipeline).shares_inputs
-
 
 class JoinedImages(NamedTuple):
     """The outputs of `JoinLabels`.
@@ -321,7 +325,7 @@ class JoinedImages(NamedTuple):
         labels: counts of the labels as they were read; None if they were not counted.
     """
 
-    images: beam.PCollection[LabelledImage]
+    images: beam.PCollection[PlannedImage]
     rejections: Collections[Rejection]
     counts: Collections[Count]
     labels: beam.PCollection[LabelCells] | None = None
@@ -356,7 +360,7 @@ class JoinLabels(beam.PTransform):
         partners: tuple[Partner, ...] = (),
     ) -> None:
         super().__init__()
-        one_of("label_from", label_from, _LABEL_SOURCES)
+        choice_of("label_from", label_from, _LABEL_SOURCES)
         rules = JoinRules(label_from, assigner, requirements)
         self._join: JoinGroup = functools.partial(join_group, rules=rules)
         if IMAGES in datasets:
@@ -376,6 +380,119 @@ class JoinLabels(beam.PTransform):
             | "Pack sides" >> PackSides()
             | "Group by key" >> beam.GroupByKey()
             | "Match images and rows"
-            >> by_type(match, "images", LabelledImage, rejections=Rejection, counts=Count)
+            >> by_type(match, "images", PlannedImage, rejections=Rejection, counts=Count)
         )
         return JoinedImages(joined.images, joined.rejections, joined.counts)
+
+
+# ReadRows: rows without images, from CSV files, in batches: one element for each row would cost
+# more than its processing.
+
+_OfTable: TypeAlias = NameBatch | Rejection | Count | PlanTotals
+
+BATCH_ROWS = 2048
+"""The number of rows in a batch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TableReader:
+    """Reads the rows of one dataset, each with its split and its place in the order. Picklable.
+
+    Attributes:
+        columns: positions of key, split, group and cells.
+        root: common folder of the files.
+        encoding: a Python codec name.
+        assigner: gives rows their splits and their order.
+        row_bytes: bytes of a record without the text of its cells.
+    """
+
+    columns: CsvColumns
+    _: dataclasses.KW_ONLY
+    root: str
+    encoding: str
+    assigner: SplitAssigner
+    row_bytes: int
+
+    def read(self, uri: str) -> Iterator[_OfTable]:
+        """Reads one table: yields batches of rows, and their counts at the end.
+
+        Raises:
+            LabelsError: the file cannot be read as a table.
+        """
+        path = relative_path(uri, self.root)
+        totals = PlanTotals()
+        batch: list[PlacedRow] = []
+        read = 0
+        for _, rows in open_labels(uri, self.columns, self.encoding):
+            for row in rows:
+                read += 1
+                placed = self._placed(row, uri, path)
+                if isinstance(placed, Rejection):
+                    yield placed
+                    continue
+                batch.append(placed)
+                totals.images[placed.split] += 1
+                totals.bytes[placed.split] += self.row_bytes + len(placed.cells)
+                if len(batch) == BATCH_ROWS:
+                    PROGRESS.count("reading", BATCH_ROWS)
+                    yield pack(batch)
+                    batch = []
+        if batch:
+            PROGRESS.count("reading", len(batch))
+            yield pack(batch)
+        yield totals
+        yield Count("rows_read", read)
+
+    def _placed(self, row: LabelRow, uri: str, path: str) -> PlacedRow | Rejection:
+        if row.problem:
+            reason, detail = Reason.MALFORMED_ROW, row.problem
+            return Rejection("row", reason.code, detail, f"{uri}:{row.line}", row.key)
+        key = nfc(row.key.strip())
+        named = key or f"{path}:{row.line}"
+        try:
+            split, order = self.assigner.assign(named, split=row.split, group=row.group)
+        except RejectedImageError as error:
+            return Rejection("row", error.reason.code, error.detail, f"{uri}:{row.line}", named)
+        # A key that is only the row's position need not be sent along.
+        return PlacedRow(split, order, key, path, row.line, "\0".join(row.cells))
+
+
+def _read_table_rows(uri: str, reader: TableReader) -> Iterator[_OfTable]:
+    """Reads a file. The following metric is maintained: `rows_read`."""
+    report_source(uri)
+    for result in reader.read(uri):
+        if isinstance(result, Count):
+            counter("rows_read").inc(result.value)
+        yield result
+
+
+class Rows(NamedTuple):
+    """The outputs of `ReadRows`; `batches` hold rows, and `totals` is one element."""
+
+    batches: beam.PCollection[NameBatch]
+    totals: beam.PCollection[PlanTotals]
+    rejections: beam.PCollection[Rejection]
+    counts: beam.PCollection[Count]
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class ReadRows(beam.PTransform):
+    """Reads CSV files whose rows are records.
+
+    Input: the pipeline's begin. Output: `Rows`. One file is read by one worker.
+    """
+
+    paths: Sequence[str]
+    reader: TableReader
+
+    def expand(self, begin: beam.pvalue.PBegin) -> Rows:
+        rows = functools.partial(_read_table_rows, reader=self.reader)
+        types = {"totals": PlanTotals, "rejections": Rejection, "counts": Count}
+        read = (
+            begin
+            | "Name the files" >> NameInputs(self.paths)
+            | "Read rows" >> by_type(rows, "batches", NameBatch, **types)
+        )
+        adder = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
+        totals = {"rows": read.totals} | "Total rows" >> AddTogether(adder)
+        return Rows(read.batches, totals, read.rejections, read.counts)

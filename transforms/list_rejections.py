@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import errno
 import hashlib
 import operator
@@ -13,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import apache_beam as beam
 
 from transforms.core import rejections
-from transforms.core.arguments import path_text, root_text
 from transforms.core.messages import check_final
+from transforms.core.option import path_text, root_text
 from transforms.core.records import Count, RejectedPart
 from transforms.core.rejections import Reason, Rejection
 from transforms.dataset.dataset_options import DatasetOptions
@@ -53,46 +54,39 @@ PART_LINES = 20_000
 """Lines of a part, about: a worker sorts them in 50 MB."""
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class ListRejections(beam.PTransform):
     """Writes the lines of all rejections, however many there are: a wrong key may reject every row.
 
     Input: `Rejection` of the join and the plan. Output: `RejectedPart`; none if there are too many
     rejections. A sample says where the parts begin, of which each is sorted and written by one
     worker; the parts in order are sorted, too. No worker holds more than a part.
+
+    Attributes:
+        folder: of the dataset. If one is there and stays, no line is written.
+        root: the common root of its images.
+        shards: with further rejections.
+        run: what was added up of all.
     """
 
-    def __init__(
-        self,
-        folder: DatasetOptions,
-        root: str,
-        shards: beam.PCollection[ShardSummary],
-        run: beam.PCollection[RunTotals],
-    ) -> None:
-        """Describes the rejections.
-
-        Args:
-            folder: of the dataset. If one is there and stays, no line is written.
-            root: the common root of its images.
-            shards: with further rejections.
-            run: what was added up of all.
-        """
-        super().__init__()
-        self._shards = shards
-        self._run = run
-        self._write = _WritePartFn(folder, root)
+    folder: DatasetOptions
+    root: str
+    shards: beam.PCollection[ShardSummary]
+    run: beam.PCollection[RunTotals]
 
     def expand(self, rejections: Collections[Rejection]) -> beam.PCollection[RejectedPart]:
-        begins = self._run | "Begin parts" >> beam.Map(begin_parts)
+        begins = self.run | "Begin parts" >> beam.Map(begin_parts)
         name_parts = beam.FlatMap(_named, beam.pvalue.AsSingleton(begins))
+        write = beam.ParDo(_WritePartFn(self.folder, self.root))
         every = named("rejections", rejections)
-        every["rejections of shards"] = self._shards | "Name rejections of shards" >> of_shards()
+        every["rejections of shards"] = self.shards | "Name rejections of shards" >> of_shards()
         packed = [each | f"Pack {name}" >> PackRecords() for name, each in every.items()]
         return (
             packed
             | "Every rejection" >> beam.Flatten()
             | "Name parts" >> name_parts.with_output_types(tuple[int, NameBatch])
             | "Group lines by part" >> beam.GroupByKey()
-            | "Write parts" >> beam.ParDo(self._write).with_output_types(RejectedPart)
+            | "Write parts" >> write.with_output_types(RejectedPart)
         )
 
 
@@ -121,21 +115,21 @@ def _named(batch: NameBatch, begins: Sequence[Rejection] | None) -> Iterator[tup
         yield number, pack(each)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _WritePartFn(beam.DoFn):
-    def __init__(self, folder: DatasetOptions, root: str) -> None:
-        self._folder = folder
-        self._root = root
+    folder: DatasetOptions
+    root: str
 
     def setup(self) -> None:
-        self._compares = only_compares(self._folder)
+        self._compares = only_compares(self.folder)
 
     def process(self, part: tuple[int, Iterable[NameBatch]]) -> Iterator[RejectedPart]:
         number, batches = part
         ordered = sorted(each for batch in batches for each in unpack(batch, Rejection))
-        data = rejected_lines(ordered, self._root)
+        data = rejected_lines(ordered, self.root)
         name = rejected_part(hashlib.blake2b(data, digest_size=16).hexdigest())
         if not self._compares:
-            staging = join(self._folder.output, STAGING)
+            staging = join(self.folder.output, STAGING)
             storage = storage_of(staging)
             storage.make_directory(staging)
             storage.write_whole(join(staging, name), data)

@@ -394,6 +394,7 @@ class AddUp(beam.CombineFn):
         return accumulator
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class AddTogether(beam.PTransform):
     """Adds up collections: in each bundle, then in `RunnerRules.sum_places`, then in one.
 
@@ -402,12 +403,10 @@ class AddTogether(beam.PTransform):
     see `FindCuts`.
     """
 
-    def __init__(self, adder: AddUp) -> None:
-        super().__init__()
-        self._adder = adder
+    adder: AddUp
 
     def expand(self, collections: Mapping[str, beam.PCollection[Any]]) -> beam.PCollection[Any]:
-        adder, [pipeline, *_] = self._adder, [each.pipeline for each in collections.values()]
+        adder, [pipeline, *_] = self.adder, [each.pipeline for each in collections.values()]
         places = rules_of(pipeline).sum_places
         pair: Any = tuple
         placed = pair[int, adder.kind]
@@ -435,21 +434,21 @@ class AddTogether(beam.PTransform):
         )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _AddUpFn(beam.DoFn):
     """Adds up the elements of a bundle, so that none crosses a shuffle to be counted."""
 
-    def __init__(self, adder: AddUp, places: int) -> None:
-        self._adder = adder
-        self._places = places
+    adder: AddUp
+    places: int
 
     def start_bundle(self) -> None:
-        self._sum = self._adder.create_accumulator()
+        self._sum = self.adder.create_accumulator()
 
     def process(self, element: Any) -> None:
-        self._sum = self._adder.add_input(self._sum, element)
+        self._sum = self.adder.add_input(self._sum, element)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield GlobalWindows.windowed_value((random.randrange(self._places), self._sum))
+        yield GlobalWindows.windowed_value((random.randrange(self.places), self._sum))
 
 
 _T = TypeVar("_T")
@@ -471,28 +470,34 @@ def together(label: str, *collections: beam.PCollection[_T]) -> beam.PCollection
 
 
 def by_type(
-    function: Callable[[Any], Iterable[Any]], main: str, kind: Any, **others: Any
+    function: Callable[..., Iterable[Any]],
+    main: str,
+    kind: Any,
+    *side: beam.pvalue.AsSideInput,
+    **others: Any,
 ) -> beam.PTransform:
     """A step with several outputs: each result of a function goes to the one of its type.
 
     Args:
-        function: of an element; picklable.
+        function: of an element, and of the side input if there is one; picklable.
         main: the name of the output of all other types.
         kind: the type of these results.
+        side: a side input, or none.
         others: the types of the other outputs, by their names.
     """
     tags = {get_origin(each) or each: name for name, each in others.items()}
-    return with_outputs(beam.ParDo(_ByTypeFn(function, tags)), main, kind, **others)
+    return with_outputs(beam.ParDo(_ByTypeFn(function, tags), *side), main, kind, **others)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _ByTypeFn(beam.DoFn):
-    def __init__(self, function: Callable[[Any], Iterable[Any]], tags: Mapping[type, str]) -> None:
-        self._function = function
-        self._tags = tags
+    function: Callable[..., Iterable[Any]]
+    tags: Mapping[type, str]
 
-    def process(self, element: Any) -> Iterator[Any]:
-        tags = self._tags
-        for result in self._function(element):
+    def process(self, element: Any, side: Any = None) -> Iterator[Any]:
+        tags = self.tags
+        results = self.function(element) if side is None else self.function(element, side)
+        for result in results:
             tag = tags.get(type(result))
             yield result if tag is None else beam.pvalue.TaggedOutput(tag, result)
 
@@ -543,6 +548,7 @@ def _with_part(element: Any) -> tuple[int, Any]:
 # NameInputs: the inputs of a job as elements.
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class NameInputs(beam.PTransform):
     """Makes a collection of a few names; each may be read by another worker.
 
@@ -550,17 +556,13 @@ class NameInputs(beam.PTransform):
     them.
     """
 
-    def __init__(self, names: Sequence[Any]) -> None:
-        super().__init__()
-        self._names = list(names)
+    names: Sequence[Any]
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Any]:
+        listed = beam.FlatMap(lambda _, names: names, self.names)
         names = (
             begin
             | "Begin" >> beam.Impulse()
-            | "List"
-            >> beam.FlatMap(lambda _, names: names, self._names).with_output_types(
-                type(self._names[0])
-            )
+            | "List" >> listed.with_output_types(type(self.names[0]))
         )
-        return names | "Spread" >> beam.Reshuffle() if len(self._names) > 1 else names
+        return names | "Spread" >> beam.Reshuffle() if len(self.names) > 1 else names

@@ -1,77 +1,58 @@
-"""PlanShards and ReadRows: which record is in which shard."""
+"""TotalLabels, StratifySplits and PlanShards: which record is in which split and shard."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+import json
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import apache_beam as beam
+from apache_beam.pvalue import AsSingleton
 
-from transforms.core.arguments import whole_number
-from transforms.core.records import Count, LabelledImage, ShardImage, ShardRow
+from transforms.core.option import whole_number
+from transforms.core.records import NO_IMAGE, PlacedRow, PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import PlanTotals
-from transforms.examples.layouts import Feature
-from transforms.examples.row_features import RowValues
-from transforms.images.check import CheckedImage, ImageInfo
-from transforms.images.pixel_options import Original
 from transforms.labels.joins import with_ids
-from transforms.labels.keys import full_uri, nfc, relative_path
-from transforms.labels.label_rows import CsvColumns, LabelRow
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
-from transforms.labels.shards import MAX_SHARDS, ShardPlan, SplitAssigner, shard_index
+from transforms.labels.shards import MAX_SHARDS, ShardPlan, shard_index
 from transforms.labels.vocabulary import LabelCells, with_images
 from transforms.packing import (
     AddTogether,
     AddUp,
     NameBatch,
-    NameInputs,
     PackRecords,
     by_type,
     pack,
+    pack_held,
     rules_of,
     unpack,
-    with_outputs,
 )
-from transforms.read_labels import open_labels
-from transforms.records.existing_shards import Converter, Planned
-from transforms.storage.beam_storage import report_source
-from transforms.storage.metrics import PROGRESS, counter
+from transforms.records.existing_shards import Planned
+from transforms.selection.hash_cuts import (
+    Classes,
+    ClassLines,
+    Cuts,
+    Draw,
+    Place,
+    Ranks,
+    ShardLines,
+    bin_of,
+    find_cuts,
+    find_places,
+    image_labels,
+    shard_starts,
+)
+from transforms.storage.metrics import PROGRESS
 
-# PlanShards: assigns every labelled image to a shard and a position. Moves names only.
-
-
-_REJECTIONS = "rejections"
-
-# Classes whose ids a worker keeps at hand.
-_CLASSES = 4096
-
-
-class PlacedRow(NamedTuple):
-    """A row that will be a record, without an image: a `ShardRow` after the name of its split."""
-
-    split: str
-    order: int
-    key: str
-    path: str
-    line: int
-    cells: str
+# TotalLabels: the totals of images, and the kind of their labels.
 
 
-class PlannedShards(NamedTuple):
-    """The outputs of `PlanShards`: a shard is its file name and its images, unordered.
-
-    They include shards without images.
-    """
-
-    shards: beam.PCollection[tuple[str, Iterable[Planned]]]
-    rejections: beam.PCollection[Rejection]
-
-
-def _count(totals: PlanTotals, counted: LabelledImage | LabelCells) -> None:
+def _count(totals: PlanTotals, counted: PlannedImage | LabelCells) -> None:
     if isinstance(counted, LabelCells):
         totals.merge(PlanTotals(cells=counted))
     else:
@@ -88,7 +69,7 @@ def _decided(totals: PlanTotals, rules: LabelRules) -> PlanTotals:
 class TotalLabels(beam.PTransform):
     """Computes the totals of images, and decides the kind of their labels.
 
-    Input: `LabelledImage`. Output: one `PlanTotals`.
+    Input: `PlannedImage`. Output: one `PlanTotals`.
 
     Raises in the job:
         LabelsError: labels contradict each other, see `decide_kind`, or are new classes that
@@ -102,7 +83,7 @@ class TotalLabels(beam.PTransform):
     labels: beam.PCollection[LabelCells] | None
     rules: LabelRules = ANY_LABELS
 
-    def expand(self, images: beam.PCollection[LabelledImage]) -> beam.PCollection[PlanTotals]:
+    def expand(self, images: beam.PCollection[PlannedImage]) -> beam.PCollection[PlanTotals]:
         counted = {"images": images}
         if self.labels is not None:
             counted["labels"] = self.labels
@@ -113,63 +94,353 @@ class TotalLabels(beam.PTransform):
         return totals | "Decide kind" >> decide.with_output_types(PlanTotals)
 
 
-class _AssignFn(beam.DoFn):
+# FindCuts: divides lines of records, in the order of their hashes, at given ranks.
+
+# Draws that a bundle holds before they are sent.
+_HELD = 100_000
+
+# A line, and the number of one of its bins.
+_Bin: TypeAlias = tuple[str, int]
+
+
+class Lines(Protocol):
+    """The lines that records are in; picklable. `prepare` is called before the others."""
+
+    def prepare(self, known: Any, *before: Cuts) -> None:
+        """Takes what is known of all records, and for `ranks` the cuts that were found before."""
+
+    def bins(self, line: str) -> int:
+        """The bins of a line, see `bin_count`."""
+
+    def ranks(self, line: str, records: int) -> Ranks:
+        """Where a line with so many records is divided."""
+
+
+# The draws of an element, a group or a batch, from prepared lines.
+Draws: TypeAlias = Callable[[Any, Any], Iterable[Draw]]
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class FindCuts(beam.PTransform):
+    """Finds the cuts of all lines: their hashes are divided into bins, and compared in each.
+
+    Input: what `draws` reads. Output: one `Cuts`. A hash for each image or group crosses the
+    shuffle, 12 bytes or less; no worker needs a whole line.
+
+    Attributes:
+        lines: they say which records are where.
+        draws: the draws of an element in these lines.
+        known: one element, which `Lines.prepare` takes.
+        before: the cuts that were found before, which it takes, too.
+    """
+
+    lines: Lines
+    draws: Draws
+    known: beam.PCollection[Any]
+    before: Sequence[AsSingleton] = ()
+
+    def expand(self, elements: beam.PCollection[Any]) -> beam.PCollection[Cuts]:
+        lines, known = self.lines, AsSingleton(self.known)
+        draws = (
+            elements
+            | "Draw hashes" >> beam.FlatMap(_drawn, lines, self.draws, known)
+            | "Pack hashes"
+            >> pack_held(_HELD, _packed, tuple[_Bin, NameBatch], place=operator.itemgetter(0))
+        )
+        place = beam.FlatMap(_places, lines, known, *self.before)
+        places = (
+            draws
+            | "Count records" >> beam.Map(_counted).with_output_types(tuple[str, tuple[int, int]])
+            | "Group counts by line" >> beam.GroupByKey()
+            | "Place bins" >> place.with_output_types(tuple[_Bin, Place])
+            | "Merge places" >> beam.combiners.ToDict()
+            # A class, so that it is one text in a side input: docs/development/beam_side_inputs.md.
+            | "Name places" >> beam.Map(_Places).with_output_types(_Places)
+        )
+        cut = beam.Map(_cut, AsSingleton(places)).with_output_types(Cuts)
+        cuts = draws | "Group hashes by bin" >> beam.GroupByKey() | "Cut bins" >> cut
+        return {"cuts": cuts} | "Merge cuts" >> AddTogether(AddUp(Cuts, Cuts.merge, Cuts.merge))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Places:
+    bins: Mapping[_Bin, Place]
+
+
+def _drawn(element: Any, lines: Lines, draws: Draws, known: Any) -> Iterator[tuple[_Bin, Draw]]:
+    lines.prepare(known)
+    for draw in draws(lines, element):
+        yield (draw.line, bin_of(draw.hash, lines.bins(draw.line))), draw
+
+
+def _packed(place: _Bin, drawn: Iterable[tuple[_Bin, Draw]]) -> tuple[_Bin, NameBatch]:
+    return place, pack([draw for _, draw in drawn])
+
+
+def _counted(packed: tuple[_Bin, NameBatch]) -> tuple[str, tuple[int, int]]:
+    (line, number), batch = packed
+    return line, (number, sum(draw.records for draw in unpack(batch, Draw)))
+
+
+def _places(
+    counted: tuple[str, Iterable[tuple[int, int]]], lines: Lines, *known: Any
+) -> Iterator[tuple[_Bin, Place]]:
+    line, counts = counted[0], Counter[int]()
+    for number, records in counted[1]:
+        counts[number] += records
+    lines.prepare(*known)
+    for number, place in find_places(counts, lines.ranks(line, counts.total())).items():
+        yield (line, number), place
+
+
+def _cut(drawn: tuple[_Bin, Iterable[NameBatch]], places: _Places) -> Cuts:
+    place, batches = drawn
+    draws = (draw for batch in batches for draw in unpack(batch, Draw))
+    return find_cuts(places.bins[place], draws)
+
+
+# StratifySplits: gives each class its share of each split; groups stay whole.
+
+# A split by its group, or an image without one.
+_InGroup = tuple[str, tuple[str, PlannedImage]]
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class StratifySplits(beam.PTransform):
+    """Assigns images to splits so that each class has its share of each, see `ClassLines`.
+
+    Input: `PlannedImage`. Output: the same images, each with its split. Only names, and counts of
+    hashes, cross the shuffle.
+
+    Raises in the job:
+        LabelsError: there are too many classes, or see `TotalLabels`.
+
+    Attributes:
+        lines: the classes and the splits.
+        labels: the counts of the labels as they were read, if there are any.
+        rules: how labels become classes.
+    """
+
+    lines: ClassLines
+    labels: beam.PCollection[LabelCells] | None
+    rules: LabelRules
+
+    def expand(self, images: beam.PCollection[PlannedImage]) -> beam.PCollection[PlannedImage]:
+        lines = self.lines
+        totals = images | "Count classes" >> TotalLabels(self.labels, self.rules)
+        name = beam.Map(Classes.of, self.rules, lines.splits)
+        classes = totals | "Name classes" >> name.with_output_types(Classes)
+        if lines.by_group:
+            return self._by_group(images, lines, classes)
+        names = images | "Pack images" >> PackRecords()
+        place = beam.FlatMap(_place_images, lines, *_known(names, lines, _image_items, classes))
+        return names | "Place images" >> place.with_output_types(PlannedImage)
+
+    def _by_group(
+        self,
+        images: beam.PCollection[PlannedImage],
+        lines: ClassLines,
+        classes: beam.PCollection[Classes],
+    ) -> beam.PCollection[PlannedImage]:
+        groups = (
+            images
+            | "Name groups" >> beam.Map(_labels_of_group).with_output_types(tuple[str, str])
+            | "Add up groups" >> beam.CombinePerKey(AddUp(Counter, _add_labels, Counter.update))
+        )
+        place = beam.Map(_place_group, lines, *_known(groups, lines, _group_items, classes))
+        splits = groups | "Place groups" >> place.with_output_types(_InGroup)
+        named = images | "Name images" >> beam.Map(_in_group).with_output_types(_InGroup)
+        return (
+            (named, splits)
+            | "Images and splits" >> beam.Flatten()
+            | "Group images" >> beam.GroupByKey()
+            | "Place images" >> beam.FlatMap(_placed).with_output_types(PlannedImage)
+        )
+
+
+def _known(
+    elements: beam.PCollection[Any],
+    lines: ClassLines,
+    items: Callable[[Any], Iterable[_Item]],
+    classes: beam.PCollection[Classes],
+) -> list[AsSingleton]:
+    """The classes, and the cuts of each round of what `items` reads."""
+    cuts: list[AsSingleton] = []
+    for number in range(lines.rounds):
+        draws = functools.partial(_draws_of_round, number, items)
+        find = FindCuts(lines, draws, classes, tuple(cuts))
+        cuts.append(AsSingleton(elements | f"Find cuts {number}" >> find))
+    return [AsSingleton(classes), *cuts]
+
+
+class _Item(NamedTuple):
+    """An image, or a group: what a split gets whole.
+
+    Attributes:
+        key: of the image, or the name of the group.
+        labels: how many images have each label.
+        images: how many there are.
+    """
+
+    key: str
+    labels: Mapping[str, int]
+    images: int = 1
+
+
+def _draws_of_round(
+    number: int, items: Callable[[Any], Iterable[_Item]], lines: ClassLines, element: Any
+) -> Iterator[Draw]:
+    """The draw of each image or group of an element that is in a round."""
+    for item in items(element):
+        if lines.round(item.labels) == number:
+            yield lines.draw(item.labels, item.key, item.images)
+
+
+def _split(item: _Item, lines: ClassLines, cuts: Sequence[Cuts]) -> str:
+    """The split of an image or a group, from the cuts of all rounds."""
+    draw = lines.draw(item.labels, item.key, item.images)
+    return lines.split(draw, cuts[lines.round(item.labels)])
+
+
+def _image_items(batch: NameBatch) -> Iterator[_Item]:
+    return map(_item, unpack(batch, PlannedImage))
+
+
+def _item(image: PlannedImage) -> _Item:
+    return _Item(image.key, dict.fromkeys(image_labels(image), 1))
+
+
+def _place_images(
+    batch: NameBatch, lines: ClassLines, classes: Classes, *cuts: Cuts
+) -> Iterator[PlannedImage]:
+    lines.prepare(classes)
+    for image in unpack(batch, PlannedImage):
+        yield image._replace(split=_split(_item(image), lines, cuts))
+
+
+def _labels_of_group(image: PlannedImage) -> tuple[str, str]:
+    return image.group, json.dumps(sorted(image_labels(image)))
+
+
+def _add_labels(added: Counter[str | None], labels: str) -> None:
+    """Adds an image of a group, under None, and its labels."""
+    added.update([None, *json.loads(labels)])
+
+
+def _group_items(group: tuple[str, Mapping[str | None, int]]) -> list[_Item]:
+    labels = {label: images for label, images in group[1].items() if label is not None}
+    return [_Item(group[0], labels, group[1][None])]
+
+
+def _place_group(
+    group: tuple[str, Mapping[str | None, int]], lines: ClassLines, classes: Classes, *cuts: Cuts
+) -> _InGroup:
+    lines.prepare(classes)
+    [item] = _group_items(group)
+    return item.key, (_split(item, lines, cuts), NO_IMAGE)
+
+
+def _in_group(image: PlannedImage) -> _InGroup:
+    return image.group, ("", image._replace(group=""))
+
+
+def _placed(
+    group: tuple[str, Iterable[tuple[str, PlannedImage]]],
+) -> Iterator[PlannedImage]:
+    """The images of a group with its split, which may come last: its values are read twice."""
+    [split] = (split for split, _ in group[1] if split)
+    for said, image in group[1]:
+        if not said:
+            yield image._replace(split=split)
+
+
+# BalanceShards: finds where shards begin that have equal numbers of records.
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class BalanceShards(beam.PTransform):
+    """Adds to the totals where the shards of each split begin, see `PlanTotals.shard_starts`.
+
+    Input: batches of `PlannedImage` or `PlacedRow`. Output: one `PlanTotals`.
+    """
+
+    plan: ShardPlan
+    totals: beam.PCollection[PlanTotals]
+    kind: type[PlannedImage | PlacedRow]
+
+    def expand(self, batches: beam.PCollection[NameBatch]) -> beam.PCollection[PlanTotals]:
+        draws = functools.partial(_draws_of_orders, self.kind)
+        find = FindCuts(ShardLines(self.plan), draws, self.totals)
+        cuts = batches | "Find cuts" >> find
+        return self.totals | "Add starts" >> beam.Map(
+            lambda totals, cuts: dataclasses.replace(totals, shard_starts=shard_starts(cuts)),
+            AsSingleton(cuts),
+        ).with_output_types(PlanTotals)
+
+
+def _draws_of_orders(
+    kind: type[PlannedImage | PlacedRow], lines: ShardLines, batch: NameBatch
+) -> Iterator[Draw]:
+    return (lines.draw(each.split, each.order) for each in unpack(batch, kind))
+
+
+# PlanShards: assigns every labelled image to a shard and a position. Moves names only.
+
+# Classes whose ids a worker keeps at hand.
+_CLASSES = 4096
+
+
+class PlannedShards(NamedTuple):
+    """The outputs of `PlanShards`: a shard is its file name and its images, unordered.
+
+    They include shards without images. The totals say where shards begin that are balanced.
+    """
+
+    shards: beam.PCollection[tuple[str, Iterable[Planned]]]
+    rejections: beam.PCollection[Rejection]
+    totals: beam.PCollection[PlanTotals]
+
+
+@dataclasses.dataclass
+class _Assigner:
     """Assigns the images or rows of a batch to their shards, and packs them by shard."""
 
-    def __init__(self, plan: ShardPlan, rules: LabelRules, kind: type[PlacedRow | LabelledImage]):
-        self._plan = plan
-        self._rules = rules
-        self._kind = kind
-        self._totals: PlanTotals | None = None
+    plan: ShardPlan
+    rules: LabelRules
+    kind: type[PlacedRow | PlannedImage]
+    _totals: PlanTotals | None = None
 
-    def process(
+    def __call__(
         self, batch: NameBatch, totals: PlanTotals
-    ) -> Iterator[tuple[str, NameBatch] | beam.pvalue.TaggedOutput]:
+    ) -> Iterator[tuple[str, NameBatch] | Rejection]:
         self._prepare(totals)
         shards: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
-        for each in unpack(batch, self._kind):
+        for each in unpack(batch, self.kind):
             try:
                 # A row is planned without its split.
                 planned = each[1:] if isinstance(each, PlacedRow) else self._planned(each)
             except RejectedImageError as error:
-                yield self._rejected(each, error)
+                # Planned but rejected: count it as done, so that the stage reaches its total.
+                PROGRESS.advance(1, 1)
+                reason = error.reason.code
+                yield Rejection("image", reason, error.detail, each.path, each.key)
                 continue
             files, starts = self._files[each.split], self._starts.get(each.split, ())
             shards[files[shard_index(each.order, len(files), starts)]].append(planned)
         for name, records in shards.items():
             yield name, pack(records)
 
-    def _rejected(
-        self, image: LabelledImage | PlacedRow, error: RejectedImageError
-    ) -> beam.pvalue.TaggedOutput:
-        # Planned but rejected: count it as done, so that the stage reaches its total.
-        PROGRESS.advance(1, 1)
-        reason = error.reason.code
-        rejection = Rejection("image", reason, error.detail, image.path, image.key)
-        return beam.pvalue.TaggedOutput(_REJECTIONS, rejection)
-
-    def _planned(self, image: LabelledImage) -> ShardImage:
-        label_id, text = self._class_of(image.label) if image.label else (0, "")
+    def _planned(self, image: PlannedImage) -> PlannedImage:
+        order, key, path, size, version, label, _, cells, stored, partners, record, *_ = image
+        label_id, text = self._class_of(label) if label else (0, "")
         if label_id is None:
-            detail = f"the label {image.label!r} {self._rules.unknown}"
+            detail = f"the label {label!r} {self.rules.unknown}"
             raise RejectedImageError(Reason.UNKNOWN_LABEL, detail)
-        cells = image.cells
         if cells:
-            vocabulary, unknown = self._vocabulary, self._rules.unknown
+            vocabulary, unknown = self._vocabulary, self.rules.unknown
             cells = with_ids(cells, vocabulary.id_of, vocabulary.text_of, unknown)
-        return ShardImage(
-            image.order,
-            image.key,
-            image.path,
-            image.size,
-            image.version,
-            text,
-            label_id,
-            cells,
-            image.stored,
-            image.partners,
-            image.record,
-        )
+        file = (order, key, path, size, version)
+        return PlannedImage(*file, text, label_id, cells, stored, partners, record)
 
     def _look_up(self, label: str) -> tuple[int | None, str]:
         return self._vocabulary.id_of(label), self._vocabulary.text_of(label)
@@ -179,10 +450,10 @@ class _AssignFn(beam.DoFn):
             return
         self._totals = totals
         PROGRESS.plan(sum(totals.images.values()))
-        self._vocabulary = self._rules.vocabulary(totals.labels, totals.label_kind)
+        self._vocabulary = self.rules.vocabulary(totals.labels, totals.label_kind)
         # Most images have one of few classes.
         self._class_of = functools.lru_cache(_CLASSES)(self._look_up)
-        self._files = self._plan.files(totals.bytes, totals.images)
+        self._files = self.plan.files(totals.bytes, totals.images)
         self._starts = totals.shard_starts
 
 
@@ -213,7 +484,7 @@ def _every_shard(
 class PlanShards(beam.PTransform):
     """Groups labelled images by shard.
 
-    Input: `LabelledImage`, or `of_rows` batches of `PlacedRow`. Output: `PlannedShards`. Only
+    Input: `PlannedImage`, or `of_rows` batches of `PlacedRow`. Output: `PlannedShards`. Only
     names, and the cells that the layout needs, cross the shuffle.
 
     Raises in the job:
@@ -238,21 +509,21 @@ class PlanShards(beam.PTransform):
         self._of_rows = of_rows
 
     def expand(
-        self, images: beam.PCollection[LabelledImage] | beam.PCollection[NameBatch]
+        self, images: beam.PCollection[PlannedImage] | beam.PCollection[NameBatch]
     ) -> PlannedShards:
-        kind: type[PlacedRow | LabelledImage] = PlacedRow if self._of_rows else LabelledImage
-        planned: Any = ShardRow if self._of_rows else ShardImage
-        assign = _AssignFn(self._plan, self._rules, kind)
-        step = beam.ParDo(assign, beam.pvalue.AsSingleton(self._totals))
+        kind: type[PlacedRow | PlannedImage] = PlacedRow if self._of_rows else PlannedImage
+        planned: Any = ShardRow if self._of_rows else PlannedImage
         batches = images if self._of_rows else images | "Pack images" >> PackRecords()
-        assigned = batches | "Assign shards" >> with_outputs(
-            step, "names", tuple[str, NameBatch], **{_REJECTIONS: Rejection}
+        totals = self._totals
+        if self._plan.by_records:
+            totals = batches | "Balance shards" >> BalanceShards(self._plan, totals, kind)
+        assign = _Assigner(self._plan, self._rules, kind)
+        assigned = batches | "Assign shards" >> by_type(
+            assign, "names", tuple[str, NameBatch], AsSingleton(totals), rejections=Rejection
         )
         is_bounded = rules_of(images.pipeline).max_element and not self._of_rows
         name_shards = beam.FlatMap(_every_shard, self._plan, is_bounded=is_bounded)
-        every = self._totals | "Name every shard" >> name_shards.with_output_types(
-            tuple[str, NameBatch]
-        )
+        every = totals | "Name every shard" >> name_shards.with_output_types(tuple[str, NameBatch])
         unpack_names = beam.Map(_unpacked, planned)
         shards = (
             (assigned.names, every)
@@ -260,149 +531,4 @@ class PlanShards(beam.PTransform):
             | "Group names by shard" >> beam.GroupByKey()
             | "Unpack images" >> unpack_names.with_output_types(tuple[str, Iterable[planned]])
         )
-        return PlannedShards(shards, assigned.rejections)
-
-
-# ReadRows: rows without images, from CSV files, in batches: one element for each row would cost
-# more than its processing.
-
-_OfTable: TypeAlias = NameBatch | Rejection | Count | PlanTotals
-
-BATCH_ROWS = 2048
-"""The number of rows in a batch."""
-
-
-@dataclasses.dataclass(frozen=True)
-class TableReader:
-    """Reads the rows of one dataset, each with its split and its place in the order. Picklable.
-
-    Attributes:
-        columns: positions of key, split, group and cells.
-        root: common folder of the files.
-        encoding: a Python codec name.
-        assigner: gives rows their splits and their order.
-        row_bytes: bytes of a record without the text of its cells.
-    """
-
-    columns: CsvColumns
-    _: dataclasses.KW_ONLY
-    root: str
-    encoding: str
-    assigner: SplitAssigner
-    row_bytes: int
-
-    def read(self, uri: str) -> Iterator[_OfTable]:
-        """Reads one table: yields batches of rows, and their counts at the end.
-
-        Raises:
-            LabelsError: the file cannot be read as a table.
-        """
-        path = relative_path(uri, self.root)
-        totals = PlanTotals()
-        batch: list[PlacedRow] = []
-        read = 0
-        for _, rows in open_labels(uri, self.columns, self.encoding):
-            for row in rows:
-                read += 1
-                placed = self._placed(row, uri, path)
-                if isinstance(placed, Rejection):
-                    yield placed
-                    continue
-                batch.append(placed)
-                totals.images[placed.split] += 1
-                totals.bytes[placed.split] += self.row_bytes + len(placed.cells)
-                if len(batch) == BATCH_ROWS:
-                    PROGRESS.count("reading", BATCH_ROWS)
-                    yield pack(batch)
-                    batch = []
-        if batch:
-            PROGRESS.count("reading", len(batch))
-            yield pack(batch)
-        yield totals
-        yield Count("rows_read", read)
-
-    def _placed(self, row: LabelRow, uri: str, path: str) -> PlacedRow | Rejection:
-        if row.problem:
-            reason, detail = Reason.MALFORMED_ROW, row.problem
-            return Rejection("row", reason.code, detail, f"{uri}:{row.line}", row.key)
-        key = nfc(row.key.strip())
-        named = key or f"{path}:{row.line}"
-        try:
-            split, order = self.assigner.assign(named, split=row.split, group=row.group)
-        except RejectedImageError as error:
-            return Rejection("row", error.reason.code, error.detail, f"{uri}:{row.line}", named)
-        # A key that is only the row's position need not be sent along.
-        return PlacedRow(split, order, key, path, row.line, "\0".join(row.cells))
-
-
-def _read_rows(uri: str, reader: TableReader) -> Iterator[_OfTable]:
-    """Reads a file. The following metric is maintained: `rows_read`."""
-    report_source(uri)
-    for result in reader.read(uri):
-        if isinstance(result, Count):
-            counter("rows_read").inc(result.value)
-        yield result
-
-
-class Rows(NamedTuple):
-    """The outputs of `ReadRows`; `batches` hold rows, and `totals` is one element."""
-
-    batches: beam.PCollection[NameBatch]
-    totals: beam.PCollection[PlanTotals]
-    rejections: beam.PCollection[Rejection]
-    counts: beam.PCollection[Count]
-
-
-class ReadRows(beam.PTransform):
-    """Reads CSV files whose rows are records.
-
-    Input: the pipeline's begin. Output: `Rows`. One file is read by one worker.
-    """
-
-    def __init__(self, paths: Sequence[str], reader: TableReader) -> None:
-        super().__init__()
-        self._paths = list(paths)
-        self._read = functools.partial(_read_rows, reader=reader)
-
-    def expand(self, begin: beam.pvalue.PBegin) -> Rows:
-        types = {"totals": PlanTotals, "rejections": Rejection, "counts": Count}
-        read = (
-            begin
-            | "Name the files" >> NameInputs(self._paths)
-            | "Read rows" >> by_type(self._read, "batches", NameBatch, **types)
-        )
-        adder = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
-        totals = {"rows": read.totals} | "Total rows" >> AddTogether(adder)
-        return Rows(read.batches, totals, read.rejections, read.counts)
-
-
-_NO_IMAGE = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
-
-
-class RowConverter(Converter):
-    """Turns the rows of one shard into serialized Examples."""
-
-    def __init__(self, features: Sequence[Feature], values: RowValues, *, root: str) -> None:
-        """Describes the rows.
-
-        Args:
-            features: of the Examples.
-            values: makes features from cells.
-            root: common folder of the files.
-        """
-        super().__init__(features)
-        self._values = values
-        self._root = root
-
-    def load(self, rows: Iterable[ShardRow]) -> Iterator[CheckedImage | Rejection]:
-        """Rows with their values, or the rejections of those whose cells do not fit, in order."""
-        return map(self._checked, rows)
-
-    def _checked(self, row: ShardRow) -> CheckedImage | Rejection:
-        try:
-            values = self._values.of_row((row.path, row.line), row.cells.split("\0"))
-        except RejectedImageError as error:
-            where = f"{full_uri(self._root, row.path)}:{row.line}"
-            key = row.key or f"{row.path}:{row.line}"
-            return Rejection("row", error.reason.code, error.detail, where, key)
-        return CheckedImage(*_NO_IMAGE, values=values, row=row)
+        return PlannedShards(shards, assigned.rejections, totals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import functools
 import hashlib
@@ -97,6 +98,7 @@ class Prepared(NamedTuple):
     small: list[Put]
 
 
+@dataclasses.dataclass
 class Publication:
     """Makes a dataset appear in an output folder.
 
@@ -106,14 +108,13 @@ class Publication:
         run: see `OutputChanges`.
     """
 
-    def __init__(self, output: str, *, overwrite: bool, run: str) -> None:
-        self._output = output
-        self._overwrite = overwrite
-        self._run = run
+    output: str
+    overwrite: bool
+    run: str
 
     def changes(self) -> OutputChanges:
         """What changes the folder; each part of publishing begins with a new one."""
-        return OutputChanges(self._output, self._run)
+        return OutputChanges(self.output, self.run)
 
     def prepare(
         self,
@@ -132,7 +133,7 @@ class Publication:
             OSError: another run wrote a dataset or took the output over, or a file is neither
                 staged nor in place.
         """
-        storage, attempt = storage_of(self._output), _attempt(small_files)
+        storage, attempt = storage_of(self.output), _attempt(small_files)
         small = [
             Put(f"{STAGING}/{waiting_file(attempt, number)}", name, *content_summary(content))
             for number, (name, content) in enumerate(small_files.items())
@@ -146,10 +147,10 @@ class Publication:
         changes = self.changes()
         changes.begin()
         is_published = changes.has_content(small[-1])
-        if not self._overwrite and not is_published:
+        if not self.overwrite and not is_published:
             self._check_unpublished(changes)
-        former = read_manifest(join(self._output, MANIFEST))
-        left = check_output(self._output, former, keep, changes.staged_names())
+        former = read_manifest(join(self.output, MANIFEST))
+        left = check_output(self.output, former, keep, changes.staged_names())
         # A run that was taken over must not publish its staged files any more.
         is_other = functools.partial(is_source, shards=ours, attempt=attempt)
         changes.remove(f"{STAGING}/{name}" for name in left.staged if is_other(name))
@@ -171,22 +172,22 @@ class Publication:
             )
         changes.write(f"{STAGING}/{SMALL}", json.dumps([*small_files][:-1]).encode())
         for folder in sorted({put.target.rpartition("/")[0] for put in puts} - {""}):
-            storage.make_directory(join(self._output, folder))
+            storage.make_directory(join(self.output, folder))
         return Prepared(moves, small)
 
     def _stage(self, put: Put, content: FileContent) -> None:
         try:
             # The list of these files follows, and puts the names of all on disk.
-            write_content(self._output, put.source, content, is_synced=False)
+            write_content(self.output, put.source, content, is_synced=False)
         except FileNotFoundError:
             # Its parts are removed after it is in place.
-            target = join(self._output, put.target)
+            target = join(self.output, put.target)
             if not storage_of(target).has_checksum(target, put.crc32c, put.bytes):
                 raise
 
     def _check_unpublished(self, changes: OutputChanges) -> None:
         if changes.exists(MANIFEST):
-            path = join(self._output, MANIFEST)
+            path = join(self.output, MANIFEST)
             raise FileExistsError(errno.EEXIST, "another run wrote it", path)
 
     def _drop_stale(
@@ -196,10 +197,10 @@ class Publication:
 
         Some may have their final names already; their sidecars are still staged.
         """
-        storage = storage_of(self._output)
-        found = storage.for_each(lambda shard: staged_files(self._output, *shard), stale)
+        storage = storage_of(self.output)
+        found = storage.for_each(lambda shard: staged_files(self.output, *shard), stale)
         names = set[str]().union(*found)
-        storage.check_folders(self._output, names - keep, are_replaced=True)
+        storage.check_folders(self.output, names - keep, are_replaced=True)
         changes.remove(names - keep)
 
     def finish(self, puts: Iterable[Put], small: Sequence[Put]) -> list[Leftover]:
@@ -223,7 +224,7 @@ class Publication:
         *others, manifest = changes.find_staged(small)
         changes.move_all(others)
         changes.move_all([manifest])
-        report_sink(self._output)
+        report_sink(self.output)
         # Any worker may remove them; those without generations are removed at once.
         if not changes.has_generations:
             changes.remove_staging()
@@ -297,6 +298,7 @@ class NotPublishedError(RuntimeError):
     """A run ends without a dataset; the message gives the reason in one line."""
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class PublishDataset(beam.PTransform):
     """Publishes a dataset, or writes the reason why not to the outcome file and fails.
 
@@ -311,32 +313,24 @@ class PublishDataset(beam.PTransform):
         LedgerError: the counts do not add up.
     """
 
-    def __init__(
-        self,
-        target: DatasetTarget,
-        *,
-        totals: beam.PCollection[PlanTotals],
-        rejections: Collections[Rejection],
-        counts: Collections[Count],
-        duplicates: beam.PCollection[BucketDuplicates] | None = None,
-    ) -> None:
-        super().__init__()
-        self._rejections = rejections
-        self._counts = counts
-        self._others: dict[str, beam.PCollection[Any]] = {"totals": totals}
-        if duplicates is not None:
-            self._others["duplicates"] = duplicates
-        self._target = target
+    target: DatasetTarget
+    _: dataclasses.KW_ONLY
+    totals: beam.PCollection[PlanTotals]
+    rejections: Collections[Rejection]
+    counts: Collections[Count]
+    duplicates: beam.PCollection[BucketDuplicates] | None = None
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
-        rejections, target = self._rejections, self._target
+        rejections, target = self.rejections, self.target
         publisher = _Publisher(target)
-        run = added_up(shards, rejections, self._counts)
+        run = added_up(shards, rejections, self.counts)
         parts = rejections | "List rejections" >> ListRejections(
             target.folder, target.dataset.root, shards, run
         )
         short = shards | "Shorten summaries" >> beam.Map(shortened).with_output_types(ShardSummary)
-        everything = {**self._others, "run": run, "shards": short, "parts": parts}
+        everything = {"totals": self.totals, "run": run, "shards": short, "parts": parts}
+        if self.duplicates is not None:
+            everything["duplicates"] = self.duplicates
         gathered = everything | "Gather what was written" >> Gather()
         if rules_of(shards.pipeline).shares_moves:
             return gathered | "Publish over workers" >> _PublishOverWorkers(publisher)
@@ -355,6 +349,7 @@ def added_up(
     return added | "Add up the run" >> AddTogether(adder)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _PublishOverWorkers(beam.PTransform):
     """Publishes with all workers: one decides, all move the files, one moves the manifest.
 
@@ -362,14 +357,12 @@ class _PublishOverWorkers(beam.PTransform):
     for each. Staged files that are left are removed by all workers, too.
     """
 
-    def __init__(self, publisher: _Publisher) -> None:
-        super().__init__()
-        self._publisher = publisher
+    publisher: _Publisher
 
     def expand(self, gathered: beam.PCollection[Everything]) -> beam.PCollection[str]:
-        publication = self._publisher.publication
+        publication = self.publisher.publication
         changes = publication.changes()
-        prepare = functools.partial(_prepared, publisher=self._publisher)
+        prepare = functools.partial(_prepared, publisher=self.publisher)
         prepared = gathered | "Check the ledger and prepare" >> by_type(
             prepare, "last", _Part, puts=FileBatch
         )

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
-from transforms.core.arguments import exact_text, path_text, truth
-from transforms.core.option import declared, read_arguments
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage
+from transforms.core.option import declared, exact_text, path_text, read_arguments, truth
+from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels
 from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells
@@ -90,7 +89,7 @@ def _kind(value: object) -> str:
 
 def join_given(
     key: str, group: Iterable[JoinSide], *, assigner: SplitAssigner, is_labelled: bool
-) -> Iterator[LabelledImage | Rejection | Count]:
+) -> Iterator[PlannedImage | Rejection | Count]:
     """The image of one key with its split and order, or the rejections of several.
 
     An image that is given twice with the same bytes, labels and split counts once.
@@ -120,7 +119,7 @@ def join_given(
 
 def _placed(
     key: str, image: JoinSide, assigner: SplitAssigner, is_labelled: bool
-) -> Iterator[LabelledImage | Rejection | Count]:
+) -> Iterator[PlannedImage | Rejection | Count]:
     if is_labelled and not image.label and not image.cells:
         yield from _rejected(Reason.NO_LABEL, "its label is empty", [image], key)
         return
@@ -133,8 +132,8 @@ def _placed(
     rows = 1 if image.cells else 0
     if rows:
         yield Count("rows_read", rows)
-    file = (image.path, image.size, image.version)
-    yield LabelledImage(split, order, key, *file, image.label, rows, image.cells)
+    place = (order, key, image.path, image.size, image.version, image.label, 0, image.cells)
+    yield PlannedImage(*place, split=split, rows=rows)
 
 
 def _rejected(
@@ -218,28 +217,26 @@ class StageImages(beam.PTransform):
         return Inputs.of(staged).joined(self._join).flat()
 
 
-class _Stager:
+class _Stager(NamedTuple):
     """Writes batches of images; `requirements` is None if labels do not count."""
 
-    def __init__(self, output: str, requirements: RowRequirements | None) -> None:
-        self._output = output
-        self._root = staged_root(output)
-        self._requirements = requirements
+    output: str
+    requirements: RowRequirements | None
 
     def write(
         self, batch: Sequence[tuple[str, bytes, tuple[str, ...], str]]
     ) -> Iterator[tuple[str, JoinSide] | Rejection | LabelCells | Count]:
         """Yields the name of each image, once it is written, or its rejection."""
-        check_staged_root(self._output)
+        check_staged_root(self.output)
         counter("images_found").inc(len(batch))
         labels = LabelCounter()
-        ahead = ReadAhead(threads=reading_threads(self._output))
+        ahead = ReadAhead(threads=reading_threads(self.output))
         for image, side in ahead.map(self._staged, (GivenImage(*each) for each in batch)):
             PROGRESS.count("listing")
             if isinstance(side, Rejection):
                 yield side
                 continue
-            for label in image.labels if self._requirements is not None else ():
+            for label in image.labels if self.requirements is not None else ():
                 labels.add(label, image.key)
             yield image_key(image.key, kind="uri", root=""), side
         yield labels.counted()
@@ -254,7 +251,7 @@ class _Stager:
             detail = f"its key holds bytes that are not UTF-8: {shown}"
             return image, Rejection("image", Reason.NAME_NOT_UTF8.code, detail, shown, "")
         label, cells = self._labels(key, labels)
-        write_original(self._root, key, data)
+        write_original(staged_root(self.output), key, data)
         version = content_version(data)
         side = JoinSide(
             key, len(data), version, label, "", split=split, cells=cells, kind=Kind.IMAGE
@@ -263,10 +260,10 @@ class _Stager:
 
     def _labels(self, key: str, labels: tuple[str, ...]) -> tuple[str, str]:
         """The one label of an image, and the cells that hold all of them."""
-        if self._requirements is None or not labels:
+        if self.requirements is None or not labels:
             return "", ""
-        cells = labels_cells(labels) if self._requirements.needs_rows else ""
-        if self._requirements.many_labels:
+        cells = labels_cells(labels) if self.requirements.needs_rows else ""
+        if self.requirements.many_labels:
             return "", cells
         if len(labels) > 1:
             raise ValueError(

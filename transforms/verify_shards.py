@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import functools
 import itertools
@@ -67,6 +68,7 @@ def group_shards(manifest: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[s
             yield name, group
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class VerifyShards(beam.PTransform):
     """Compares shards with their entries in the manifest.
 
@@ -74,38 +76,37 @@ class VerifyShards(beam.PTransform):
     `Verified.to_text` for each split, without its classes, which a worker compares. Workers read
     the manifest, which may be larger than a graph can be; each shard is read once, and again in a
     retry.
+
+    Attributes:
+        output: the dataset's folder.
+        verifier: checks records.
+        fast: whether to skip the content of the records, see `verify_shard`.
+        records: how many there are, for the progress.
+        results: the file to write, which every worker can reach.
     """
 
-    def __init__(
-        self, output: str, verifier: RecordVerifier, *, fast: bool, records: int, results: str
-    ) -> None:
-        """Sets what to compare.
-
-        Args:
-            output: the dataset's folder.
-            verifier: checks records.
-            fast: whether to skip the content of the records, see `verify_shard`.
-            records: how many there are, for the progress.
-            results: the file to write, which every worker can reach.
-        """
-        super().__init__()
-        self._fn = _VerifyFn(output, verifier, fast=fast, records=records)
-        self._output = output
-        has_classes = verifier.tells_classes and not fast
-        self._write = beam.Map(_write_results, results, output, has_classes)
+    output: str
+    verifier: RecordVerifier
+    _: dataclasses.KW_ONLY
+    fast: bool
+    records: int
+    results: str
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
-        manifest = begin | "Name the manifest" >> NameInputs([join(self._output, MANIFEST)])
+        manifest = begin | "Name the manifest" >> NameInputs([join(self.output, MANIFEST)])
+        verify = _VerifyFn(self.output, self.verifier, self.fast, self.records)
         verified = (
             manifest
             | "List the shards" >> beam.FlatMap(lambda path: group_shards(_read_manifest(path)))
             | "Spread the shards" >> beam.Reshuffle()
-            | "Verify each shard" >> beam.ParDo(self._fn).with_output_types(str)
+            | "Verify each shard" >> beam.ParDo(verify).with_output_types(str)
         )
         # The classes of 73,000 groups are gigabytes.
         together = AddTogether(AddUp(dict, _add_line, _merge))
         combined = {"results": verified} | "Combine results" >> together
-        return combined | "Write results" >> self._write.with_output_types(str)
+        has_classes = self.verifier.tells_classes and not self.fast
+        write = beam.Map(_write_results, self.results, self.output, has_classes)
+        return combined | "Write results" >> write.with_output_types(str)
 
 
 def _read_manifest(path: str) -> dict[str, Any]:
@@ -143,26 +144,26 @@ def _write_results(splits: _Splits, path: str, output: str, has_classes: bool) -
     return path
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _VerifyFn(beam.DoFn):
-    def __init__(self, output: str, verifier: RecordVerifier, *, fast: bool, records: int) -> None:
-        self._records = records
-        self._output = output
-        self._verifier = verifier
-        self._fast = fast
+    output: str
+    verifier: RecordVerifier
+    fast: bool
+    records: int
 
     def setup(self) -> None:
-        PROGRESS.begin("verifying", self._records)
+        PROGRESS.begin("verifying", self.records)
         # The names of a million classes are too large for a graph.
-        self._verifier = self._verifier.with_labels(read_labels(self._output))
+        self._verifier = self.verifier.with_labels(read_labels(self.output))
         self._guard = DecoderGuard(self._verifier.limits.max_pixels)
 
     def process(self, group: tuple[str, list[dict[str, Any]]]) -> Iterator[str]:
         split, shards = group
         total = Verified(split)
-        indexes = IndexedRows(self._output)
+        indexes = IndexedRows(self.output)
         for shard in shards:
             found = verify_shard(
-                self._output, shard, self._verifier, self._guard, fast=self._fast, indexes=indexes
+                self.output, shard, self._verifier, self._guard, fast=self.fast, indexes=indexes
             )
             total.merge(found)
             PROGRESS.count("verifying", shard["records"])

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import apache_beam as beam
 
 from transforms.convert_images import ImageConverter
-from transforms.core.arguments import (
-    class_texts,
-    exact_text,
-    path_text,
-    path_texts,
-    truth,
-)
 from transforms.core.option import (
     NOT_RECORDED,
+    class_texts,
     declared,
     declared_in,
+    exact_text,
     in_own_words,
+    path_text,
+    path_texts,
     read_arguments,
     recorded_values,
+    truth,
 )
 from transforms.core.option_types import FindImagesOptions, LabelImagesOptions, WriteDatasetOptions
-from transforms.core.records import Count, JoinSide, Kind, ShardImage
+from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.dataset.dataset_options import DatasetOptions, FileOptions, shard_plan
 from transforms.dataset.manifest import Dataset
@@ -47,8 +46,7 @@ from transforms.examples.layouts import (
     with_pixels,
 )
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.find_images import ImageFinder
-from transforms.flow import FindLabelledImages, ImageSource, Plan, PlanImages, WritePlan
+from transforms.flow import FindLabelledImages, Plan, PlanImages, WritePlan
 from transforms.images.check import CheckedImage
 from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import (
@@ -56,7 +54,8 @@ from transforms.images.pixel_options import (
     PixelOptions,
     checked_pixels,
 )
-from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels
+from transforms.input_readers import ImageFinder, RowReader, find_listed
+from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels, ReadInputs
 from transforms.labels.keys import (
     MEMORY,
     any_case,
@@ -72,16 +71,12 @@ from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.label_tables import first_rows
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label, missing_labels
 from transforms.packing import by_type
-from transforms.read_labels import RowReader, find_listed
 from transforms.records.existing_shards import Converter
 from transforms.records.image_origins import Origins, originals_root
 from transforms.stage_images import StageImages
 from transforms.storage.files import overlap, storage_of
 from transforms.storage.metrics import counter
 from transforms.storage.read_ahead import ReadAhead, reading_threads
-
-if TYPE_CHECKING:
-    from transforms.embed_images import Embedder
 
 # The options of each step. `class_names` are names here, and a file or a dataset in the command.
 _NAMES = {"class_names": declared(InputOptions)["class_names"]}
@@ -313,18 +308,11 @@ class WriteDataset(beam.PTransform):
                 checks=self._checks,
                 pixels=self._pixels,
                 rows=RowValues(self._features) if needs_rows else None,
-                embedder=self._embedder(),
+                embedding=self._embedding,
             ),
             self._plan,
             self._rules,
         )
-
-    def _embedder(self) -> Embedder | None:
-        if self._embedding is None:
-            return None
-        from transforms.embed_images import Embedder
-
-        return Embedder(self._embedding)
 
 
 class EncodeExamples(WriteDataset):
@@ -345,18 +333,17 @@ class EncodeExamples(WriteDataset):
         return plan.shards | "Encode Examples" >> encode.with_output_types(bytes)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _EncodeFn(beam.DoFn):
     """Encodes the images of a shard, which are read ahead."""
 
-    def __init__(self, converter: Converter) -> None:
-        self._converter = converter
+    converter: Converter
 
     def setup(self) -> None:
-        self._converter.setup()
+        self.converter.setup()
 
-    def process(self, shard: tuple[str, Iterable[ShardImage]]) -> Iterator[bytes]:
-        loaded = self._converter.load(sorted(shard[1]))
-        return self._converter.encode(_accepted(loaded))
+    def process(self, shard: tuple[str, Iterable[PlannedImage]]) -> Iterator[bytes]:
+        return self.converter.encode(_accepted(self.converter.load(sorted(shard[1]))))
 
 
 def _accepted(loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
@@ -451,8 +438,8 @@ class FindImages(FindLabelledImages):
         encoding = given["csv_encoding"]
         reader = columns and RowReader(columns, key=kind, encoding=encoding, missing=missing)
         csv_paths = [] if path is None else [path]
-        source = ImageSource(_globs(images), finder, csv_paths, reader, label_from, assigner)
-        super().__init__(source)
+        read = ReadInputs(_globs(images), finder, csv_paths, reader)
+        super().__init__(read, label_from, assigner)
 
     def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
         return super().expand(begin).flat()

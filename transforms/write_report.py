@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 import logging
@@ -299,6 +300,7 @@ _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeErro
 _LOGGER = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class WriteReport(beam.PTransform):
     """Writes the report of a dataset that was just published or has no report.
 
@@ -306,12 +308,10 @@ class WriteReport(beam.PTransform):
     is only logged: the dataset is complete without it.
     """
 
-    def __init__(self, output: str) -> None:
-        super().__init__()
-        self._output = output
+    output: str
 
     def expand(self, published: beam.PCollection[str]) -> beam.PCollection[str]:
-        write = beam.Map(_written, self._output)
+        write = beam.Map(_written, self.output)
         return published | "Write the page" >> write.with_output_types(str)
 
 

@@ -358,6 +358,23 @@ class WriteShards(beam.io.WriteToTFRecord):
         return shards | "Convert and write each shard" >> step
 
 
+@dataclasses.dataclass
+class _OpenShard:
+    """A shard while it is written.
+
+    Attributes:
+        recipes: that it may have.
+        partial: the path that it has first; empty if it is copied.
+        counter: of its images.
+        files: to close before it gets its name.
+    """
+
+    recipes: Recipes
+    partial: str
+    counter: ShardCounter
+    files: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
+
+
 @dataclasses.dataclass(eq=False, repr=False)
 class _WriteShardFn(beam.DoFn):
     target: DatasetTarget
@@ -414,8 +431,8 @@ class _WriteShardFn(beam.DoFn):
         for former in self._overlap.complete():
             for output in self._outputs(*former):
                 if isinstance(output, beam.pvalue.TaggedOutput):
-                    batch = GlobalWindows.windowed_value(output.value)
-                    yield beam.pvalue.TaggedOutput(output.tag, batch)
+                    output.value = GlobalWindows.windowed_value(output.value)
+                    yield output
                 else:
                     yield GlobalWindows.windowed_value(output)
 
@@ -442,69 +459,56 @@ class _WriteShardFn(beam.DoFn):
         """Writes a shard; it gets its name and its sidecar while the next one is read."""
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
-        shard_counter = ShardCounter(name, self._converter.of_images)
-        opened = contextlib.ExitStack()
-        staged = self._copied(name, recipes, images, shard_counter)
+        shard = _OpenShard(recipes, partial, ShardCounter(name, self._converter.of_images))
+        staged = self._copied(shard, images)
         if staged is not None:
-            partial = ""
+            shard.partial = ""
             yield
             yield
         else:
-            loaded = shard_counter.observe(self._converter.load(images))
-            examples = shard_counter.observe_examples(self._converter.encode(loaded))
+            loaded = shard.counter.observe(self._converter.load(images))
+            examples = shard.counter.observe_examples(self._converter.encode(loaded))
             yield
             with contextlib.ExitStack() as files:
                 first = max(0, len(images) - files_ahead())
-                writing = self._stage(files, partial, name, recipes, examples, shard_counter, first)
-                staged = yield from writing
-                opened = files.pop_all()
-        counts = shard_counter.counts()
+                staged = yield from self._stage(files, shard, examples, first)
+                shard.files = files.pop_all()
+        counts = shard.counter.counts()
         summary = dataclasses.replace(staged, **counts, roots=self._roots_digest)
-        count_shard(summary, time.monotonic() - started, is_read=bool(partial))
-        if shard_counter.taken:
-            counter("images_reused").inc(shard_counter.taken)
-        return functools.partial(self._finish, opened, partial, summary, shard_counter)
+        count_shard(summary, time.monotonic() - started, is_read=bool(shard.partial))
+        if shard.counter.taken:
+            counter("images_reused").inc(shard.counter.taken)
+        return functools.partial(self._finish, shard, summary)
 
-    def _copied(
-        self,
-        name: str,
-        recipes: Recipes,
-        images: list[Planned],
-        shard_counter: ShardCounter,
-    ) -> ShardSummary | None:
+    def _copied(self, shard: _OpenShard, images: list[Planned]) -> ShardSummary | None:
         """Stages the same shard of another dataset without reading it; None if there is none."""
-        whole = self._converter.whole_shard(name, recipes, images)
+        name = shard.counter.file
+        whole = self._converter.whole_shard(name, shard.recipes, images)
         if whole is None or not copy_whole(whole, self._staged(name, whole.entry.recipe)):
             return None
         counter("shards_copied").inc()
-        shard_counter.observe_copied(whole.images, whole.lengths)
+        shard.counter.observe_copied(whole.images, whole.lengths)
         _, size, crc32c, recipe = whole.entry
         sha256 = stored_sha256(self._staged(name, recipe)) if self._with_sha256 else ""
         return ShardSummary(file=name, recipe=recipe, bytes=size, crc32c=crc32c, sha256=sha256)
 
-    def _finish(
-        self,
-        files: contextlib.ExitStack,
-        partial: str,
-        summary: ShardSummary,
-        shard_counter: ShardCounter,
-    ) -> FinishedShard:
+    def _finish(self, shard: _OpenShard, summary: ShardSummary) -> FinishedShard:
         """Makes a written shard one that a rerun finds, in another thread."""
-        index = shard_counter.index.table(
+        index = shard.counter.index.table(
             summary.file,
             many_labels=self._converter.many_labels,
             partners=self._converter.partner_names,
             is_per_image=self._per_image,
             libraries=self._recipes.versions(
-                is_changed=shard_counter.is_changed, has_heic=shard_counter.has_heic
+                is_changed=shard.counter.is_changed, has_heic=shard.counter.has_heic
             ),
         )
         data = index_bytes(index)
         summary = with_index(summary, data, with_sha256=self._with_sha256)
-        files.close()
+        shard.files.close()
         # A copied shard has its name.
-        if partial:
-            self._name_staged(partial, summary)
+        if shard.partial:
+            self._name_staged(shard.partial, summary)
         storage = storage_of(self._staging)
         storage.write_whole(join(self._staging, summary.staged_index), data)
         # The sidecar comes last: it says that the others are there.
@@ -513,27 +517,20 @@ class _WriteShardFn(beam.DoFn):
         return FinishedShard(summary, index)
 
     def _stage(
-        self,
-        files: contextlib.ExitStack,
-        partial: str,
-        name: str,
-        recipes: Recipes,
-        examples: Iterable[bytes],
-        shard_counter: ShardCounter,
-        first: int,
+        self, files: contextlib.ExitStack, shard: _OpenShard, examples: Iterable[bytes], first: int
     ) -> Generator[None, None, ShardSummary]:
         """Writes the shard to `partial`, which is synced when `files` are closed.
 
         Pauses after `first` records.
         """
-        writer = files.enter_context(storage_of(partial).open_writer(partial))
+        writer = files.enter_context(storage_of(shard.partial).open_writer(shard.partial))
         stream = RecordStream(self.sink, writer, with_sha256=self._with_sha256)
         stream.write(itertools.islice(examples, first))
         yield
         stream.write(examples)
-        file = stream.close()
-        recipe = shard_counter.recipe(recipes)
-        return ShardSummary(name, recipe, 0, file.bytes, file.crc32c, sha256=file.sha256)
+        file, counted = stream.close(), shard.counter
+        recipe = counted.recipe(shard.recipes)
+        return ShardSummary(counted.file, recipe, 0, file.bytes, file.crc32c, sha256=file.sha256)
 
     def _name_staged(self, partial: str, summary: ShardSummary) -> None:
         """Renames the shard to its staging name."""
@@ -554,38 +551,29 @@ class _WriteImagesFn(_WriteShardFn):
     _per_image = True
 
     def _stage(
-        self,
-        files: contextlib.ExitStack,
-        partial: str,
-        name: str,
-        recipes: Recipes,
-        examples: Iterable[bytes],
-        shard_counter: ShardCounter,
-        first: int,
+        self, files: contextlib.ExitStack, shard: _OpenShard, examples: Iterable[bytes], first: int
     ) -> Generator[None, None, ShardSummary]:
-        storage_of(partial).make_directory(partial)
+        folder = shard.partial
+        storage_of(folder).make_directory(folder)
 
         def write(numbered: tuple[int, bytes]) -> ChecksummedFile:
             number, example = numbered
-            path = join(partial, f"{number:07d}")
+            path = join(folder, f"{number:07d}")
             with storage_of(path).open_writer(path) as file:
                 return write_records(self.sink, file, [example])
 
-        written = list(
-            ReadAhead(threads=READERS).map(
-                write, enumerate(examples), size=lambda numbered: len(numbered[1])
-            )
-        )
+        ahead = ReadAhead(threads=READERS)
+        written = [*ahead.map(write, enumerate(examples), size=lambda each: len(each[1]))]
         yield
         return ShardSummary(
-            file=name,
-            recipe=shard_counter.recipe(recipes),
+            file=shard.counter.file,
+            recipe=shard.counter.recipe(shard.recipes),
             bytes=sum(file.bytes for file in written),
             files=tuple(
                 ImageFile(key, file.bytes, file.crc32c)
-                for key, file in zip(shard_counter.index.keys(), written, strict=True)
+                for key, file in zip(shard.counter.index.keys(), written, strict=True)
             ),
-            folder=partial.rpartition("/")[2],
+            folder=folder.rpartition("/")[2],
         )
 
     def _name_staged(self, partial: str, summary: ShardSummary) -> None:

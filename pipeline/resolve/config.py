@@ -17,9 +17,9 @@ from transforms.examples.boxes import BoxRules
 from transforms.examples.layouts import MASK, Feature, LayoutOptions, embedding_options
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.find_images import KeyReader, LeftOut
 from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import CheckOptions, PixelOptions
+from transforms.input_readers import KeyReader, LeftOut
 from transforms.labels.csv_tables import delimiter_text
 from transforms.labels.joins import RowRequirements
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions

@@ -31,8 +31,8 @@ from transforms.examples.layouts import (
     with_role,
 )
 from transforms.examples.partners import Partner
-from transforms.find_images import LeftOut
 from transforms.images.pixel_options import HOLDOUT, UNTOUCHED, PixelOptions
+from transforms.input_readers import LeftOut
 from transforms.labels.keys import MEMORY, WILDCARD, glob_regex, tidy_root
 from transforms.labels.shards import changed_libraries, is_split_name
 from transforms.records.other_datasets import (

@@ -29,7 +29,7 @@ from transforms.core.machine import scratch_folder
 from transforms.core.messages import LabelsError
 from transforms.dataset.image_statistics import KEYS_UNMATCHED, DatasetWarning
 from transforms.dataset.output_names import LABELS, MANIFEST
-from transforms.find_images import KeyReader
+from transforms.input_readers import KeyReader, open_labels
 from transforms.labels.annotations import category_classes, yaml_class_names
 from transforms.labels.joins import STANDARD_INPUT
 from transforms.labels.keys import listed_path, relative_path, row_key
@@ -54,7 +54,6 @@ from transforms.labels.vocabulary import (
     parse_labels,
     read_class_names,
 )
-from transforms.read_labels import open_labels
 from transforms.storage.files import is_same_path, join, read_dataset_file, storage_of
 
 # The classes of `--class_names`: names in a file, or the classes of a dataset and their ids.

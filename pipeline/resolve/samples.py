@@ -28,7 +28,7 @@ from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.manifest import manifest_indexes
 from transforms.examples.layouts import Feature
 from transforms.examples.partners import Partner
-from transforms.find_images import LeftOut
+from transforms.input_readers import LeftOut, annotation_files
 from transforms.labels.annotations import SEGMENTATIONS
 from transforms.labels.keys import (
     KEY_KINDS,
@@ -53,7 +53,6 @@ from transforms.labels.label_rows import (
     is_yolo,
 )
 from transforms.labels.label_tables import first_annotations, first_rows
-from transforms.read_labels import annotation_files
 from transforms.records.other_datasets import ImageRecordReader, OtherDataset, index_parts
 from transforms.records.record_index import RecordIndexError, index_split
 from transforms.storage.files import storage_of

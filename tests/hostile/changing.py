@@ -13,7 +13,7 @@ from pathlib import Path
 import pipeline.convert
 import transforms.convert_images
 from pipeline.errors import run_command
-from transforms.core.records import LabelledImage, ShardImage
+from transforms.core.records import PlannedImage
 from transforms.records.image_origins import ReadImage, ShardOrigins
 
 
@@ -56,7 +56,7 @@ def main() -> int:
     name, change, *words = sys.argv[1:]
 
     class Changing(ShardOrigins):
-        def read(self, image: ShardImage | LabelledImage) -> ReadImage:
+        def read(self, image: PlannedImage) -> ReadImage:
             path = Path(self._origins.root, image.path)
             if str(path).endswith(name):
                 CHANGES[change](path)

@@ -13,8 +13,7 @@ from tests.images import saved
 from tests.pipeline.commands import convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
 from tests.servers.short_retries import retry_for
-from transforms import join_labels
-from transforms.join_labels import ReadInputs
+from transforms import join_labels, packing
 
 FLAGS: dict[str, Any] = {"images": "gs://photos/in/*/*.jpg", "num_shards": 2}
 OF_A_RANGE = {"kind": "list", "object": "photos", "match": r"startOffset=.*fields=items.*size"}
@@ -26,7 +25,7 @@ def ranges(gcs: GcsServer, photos: Path, monkeypatch: pytest.MonkeyPatch) -> Gcs
     gcs.make_bucket("photos")
     gcs.put_folder("photos", "in/", photos)
     monkeypatch.setattr(join_labels, "LISTED_NAMES", (4, 2, 4))
-    monkeypatch.setattr(ReadInputs, "_hands_on", lambda *_: True)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     gcs.reset()
     gcs.set_page(2)
     return gcs

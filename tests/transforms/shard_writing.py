@@ -9,7 +9,7 @@ import apache_beam as beam
 
 from tests.transforms.beam import collect, make_images
 from transforms.convert_images import ImageConverter
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import Dataset
@@ -32,11 +32,11 @@ class _Described(Dataset):
 NAME = "train-00000-of-00001.tfrecord"
 
 
-def plan(folder: Path, names: list[str]) -> list[ShardImage]:
+def plan(folder: Path, names: list[str]) -> list[PlannedImage]:
     """Images in the order of their names; those that do not exist yet are drawn."""
     make_images(folder, [name for name in names if not (folder / name).exists()])
     return [
-        ShardImage(
+        PlannedImage(
             order, name, name, (folder / name).stat().st_size, 0, f"label {order % 2}", order
         )
         for order, name in enumerate(names)
@@ -46,7 +46,7 @@ def plan(folder: Path, names: list[str]) -> list[ShardImage]:
 def write(
     root: Path,
     output: Path,
-    shards: list[tuple[str, list[ShardImage]]],
+    shards: list[tuple[str, list[PlannedImage]]],
     *,
     digest: str = "options",
     gzip: bool = False,

@@ -9,28 +9,28 @@ import pytest
 
 from tests.transforms.beam import collect
 from transforms import packing as pack_names
-from transforms.core.records import LabelledImage
+from transforms.core.records import PlannedImage
 from transforms.labels.keys import key_hashes
 from transforms.labels.shards import ShardPlan, shard_index
-from transforms.plan_shards import TotalLabels
-from transforms.stratify_splits import BalanceShards
+from transforms.packing import PackRecords
+from transforms.plan_shards import BalanceShards, TotalLabels
 
 PLAN = ShardPlan((), shard_size=1, num_shards=4, gzip=False, by_records=True)
 IMAGES = [
-    LabelledImage(
-        "test" if at < 5 else "train",
+    PlannedImage(
         key_hashes(f"{at}", seed=0)[1] - 2**63,
-        *(f"{at}", f"{at}.jpg", 1, 1, "cat", 1),
+        *(f"{at}", f"{at}.jpg", 1, 1, "cat"),
+        split="test" if at < 5 else "train",
     )
     for at in range(43)
 ]
 
 
-def starts(images: list[LabelledImage]) -> Any:
+def starts(images: list[PlannedImage]) -> Any:
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        created = pipeline | beam.Create(images).with_output_types(LabelledImage)
+        created = pipeline | beam.Create(images).with_output_types(PlannedImage)
         totals = created | TotalLabels(None)
-        return {"totals": created | BalanceShards(PLAN, totals)}
+        return {"totals": created | PackRecords() | BalanceShards(PLAN, totals, PlannedImage)}
 
     [totals] = collect(construct)["totals"]
     assert totals.images.total() == len(images)

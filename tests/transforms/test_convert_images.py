@@ -12,15 +12,16 @@ import pytest
 
 from tests.images import picture, saved
 from tests.transforms.indexed_shards import framed
-from transforms import convert_images
+from transforms import convert_images, embed_images
 from transforms.convert_images import ImageConverter
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import LAYOUTS
 from transforms.images import embeddings, pixels
 from transforms.images import guard as decoder_guard
 from transforms.images.check import CheckedImage
+from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import CheckOptions, Limits, PixelOptions, Resize
 from transforms.labels.shards import Recipes
 from transforms.records import image_origins as original_images
@@ -44,8 +45,8 @@ def converter(root: Path, limits: Limits = LIMITS, **changes: Any) -> ImageConve
     return made
 
 
-def planned(path: str, size: int) -> ShardImage:
-    return ShardImage(0, path.split(".")[0], path, size, 0, "cat", 0)
+def planned(path: str, size: int) -> PlannedImage:
+    return PlannedImage(0, path.split(".")[0], path, size, 0, "cat", 0)
 
 
 def test_images_and_rejections_come_in_order(tmp_path: Path) -> None:
@@ -151,7 +152,11 @@ class NoModel:
     ("module", "name", "options"),
     [
         (pixels, "change_pixels", {"pixels": PixelOptions("png")}),
-        (embeddings, "input_pixels", {"embedder": NoModel()}),
+        (
+            embeddings,
+            "input_pixels",
+            {"embedding": Embedding("", None, "float32", ("", ""), (8, 8, 3), (4,))},
+        ),
     ],
 )
 def test_no_more_images_are_decoded_at_once_than_there_are_cores(
@@ -174,6 +179,7 @@ def test_no_more_images_are_decoded_at_once_than_there_are_cores(
                 running -= 1
 
     monkeypatch.setattr(module, name, counted)
+    monkeypatch.setattr(embed_images, "Embedder", lambda _: NoModel())
     monkeypatch.setattr(decoder_guard, "in_flight", lambda: decoder_guard.InFlight(2))
     made = converter(tmp_path, limits=Limits(10**6, 10**6), **options)
     made._read_ahead = ReadAhead(threads=8)
@@ -183,8 +189,8 @@ def test_no_more_images_are_decoded_at_once_than_there_are_cores(
 
 
 def stored_images(
-    folder: Path, images: Sequence[ShardImage], root: Path, **options: Any
-) -> tuple[OtherDataset, list[ShardImage]]:
+    folder: Path, images: Sequence[PlannedImage], root: Path, **options: Any
+) -> tuple[OtherDataset, list[PlannedImage]]:
     """A base with these images, and the images with their places there."""
     made = converter(root, dedupe="report", **options)
     stored, frames = [], b""

@@ -20,7 +20,7 @@ from tests.transforms.records.tables import IndexedImage, index_of
 from tests.transforms.records.test_stored_images import ROW
 from transforms import drop_duplicates, packing
 from transforms import drop_duplicates as choose_images
-from transforms.core.records import BucketDuplicates, LabelledImage
+from transforms.core.records import BucketDuplicates, PlannedImage
 from transforms.dataset.ledger import ShardSummary
 from transforms.drop_duplicates import ChooseImages, DropDuplicates, FindEqualImages
 from transforms.records.image_origins import Origins, ReadImage, ShardOrigins
@@ -89,7 +89,7 @@ CONTENTS = {
 CHECKSUM_CHARACTERS = {151: 8, 160: 0, 161: 0, 170: 0, 171: 0}
 
 
-def listed(folder: Path) -> Iterator[LabelledImage]:
+def listed(folder: Path) -> Iterator[PlannedImage]:
     """The images as files, and as the listing of a bucket describes them."""
     for number, text in CONTENTS.items():
         content = text.encode()
@@ -101,17 +101,17 @@ def listed(folder: Path) -> Iterator[LabelledImage]:
         label = "dog" if number == 141 else "cat"
         file = (f"{name}.jpg", len(content), (folder / f"{name}.jpg").stat().st_mtime_ns)
         known = checksum[: CHECKSUM_CHARACTERS.get(number)] or ("-" if "gzip" in text else "")
-        yield LabelledImage("train", order, name, *file, label, 1, "", known)
+        yield PlannedImage(order, name, *file, label, split="train", rows=1, checksum=known)
 
 
 def chosen(
-    images: list[LabelledImage], folder: Path | str, sources: Sequence[OtherDataset] = ()
+    images: list[PlannedImage], folder: Path | str, sources: Sequence[OtherDataset] = ()
 ) -> dict[str, list[Any]]:
     """The outputs of the step; groups and counts added up."""
     outputs = collect(
         lambda pipeline: (
             pipeline
-            | "Images" >> beam.Create(images).with_output_types(LabelledImage)
+            | "Images" >> beam.Create(images).with_output_types(PlannedImage)
             | "Drop" >> DropDuplicates(Origins(str(folder), sources=tuple(sources)), max_bytes=100)
         )._asdict()
     )
@@ -150,7 +150,7 @@ def test_rows_and_partners_of_dropped_images_are_counted(
     monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
     partners = ("a.png", 1, 2), ("b.png", 3, 4)
     images = [
-        LabelledImage("train", 0, key, f"{key}.jpg", 9, 0, "cat", 1, partners=partners)
+        PlannedImage(0, key, f"{key}.jpg", 9, 0, "cat", split="train", rows=1, partners=partners)
         for key in "abc"
     ]
     outputs = collect(
@@ -185,7 +185,7 @@ CHANGED = OtherDataset("out", "", "image/encoded")
 FINAL = CHANGED._replace(is_final=True)
 
 
-def in_record(image: LabelledImage, **more: Any) -> LabelledImage:
+def in_record(image: PlannedImage, **more: Any) -> PlannedImage:
     """The image as the record of a dataset."""
     row = {**ROW, "path": image.path, "split": "train", "label": "cat", "label_id": 0, **more}
     side = source_side(0, row, shard_crc32c="00000000", with_values=False, is_final=False)
@@ -220,7 +220,7 @@ def test_a_record_may_equal_an_object(
 def test_records_are_named_by_the_hash_that_is_compared(
     source: OtherDataset, has_holdouts: bool
 ) -> None:
-    image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
+    image = PlannedImage(0, "a", "a.jpg", 5, 1, "cat", split="train")
     image = in_record(image, content=b"s" * 16, source_content=b"o" * 16)
     holdouts = (OtherDataset("bench", "", records=1),) * has_holdouts
     origins = Origins(RECORDS, sources=(source,))
@@ -243,7 +243,7 @@ def test_records_are_named_by_the_hash_that_is_compared(
 def test_any_image_may_equal_one_whose_size_is_not_known(
     held: list[bool], given: list[bool], is_by_size: bool
 ) -> None:
-    image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
+    image = PlannedImage(0, "a", "a.jpg", 5, 1, "cat", split="train")
     holdouts = tuple(OtherDataset("bench", "", has_sizes=has_sizes) for has_sizes in held)
     sources = tuple(CHANGED._replace(has_sizes=has_sizes) for has_sizes in given)
     origins = Origins("", sources=sources)
@@ -260,7 +260,7 @@ def test_images_whose_hashes_are_not_known_are_all_compared(
 ) -> None:
     monkeypatch.setattr(drop_duplicates, "ShardOrigins", PairRecords)
     source = CHANGED._replace(has_hashes=False)
-    image = LabelledImage("train", 0, "a", "a.jpg", 5, 1, "cat", 0)
+    image = PlannedImage(0, "a", "a.jpg", 5, 1, "cat", split="train")
     one, other, large = (
         in_record(image._replace(key=key, path=f"{key}.jpg", size=size))
         for key, size in (("a", 5), ("b", 6), ("c", 101))

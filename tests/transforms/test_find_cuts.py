@@ -12,11 +12,11 @@ import pytest
 from apache_beam.pvalue import AsSingleton
 
 from tests.transforms.beam import collect
-from transforms import stratify_splits as find_cuts
+from transforms import plan_shards as find_cuts
 from transforms.dataset.ledger import PlanTotals
+from transforms.plan_shards import FindCuts
 from transforms.selection import hash_cuts
 from transforms.selection.hash_cuts import Cuts, Draw, Ranks, bin_count
-from transforms.stratify_splits import FindCuts
 
 
 class Halves:

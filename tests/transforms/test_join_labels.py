@@ -17,16 +17,15 @@ from tests.transforms.records.test_stored_images import ROW
 from transforms import join_labels
 from transforms import join_labels as match_sides
 from transforms import packing as pack_names
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage, NameRange
+from transforms.core.records import Count, JoinSide, Kind, NameRange, PlannedImage
 from transforms.examples.partners import Partner
-from transforms.find_images import ImageFinder, PartnerFinder
+from transforms.input_readers import ImageFinder, PartnerFinder, RowReader
 from transforms.join_labels import JoinLabels, ReadInputs
 from transforms.labels.keys import fixed_root, key_hashes
 from transforms.labels.label_rows import Column, CsvColumns
 from transforms.labels.label_rules import PathRules
 from transforms.labels.shards import SplitAssigner, Splits
 from transforms.labels.vocabulary import merge_cells
-from transforms.read_labels import RowReader
 from transforms.records.stored_images import stored_side
 from transforms.storage.files import storage_of
 
@@ -91,7 +90,7 @@ def test_a_long_glob_of_a_bucket_is_listed_in_ranges(
     gcs.reset()
     gcs.set_page(10)
     monkeypatch.setattr(join_labels, "LISTED_NAMES", (20, 10, 30))
-    monkeypatch.setattr(ReadInputs, "_hands_on", lambda *_: True)
+    monkeypatch.setattr(pack_names, "runs_in_process", lambda _: False)
     in_ranges = read()
     assert in_ranges["sides"] == alone["sides"]
     assert sum(count.value for count in in_ranges["counts"]) == len(alone["sides"])
@@ -157,7 +156,7 @@ def test_masks_are_listed_in_ranges_like_images(
     assert len(listed) == 3
     listed.clear()
     monkeypatch.setattr(join_labels, "LISTED_NAMES", (20, 10, 30))
-    monkeypatch.setattr(ReadInputs, "_hands_on", lambda *_: True)
+    monkeypatch.setattr(pack_names, "runs_in_process", lambda _: False)
     in_ranges = read()
     assert in_ranges["sides"] == alone["sides"]
     keys = Counter(key for key, side in in_ranges["sides"] if side.group == "mask")
@@ -197,7 +196,7 @@ def test_join_labels() -> None:
     assert [image.key for image in sorted(joined["images"], key=by_number)] == keys
     for image in joined["images"]:
         split_hash, order_hash = key_hashes(image.key, seed=3)
-        assert image == LabelledImage(
+        assert image == PlannedImage(
             split=HALVES.of(split_hash),
             order=order_hash - 2**63,
             key=image.key,
@@ -244,7 +243,7 @@ def test_keys_that_only_a_base_has_are_not_counted(monkeypatch: pytest.MonkeyPat
     assert counted == {"planning": 2, "rejected": 1}
 
 
-def by_number(image: LabelledImage) -> int:
+def by_number(image: PlannedImage) -> int:
     return int(image.key.split()[1])
 
 

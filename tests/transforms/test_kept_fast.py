@@ -17,7 +17,7 @@ from PIL import Image
 
 from tests.images import picture, saved
 from transforms.convert_images import ImageConverter
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.examples.layouts import LAYOUTS
 from transforms.images import check
@@ -87,12 +87,12 @@ COSTS = {
 
 def prepared(
     folder: Path, data: bytes, pixels: PixelOptions = AS_THEY_ARE, *, fingerprints: bool = False
-) -> tuple[ImageConverter, ShardImage]:
+) -> tuple[ImageConverter, PlannedImage]:
     """A converter that is set up, and the plan of an image with this data."""
     path = folder / "a.jpg"
     path.write_bytes(data)
     status = path.stat()
-    planned = ShardImage(1, "a", "a.jpg", status.st_size, status.st_mtime_ns, "cat", 0)
+    planned = PlannedImage(1, "a", "a.jpg", status.st_size, status.st_mtime_ns, "cat", 0)
     dedupe = "report" if fingerprints else "off"
     checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe=dedupe)
     converter = ImageConverter(

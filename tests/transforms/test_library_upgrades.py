@@ -10,7 +10,6 @@ import pytest
 from tests.marks import rest_slow
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms.convert_images import ImageConverter
-from transforms.embed_images import Embedder
 from transforms.examples.layouts import LAYOUTS
 from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
@@ -97,19 +96,19 @@ def test_stored_images_do_not_depend_on_what_runs_a_model(
     model = Embedding("b0.keras", None, "float32", ("", ""), (8, 8, 3), (4,))
     resized = PixelOptions(resize=Resize.parse("longer=8"))
 
-    def maker(embedder: Embedder | None) -> RecipeMaker:
-        features = LAYOUTS["slim" if embedder is None else "embedding"]
+    def maker(embedding: Embedding | None) -> RecipeMaker:
+        features = LAYOUTS["slim" if embedding is None else "embedding"]
         checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe="off")
         converter = ImageConverter(
             origins=Origins("in"),
             features=features,
             checks=checks,
             pixels=resized,
-            embedder=embedder,
+            embedding=embedding,
         )
         return RecipeMaker("", converter.libraries)
 
-    plain, before = maker(None), maker(Embedder(model))
+    plain, before = maker(None), maker(model)
     versions = {each: before.versions(is_changed=each, has_heic=False) for each in (False, True)}
     assert versions == {False: "", True: plain.versions(is_changed=True, has_heic=False)}
     # All images need the same libraries: a shard has one recipe, whether it changes them or not.
@@ -118,7 +117,7 @@ def test_stored_images_do_not_depend_on_what_runs_a_model(
     for library in ("keras", "numpy", "tensorflow", "pillow", "simplejpeg"):
         with monkeypatch.context() as patched:
             upgrade(patched, library)
-            after = maker(Embedder(model))
+            after = maker(model)
         assert after.recipes(NAME, []).unchanged != recipes.unchanged
         is_same = after.versions(is_changed=True, has_heic=False) == versions[True]
         assert is_same == (library in ("keras", "numpy"))

@@ -11,12 +11,11 @@ import pytest
 
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import collect
-from transforms import packing, read_labels
-from transforms.find_images import ImageFinder
+from transforms import input_readers, packing
+from transforms.input_readers import ImageFinder, RowImages, RowReader
 from transforms.join_labels import ReadInputs
 from transforms.labels.label_rows import Column, CsvColumns
 from transforms.labels.label_rules import PathRules
-from transforms.read_labels import RowImages, RowReader
 from transforms.storage.interface import READERS, Stored
 
 COLUMNS = CsvColumns(Column(0, "image"), Column(1, "label"), 2)
@@ -89,7 +88,7 @@ def test_as_many_requests_at_once_as_reads(tmp_path: Path, monkeypatch: pytest.M
             active -= 1
         return Stored(1, 1)
 
-    monkeypatch.setattr(read_labels, "find_listed", find)
+    monkeypatch.setattr(input_readers, "find_listed", find)
     path = tmp_path / "list.csv"
     rows = (f"{number}.jpg,cat" for number in range(2 * READERS))
     path.write_text("\n".join(["image,label", *rows]))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from transforms.input_readers import open_labels
 from transforms.labels import label_tables
 from transforms.labels.annotations import YOLO_COLUMNS
 from transforms.labels.label_rows import YOLO, Column, CsvColumns, LabelRow
-from transforms.read_labels import open_labels
 
 COLUMNS = CsvColumns(Column(0, "image"), Column(1, "class"), len(YOLO_COLUMNS), format=YOLO)
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from transforms.core.messages import ChangedError
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.dataset.output_names import STAGING, ForeignNameError, is_staged
 from transforms.labels.keys import content_version, full_uri, is_staged_root
 from transforms.records.image_origins import read_original, staged_root, write_original
 from transforms.storage.files import storage_of
 
 
-def image(key: str, data: bytes) -> ShardImage:
-    return ShardImage(0, key, key, len(data), content_version(data), "", 0)
+def image(key: str, data: bytes) -> PlannedImage:
+    return PlannedImage(0, key, key, len(data), content_version(data), "", 0)
 
 
 def test_an_image_is_read_as_it_was_given(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.beam import collect
-from transforms.core.records import JoinSide, LabelledImage, Plain, ShardImage
+from transforms.core.records import JoinSide, Plain, PlannedImage
 from transforms.packing import (
     PARTS,
     PackRecords,
@@ -34,7 +34,7 @@ def records(kind: type) -> st.SearchStrategy[Any]:
     return st.builds(kind, *(types[each] for each in kind.__annotations__.values()))
 
 
-@pytest.mark.parametrize("kind", [JoinSide, LabelledImage, ShardImage])
+@pytest.mark.parametrize("kind", [JoinSide, PlannedImage])
 @given(st.data())
 def test_records_come_back(kind: type, data: st.DataObject) -> None:
     packed = data.draw(st.lists(records(kind), max_size=5))
@@ -61,12 +61,13 @@ def test_long_cells_take_less_space() -> None:
     cells = [json.dumps([[[at, *range(1000)]]]) for at in range(5)]
     rows = [("key", JoinSide("", 0, 0, "", "a.json:1", cells=each)) for each in cells]
     images = [
-        LabelledImage("train", at, "k", "p", 1, 1, "", 0, each) for at, each in enumerate(cells)
+        PlannedImage(at, "k", "p", 1, 1, "", split="train", cells=each)
+        for at, each in enumerate(cells)
     ]
     sides, names = pack_sides(rows), pack(images)
     assert max(len(sides), len(names)) < sum(map(len, cells)) / 2
     assert grouped_sides([sides]) == {"key": [side for _, side in rows]}
-    assert [*unpack(names, LabelledImage)] == images
+    assert [*unpack(names, PlannedImage)] == images
 
 
 def test_few_long_sides_are_held() -> None:
@@ -78,9 +79,9 @@ def test_few_long_sides_are_held() -> None:
 
 def test_few_long_images_are_held() -> None:
     """A batch is whole in memory where its images get their shards."""
-    image = LabelledImage("train", 0, "k", "p", 1, 1, "", 0, "1" * (1 << 20))
+    image = PlannedImage(0, "k", "p", 1, 1, "", split="train", cells="1" * (1 << 20))
     found = collect(lambda p: {"all": p | beam.Create([image] * 9, False) | PackRecords()})["all"]
-    batches = [[*unpack(each, LabelledImage)] for each in found]
+    batches = [[*unpack(each, PlannedImage)] for each in found]
     # 4 MB, and not 4 GB.
     assert sorted(map(len, batches)) == [1, 4, 4]
     assert {each for batch in batches for each in batch} == {image}

@@ -10,10 +10,11 @@ import pytest
 from tests.transforms.beam import collect
 from transforms.core.records import Count
 from transforms.core.rejections import Rejection
+from transforms.join_labels import BATCH_ROWS, ReadRows, TableReader
 from transforms.labels.keys import key_hashes
 from transforms.labels.label_rows import NO_COLUMN, Column, CsvColumns
 from transforms.labels.shards import ShardPlan, SplitAssigner, Splits
-from transforms.plan_shards import BATCH_ROWS, PlanShards, ReadRows, TableReader
+from transforms.plan_shards import PlanShards
 
 COLUMNS = CsvColumns(
     NO_COLUMN, NO_COLUMN, 2, cells=(Column(1, "b"), Column(0, "a")), is_strict=True

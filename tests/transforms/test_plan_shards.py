@@ -14,7 +14,7 @@ from tests.transforms.beam import collect
 from transforms import packing
 from transforms import packing as pack_names
 from transforms.core.messages import LabelsError
-from transforms.core.records import LabelledImage, ShardImage
+from transforms.core.records import PlannedImage
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels import shards as planned_shards
 from transforms.labels.keys import key_hashes
@@ -28,19 +28,19 @@ PLAN = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzi
 
 def labelled(
     number: int, *, split: str = "train", label: str = "cat", rows: int = 1
-) -> LabelledImage:
+) -> PlannedImage:
     key = str(number)
     order = key_hashes(key, seed=0)[1] - 2**63
-    return LabelledImage(split, order, key, f"{key}.jpg", 10, number, label, rows)
+    return PlannedImage(order, key, f"{key}.jpg", 10, number, label, split=split, rows=rows)
 
 
 def plan(
-    images: list[LabelledImage], rules: LabelRules = ANY_LABELS, how: ShardPlan = PLAN
+    images: list[PlannedImage], rules: LabelRules = ANY_LABELS, how: ShardPlan = PLAN
 ) -> tuple[dict[str, Any], list[Any], Any]:
     """The images in order of each shard that has some, the rejections, and the totals."""
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        created = pipeline | "Images" >> beam.Create(images).with_output_types(LabelledImage)
+        created = pipeline | "Images" >> beam.Create(images).with_output_types(PlannedImage)
         totals = created | "Total" >> TotalLabels(None)
         planned = created | "Plan" >> PlanShards(how, totals, rules=rules)
         return {**planned._asdict(), "totals": totals}
@@ -61,7 +61,7 @@ def test_every_image_gets_its_shard_and_its_id() -> None:
     assert set(shards) == {*files, "test-00000-of-00001.tfrecord"}
     ids = {"ant": 0, "cat": 1, "dog": 2}
     in_order = [
-        ShardImage(i.order, i.key, i.path, i.size, i.version, i.label, ids[i.label])
+        PlannedImage(i.order, i.key, i.path, i.size, i.version, i.label, ids[i.label])
         for i in sorted(train, key=lambda image: image.order)
     ]
     assert [image for file in files for image in shards[file]] == in_order
@@ -137,7 +137,7 @@ def test_labels_that_contradict_each_other_end_the_run() -> None:
 
 
 def test_without_labels() -> None:
-    shards, rejections, _ = plan([labelled(1, label="", rows=0)])
+    shards, rejections, _ = plan([labelled(1, label="")])
     [image] = (image for group in shards.values() for image in group)
     assert (image.label, image.label_id) == ("", 0)
     assert rejections == []
@@ -149,8 +149,8 @@ def test_no_image_at_all() -> None:
 
 
 @given(st.permutations([labelled(number, rows=number) for number in range(6)]), st.integers(0, 6))
-def test_totals_do_not_depend_on_bundles(images: list[LabelledImage], cut: int) -> None:
-    def add(part: list[LabelledImage]) -> PlanTotals:
+def test_totals_do_not_depend_on_bundles(images: list[PlannedImage], cut: int) -> None:
+    def add(part: list[PlannedImage]) -> PlanTotals:
         totals = PlanTotals()
         for image in part:
             totals.add(image)

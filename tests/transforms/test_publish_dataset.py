@@ -27,7 +27,7 @@ from tests.transforms.beam import (
     make_images,
 )
 from transforms import packing
-from transforms.core.records import Count, FileBatch, LabelledImage
+from transforms.core.records import Count, FileBatch, PlannedImage
 from transforms.core.rejections import Rejection, RejectionLimit
 from transforms.dataset.dataset_options import FileOptions
 from transforms.dataset.ledger import LedgerError, PlanTotals, ShardSummary
@@ -263,7 +263,9 @@ def test_a_rerun_still_knows_the_former_shards(
 def totals(*labels: str) -> PlanTotals:
     counted = PlanTotals()
     for number, label in enumerate(labels):
-        counted.add(LabelledImage("train", 0, str(number), f"{number}.jpg", 1, 0, label, 1))
+        counted.add(
+            PlannedImage(0, str(number), f"{number}.jpg", 1, 0, label, split="train", rows=1)
+        )
     return counted
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.labels.shards import Recipes
 from transforms.records import existing_shards
 from transforms.records.existing_shards import ExistingShards, Roots
 
 NAME = "train-00000-of-00001.tfrecord"
 IMAGES = [
-    ShardImage(0, "1", "1.jpg", 5, 9, "a", 0, partners=(("1.png", 4, 9),)),
-    ShardImage(1, "2", "gs://b/2.jpg", 5, 9, "a", 0, partners=(("2.png", 4, 9),)),
+    PlannedImage(0, "1", "1.jpg", 5, 9, "a", 0, partners=(("1.png", 4, 9),)),
+    PlannedImage(1, "2", "gs://b/2.jpg", 5, 9, "a", 0, partners=(("2.png", 4, 9),)),
 ]
 ROOTS = Roots("photos", ("masks",))
 ENTRY = {"file": NAME, "recipe": "r", "records": 2, "bytes": 70, "crc32c": "ab"}
@@ -37,7 +37,7 @@ def manifest(monkeypatch: pytest.MonkeyPatch) -> None:
 def compared(
     recipe: str,
     roots: Roots | None,
-    images: list[ShardImage] = IMAGES,
+    images: list[PlannedImage] = IMAGES,
     crc32c: str = "ab",
     *,
     per_image: bool = False,

@@ -14,7 +14,7 @@ from tests.transforms.beam import collect
 from tests.transforms.indexed_shards import write_dataset
 from transforms import drop_duplicates, packing
 from transforms.core.messages import LabelsError, TransientError
-from transforms.core.records import FingerprintBatch, IndexPart, LabelledImage
+from transforms.core.records import FingerprintBatch, IndexPart, PlannedImage
 from transforms.drop_duplicates import HoldoutIndexes, held_fingerprints, held_images
 from transforms.packing import SpreadElements
 from transforms.records import other_datasets
@@ -72,7 +72,7 @@ def test_a_holdout_is_read_index_by_index(tmp_path: Path, monkeypatch: pytest.Mo
         def construct(pipeline: beam.Pipeline) -> dict[str, beam.PCollection[Any]]:
             parts = pipeline | "Indexes" >> HoldoutIndexes(reader)
             prints = beam.FlatMap(held_fingerprints, reader, 2).with_output_types(PRINTS)
-            images = beam.FlatMap(held_images, reader).with_output_types(LabelledImage)
+            images = beam.FlatMap(held_images, reader).with_output_types(PlannedImage)
             return {
                 "indexes": parts,
                 "prints": parts | "Prints" >> prints,

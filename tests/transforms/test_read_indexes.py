@@ -12,7 +12,7 @@ from tests.transforms.indexed_shards import write_dataset
 from tests.transforms.test_read_base import COLUMNS
 from transforms import packing
 from transforms.core.messages import LabelsError
-from transforms.find_images import ImageFinder
+from transforms.input_readers import ImageFinder
 from transforms.join_labels import ReadInputs
 from transforms.labels.label_rules import PathRules
 from transforms.labels.vocabulary import merge_cells

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-import transforms.find_images
+import transforms.input_readers
 from transforms.core.messages import LabelsError
-from transforms.find_images import KeyReader
+from transforms.input_readers import KeyReader
 from transforms.labels.joins import MAX_LINE
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 20])
 def test_each_line_is_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    monkeypatch.setattr(transforms.find_images, "_CHUNK", chunk)
+    monkeypatch.setattr(transforms.input_readers, "_CHUNK", chunk)
     path = tmp_path / "keys.txt"
     path.write_bytes("\ufeffa\r\n\nb\x85c\n  한강 \nlast".encode())
     assert [(key, side.where) for key, side in KeyReader(str(path)).read()] == [
@@ -36,7 +36,7 @@ def test_lines_that_are_repeated_take_no_place_in_the_join(tmp_path: Path) -> No
 def test_a_file_without_line_breaks_is_not_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transforms.find_images, "_CHUNK", MAX_LINE)
+    monkeypatch.setattr(transforms.input_readers, "_CHUNK", MAX_LINE)
     path = tmp_path / "keys.txt"
     with path.open("wb") as file:
         file.truncate(1 << 40)

@@ -11,9 +11,9 @@ import pytest
 from transforms.core.messages import LabelsError
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
+from transforms.input_readers import RowReader
 from transforms.labels.label_rows import Column, CsvColumns
 from transforms.labels.vocabulary import LabelCells
-from transforms.read_labels import RowReader
 
 COLUMNS = CsvColumns(Column(0, "id"), Column(1, "label"), 2)
 

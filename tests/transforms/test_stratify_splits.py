@@ -11,30 +11,20 @@ import pytest
 from tests.marks import rest_slow
 from tests.transforms.beam import collect
 from transforms import packing as pack_names
-from transforms import stratify_splits as find_cuts
-from transforms.core.records import LabelledImage
+from transforms import plan_shards as find_cuts
+from transforms.core.records import PlannedImage
 from transforms.labels.joins import labels_cells
 from transforms.labels.label_rules import ANY_LABELS
 from transforms.labels.shards import Splits
+from transforms.plan_shards import StratifySplits
 from transforms.selection import hash_cuts
 from transforms.selection.hash_cuts import ClassLines
-from transforms.stratify_splits import StratifySplits
 
 SHARES = (("train", 0.8), ("test", 0.2))
 # Of ten, two are cats; the images of a group have different classes.
 IMAGES = [
-    LabelledImage(
-        "train",
-        at,
-        f"{at}",
-        f"{at}.jpg",
-        1,
-        1,
-        "cat" if at % 5 == 0 else "dog",
-        1,
-        group=f"{at // 3}",
-    )
-    for at in range(60)
+    PlannedImage(at, f"{at}", "", 1, 1, label, split="train", group=f"{at // 3}")
+    for at, label in enumerate(["cat", "dog", "dog", "dog", "dog"] * 12)
 ]
 
 
@@ -45,18 +35,18 @@ def _two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stratified(
-    images: list[LabelledImage],
+    images: list[PlannedImage],
     *,
     by_group: bool,
     many_labels: bool = False,
-) -> dict[str, LabelledImage]:
+) -> dict[str, PlannedImage]:
     how = ClassLines(Splits(SHARES), 1, by_group=by_group, many_labels=many_labels)
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        created = pipeline | beam.Create(images).with_output_types(LabelledImage)
+        created = pipeline | beam.Create(images).with_output_types(PlannedImage)
         return {"images": created | StratifySplits(how, None, ANY_LABELS)}
 
-    return {image.key: LabelledImage(*image) for image in collect(construct)["images"]}
+    return {image.key: PlannedImage(*image) for image in collect(construct)["images"]}
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

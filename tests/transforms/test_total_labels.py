@@ -12,7 +12,7 @@ from apache_beam.portability.common_urns import primitives
 from tests.transforms.beam import RUNNER, collect, step_named
 from transforms import packing
 from transforms.core.messages import LabelsError
-from transforms.core.records import LabelledImage
+from transforms.core.records import PlannedImage
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.label_rules import ANY_LABELS
 from transforms.labels.vocabulary import LabelCells
@@ -25,12 +25,14 @@ ADDER = AddUp(Counter, Counter.update, Counter.update)
 def totals(labels: dict[str, int], *cells: LabelCells) -> PlanTotals:
     """The totals of images with these labels."""
     images = [
-        LabelledImage("train", number, f"{number}", f"{number}.jpg", 10, 1, label, bool(label))
+        PlannedImage(
+            number, f"{number}", f"{number}.jpg", 10, 1, label, split="train", rows=bool(label)
+        )
         for number, label in enumerate(Counter(labels).elements())
     ]
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        created = pipeline | "Images" >> beam.Create(images).with_output_types(LabelledImage)
+        created = pipeline | "Images" >> beam.Create(images).with_output_types(PlannedImage)
         read = pipeline | "Cells" >> beam.Create(cells).with_output_types(LabelCells)
         return {"totals": created | TotalLabels(read if cells else None, ANY_LABELS)}
 

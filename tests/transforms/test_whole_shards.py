@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pytest
 
 from tests.transforms.core.checked_images import checked
-from transforms.core.records import JoinSide, Kind, LabelledImage, ShardImage
+from transforms.core.records import JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.images.check import CheckedImage, ImageInfo
 from transforms.labels.shards import Recipes
@@ -21,7 +21,7 @@ BASES = (OtherDataset("one", "", "image"), OtherDataset("two", "", "image"))
 WHOLE = BaseShard(2, 1000, "0" * 8, "plain")
 
 
-def planned(number: int, *, base: int = 1, whole: BaseShard | None = None) -> ShardImage:
+def planned(number: int, *, base: int = 1, whole: BaseShard | None = None) -> PlannedImage:
     """An image that is a record of a base."""
     row = {
         "shard": NAME,
@@ -34,22 +34,22 @@ def planned(number: int, *, base: int = 1, whole: BaseShard | None = None) -> Sh
         "format": "jpeg",
     }
     record = stored_side(base, row, f"{number}.jpg", whole).record[0]
-    return ShardImage(number, str(number), f"{number}.jpg", 1, 1, "", 0, "", (record,))
+    return PlannedImage(number, str(number), f"{number}.jpg", 1, 1, "", 0, "", (record,))
 
 
 def find(
-    images: Sequence[ShardImage],
+    images: Sequence[PlannedImage],
     *,
     name: str = NAME,
     changes: tuple[str, ...] = ("untouched",),
     readable: bool = False,
-    asked: list[list[ShardImage]] | None = None,
+    asked: list[list[PlannedImage]] | None = None,
 ) -> WholeShard | None:
-    def describe(image: ShardImage, stored: StoredImage) -> CheckedImage:
+    def describe(image: PlannedImage, stored: StoredImage) -> CheckedImage:
         assert stored.info == ImageInfo("jpeg", stored.length, stored.length, 1)
         return checked(b"")._replace(image=image, changes=changes)
 
-    def load(images: Sequence[ShardImage]) -> Iterator[CheckedImage | Rejection]:
+    def load(images: Sequence[PlannedImage]) -> Iterator[CheckedImage | Rejection]:
         if asked is not None:
             asked.append([*images])
         for image in images:
@@ -60,7 +60,7 @@ def find(
 
 
 FIRST, SECOND = planned(0, whole=WHOLE), planned(1)
-REJECTED = ShardImage(5, "5", "5.jpg", 1, 1, "", 0)
+REJECTED = PlannedImage(5, "5", "5.jpg", 1, 1, "", 0)
 
 
 def test_a_shard_of_the_same_records_is_found() -> None:
@@ -80,7 +80,7 @@ def test_what_the_base_rejected_is_rejected_again() -> None:
 
 def test_all_that_the_base_rejected_is_read_at_once_and_last() -> None:
     others = [REJECTED, REJECTED._replace(key="6"), REJECTED._replace(key="7")]
-    asked: list[list[ShardImage]] = []
+    asked: list[list[PlannedImage]] = []
     whole = find([others[0], FIRST, others[1], SECOND, others[2]], asked=asked)
     assert whole is not None
     keys = [each.image.key if isinstance(each, CheckedImage) else each.key for each in whole.images]
@@ -109,14 +109,14 @@ def test_all_that_the_base_rejected_is_read_at_once_and_last() -> None:
         [planned(0, whole=WHOLE._replace(recipe="changed")), SECOND],
     ],
 )
-def test_other_records_make_another_shard(images: list[ShardImage]) -> None:
+def test_other_records_make_another_shard(images: list[PlannedImage]) -> None:
     assert find(images) is None
 
 
 def test_it_may_be_that_of_any_base() -> None:
     """Each image is in an older base, too, in another shard."""
 
-    def in_both(number: int, whole: BaseShard | None = None) -> ShardImage:
+    def in_both(number: int, whole: BaseShard | None = None) -> PlannedImage:
         [older] = planned(number, base=0).stored
         records = ((older[0], "older", *older[2:]), *planned(number, whole=whole).stored)
         sides = [
@@ -124,7 +124,7 @@ def test_it_may_be_that_of_any_base() -> None:
         ]
         image = JoinSide("a.jpg", 7, 1, "", "", kind=Kind.IMAGE)
         [joined] = join_reused("a", [*sides, image], join=as_is)
-        assert isinstance(joined, LabelledImage)
+        assert isinstance(joined, PlannedImage)
         return planned(number)._replace(stored=joined.stored)
 
     whole = find([in_both(0, WHOLE), in_both(1)])
@@ -134,9 +134,9 @@ def test_it_may_be_that_of_any_base() -> None:
     assert find([in_both(1), in_both(0, WHOLE)]) is None
 
 
-def as_is(key: str, sides: Iterable[JoinSide]) -> Iterator[LabelledImage]:
+def as_is(key: str, sides: Iterable[JoinSide]) -> Iterator[PlannedImage]:
     for side in sides:
-        yield LabelledImage("train", 0, key, side.path, side.size, side.version, "", 0)
+        yield PlannedImage(0, key, side.path, side.size, side.version, "", split="train")
 
 
 def test_a_shard_of_another_name_is_another_one() -> None:

@@ -18,7 +18,7 @@ from tests.pipeline.commands import snapshot
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms import write_shards
 from transforms.convert_images import ImageConverter
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import Ledger, ShardSummary
 from transforms.dataset.manifest import FORMAT_VERSION, to_bytes
@@ -298,7 +298,7 @@ def test_the_next_shard_is_read_while_one_is_finished(
     two_are_loaded, waited = threading.Event(), []
     load, finish = ImageConverter.load, write_shards.index_bytes
 
-    def noted(converter: ImageConverter, planned: list[ShardImage]) -> Any:
+    def noted(converter: ImageConverter, planned: list[PlannedImage]) -> Any:
         loaded.extend(image.key for image in planned)
         if len(loaded) == 2:
             two_are_loaded.set()
@@ -325,7 +325,7 @@ def test_the_next_shard_is_read_before_one_is_complete(
     done: list[str] = []
     load, close = ImageConverter.load, RecordStream.close
 
-    def noted(converter: ImageConverter, planned: list[ShardImage]) -> Any:
+    def noted(converter: ImageConverter, planned: list[PlannedImage]) -> Any:
         done.append("read")
         return load(converter, planned)
 
@@ -349,7 +349,7 @@ def test_a_shard_that_fails_waits_for_the_former_one(
     done: list[str] = []
     load, finish = ImageConverter.load, write_shards.index_bytes
 
-    def second_fails(converter: ImageConverter, planned: list[ShardImage]) -> Any:
+    def second_fails(converter: ImageConverter, planned: list[PlannedImage]) -> Any:
         loaded.append("shard")
         if len(loaded) == 2:
             raise OSError(5, "Input/output error")

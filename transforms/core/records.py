@@ -74,69 +74,65 @@ class PartnerFile(NamedTuple):
 
 
 def partner_files(partners: Plain) -> list[PartnerFile]:
-    """The files of an image in the order of the partners, by its `ShardImage.partners`."""
+    """The files of an image in the order of the partners, by its `PlannedImage.partners`."""
     return [PartnerFile(*each) for each in partners]
 
 
-class LabelledImage(NamedTuple):
-    """One image that will be converted, with its label and its place in the order.
+class PlannedImage(NamedTuple):
+    """One image that will be converted: all that its record needs except the pixels.
+
+    Sorting the images of a shard gives the order of its records. The fields up to `cells`, and
+    `partners`, decide their bytes; those after `split` are only there before the image is planned.
 
     Attributes:
-        split: name of the split.
         order: position in the dataset's order, a signed 64-bit hash of the key.
         key: the join key, unique in the dataset.
         path: below the common root of the globs.
         size: bytes of the file.
         version: see `JoinSide`.
-        label: label text; empty when the dataset has no labels.
-        rows: label rows that named this image with this label.
-        cells: its rows, see `row_cells`; empty if the layout needs none.
-        checksum: see `JoinSide`.
+        label: label text, once planned that of its class; empty when the dataset has no labels.
+        label_id: of its class; 0 before it is planned.
+        cells: its rows, see `row_cells`, once planned with the ids of their labels; empty if the
+            layout needs none.
         stored: records of other datasets from which it may be taken, see `StoredImage`.
-        group: see `JoinSide`; empty unless its split is decided later.
         partners: a `PartnerFile` of each mask and further image; empty if it has none.
         record: the record that is this image, see `SourceRecord`; empty for a file.
+        split: name of the split.
+        rows: label rows that named this image with this label.
+        checksum: see `JoinSide`.
+        group: see `JoinSide`; empty unless its split is decided later.
     """
+
+    order: int
+    key: str
+    path: str
+    size: int
+    version: int
+    label: str
+    label_id: int = 0
+    cells: str = ""
+    stored: Plain = ()
+    partners: Plain = ()
+    record: Plain = ()
+    split: str = ""
+    rows: int = 0
+    checksum: str = ""
+    group: str = ""
+
+
+class PlacedRow(NamedTuple):
+    """A row that will be a record, without an image: a `ShardRow` after the name of its split."""
 
     split: str
     order: int
     key: str
     path: str
-    size: int
-    version: int
-    label: str
-    rows: int
-    cells: str = ""
-    checksum: str = ""
-    stored: Plain = ()
-    group: str = ""
-    partners: Plain = ()
-    record: Plain = ()
+    line: int
+    cells: str
 
 
-# Stands for an image where there is none.
-NO_LABELLED = LabelledImage("", 0, "", "", 0, 0, "", 0)
-
-
-class ShardImage(NamedTuple):
-    """One image of a planned shard: all that its record needs except the pixels.
-
-    Sorting these gives the order of the records in the shard. `cells` are its rows with the ids of
-    their labels, see `row_cells`; empty if the layout needs none. `stored`, `partners` and `record`
-    are as in `LabelledImage`; `stored` and `record` affect no byte of the record.
-    """
-
-    order: int
-    key: str
-    path: str
-    size: int
-    version: int
-    label: str
-    label_id: int
-    cells: str = ""
-    stored: Plain = ()
-    partners: Plain = ()
-    record: Plain = ()
+# Stands for an image where there is none, or whose plan is not known.
+NO_IMAGE = PlannedImage(0, "", "", 0, 0, "")
 
 
 class ShardRow(NamedTuple):
@@ -158,10 +154,6 @@ class ShardRow(NamedTuple):
     path: str
     line: int
     cells: str
-
-
-# Stands for an image whose plan is not known.
-NO_IMAGE = ShardImage(0, "", "", 0, 0, "", 0)
 
 
 class Count(NamedTuple):

@@ -14,7 +14,7 @@ import google_crc32c
 
 from transforms.core import rejections
 from transforms.core.messages import LabelsError, parse_json, quantity
-from transforms.core.records import Count, LabelledImage, RejectedPart, partner_files
+from transforms.core.records import Count, PlannedImage, RejectedPart, partner_files
 from transforms.core.rejections import Reason, Rejection, RejectionLimit, RejectionTotals
 from transforms.dataset.image_statistics import DatasetWarning, Statistics, Totals, split_warnings
 from transforms.dataset.output_names import REJECTED, ImageFile, is_attempt, staged_shard
@@ -60,7 +60,7 @@ class PlanTotals(Totals):
     label_kind: str = "auto"
     shard_starts: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
 
-    def add(self, image: LabelledImage) -> None:
+    def add(self, image: PlannedImage) -> None:
         """Counts one image."""
         self.images[image.split] += 1
         self.bytes[image.split] += image.size

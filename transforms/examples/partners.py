@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.messages import and_more
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage, Plain
+from transforms.core.records import Count, JoinSide, Kind, Plain, PlannedImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.examples.layouts import Role, partner_of, source_of
 from transforms.images.check import ImageInfo, check_mask_cost
@@ -103,7 +103,7 @@ def join_partners(
         return
     used = 0
     for result in join(key, sides):
-        if not isinstance(result, LabelledImage):
+        if not isinstance(result, PlannedImage):
             yield result
         elif (problem := _problem(key, found, partners)) is not None:
             reason, detail = problem
@@ -154,7 +154,7 @@ def _other_case(key: str, partner: Partner) -> str:
 
 
 def _files(found: dict[str, dict[str, JoinSide]], partners: Sequence[Partner]) -> Plain:
-    """The form for `LabelledImage`: one file of each partner."""
+    """The form for `PlannedImage`: one file of each partner."""
     sides = (side for partner in partners for side in found[partner.name].values())
     return tuple((side.path, side.size, side.version) for side in sides)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from transforms.core.messages import Decision
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.examples.boxes import FORMS, Box, BoxError, BoxRules, box_values, located
 from transforms.examples.layouts import Feature, Role, source_of
@@ -562,7 +562,7 @@ class RowValues:
         self._others = [feature for feature in self._features if not _is_plain(feature)]
         self._objects = ObjectValues(boxes, self._at) if boxes else None
 
-    def of(self, image: ShardImage, frame: Frame) -> Values:
+    def of(self, image: PlannedImage, frame: Frame) -> Values:
         """The values of the features that rows fill.
 
         Args:
@@ -611,7 +611,7 @@ class RowValues:
             values[feature.name] = self._cells(feature, [(_where(place), [], cells)])
         return values
 
-    def check_cells(self, image: ShardImage) -> None:
+    def check_cells(self, image: PlannedImage) -> None:
         """Checks the cells of an image, before it is opened.
 
         Raises:

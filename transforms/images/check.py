@@ -19,7 +19,7 @@ import numpy as np
 import simplejpeg
 
 from transforms.core.messages import shown_size
-from transforms.core.records import NO_IMAGE, ShardImage, ShardRow
+from transforms.core.records import NO_IMAGE, PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import headers
 from transforms.images.headers import describe_start
@@ -611,7 +611,7 @@ class CheckedImage(NamedTuple):
     orientation: int = 0
     raw: bytes = b""
     model_pixels: Any = None
-    image: ShardImage = NO_IMAGE
+    image: PlannedImage = NO_IMAGE
     values: Mapping[str, Any] = _NO_VALUES
     content: str = ""
     stored_content: str = ""

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from transforms.core.arguments import whole_number
 from transforms.core.option import (
     Conflict,
     Group,
@@ -20,6 +19,7 @@ from transforms.core.option import (
     option,
     parse_size,
     text_or_none,
+    whole_number,
 )
 from transforms.core.rejections import DEFAULT_LIMIT, RejectionLimit
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from transforms.core.messages import LabelsError, and_more
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage, ShardImage
+from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.labels.keys import MISSING, OUTSIDE, nfc
 from transforms.labels.label_rows import MAX_OBJECTS
@@ -20,8 +20,8 @@ from transforms.labels.shards import SplitAssigner
 # Cells are small JSON texts that are not parsed before the shard is written:
 #
 # - of one row, in `JoinSide`: `["cell", ...]`, in the order of `RowRequirements.columns`;
-# - of an image, in `LabelledImage`: `[["CSV:LINE", ["label", ...], ["cell", ...]], ...]`;
-# - of an image of a shard, in `ShardImage`: the same with `[id, "text"]` for each label.
+# - of an image, in `PlannedImage`: `[["CSV:LINE", ["label", ...], ["cell", ...]], ...]`;
+# - of an image of a shard, in `PlannedImage`: the same with `[id, "text"]` for each label.
 
 # `json.dumps` makes an encoder for each call.
 _to_text: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -62,7 +62,7 @@ def cells_text(cells: Sequence[str]) -> str:
 
 
 def rows_text(rows: Iterable[JoinSide], requirements: RowRequirements) -> str:
-    """The rows of one image in the form for `LabelledImage`, in the order of their files."""
+    """The rows of one image in the form for `PlannedImage`, in the order of their files."""
     # The cells are already JSON.
     texts = (
         f"[{_to_text(row.where)},{_to_text(_labels(row, requirements))},{row.cells}]"
@@ -72,7 +72,7 @@ def rows_text(rows: Iterable[JoinSide], requirements: RowRequirements) -> str:
 
 
 def labels_cells(labels: Sequence[str]) -> str:
-    """Several labels of an image without rows, in the form for `LabelledImage`.
+    """Several labels of an image without rows, in the form for `PlannedImage`.
 
     >>> labels_cells(["cat", "dog"])
     '[["given:1",["cat","dog"],[]]]'
@@ -134,7 +134,7 @@ def with_ids(
     text_of: Callable[[str], str],
     unknown: str = "is not in --class_names",
 ) -> str:
-    """The rows in the form for `ShardImage`: every label with its id.
+    """The rows in the form for `PlannedImage`: every label with its id.
 
     Args:
         rows: the result of `rows_text`.
@@ -159,7 +159,7 @@ def with_ids(
     return _to_text(parsed)
 
 
-def class_texts(image: ShardImage) -> list[str]:
+def class_texts(image: PlannedImage) -> list[str]:
     """The classes that an image counts for: its label, or all labels of its rows, each once."""
     if not image.cells:
         return [image.label]
@@ -204,7 +204,7 @@ class JoinRules(NamedTuple):
 
 def join_group(
     key: str, group: Iterable[JoinSide], rules: JoinRules
-) -> Iterator[LabelledImage | Rejection | Count]:
+) -> Iterator[PlannedImage | Rejection | Count]:
     """Joins all images and rows with one key.
 
     An image found twice (overlapping globs) is one image, in the newest version that was listed.
@@ -217,7 +217,7 @@ def join_group(
         rules: what decides its label and its place.
 
     Yields:
-        at most one `LabelledImage`, a `Rejection` for each image and unmatched row that is left
+        at most one `PlannedImage`, a `Rejection` for each image and unmatched row that is left
         out, and a `Count` for each further number of the ledger.
     """
     found, rows, unlabelled = _sides(group, rules)
@@ -259,7 +259,7 @@ def join_group(
 
 def placed(
     key: str, image: JoinSide, rows: int, assigner: SplitAssigner
-) -> Sequence[LabelledImage | Rejection | Count]:
+) -> Sequence[PlannedImage | Rejection | Count]:
     """An image with the data of its rows and its position, or its rejection.
 
     Args:
@@ -276,8 +276,8 @@ def placed(
     path, size, version, label, _, _, group, cells, _, checksum, record = image
     # Elsewhere, the split says all about the group.
     group = group if assigner.keeps_group else ""
-    named = (split, order, key, path, size, version, label, rows, cells, checksum)
-    return (LabelledImage(*named, group=group, record=record),)
+    place = (order, key, path, size, version, label, 0, cells, (), (), record)
+    return (PlannedImage(*place, split, rows, checksum, group),)
 
 
 def _sides(
@@ -371,7 +371,7 @@ STANDARD_INPUT = "-"
 MAX_LINE = 1 << 16
 """The longest line of a file of keys, in bytes; paths and object names are not longer."""
 
-Joined: TypeAlias = LabelledImage | Rejection | Count
+Joined: TypeAlias = PlannedImage | Rejection | Count
 
 # Joins all sides with one key.
 JoinGroup: TypeAlias = Callable[[str, Iterable[JoinSide]], Iterable[Joined]]

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from transforms.core.messages import LabelsError
-from transforms.core.records import ShardImage, ShardRow
+from transforms.core.records import PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, parse_number
 from transforms.labels.keys import key_hashes, nfc
 
@@ -259,7 +259,7 @@ One worker makes the manifest, which lists all of them: 207 bytes each with a ke
 and 2,065 bytes of memory at its peak, before the folder is listed.
 """
 
-# Fields of a `ShardImage` before `stored` and `partners`; a `ShardRow` has fewer.
+# Fields of a `PlannedImage` before `stored` and `partners`; a `ShardRow` has fewer.
 _RECIPE_FIELDS = 8
 _PARTNERS = slice(_RECIPE_FIELDS + 1, _RECIPE_FIELDS + 2)
 
@@ -358,7 +358,7 @@ def shard_index(order: int, count: int, starts: Sequence[int] = ()) -> int:
     return bisect_right(starts, order) if starts else ((order + 2**63) * count) >> 64
 
 
-def shard_recipe(options_digest: str, name: str, images: Iterable[ShardImage | ShardRow]) -> str:
+def shard_recipe(options_digest: str, name: str, images: Iterable[PlannedImage | ShardRow]) -> str:
     """The digest of everything that affects a shard's bytes: its inputs and the options.
 
     Two runs with equal recipes write equal files, so a shard with this recipe need not be
@@ -552,7 +552,7 @@ class RecipeMaker:
         versions = self._changed if is_changed else self._always
         return (versions + (self._heic if has_heic else "")).strip()
 
-    def recipes(self, name: str, images: Iterable[ShardImage | ShardRow]) -> Recipes:
+    def recipes(self, name: str, images: Iterable[PlannedImage | ShardRow]) -> Recipes:
         """The recipes of one shard; see `shard_recipe`."""
         unchanged = shard_recipe(self._digest, name, images)
         changed = _depending(unchanged, self._of_changed)

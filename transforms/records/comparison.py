@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from transforms.core.messages import as_written
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.dataset.manifest import manifest_shards
 from transforms.labels.keys import nfc
 from transforms.labels.vocabulary import parse_labels
@@ -531,7 +531,7 @@ class PlannedReads(NamedTuple):
 
 
 def planned_part(
-    images: Sequence[ShardImage], split: str, reads: PlannedReads, *, many_labels: bool
+    images: Sequence[PlannedImage], split: str, reads: PlannedReads, *, many_labels: bool
 ) -> bytes:
     """A planned shard as a file: its records as `Records.of_index` takes them, and its reads.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from transforms.core.messages import check_final
-from transforms.core.records import ShardImage, ShardRow, partner_files
+from transforms.core.records import PlannedImage, ShardRow, partner_files
 from transforms.core.rejections import RETRIED, Rejection
 from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.ledger import ShardSummary
@@ -225,11 +225,11 @@ class WholeShard(NamedTuple):
 def find_whole_shard(
     name: str,
     recipes: Recipes,
-    images: Sequence[ShardImage],
+    images: Sequence[PlannedImage],
     *,
     bases: Sequence[OtherDataset],
-    describe: Callable[[ShardImage, StoredImage], Described | None],
-    load: Callable[[Sequence[ShardImage]], Iterable[Described]],
+    describe: Callable[[PlannedImage, StoredImage], Described | None],
+    load: Callable[[Sequence[PlannedImage]], Iterable[Described]],
 ) -> WholeShard | None:
     """The shard of a base that equals a planned one, or None.
 
@@ -265,12 +265,12 @@ def find_whole_shard(
 
 
 def _described(
-    images: Sequence[ShardImage],
+    images: Sequence[PlannedImage],
     found: Mapping[str, StoredImage],
     entry: BaseShard,
     recipes: Recipes,
-    describe: Callable[[ShardImage, StoredImage], Described | None],
-    load: Callable[[Sequence[ShardImage]], Iterable[Described]],
+    describe: Callable[[PlannedImage, StoredImage], Described | None],
+    load: Callable[[Sequence[PlannedImage]], Iterable[Described]],
 ) -> list[Described] | None:
     """What the records of a shard are made of, and what is rejected; None if it is another one."""
     described = {
@@ -325,7 +325,7 @@ def copy_whole(whole: WholeShard, target: str) -> bool:
 
 # The interface between the step that writes shards and what makes their records.
 
-Planned = ShardImage | ShardRow
+Planned = PlannedImage | ShardRow
 
 
 class Converter:
@@ -402,7 +402,7 @@ class Roots(NamedTuple):
         text = "\n".join((self.images, *self.partners))
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
-    def uris(self, image: ShardImage) -> list[str]:
+    def uris(self, image: PlannedImage) -> list[str]:
         """The file of an image, and those of its masks and further images."""
         paths = (image.path, *(file.path for file in partner_files(image.partners)))
         roots = (self.images, *self.partners)
@@ -534,7 +534,8 @@ class ExistingShards:
         if roots is None or roots == former:
             return False
         return any(
-            former.uris(image) != roots.uris(image) for image in cast(Iterable[ShardImage], images)
+            former.uris(image) != roots.uris(image)
+            for image in cast(Iterable[PlannedImage], images)
         )
 
     def _has_become_readable(

@@ -11,10 +11,10 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from transforms.core.messages import ChangedError, MemberError, check_final, first_line
-from transforms.core.records import LabelledImage, PartnerFile, ShardImage, partner_files
+from transforms.core.records import PartnerFile, PlannedImage, partner_files
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.dataset.output_names import PARTIAL, STAGING
 from transforms.examples.decoder import Kept, decode_example, only_bytes
@@ -94,7 +94,7 @@ def write_original(root: str, path: str, data: bytes) -> None:
     storage.rename(partial, target, is_synced=False)
 
 
-def read_original(root: str, image: ShardImage | LabelledImage, *, max_bytes: int) -> bytes:
+def read_original(root: str, image: PlannedImage, *, max_bytes: int) -> bytes:
     """The bytes of an image, in the version that was listed or given.
 
     Args:
@@ -116,7 +116,7 @@ def read_original(root: str, image: ShardImage | LabelledImage, *, max_bytes: in
     return data
 
 
-def read_accepted(root: str, image: ShardImage | LabelledImage, max_bytes: int) -> bytes:
+def read_accepted(root: str, image: PlannedImage, max_bytes: int) -> bytes:
     """The bytes of an image's file, if it may become a record.
 
     Args:
@@ -322,8 +322,6 @@ _LOGGER = logging.getLogger(__name__)
 # Formats whose size a glance at the header tells.
 _SIZED = ("jpeg", "png")
 
-Image: TypeAlias = ShardImage | LabelledImage
-
 
 class ReadImage(NamedTuple):
     """An image as its origin gives it.
@@ -371,11 +369,11 @@ class Origins(NamedTuple):
         threads = reading_threads(self.root, waits=self.waits)
         return ReadAhead(threads=threads, together=read_together(self.root, waits=self.waits))
 
-    def keeps_values(self, image: Image) -> bool:
+    def keeps_values(self, image: PlannedImage) -> bool:
         """Whether further values are those of the record that is this image."""
         return self.with_values and bool(image.record) and not has_rows(image.cells)
 
-    def may_reuse(self, image: Image) -> bool:
+    def may_reuse(self, image: PlannedImage) -> bool:
         """Whether an image may be taken from a record of `--reuse`."""
         is_there = bool(image.stored) and image.size <= self.max_bytes
         return is_there and not self.keeps_values(image)
@@ -392,7 +390,7 @@ class ShardOrigins:
     def __init__(
         self,
         origins: Origins,
-        images: Sequence[Image],
+        images: Sequence[PlannedImage],
         logged: dict[str, object] | None = None,
     ) -> None:
         """Groups neighbours; reads nothing.
@@ -418,16 +416,16 @@ class ShardOrigins:
         self.ranges = len({id(source) for source, _ in found})
         self.records = len(self._own)
 
-    def is_reused(self, image: Image) -> bool:
+    def is_reused(self, image: PlannedImage) -> bool:
         """Whether an image is read from its record of `--reuse`, as long as that is sound."""
         return image.key in self._reused
 
-    def is_at_hand(self, image: Image) -> bool:
+    def is_at_hand(self, image: PlannedImage) -> bool:
         """Whether `read` mostly copies bytes that were read with those of its neighbours."""
         found = self._reused.get(image.key)
         return found is not None and found[0].is_at_hand and not self.opened(image)
 
-    def opened(self, image: Image) -> list[PartnerFile]:
+    def opened(self, image: PlannedImage) -> list[PartnerFile]:
         """The masks and further images that are read from their files."""
         files = partner_files(image.partners)
         if image.key not in self._reused:
@@ -435,7 +433,7 @@ class ShardOrigins:
         partners = self._reused[image.key][1].partners
         return [file for file, known in zip(files, partners, strict=True) if known is None]
 
-    def read(self, image: Image) -> ReadImage:
+    def read(self, image: PlannedImage) -> ReadImage:
         """An image from the first of its origins that has it.
 
         A line says which record of `--reuse` is damaged or gone.
@@ -453,7 +451,7 @@ class ShardOrigins:
             return self._from_record(image)
         return ReadImage(read_accepted(self._origins.root, image, self._origins.max_bytes))
 
-    def _reusable(self, image: Image) -> StoredImage | None:
+    def _reusable(self, image: PlannedImage) -> StoredImage | None:
         """The first of the records of an image that hold it; None if none does."""
         if not self._origins.bases or not self._origins.may_reuse(image):
             return None
@@ -461,7 +459,7 @@ class ShardOrigins:
         return next((each for each in every if self._origins.bases[each.base].feature), None)
 
     def _from_reused(
-        self, image: Image, source: RecordSource, stored: StoredImage
+        self, image: PlannedImage, source: RecordSource, stored: StoredImage
     ) -> ReadImage | None:
         """An image as it is stored in `--reuse`; None if that is damaged or gone."""
         if source.path in self._gone:
@@ -487,7 +485,7 @@ class ShardOrigins:
             return ReadImage(data, stored, True, True, partners)
         return None
 
-    def _is_of(self, image: Image, stored: StoredImage, data: bytes, example: bytes) -> bool:
+    def _is_of(self, image: PlannedImage, stored: StoredImage, data: bytes, example: bytes) -> bool:
         """Whether a record says the same of its image as an index that may have been edited."""
         base = self._origins.bases[stored.base]
         if base.path_feature and base.root not in (RECORDS, MEMORY):
@@ -510,7 +508,7 @@ class ShardOrigins:
             message = "originals are read instead of some records of %s: %s"
             _LOGGER.warning(message, path, why)
 
-    def _from_record(self, image: Image) -> ReadImage:
+    def _from_record(self, image: PlannedImage) -> ReadImage:
         """An image that is a record of `--images`, after comparing it with its checksums."""
         stored, labels = SourceRecord.of(image.record)
         dataset = self._origins.sources[stored.base]

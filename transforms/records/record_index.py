@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import xxhash
 
-from transforms.core.records import ShardImage, ShardRow
+from transforms.core.records import PlannedImage, ShardRow
 from transforms.dataset.manifest import manifest_indexes, manifest_shards
 from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
@@ -640,7 +640,7 @@ def _offsets(lengths: Sequence[int]) -> list[int]:
     return [0, *ends][: len(lengths)]
 
 
-def plan_columns(planned: Sequence[ShardImage | ShardRow], many_labels: bool) -> dict[str, Any]:
+def plan_columns(planned: Sequence[PlannedImage | ShardRow], many_labels: bool) -> dict[str, Any]:
     """The columns that are known before an image is opened.
 
     Args:
@@ -649,7 +649,7 @@ def plan_columns(planned: Sequence[ShardImage | ShardRow], many_labels: bool) ->
     """
     if planned and isinstance(planned[0], ShardRow):
         return _of_rows(cast(Sequence[ShardRow], planned))
-    images = cast(Sequence[ShardImage], planned)
+    images = cast(Sequence[PlannedImage], planned)
     rows = [parsed_rows(image.cells) if image.cells else None for image in images]
     label: list[Any] = [image.label or None for image in images]
     label_id: list[Any] = [image.label_id if image.label else None for image in images]

@@ -11,10 +11,9 @@ from transforms.core.records import (
     Count,
     JoinSide,
     Kind,
-    LabelledImage,
     PartnerFile,
     Plain,
-    ShardImage,
+    PlannedImage,
     partner_files,
 )
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -32,7 +31,7 @@ _NEEDED = ("path", "size", "version", "length", "format", "content")
 
 
 def partner_rows(
-    names: Sequence[str], image: ShardImage, stored: Sequence[CheckedPartner]
+    names: Sequence[str], image: PlannedImage, stored: Sequence[CheckedPartner]
 ) -> list[dict[str, Any]]:
     """The masks and further images of a record, as the column `PARTNERS` has them.
 
@@ -167,7 +166,7 @@ class StoredImage(NamedTuple):
 
     @classmethod
     def of(cls, record: Plain) -> StoredImage:
-        """Reads a record of `LabelledImage.stored`, see `plain_record`."""
+        """Reads a record of `PlannedImage.stored`, see `plain_record`."""
         base, *columns, whole, partners = record
         known = dict(zip(_OF_INDEX, columns, strict=True))
         known |= {name: (known[name] or b"").hex() for name in _HASHES}
@@ -271,7 +270,7 @@ def join_reused(
     if not sides:
         return
     for result in join(key, sides):
-        if stored and isinstance(result, LabelledImage):
+        if stored and isinstance(result, PlannedImage):
             found = stored.get((result.path, result.size, result.version), ())
             records = [with_same_files(record, files, result.partners) for record, files in found]
             yield result._replace(stored=_same_images(records))
@@ -334,7 +333,7 @@ class SourceRecord(NamedTuple):
 
     @classmethod
     def of(cls, record: Plain) -> SourceRecord:
-        """Reads `LabelledImage.record`."""
+        """Reads `PlannedImage.record`."""
         stored, labels = record
         return cls(StoredImage.of(stored), labels)
 

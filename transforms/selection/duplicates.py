@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from transforms.core.messages import and_more
-from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage, Plain
+from transforms.core.records import BucketDuplicates, FingerprintBatch, Plain, PlannedImage
 from transforms.core.rejections import Reason, Rejection
 from transforms.images.pixel_options import HOLDOUT
 from transforms.labels.joins import row_labels
@@ -162,7 +162,7 @@ def split_of(file: str) -> str:
 
 def held_image(
     folder: str, row: Mapping[str, Any], content: bytes, classes: list[str]
-) -> LabelledImage:
+) -> PlannedImage:
     """An image held out next to those of the run; it is in no split.
 
     Args:
@@ -173,16 +173,16 @@ def held_image(
     """
     stored = folder, row["split"], content.hex()
     label = ", ".join(classes)
-    place = (row["key"], row["path"], row["size"] or 0)
-    return LabelledImage("", row["record"], *place, 0, label, 0, stored=stored)
+    place = (row["record"], row["key"], row["path"], row["size"] or 0)
+    return PlannedImage(*place, 0, label, stored=stored)
 
 
-def is_held_image(image: LabelledImage) -> bool:
+def is_held_image(image: PlannedImage) -> bool:
     """Whether an image is held out."""
     return not image.split
 
 
-def held_place(image: LabelledImage) -> tuple[str, str, str]:
+def held_place(image: PlannedImage) -> tuple[str, str, str]:
     """The folder, the split and the content hash of an image held out."""
     folder, split, content = image.stored
     return folder, split, content
@@ -551,18 +551,18 @@ class ContentGroup:
     """
 
     images: int = 0
-    first: list[LabelledImage] = dataclasses.field(default_factory=list)
+    first: list[PlannedImage] = dataclasses.field(default_factory=list)
     classes: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
     splits: set[str] = dataclasses.field(default_factory=set)
     parts: set[int] = dataclasses.field(default_factory=set)
-    held: LabelledImage | None = None
+    held: PlannedImage | None = None
 
     @property
     def has_several(self) -> bool:
         """Whether an image has this content that equals another one, or one held out."""
         return bool(self.images) and self.images + (self.held is not None) > 1
 
-    def add(self, image: LabelledImage) -> None:
+    def add(self, image: PlannedImage) -> None:
         """Adds an image."""
         if is_held_image(image):
             self.held = image if self.held is None else min(self.held, image)
@@ -584,7 +584,7 @@ class ContentGroup:
         if other.held is not None:
             self.add(other.held)
 
-    def _list(self, image: LabelledImage) -> None:
+    def _list(self, image: PlannedImage) -> None:
         bisect.insort(self.first, image, key=lambda each: each.key)
         del self.first[MAX_IMAGES:]
 
@@ -606,7 +606,7 @@ class Verdict(NamedTuple):
     reason: str
     detail: str
 
-    def rejection(self, image: LabelledImage) -> Rejection | None:
+    def rejection(self, image: PlannedImage) -> Rejection | None:
         """The rejection of an image; None for the one that is kept."""
         if image.key == self.kept:
             return None
@@ -648,25 +648,25 @@ def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
     )
 
 
-def _named_held(image: LabelledImage) -> dict[str, object]:
+def _named_held(image: PlannedImage) -> dict[str, object]:
     """The image held out for `statistics.json`."""
     folder, split, _ = held_place(image)
     named = described(image.key, image.path, [image.label])
     return {**named, "split": split, **_NO_PLACE, "dataset": folder}
 
 
-def part_of(image: LabelledImage) -> int:
+def part_of(image: PlannedImage) -> int:
     """The part of an image among those with its content: at random, and always the same."""
     return image.order % PARTS
 
 
-def labels_of(image: LabelledImage) -> list[str]:
+def labels_of(image: PlannedImage) -> list[str]:
     """The labels of an image, each once: its own, or those of its rows."""
     labels = row_labels(image.cells)[1] if image.cells else [image.label]
     return list(dict.fromkeys(labels)) or [""]
 
 
-def _named(image: LabelledImage, md5: str, *, is_kept: bool) -> dict[str, object]:
+def _named(image: PlannedImage, md5: str, *, is_kept: bool) -> dict[str, object]:
     """The image for `statistics.json`; the order gives the future position of a kept image."""
     return {
         **described(image.key, image.path, labels_of(image)),

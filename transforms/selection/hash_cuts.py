@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from transforms.core.messages import Decision, LabelsError, quantity
-from transforms.core.records import LabelledImage
+from transforms.core.records import PlannedImage
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.joins import row_labels
 from transforms.labels.keys import key_hashes
@@ -241,7 +241,7 @@ ROUNDS = 4
 _CLASS = "\0class\0"
 
 
-def image_labels(image: LabelledImage) -> set[str]:
+def image_labels(image: PlannedImage) -> set[str]:
     """The labels of an image, of its path and of its rows."""
     labels = {image.label}
     if image.cells:

@@ -11,7 +11,7 @@ from pipeline.resolve import path_flags
 from pipeline.resolve import samples as image_samples
 from pipeline.resolve.samples import ImageSample, sample_images
 from tests.servers.gcs import GcsServer
-from transforms.find_images import LeftOut
+from transforms.input_readers import LeftOut
 from transforms.storage.interface import FoundFile
 
 

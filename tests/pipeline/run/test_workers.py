@@ -33,8 +33,8 @@ from tests.conftest import draw
 from tests.pipeline.commands import convert, make_dataset
 from tests.transforms.beam import make_config
 from transforms.core.machine import PROCESSES_VARIABLE
-from transforms.find_images import LeftOut
 from transforms.images.embeddings import Embedding
+from transforms.input_readers import LeftOut
 from transforms.records import other_datasets as read_base
 
 GB = 1 << 30

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.images.check import CheckedImage, ImageInfo
 from transforms.images.pixel_options import Original
 
@@ -39,7 +39,7 @@ def checked(
     values: dict[str, Any] | None = None,
 ) -> CheckedImage:
     """An image that was checked; its embedding has a length of its own."""
-    image = ShardImage(0, key, f"photos/{key}.jpg", len(data), 0, label, label_id)
+    image = PlannedImage(0, key, f"photos/{key}.jpg", len(data), 0, label, label_id)
     found = info or ImageInfo("jpeg", 37, 45, 3)
     embedding = np.arange(1 + label_id % 400, dtype="<f4").tobytes()
     return CheckedImage(

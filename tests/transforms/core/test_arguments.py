@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from transforms.core import arguments as check
+from transforms.core import option as check
 from transforms.images.pixel_options import Limits, PixelOptions
 
 RIGHT: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
     (check.path_text, ("a", "gs://b/c"), "gs://b/c"),
     (check.path_text, ("a", Path("b/c")), "b/c"),
-    (check.optional_path, ("a", None), None),
     (check.root_text, ("a", ""), ""),
     (check.root_text, ("a", Path("b")), "b"),
     (check.path_texts, ("a", ["b", Path("c")]), ("b", "c")),
     (check.path_texts, ("a", (each for each in "bc")), ("b", "c")),
     (check.class_texts, ("a", None), None),
     (check.class_texts, ("a", ("cat", "dog")), ("cat", "dog")),
-    (check.one_of, ("a", "x", ("x", "y")), "x"),
+    (check.choice_of, ("a", "x", ("x", "y")), "x"),
     (check.whole_number, ("a", 3, 1, 3), 3),
     (check.truth, ("a", False), False),
     (check.seed_number, (-7,), -7),
@@ -44,8 +43,8 @@ WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] = 
     (check.class_texts, ("a", ["cat", "cat"]), ValueError, "a[1] 'cat' is given twice"),
     (check.class_texts, ("a", ["cat", " "]), ValueError, "a[1] ' ' is empty"),
     (check.class_texts, ("a", [1, 2]), TypeError, "a[0] is a str, not the int 1"),
-    (check.one_of, ("a", "z", ("x", "y")), ValueError, "a is one of 'x', 'y', not 'z'"),
-    (check.one_of, ("a", None, ("x",)), ValueError, "not None"),
+    (check.choice_of, ("a", "z", ("x", "y")), ValueError, "a is one of 'x', 'y', not 'z'"),
+    (check.choice_of, ("a", None, ("x",)), ValueError, "not None"),
     (check.whole_number, ("a", 0, 1), ValueError, "a is at least 1, not 0"),
     (check.whole_number, ("a", 4, 1, 3), ValueError, "a is at least 1 and at most 3, not 4"),
     (check.whole_number, ("a", 1.0, 1), TypeError, "a is an int, not the float 1.0"),

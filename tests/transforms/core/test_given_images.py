@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.labels.shards import SplitAssigner, Splits
 from transforms.stage_images import given_image, join_given
@@ -74,10 +74,10 @@ def test_every_image_is_accounted_for_in_any_order(
         counts = [r for r in results if isinstance(r, Count)]
         again = sum(r.value for r in counts if r.name == "images_found_again")
         left = [r for r in results if not isinstance(r, Count)]
-        return left, again, sum(isinstance(r, LabelledImage) for r in left)
+        return left, again, sum(isinstance(r, PlannedImage) for r in left)
 
     left, again, written = joined(sides)
     assert len(left) + again == len(sides)
     assert written <= 1 and (not written or len(left) == 1)
-    assert all(isinstance(r, LabelledImage | Rejection) for r in left)
+    assert all(isinstance(r, PlannedImage | Rejection) for r in left)
     assert joined(data.draw(st.permutations(sides))) == (left, again, written)

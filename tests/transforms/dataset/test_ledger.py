@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
-from transforms.core.records import LabelledImage
+from transforms.core.records import PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.dataset import ledger
 from transforms.dataset.ledger import Ledger, LedgerError, PlanTotals, ShardSummary, count_reasons
@@ -19,7 +19,7 @@ from transforms.dataset.ledger import Ledger, LedgerError, PlanTotals, ShardSumm
 MASKED = (("a.png", 7, 1),)
 IMAGES = st.lists(
     st.builds(
-        LabelledImage,
+        PlannedImage,
         split=st.sampled_from(["train", "test"]),
         order=st.just(0),
         key=st.text(max_size=2),
@@ -38,7 +38,7 @@ IMAGES = st.lists(
 REJECTION = Rejection("image", "empty_file", "0 bytes", "a.jpg", "a")
 
 
-def totals(images: list[LabelledImage]) -> PlanTotals:
+def totals(images: list[PlannedImage]) -> PlanTotals:
     added = PlanTotals()
     for image in images:
         added.add(image)
@@ -46,7 +46,7 @@ def totals(images: list[LabelledImage]) -> PlanTotals:
 
 
 @given(IMAGES)
-def test_totals_are_sums(images: list[LabelledImage]) -> None:
+def test_totals_are_sums(images: list[PlannedImage]) -> None:
     added = totals(images)
     for split in ("train", "test"):
         own = [image for image in images if image.split == split]
@@ -61,20 +61,20 @@ def test_totals_are_sums(images: list[LabelledImage]) -> None:
 
 def test_rows_with_cells_are_used_one_by_one_and_an_image_counts_once_for_a_label() -> None:
     cells = '[["a.csv:2",["cat","dog"],[]],["a.csv:3",["cat"],[]]]'
-    added = totals([LabelledImage("train", 0, "k", "k.jpg", 1, 1, "", 3, cells)])
+    added = totals([PlannedImage(0, "k", "k.jpg", 1, 1, "", split="train", rows=3, cells=cells)])
     assert (added.rows_used, added.rows_repeated) == (2, 1)
     assert added.labels == {"": 1, "cat": 1, "dog": 1}
 
 
 @given(IMAGES, IMAGES)
-def test_totals_merge(one: list[LabelledImage], other: list[LabelledImage]) -> None:
+def test_totals_merge(one: list[PlannedImage], other: list[PlannedImage]) -> None:
     merged = totals(one)
     merged.merge(totals(other))
     assert merged == totals(one + other)
 
 
 def test_merging_leaves_the_other_alone() -> None:
-    image = LabelledImage("train", 0, "k", "k.jpg", 5, 0, "cat", 1)
+    image = PlannedImage(0, "k", "k.jpg", 5, 0, "cat", split="train", rows=1)
     one, other = PlanTotals(), totals([image])
     one.merge(other)
     one.add(image._replace(label="dog"))
@@ -169,7 +169,7 @@ def test_the_message_shows_the_sum() -> None:
 def test_too_many_classes_are_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of unique names is no column of labels."""
     monkeypatch.setattr(ledger, "MAX_CLASSES", 100)
-    images = [LabelledImage("train", 0, "", "", 1, 0, f"{number:03}", 0) for number in range(101)]
+    images = [PlannedImage(0, "", "", 1, 0, f"{number:03}", split="train") for number in range(101)]
     one, other = totals(images[:100]), totals(images[:100])
     one.merge(other)
     assert len(one.labels) == 100

@@ -17,9 +17,8 @@ from transforms.core.records import (
     Count,
     JoinSide,
     Kind,
-    LabelledImage,
     PartnerFile,
-    ShardImage,
+    PlannedImage,
     partner_files,
 )
 from transforms.core.rejections import Rejection
@@ -78,13 +77,13 @@ def test_the_case_of_an_extension_is_said(key: str, extension: str, more: str) -
 
 def test_an_image_and_its_mask() -> None:
     [image] = join(MASK, PHOTO)
-    assert isinstance(image, LabelledImage) and image.path == "k.jpg"
+    assert isinstance(image, PlannedImage) and image.path == "k.jpg"
     assert partner_files(image.partners) == [PartnerFile("k.png", 20, 3)]
 
 
 def test_an_image_its_row_and_all_of_its_partners_in_their_order() -> None:
     [image] = join(LEFT_ONE, ROW, PHOTO, OTHER, partners=(LEFT, MASKS), label_from="csv")
-    assert isinstance(image, LabelledImage) and (image.label, image.rows) == ("cat", 1)
+    assert isinstance(image, PlannedImage) and (image.label, image.rows) == ("cat", 1)
     assert partner_files(image.partners) == [
         PartnerFile("k.png", 30, 5),
         PartnerFile("한/k.png", 21, 4),
@@ -127,7 +126,7 @@ def test_the_mask_of_a_rejected_image_is_counted() -> None:
 def test_a_mask_that_two_globs_match_is_one_in_its_newest_version() -> None:
     count, image = join(MASK._replace(version=2, size=99), MASK, PHOTO)
     assert count == Count("partners_found_again", 1)
-    assert isinstance(image, LabelledImage)
+    assert isinstance(image, PlannedImage)
     assert partner_files(image.partners) == [PartnerFile("k.png", 20, 3)]
 
 
@@ -142,7 +141,7 @@ def test_keys_that_are_not_listed_leave_their_masks_out() -> None:
         Count("rows_left_out", 1),
     ]
     [image] = selected("k", [PHOTO, MASK, key_line("keys.txt:1")])
-    assert isinstance(image, LabelledImage) and image.partners
+    assert isinstance(image, PlannedImage) and image.partners
 
 
 @given(st.lists(st.sampled_from([PHOTO, ROW, MASK, OTHER, LEFT_ONE])))
@@ -152,7 +151,7 @@ def test_every_file_is_accounted_for(sides: list[JoinSide]) -> None:
     for each in found:
         if isinstance(each, Count):
             counts[each.name] += each.value
-        elif isinstance(each, LabelledImage):
+        elif isinstance(each, PlannedImage):
             counts["used"] += len(partner_files(each.partners))
         else:
             counts[each.subject] += 1
@@ -166,7 +165,7 @@ def test_every_file_is_accounted_for(sides: list[JoinSide]) -> None:
 
 
 def test_the_recipe_of_a_shard_has_its_masks() -> None:
-    plain = ShardImage(0, "k", "k.jpg", 10, 1, "", 0)
+    plain = PlannedImage(0, "k", "k.jpg", 10, 1, "", 0)
     masked = plain._replace(partners=(("k.png", 20, 3),))
     newer = plain._replace(partners=(("k.png", 20, 4),))
     assert len({shard_recipe("", "a", [each]) for each in (plain, masked, newer)}) == 3

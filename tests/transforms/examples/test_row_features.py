@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from transforms.core.records import JoinSide, ShardImage
+from transforms.core.records import JoinSide, PlannedImage
 from transforms.core.rejections import RejectedImageError
 from transforms.examples.boxes import BoxRules
 from transforms.examples.layouts import DETECTION, LAYOUTS, Feature
@@ -25,10 +25,10 @@ from transforms.labels.joins import (
 SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
-def rows(*each: tuple[list[tuple[int, str]], list[str]]) -> ShardImage:
+def rows(*each: tuple[list[tuple[int, str]], list[str]]) -> PlannedImage:
     """An image whose rows have these labels and cells; they stand in the lines 2, 3 ..."""
     parsed = [[f"a.csv:{at}", labels, cells] for at, (labels, cells) in enumerate(each, 2)]
-    return ShardImage(0, "k", "k.jpg", 1, 1, "", 0, json.dumps(parsed))
+    return PlannedImage(0, "k", "k.jpg", 1, 1, "", 0, json.dumps(parsed))
 
 
 def column(dtype: str = "int64", **changes: Any) -> Feature:

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from transforms.convert_images import RowConverter
 from transforms.core.messages import LabelsError
 from transforms.core.records import ShardRow
 from transforms.core.rejections import Rejection
@@ -18,7 +19,6 @@ from transforms.examples.layouts import Feature
 from transforms.examples.row_features import TYPES, RowValues, parse_cell
 from transforms.images.check import CheckedImage
 from transforms.packing import pack, unpack
-from transforms.plan_shards import RowConverter
 
 FEATURES = (
     Feature("n", "csv.n", "int64", type="uint32"),

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.labels import joins
 from transforms.labels.joins import JoinRules, RowRequirements, join_group
 from transforms.labels.shards import SplitAssigner, Splits
 
-Joined = LabelledImage | Rejection | Count
+Joined = PlannedImage | Rejection | Count
 
 ASSIGNER = SplitAssigner(Splits((("train", 1.0),)), seed=0)
 
@@ -28,10 +28,10 @@ def row(label: str, line: int) -> JoinSide:
     return JoinSide("", 0, 0, label, f"labels.csv:{line}")
 
 
-def labelled(image: JoinSide, label: str, rows: int, cells: str = "") -> LabelledImage:
+def labelled(image: JoinSide, label: str, rows: int, cells: str = "") -> PlannedImage:
     split, order = ASSIGNER.assign("k", split="", group="")
-    place = (split, order, "k", image.path, image.size, image.version)
-    return LabelledImage(*place, label, rows, cells)
+    place = (order, "k", image.path, image.size, image.version)
+    return PlannedImage(*place, label, cells=cells, split=split, rows=rows)
 
 
 def join(*sides: JoinSide, label_from: str = "csv") -> list[Joined]:
@@ -63,7 +63,7 @@ def test_labels_that_nobody_asks_for_contradict_nothing() -> None:
     found = [image("a/k.jpg", "dog"), image("a/k.jpg", "cat")]
     again = Count("images_found_again", 1)
     [count, match] = join(*found, label_from="none")
-    assert count == again and isinstance(match, LabelledImage)
+    assert count == again and isinstance(match, PlannedImage)
     assert (match.path, match.label) == ("a/k.jpg", "")
     assert join(*found, row("fox", 2))[0] == again
 
@@ -203,7 +203,7 @@ SIDES = st.tuples(IMAGES, ROWS).flatmap(lambda sides: st.permutations([*sides[0]
 def test_every_image_and_every_row_is_accounted_for_once(sides: list[JoinSide]) -> None:
     results = join(*sides)
     counts = Counter({r.name: r.value for r in results if isinstance(r, Count)})
-    matches = [r for r in results if isinstance(r, LabelledImage)]
+    matches = [r for r in results if isinstance(r, PlannedImage)]
     rejections = [r for r in results if isinstance(r, Rejection)]
     assert len(counts) == sum(isinstance(r, Count) for r in results)
 

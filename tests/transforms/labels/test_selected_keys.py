@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from transforms.core.messages import LabelsError
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.labels.joins import MAX_LINE, Joined, join_selected, key_line, key_of_line
 
@@ -15,7 +15,7 @@ IMAGE = JoinSide("cat/1.jpg", 9, 3, "", "", kind=Kind.IMAGE)
 # Its size is that of a key line; only images have sizes.
 ODD = IMAGE._replace(size=-1)
 ROW = JoinSide("", 0, 0, "cat", "labels.csv:2")
-JOINED = LabelledImage("train", 1, "1", "cat/1.jpg", 9, 3, "cat", 1)
+JOINED = PlannedImage(1, "1", "cat/1.jpg", 9, 3, "cat", split="train", rows=1)
 
 
 def joined(*sides: JoinSide) -> list[Joined]:

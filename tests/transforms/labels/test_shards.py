@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
-from transforms.core.records import PartnerFile, ShardImage
+from transforms.core.records import PartnerFile, PlannedImage
 from transforms.dataset.ledger import PlanTotals
 from transforms.images.check import CheckedPartner
 from transforms.labels.shards import (
@@ -37,7 +37,7 @@ NAMES = st.builds(
     st.integers(1, MAX_SHARDS - 50_000),
     st.booleans(),
 )
-IMAGE = ShardImage(order=5, key="a", path="x/a.jpg", size=10, version=3, label="cat", label_id=1)
+IMAGE = PlannedImage(order=5, key="a", path="x/a.jpg", size=10, version=3, label="cat", label_id=1)
 
 
 def test_shards_of_too_many_names_are_refused_with_the_number_that_fits() -> None:
@@ -83,7 +83,7 @@ def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb(partners: 
     file = PartnerFile("m" * 100, 2**20, 2**60)
     mask = CheckedPartner(1_000_000, "jpeg", "f" * 32, has_place=True)
     stored = (stored_side(0, row, "", partners=[(file, mask)] * partners).record[0],)
-    image = ShardImage(2**62, "k" * 100, "p" * 100, 2**20, 2**60, "a class", 1000, "", stored)
+    image = PlannedImage(2**62, "k" * 100, "p" * 100, 2**20, 2**60, "a class", 1000, "", stored)
     size = len(pack([image._replace(partners=(tuple(file),) * partners)]))
     plan = ShardPlan(("train",), DEFAULT_SHARD_SIZE, 1, gzip=False, partners=partners)
     totals = PlanTotals(images=Counter(train=100_000_000 // size), bytes=Counter(train=1))
@@ -204,7 +204,7 @@ def test_the_recipe_is_of_all_images_together() -> None:
     assert len({shard_recipe("d", "n", [IMAGE] * count) for count in range(5)}) == 5
 
 
-@pytest.mark.parametrize("field", ShardImage._fields[:8])
+@pytest.mark.parametrize("field", PlannedImage._fields[:8])
 def test_the_recipe_depends_on_every_field(field: str) -> None:
     value = getattr(IMAGE, field)
     other: Any = value + 1 if isinstance(value, int) else value + "1"
@@ -237,7 +237,7 @@ def test_the_recipe_depends_on_options_name_and_order() -> None:
 
 TEXTS = st.text(max_size=3)
 IMAGES = st.builds(
-    ShardImage,
+    PlannedImage,
     *(ORDERS, TEXTS, TEXTS, st.just(1), st.just(1), TEXTS, st.just(1)),
     stored=st.just(()),
     record=st.just(()),
@@ -249,7 +249,7 @@ IMAGES = st.builds(
 
 @given(st.lists(IMAGES, max_size=3), st.lists(IMAGES, max_size=3))
 def test_different_images_have_different_recipes(
-    one: list[ShardImage], other: list[ShardImage]
+    one: list[PlannedImage], other: list[PlannedImage]
 ) -> None:
     same = shard_recipe("d", "n", one) == shard_recipe("d", "n", other)
     assert same == (one == other)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from transforms.core.records import ShardImage
+from transforms.core.records import PlannedImage
 from transforms.images.check import CheckedImage, ImageInfo
 from transforms.images.pixel_options import Original
 from transforms.records.record_index import IndexRows
@@ -38,7 +38,7 @@ def index_of(images: Sequence[IndexedImage], shard: str) -> pa.Table:
     rows = IndexRows()
     for image in images:
         cells = json.dumps([["a.csv:2", [[0, name] for name in image.classes], []]])
-        planned = ShardImage(0, image.key, image.path, 1, 1, "", 0, cells)
+        planned = PlannedImage(0, image.key, image.path, 1, 1, "", 0, cells)
         rows.add(
             CheckedImage(
                 b"",

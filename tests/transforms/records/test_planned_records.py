@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from transforms.core.records import PartnerFile, Plain, ShardImage
+from transforms.core.records import PartnerFile, Plain, PlannedImage
 from transforms.images.check import CheckedPartner
 from transforms.records.comparison import COLUMNS, PlannedReads, Records, planned_part, read_part
 from transforms.records.record_index import PARTNERS
@@ -36,8 +36,8 @@ STORED = (stored_side(0, ROW, "a.jpg").record[0],)
 READS = PlannedReads(taken=1, originals=1, bytes=50, ranges=1)
 
 
-def image(key: str, label: str, stored: Plain = (), cells: str = "") -> ShardImage:
-    return ShardImage(0, key, f"{key}.jpg", 50, 9, label, 3, cells, stored)
+def image(key: str, label: str, stored: Plain = (), cells: str = "") -> PlannedImage:
+    return PlannedImage(0, key, f"{key}.jpg", 50, 9, label, 3, cells, stored)
 
 
 def test_a_shard_comes_back() -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.records import PartnerFile, ShardImage, ShardRow
+from transforms.core.records import PartnerFile, PlannedImage, ShardRow
 from transforms.dataset.manifest import crc32c_hex
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
@@ -50,7 +50,7 @@ CELLS = '[["a.csv:2",[[3,"cat"],[1,"dog"]],[]],["a.csv:9",[[3,"cat"]],[]]]'
 
 def checked(key: str = "a", cells: str = "", label: str = "cat") -> CheckedImage:
     """An image that is stored as it is, with its fingerprints."""
-    image = ShardImage(7, key, f"cat/{key}.jpg", 90, 10**18, label, 3, cells)
+    image = PlannedImage(7, key, f"cat/{key}.jpg", 90, 10**18, label, 3, cells)
     info, original = ImageInfo("jpeg", 30, 40, 3), Original(30, 40, 1)
     return CheckedImage(
         b"x", info, original, UNTOUCHED, 255, 6, image=image, content=SOURCE, stored_content=SOURCE
@@ -257,7 +257,7 @@ def photos(count: int) -> bytes:
         class_ = f"class_{source.randrange(10)}"
         path = f"{class_}/{source.randrange(10_000):06d}.jpg"
         version = 17 * 10**17 + source.randrange(10**14)
-        image = ShardImage(number, path, path, size, version, class_, 1)
+        image = PlannedImage(number, path, path, size, version, class_, 1)
         sides = source.choice([(375, 500), (500, 375), (source.randrange(200, 600), 500)])
         content = f"{source.getrandbits(128):032x}"
         rows.add(

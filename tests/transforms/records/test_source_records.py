@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.transforms.records.test_stored_images import ROW
-from transforms.core.records import Count, JoinSide, Kind, LabelledImage
+from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.labels.joins import ONE_LABEL, JoinRules, RowRequirements, join_group
 from transforms.labels.shards import SplitAssigner, Splits
@@ -45,7 +45,7 @@ def joined(
         counted[name] += each.value if isinstance(each, Count) else 1
     images = sum(side.is_image for side in sides)
     rejected = sum(isinstance(each, Rejection) and each.subject == "image" for each in found)
-    assert images == counted["LabelledImage"] + rejected + counted["images_found_again"]
+    assert images == counted["PlannedImage"] + rejected + counted["images_found_again"]
     return found
 
 
@@ -81,7 +81,7 @@ def test_several_labels() -> None:
 
 def test_the_same_image_in_two_datasets_is_one() -> None:
     image, count = sorted(joined(record(), record(1)), key=lambda each: isinstance(each, Count))
-    assert isinstance(image, LabelledImage)
+    assert isinstance(image, PlannedImage)
     assert count == Count("images_found_again", 1)
     assert SourceRecord.of(image.record).stored.base == 0
 
@@ -121,6 +121,6 @@ def test_a_record_may_also_be_reused() -> None:
     joins_files = functools.partial(join_group, rules=rules)
     join = functools.partial(join_records, rules=rules, join=joins_files)
     [image] = join_reused("a", [side, base], join=join)
-    assert isinstance(image, LabelledImage)
+    assert isinstance(image, PlannedImage)
     assert image.stored == (base.record[0],)
     assert SourceRecord.of(image.record).stored.base == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from transforms.core.records import JoinSide, Kind, LabelledImage, PartnerFile, Plain
+from transforms.core.records import JoinSide, Kind, PartnerFile, Plain, PlannedImage
 from transforms.images.check import CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.stored_images import (
@@ -43,16 +43,16 @@ ROW: dict[str, Any] = {
 IMAGE = JoinSide("a.jpg", 50, 9, "cat", "", kind=Kind.IMAGE)
 
 
-def join(key: str, sides: Iterable[JoinSide]) -> Iterator[LabelledImage]:
+def join(key: str, sides: Iterable[JoinSide]) -> Iterator[PlannedImage]:
     """Each image as it is; nothing else may come here."""
     for side in sides:
         assert side.is_image
-        yield LabelledImage("train", 0, key, side.path, side.size, side.version, side.label, 0)
+        yield PlannedImage(0, key, side.path, side.size, side.version, side.label)
 
 
 def stored_of(*sides: JoinSide) -> list[Plain]:
     found = join_reused("a", sides, join=join)
-    return [each.stored for each in found if isinstance(each, LabelledImage)]
+    return [each.stored for each in found if isinstance(each, PlannedImage)]
 
 
 def test_a_record_crosses_the_shuffle_in_few_bytes() -> None:
@@ -121,12 +121,12 @@ BOTH = [(FILES[0], RIGHT), (FILES[1], MASK)]
 def partners_of(*sides: JoinSide, files: Sequence[PartnerFile] = FILES) -> list[Any]:
     """The masks and further images of the records that an image with these files gets."""
 
-    def join_both(key: str, sides: Iterable[JoinSide]) -> Iterator[LabelledImage]:
+    def join_both(key: str, sides: Iterable[JoinSide]) -> Iterator[PlannedImage]:
         for image in join(key, sides):
             yield image._replace(partners=tuple(map(tuple, files)))
 
     [found] = join_reused("a", [*sides, IMAGE], join=join_both)
-    assert isinstance(found, LabelledImage)
+    assert isinstance(found, PlannedImage)
     return [StoredImage.of(each).partners for each in found.stored]
 
 

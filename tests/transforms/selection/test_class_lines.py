@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.transforms.selection.dividing import divide
 from transforms.core.messages import LabelsError
-from transforms.core.records import LabelledImage
+from transforms.core.records import PlannedImage
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.joins import labels_cells
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
@@ -32,14 +32,14 @@ SHARES = st.sampled_from(
 LABELS = st.lists(st.sampled_from(["cat", "dog", "fox", ""]), max_size=60)
 
 
-def image(number: int, *labels: str) -> LabelledImage:
+def image(number: int, *labels: str) -> PlannedImage:
     cells = labels_cells(labels) if len(labels) > 1 else ""
     label = labels[0] if len(labels) == 1 else ""
-    return LabelledImage("", 0, f"{number}", f"{number}.jpg", 1, 1, label, 0, cells)
+    return PlannedImage(0, f"{number}", f"{number}.jpg", 1, 1, label, split="", cells=cells)
 
 
 def stratified(
-    images: list[LabelledImage], splits: Splits, rules: LabelRules = ANY_LABELS, seed: int = 0
+    images: list[PlannedImage], splits: Splits, rules: LabelRules = ANY_LABELS, seed: int = 0
 ) -> dict[str, str]:
     """The split of each image, by its key."""
     groups = {each.key: [each] for each in images}
@@ -47,7 +47,7 @@ def stratified(
 
 
 def stratified_groups(
-    groups: Mapping[str, list[LabelledImage]],
+    groups: Mapping[str, list[PlannedImage]],
     splits: Splits,
     rules: LabelRules = ANY_LABELS,
     seed: int = 0,

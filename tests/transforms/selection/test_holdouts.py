@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 
 from tests.transforms.selection.test_equal_images import FILES, IMAGES, Drawn, batches, placed
-from transforms.core.records import BucketDuplicates, FingerprintBatch, LabelledImage
+from transforms.core.records import BucketDuplicates, FingerprintBatch, PlannedImage
 from transforms.selection.duplicates import (
     CONTENT,
     MAX_DISTANCE,
@@ -79,8 +79,8 @@ def test_pairs_are_those_of_all_with_all(images: list[Drawn], others: list[Drawn
         assert places[mine].content != places[theirs].content
 
 
-def image(key: str, split: str = "train", label: str = "cat") -> LabelledImage:
-    return LabelledImage(split, 0, key, f"{key}.jpg", 5, 1, label, 1)
+def image(key: str, split: str = "train", label: str = "cat") -> PlannedImage:
+    return PlannedImage(0, key, f"{key}.jpg", 5, 1, label, split=split, rows=1)
 
 
 ROW = {"key": "h", "path": "h.jpg", "size": 5, "record": 0, "split": "test"}

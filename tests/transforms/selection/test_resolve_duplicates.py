@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.core.records import LabelledImage
+from transforms.core.records import PlannedImage
 from transforms.selection.duplicates import MAX_IMAGES, ContentGroup, decide
 
 MD5 = "0" * 32
 
 
-def image(key: str, label: str = "cat", split: str = "train", cells: str = "") -> LabelledImage:
-    return LabelledImage(split, 0, key, f"{key}.jpg", 9, 0, label, 1, cells)
+def image(key: str, label: str = "cat", split: str = "train", cells: str = "") -> PlannedImage:
+    return PlannedImage(0, key, f"{key}.jpg", 9, 0, label, split=split, rows=1, cells=cells)
 
 
-def group_of(images: Iterable[LabelledImage]) -> ContentGroup:
+def group_of(images: Iterable[PlannedImage]) -> ContentGroup:
     group = ContentGroup()
     for each in images:
         group.add(each)
@@ -30,7 +30,7 @@ def test_only_several_images_are_decided_about() -> None:
 
 
 @given(st.permutations([image("c", split="test"), image("a"), image("b")]))
-def test_the_smallest_key_stays(images: list[LabelledImage]) -> None:
+def test_the_smallest_key_stays(images: list[PlannedImage]) -> None:
     verdict, equal = decide(group_of(images), md5=MD5)
     assert verdict.kept == "a"
     assert verdict.rejection(image("a")) is None
@@ -43,7 +43,7 @@ def test_the_smallest_key_stays(images: list[LabelledImage]) -> None:
 
 
 @given(st.permutations([image("a"), image("b", "dog"), image("c")]))
-def test_different_labels_reject_all(images: list[LabelledImage]) -> None:
+def test_different_labels_reject_all(images: list[PlannedImage]) -> None:
     verdict, equal = decide(group_of(images), md5=MD5)
     assert verdict.kept == ""
     rejections = [verdict.rejection(each) for each in images]

@@ -8,8 +8,8 @@ import pytest
 
 from tests.servers.mem_filesystem import FILES, MemFileSystem
 from transforms.dataset.output_names import ForeignNameError
+from transforms.input_readers import find_listed
 from transforms.labels.keys import MISSING
-from transforms.read_labels import find_listed
 from transforms.storage.files import storage_of
 from transforms.storage.interface import Storage
 

@@ -21,7 +21,7 @@ from tests.marks import rest_slow
 from tests.transforms.beam import convert, make_config, make_images
 from transforms.core.records import Count, JoinSide, Kind, NameRange
 from transforms.core.rejections import Rejection, RejectionLimit
-from transforms.find_images import ImageFinder
+from transforms.input_readers import ImageFinder
 from transforms.labels.label_rules import PathRules
 from transforms.storage import local_storage
 from transforms.storage import local_storage as ordinary_files
