@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset
@@ -16,7 +17,7 @@ from tests.pipeline.reusing import check_same, drawn, flags_of
 from transforms.dataset.manifest import crc32c_hex, to_bytes
 from transforms.examples.tfrecord import masked_crc32c
 from transforms.records.other_datasets import ReuseReader
-from transforms.records.record_index import HEAD_BYTES, index_bytes, read_index
+from transforms.records.record_index import HEAD_BYTES, content_hash, index_bytes, read_index
 
 
 @pytest.fixture
@@ -175,6 +176,27 @@ def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
     [line] = caplog.messages
     said = ("its index says of an image what none can be", "the image is not that of the index")
     assert line.endswith(said[not edit.startswith("no ")])
+
+
+def test_a_record_with_a_broken_header_is_read_from_its_original(
+    originals: Path, whole: Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its checksums and its hash are those of the broken image."""
+    base = Dataset(shutil.copytree(whole.folder, tmp_path / "base"))
+    shard = base.folder / base.shards()[0]
+    data = bytearray(shard.read_bytes())
+    start, end = HEAD_BYTES, HEAD_BYTES + int.from_bytes(data[:8], "little")
+    height = data.index(b"\xff\xc0", start) + 5
+    data[height : height + 2] = bytes(2)
+    data[end : end + 4] = masked_crc32c(bytes(data[start:end])).to_bytes(4, "little")
+    shard.write_bytes(data)
+    broken = tf.train.Example.FromString(bytes(data[start:end])).features.feature["image/encoded"]
+    edit_index(base, content=first(bytes.fromhex(content_hash(broken.bytes_list.value[0]))))
+    flags = flags_of(originals, seed=9)
+    fresh = make_dataset(tmp_path / "fresh", **flags)
+    ran = convert(output=tmp_path / "out", reuse=base.folder, **flags)
+    assert (ran.code, digests(tmp_path / "out")) == (0, digests(fresh.folder))
+    assert "broken jpeg header" in caplog.messages[0]
 
 
 def test_what_is_no_base(originals: Path, whole: Dataset, tmp_path: Path) -> None:

@@ -479,7 +479,7 @@ class ShardOrigins:
         except OSError as error:
             self._gone.add(source.path)
             self._log(source.path, error.strerror or first_line(error))
-        except ValueError as error:
+        except (ValueError, RejectedImageError) as error:
             self._log(source.path, first_line(error))
         else:
             return ReadImage(data, stored, True, True, partners)
