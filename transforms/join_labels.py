@@ -258,7 +258,7 @@ class ReadInputs(beam.PTransform):
     a copy of every name (docs/development/design_notes.md).
 
     Where each worker pays for its own listing, a long glob of images, masks or further images is
-    handed on: in a bucket in ranges, in up to three rounds (see `name_ranges`), on a local or
+    handed on: in a bucket in ranges, in up to three rounds, on a local or
     shared disk folder by folder. So are rows that list images, and the indexes of other datasets.
     In one process all workers share Python's lock, and each step has its price.
 

@@ -32,10 +32,10 @@ class JoinSide(NamedTuple):
         size: bytes of the file.
         version: changes when the file's content does (modification time or object generation).
         label: label text; empty for an image whose label is in a CSV.
-        where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `selected_keys`.
+        where: `CSV:LINE` of a label row, or `FILE:LINE` of a key, see `KeyReader`.
         split: the split of the row or the image's folder, from `split_text`.
         group: the row's group; images of one group share a split. The name of a partner.
-        cells: the cells that the layout needs, see `row_cells`; empty if it needs none.
+        cells: the cells that the layout needs, see `parsed_rows`; empty if it needs none.
         kind: see `Kind`.
         checksum: of an image, see `FoundFile`; empty unless duplicates are dropped.
         record: what an index says of a record, or of an image in one, see `stored_images`.
@@ -92,7 +92,7 @@ class PlannedImage(NamedTuple):
         version: see `JoinSide`.
         label: label text, once planned that of its class; empty when the dataset has no labels.
         label_id: of its class; 0 before it is planned.
-        cells: its rows, see `row_cells`, once planned with the ids of their labels; empty if the
+        cells: its rows, see `parsed_rows`, once planned with the ids of their labels; empty if the
             layout needs none.
         stored: records of other datasets from which it may be taken, see `StoredImage`.
         partners: a `PartnerFile` of each mask and further image; empty if it has none.

@@ -212,7 +212,7 @@ class KeptValues:
         """The values by the names of features.
 
         Args:
-            cells: the labels of the image with their ids in this dataset, see `row_cells`.
+            cells: the labels of the image with their ids in this dataset, see `parsed_rows`.
             kept: the record.
             label: the only label of the image with its id, if the layout holds no others.
             turn: the EXIF orientation that was applied to its image now, 1 for none.

@@ -390,7 +390,7 @@ class ObjectValues:
             frame: of the image.
 
         Raises:
-            RejectedImageError: with reason `BAD_BOX` or `BAD_CELL`, or see `object_mask`; the
+            RejectedImageError: with reason `BAD_BOX` or `BAD_CELL`, or see `ObjectMasks.mask`; the
                 detail names the row.
         """
         objects = [row for row in rows if row[1] or any(row[2][at] for at in self._cells)]
