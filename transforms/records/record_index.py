@@ -267,7 +267,7 @@ def read_index(
             if chunk.path_in_schema.partition(".")[0] in wanted
         ]
         most = _MOST_BYTES + _MOST_BYTES_OF_BYTE * len(data)
-        largest = max(chunk.total_uncompressed_size for chunk in chunks)
+        largest = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
         _check_size(largest, _MOST_COLUMN + _MOST_COLUMN_OF_BYTE * len(data), path)
         # A page of a few bytes may repeat a value any number of times.
         _check_size(

@@ -419,6 +419,12 @@ def test_a_group_for_each_row_is_refused() -> None:
         read_index(bytes(file.getvalue()), "x")
 
 
+def test_an_index_without_groups_has_no_rows() -> None:
+    with pa.BufferOutputStream() as file, pq.ParquetWriter(file, index_schema(many_labels=False)):
+        pass
+    assert read_index(file.getvalue().to_pybytes(), "x").num_rows == 0
+
+
 def test_rows_that_take_no_bytes_are_refused() -> None:
     rows = rows_of(checked()).table(SHARD).take([0] * 200_000)
     record = pa.array(np.arange(200_000, dtype=np.int64))
