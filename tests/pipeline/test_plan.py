@@ -72,7 +72,6 @@ def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) 
     assert lines[-1] == f"nothing written; convert would write {tmp_path / 'out'}"
 
 
-@pytest.mark.slow
 def test_plan_leaves_a_finished_dataset_alone(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg"}
     dataset = make_dataset(tmp_path / "out", **flags)
