@@ -288,7 +288,9 @@ def read_index(
         _check_size(sum(map(_plain_bytes, arrays)), most, path)
         table = table.cast(pa.schema([schema.field(name) for name in table.column_names]))
         table = table.replace_schema_metadata(schema.metadata)
-        if not np.array_equal(table.column("record").to_numpy(), np.arange(found.num_rows)):
+        # `to_numpy` would import pandas.
+        table = table.combine_chunks()
+        if table.column("record").to_pylist() != list(range(found.num_rows)):
             raise RecordIndexError(f"{path} is damaged: its rows are not numbered in order")
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         detail = " ".join(str(error).split())[:200]
