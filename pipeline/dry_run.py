@@ -36,6 +36,7 @@ from transforms.records.comparison import (
     Records,
     compare_records,
     option_changes,
+    planned_part,
     read_part,
 )
 from transforms.records.existing_shards import Planned, is_copied
@@ -100,9 +101,6 @@ class _MeasureShardFn(beam.DoFn):
             images: those of which records are made, as far as their cells show.
             every: also those that are rejected.
         """
-        # Other plans do not wait for the import of Arrow.
-        from transforms.records.comparison import PlannedReads, planned_part
-
         whole = False
         if self._whole_shard is not None:
             # What that dataset rejected is supposed to be rejected again.

@@ -209,8 +209,8 @@ _InGroup = tuple[str, tuple[str, PlannedImage]]
 class StratifySplits(beam.PTransform):
     """Assigns images to splits so that each class has its share of each, see `ClassLines`.
 
-    Input: `PlannedImage`. Output: the same images, each with its split. Only names, and counts of
-    hashes, cross the shuffle.
+    Input: `PlannedImage`. Output: the same images, each with its split. Only names and hashes
+    cross the shuffle.
 
     Raises in the job:
         LabelsError: there are too many classes, or see `TotalLabels`.
