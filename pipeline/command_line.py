@@ -31,7 +31,7 @@ from pipeline.options.parser import (
     words_of,
 )
 from pipeline.run.beam_import import import_beam
-from pipeline.run.supervise import supervise
+from pipeline.run.supervise import ending_at_once, supervise
 
 if TYPE_CHECKING:
     from pipeline.resolve.config import ConvertConfig
@@ -84,7 +84,9 @@ def start(command: str, main: Callable[[], int | None]) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     run = functools.partial(run_command, main, command)
     if command not in _SUPERVISED:
-        return run()
+        codes = ending_at_once()
+        codes.append(run())
+        return codes[0]
     if any(word == "-" or word.endswith("=-") for word in sys.argv[1:]):
         # The child that reads it may have to be started again.
         keep_standard_input()

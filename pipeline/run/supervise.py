@@ -80,14 +80,9 @@ def supervise(command: Callable[[], int]) -> int:
         if -code == _INTERRUPT:
             # Python was exiting, and had removed its handlers.
             return INTERRUPTED
-        if -code == HANGS:
-            why = "hangs"
-        elif -code in _CRASHES:
-            why = f"crashed ({signal.Signals(-code).name})"
-        else:
+        if -code not in {*_CRASHES, HANGS} or not _knows_more(known):
             return code if code >= 0 else 128 - code
-        if not _knows_more(known):
-            return code if code >= 0 else 128 - code
+        why = "hangs" if -code == HANGS else f"crashed ({signal.Signals(-code).name})"
         print(f"a decoder {why}; continuing without the image", file=sys.stderr)
 
 
@@ -141,9 +136,7 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
     """Runs the command and ends this process."""
     os.environ[RUN_VARIABLE] = run
     is_interrupted = False
-    codes: list[int] = []
-    # Exit handlers are called in the reverse order: this is the last one of this process.
-    atexit.register(_end_at_once, codes)
+    codes = ending_at_once()
 
     def end_now(_: int, __: FrameType | None) -> None:
         os._exit(INTERRUPTED)
@@ -199,11 +192,19 @@ def _be_child(command: Callable[[], int], run: str, parent: int, mask: Iterable[
     sys.exit(code)
 
 
-def _end_at_once(codes: Sequence[int]) -> None:
-    """Ends this process with the exit code, if the command has returned one.
+def ending_at_once() -> list[int]:
+    """A list for an exit code, with which this process ends once exit handlers have run.
 
-    Python would free each object of all modules first, which takes 35 ms.
+    Python would free each object of all modules first, which takes 35 ms, and threads of Arrow that
+    still start then may abort the process.
     """
+    codes: list[int] = []
+    # Exit handlers are called in the reverse order: this is the last one, if it is the first here.
+    atexit.register(_end_at_once, codes)
+    return codes
+
+
+def _end_at_once(codes: Sequence[int]) -> None:
     for code in codes:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""A supervised command ends as one that is run directly."""
+"""A command ends with all that it has printed, whether it runs in a child or not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import atexit, sys, threading, time
-from pipeline.run.supervise import supervise
+from pipeline.command_line import start
 
 class Held:
     def __del__(self):
@@ -23,20 +23,22 @@ def command():
     print("written", end=" ")
     {end}
 
-sys.exit(supervise(command))
+sys.exit(start({name!r}, command))
 """
 
 
-def run(end: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", PROGRAM.format(end=end)]
+def run(end: str, name: str = "convert") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PROGRAM.format(end=end, name=name)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("code", [0, 3])
-def test_nothing_is_lost_at_exit(code: int) -> None:
-    ran = run(f"return {code}")
-    # The child ends before its objects are freed; the parent frees its own.
-    assert ran.stdout == "written thread\nexit handler\nfreed\n"
+@pytest.mark.parametrize(
+    ("name", "code"), [("convert", 0), ("convert", 3), ("show", 0), ("show", 3)]
+)
+def test_nothing_is_lost_at_exit(name: str, code: int) -> None:
+    ran = run(f"return {code}", name)
+    # Objects are not freed in the process that runs the command; the parent frees its own.
+    assert ran.stdout == "written thread\nexit handler\n" + "freed\n" * (name == "convert")
     assert (ran.returncode, ran.stderr) == (code, "")
 
 
