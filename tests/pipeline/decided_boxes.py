@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.pipeline.decided_table import Row
+from tests.pipeline.decided_table import few, lacking, row
 
 PHOTOS = "p/a.jpg p/b.jpg"
 """Each is 16 pixels wide and 12 high."""
@@ -13,343 +13,220 @@ FOUND = (
     *(f"image/object/bbox/{side}" for side in ("xmin", "ymin", "xmax", "ymax")),
 )
 
-BOXES: list[Row] = [
-    Row(
+BOXES = [
+    row(
         "boxes of COCO",
-        images=PHOTOS,
-        csvs={
+        PHOTOS,
+        {
             "a.csv": "file_name,category,x,y,w,h,iscrowd\na.jpg,cat,4,3,8,6,0\n"
             "b.jpg,dog,0,0,16,12,1\n"
         },
-        flags="--images 'p/*.jpg' --labels a.csv --layout detection",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            key column     'file_name'          a usual name for the key [--label_key]
-            label column   'category'           a usual name for the label [--label_column]
-            box columns    x, y, w, h           usual names for boxes [--box_columns]
-            box form       xywh                 the columns are x, y, width, height [--box_form]
-            box marks      iscrowd              usual names, stored for each object
-            box units      pixel                width 8 in line 2 [--box_units]
-            boxes are of   stored pixels        default: EXIF turns none of the first 2 \
-                                    images [--box_orientation]
-            key            stem                 default with --labels and --images [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat' is not an integer [--label_kind]
-            class ids      1 to 2               count the sorted labels [--class_names]
+        "--images 'p/*.jpg' --labels a.csv --layout detection",
+        """
+        key column 'file_name' a usual name for the key [--label_key]
+        label column 'category' a usual name for the label [--label_column]
+        box columns x, y, w, h usual names for boxes [--box_columns]
+        box form xywh the columns are x, y, width, height [--box_form]
+        box marks iscrowd usual names, stored for each object
+        box units pixel width 8 in line 2 [--box_units]
+        boxes are of stored pixels default: EXIF turns none of the first 2 images \
+            [--box_orientation]
+        class ids 1 to 2 count the sorted labels [--class_names]
         """,
-        records="""
-            train a.jpg 1 0.25 0.25 0.75 0.75 0
-            train b.jpg 2 0 0 1 1 1
-        """,
+        "train a.jpg 1 0.25 0.25 0.75 0.75 0 | train b.jpg 2 0 0 1 1 1",
         shown=(*FOUND, "image/object/is_crowd"),
     ),
-    Row(
+    row(
         "corners behind the size of the image",
-        images=PHOTOS,
-        csvs={
-            "a.csv": "filename,width,height,class,xmin,ymin,xmax,ymax\n"
-            "a.jpg,16,12,3,4,3,12,9\nb.jpg,16,12,1,0,0,16,12\n"
+        PHOTOS,
+        {
+            "a.csv": "filename,width,height,class,xmin,ymin,xmax,ymax\na.jpg,16,12,3,4,3,12,9\n"
+            "b.jpg,16,12,1,0,0,16,12\n"
         },
-        flags="--images 'p/*.jpg' --labels a.csv --layout detection",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            key column     'filename'           a usual name for the key [--label_key]
-            label column   'class'              a usual name for the label [--label_column]
-            box columns    xmin, ymin, xmax, ymax usual names for boxes [--box_columns]
-            box form       corners              the columns are xmin, ymin, xmax, ymax \
-                                    [--box_form]
-            box units      pixel                xmax 12 in line 2 [--box_units]
-            boxes are of   stored pixels        default: EXIF turns none of the first 2 \
-                                    images [--box_orientation]
-            key            stem                 default with --labels and --images [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           p                    the folder that all of --images share [--root]
-            labels         integers, 2 classes  all 2 labels are integers [--label_kind]
-            class ids      1 to 3               the labels themselves; 1 numbers below \
-                                    are unused [--dense_labels]
+        "--images 'p/*.jpg' --labels a.csv --layout detection",
+        """
+        key column 'filename' a usual name for the key [--label_key]
+        label column 'class' a usual name for the label [--label_column]
+        box columns xmin, ymin, xmax, ymax usual names for boxes [--box_columns]
+        box form corners the columns are xmin, ymin, xmax, ymax [--box_form]
+        box units pixel xmax 12 in line 2 [--box_units]
+        boxes are of stored pixels default: EXIF turns none of the first 2 images \
+            [--box_orientation]
+        labels integers, 2 classes all 2 labels are integers [--label_kind]
+        class ids 1 to 3 the labels themselves; 1 numbers below are unused [--dense_labels]
         """,
-        records="""
-            train a.jpg 3 0.25 0.25 0.75 0.75
-            train b.jpg 1 0 0 1 1
-        """,
+        "train a.jpg 3 0.25 0.25 0.75 0.75 | train b.jpg 1 0 0 1 1",
         shown=FOUND,
     ),
-    Row(
+    row(
         "AutoML's CSV for detection",
-        images=PHOTOS,
-        csvs={
+        PHOTOS,
+        {
             "a.csv": "TRAINING,p/a.jpg,car,0.25,0.25,,,0.75,0.5,,\n"
             "TRAINING,p/a.jpg,bike,0,0,1,0,1,1,0,1\nTEST,p/b.jpg,,,,,,,,,\n"
         },
-        flags="--labels a.csv --layout detection",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            key column     'column 2'           rows split,image_uri,label, the form of \
-                                    AutoML [--label_key]
-            label column   'column 3'           rows split,image_uri,label, the form of \
-                                    AutoML [--label_column]
-            box columns    column 4, column 5, column 8, column 9 11 cells a row, the \
-                                    form of AutoML [--box_columns]
-            box form       corners              default for columns without such names \
-                                    [--box_form]
-            box units      normalized           no number is above 1 in the first 2 boxes \
-                                    [--box_units]
-            boxes are of   stored pixels        default: normalized boxes give no \
-                                    evidence [--box_orientation]
-            key            path                 default without --images [--key]
-            splits from    column 'column 1'    rows split,image_uri,label, the form of \
-                                    AutoML [--split_column]
-            empty splits   hash of the key      shares train=1 [--splits]
-            root           .                    the folder of --labels [--root]
-            labels         text, 2 classes      'car' is not an integer [--label_kind]
-            class ids      1 to 2               count the sorted labels [--class_names]
+        "--labels a.csv --layout detection",
+        """
+        key column 'column 2' rows split,image_uri,label, the form of AutoML [--label_key]
+        label column 'column 3' rows split,image_uri,label, the form of AutoML [--label_column]
+        box columns column 4, column 5, column 8, column 9 11 cells a row, the form of AutoML \
+            [--box_columns]
+        box form corners default for columns without such names [--box_form]
+        box units normalized no number is above 1 in the first 2 boxes [--box_units]
+        boxes are of stored pixels default: normalized boxes give no evidence [--box_orientation]
+        splits from column 'column 1' rows split,image_uri,label, the form of AutoML \
+            [--split_column]
+        empty splits hash of the key shares train=1 [--splits]
+        labels text, 2 classes 'car' is not an integer [--label_kind]
+        class ids 1 to 2 count the sorted labels [--class_names]
         """,
-        records="""
-            test p/b.jpg - - - - -
-            train p/a.jpg 2,1 0.25,0 0.25,0 0.75,1 0.5,1
-        """,
+        "test p/b.jpg - - - - - | train p/a.jpg 2,1 0.25,0 0.25,0 0.75,1 0.5,1",
         shown=FOUND,
-        warnings="""
-            the split 'train' has only 1 of 2 images: fewer than 10 are too few to measure anything
-            the split 'test' has only 1 of 2 images: fewer than 10 are too few to measure anything
-            the split 'test' has no image of 2 of 2 classes ('bike', 'car')
-        """,
+        warnings=few(2, train=1, test=1)
+        + "\n"
+        + "the split 'test' has no image of 2 of 2 classes ('bike', 'car')",
     ),
-    Row(
+    row(
         "centers of YOLO",
-        images=PHOTOS,
-        csvs={
-            "a.csv": "image,label,x_center,y_center,width,height\n"
-            "a,cat,.5,.5,.5,.5\nb,cat,.25,.5,.5,1\n"
+        PHOTOS,
+        {
+            "a.csv": "image,label,x_center,y_center,width,height\na,cat,.5,.5,.5,.5\n"
+            "b,cat,.25,.5,.5,1\n"
         },
-        flags="--images 'p/*.jpg' --labels a.csv --layout detection",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            key column     'image'              a usual name for the key [--label_key]
-            label column   'label'              a usual name for the label [--label_column]
-            box columns    x_center, y_center, width, height usual names for boxes \
-                                    [--box_columns]
-            box form       center               the columns are center x, center y, \
-                                    width, height [--box_form]
-            box units      normalized           no number is above 1 in the first 2 boxes \
-                                    [--box_units]
-            boxes are of   stored pixels        default: normalized boxes give no \
-                                    evidence [--box_orientation]
-            key            stem                 default with --labels and --images [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           p                    the folder that all of --images share [--root]
-            labels         text, 1 class        'cat' is not an integer [--label_kind]
-            class ids      1                    count the sorted labels [--class_names]
+        "--images 'p/*.jpg' --labels a.csv --layout detection",
+        """
+        key column 'image' a usual name for the key [--label_key]
+        box columns x_center, y_center, width, height usual names for boxes [--box_columns]
+        box form center the columns are center x, center y, width, height [--box_form]
+        box units normalized no number is above 1 in the first 2 boxes [--box_units]
+        boxes are of stored pixels default: normalized boxes give no evidence [--box_orientation]
+        labels text, 1 class 'cat' is not an integer [--label_kind]
+        class ids 1 count the sorted labels [--class_names]
         """,
-        records="""
-            train a.jpg 1 0.25 0.25 0.75 0.75
-            train b.jpg 1 0 0 0.5 1
-        """,
+        "train a.jpg 1 0.25 0.25 0.75 0.75 | train b.jpg 1 0 0 0.5 1",
         shown=FOUND,
     ),
-    Row(
+    row(
         "columns without names of boxes",
-        images=PHOTOS,
-        csvs={"a.csv": "a.jpg,cat,0,0,8,12\nb.jpg,dog,8,6,8,6\n"},
-        flags="--images 'p/*.jpg' --labels a.csv --layout detection --label_key 1 --label_column 2"
-        " --box_columns 3,4,5,6 --box_form xywh --box_units pixel --box_orientation stored",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            key column     'column 1'           given [--label_key]
-            label column   'column 2'           given [--label_column]
-            box columns    column 3, column 4, column 5, column 6 given [--box_columns]
-            box form       xywh                 given [--box_form]
-            box units      pixel                given [--box_units]
-            boxes are of   stored pixels        given [--box_orientation]
-            key            stem                 default with --labels and --images [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat' is not an integer [--label_kind]
-            class ids      1 to 2               count the sorted labels [--class_names]
+        PHOTOS,
+        {"a.csv": "a.jpg,cat,0,0,8,12\nb.jpg,dog,8,6,8,6\n"},
+        "--images 'p/*.jpg' --labels a.csv --layout detection --label_key 1 --label_column "
+        "2 --box_columns 3,4,5,6 --box_form xywh --box_units pixel --box_orientation stored",
+        """
+        key column 'column 1' given [--label_key]
+        label column 'column 2' given [--label_column]
+        box columns column 3, column 4, column 5, column 6 given [--box_columns]
+        box form xywh given [--box_form]
+        box units pixel given [--box_units]
+        boxes are of stored pixels given [--box_orientation]
+        class ids 1 to 2 count the sorted labels [--class_names]
         """,
-        records="""
-            train a.jpg 1 0 0 0.5 1
-            train b.jpg 2 0.5 0.5 1 1
-        """,
+        "train a.jpg 1 0 0 0.5 1 | train b.jpg 2 0.5 0.5 1 1",
         shown=FOUND,
     ),
 ]
 
-
-FILES: list[Row] = [
-    Row(
+FILES = [
+    row(
         "rows list images, folders name their classes",
-        images="p/cat/1.jpg p/dog/2.jpg",
-        csvs={"a.csv": "image_uri,set\np/cat/1.jpg,TRAIN\np/dog/2.jpg,TEST\n"},
-        flags="--labels a.csv --label_from directory --split_column set",
-        decided="""
-            labels from    directory            given [--label_from]
-            key column     'image_uri'          a usual name for the key [--label_key]
-            key            path                 default without --images [--key]
-            splits from    column 'set'         given [--split_column]
-            empty splits   hash of the key      shares train=1 [--splits]
-            root           .                    the folder of --labels [--root]
-            labels         text, 2 classes      'cat' is not an integer [--label_kind]
-            class ids      0 to 1               count the sorted labels [--class_names]
+        "p/cat/1.jpg p/dog/2.jpg",
+        {"a.csv": "image_uri,set\np/cat/1.jpg,TRAIN\np/dog/2.jpg,TEST\n"},
+        "--labels a.csv --label_from directory --split_column set",
+        """
+        labels from directory given [--label_from]
+        key column 'image_uri' a usual name for the key [--label_key]
+        splits from column 'set' given [--split_column]
+        empty splits hash of the key shares train=1 [--splits]
+        no label column
         """,
-        records="""
-            test p/dog/2.jpg 1 dog
-            train p/cat/1.jpg 0 cat
-        """,
-        warnings="""
-            the split 'train' has only 1 of 2 images: fewer than 10 are too few to measure anything
-            the split 'test' has only 1 of 2 images: fewer than 10 are too few to measure anything
-            the split 'train' has no image of 1 of 2 classes ('dog')
-            the split 'test' has no image of 1 of 2 classes ('cat')
-        """,
+        "test p/dog/2.jpg 1 dog | train p/cat/1.jpg 0 cat",
+        warnings=few(2, train=1, test=1) + "\n" + lacking(train="dog", test="cat"),
     ),
-    Row(
+    row(
         "rows list images, an expression finds their classes",
-        images="p/cat_1.jpg p/dog_2.jpg",
-        csvs={"a.csv": "p/cat_1.jpg\np/dog_2.jpg\n"},
-        flags="--labels a.csv --label_key 1 --label_regex '([a-z]+)_[0-9]'",
-        decided="""
-            labels from    regex                --label_regex is given [--label_from]
-            key column     'column 1'           given [--label_key]
-            key            path                 default without --images [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           .                    the folder of --labels [--root]
-            labels         text, 2 classes      'cat' is not an integer [--label_kind]
-            class ids      0 to 1               count the sorted labels [--class_names]
+        "p/cat_1.jpg p/dog_2.jpg",
+        {"a.csv": "p/cat_1.jpg\np/dog_2.jpg\n"},
+        "--labels a.csv --label_key 1 --label_regex '([a-z]+)_[0-9]'",
+        """
+        labels from regex --label_regex is given [--label_from]
+        key column 'column 1' given [--label_key]
+        no label column
         """,
-        records="""
-            train p/cat_1.jpg 0 cat
-            train p/dog_2.jpg 1 dog
-        """,
+        "train p/cat_1.jpg 0 cat | train p/dog_2.jpg 1 dog",
     ),
-    Row(
+    row(
         "Excel with bars",
-        images="p/1.jpg p/2.jpg",
-        csvs={"a.csv": "sep=|\nid|label\n1|cat, big\n2|dog\n"},
-        flags="--images 'p/*.jpg' --labels a.csv",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            separator      '|'                  its line 'sep=|' [--csv_delimiter]
-            key column     'id'                 a usual name for the key [--label_key]
-            label column   'label'              a usual name for the label [--label_column]
-            key            stem                 default with --labels and --images [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat, big' is not an integer [--label_kind]
-            class ids      0 to 1               count the sorted labels [--class_names]
+        "p/1.jpg p/2.jpg",
+        {"a.csv": "sep=|\nid|label\n1|cat, big\n2|dog\n"},
+        "--images 'p/*.jpg' --labels a.csv",
+        """
+        separator '|' its line 'sep=|' [--csv_delimiter]
+        labels text, 2 classes 'cat, big' is not an integer [--label_kind]
         """,
-        records="""
-            train 1.jpg 0 cat, big
-            train 2.jpg 1 dog
-        """,
+        "train 1.jpg 0 cat, big | train 2.jpg 1 dog",
     ),
-    Row(
+    row(
         "spaces below comments",
-        images="p/1.jpg p/2.jpg",
-        csvs={"a.csv": "# from the camera, 2024\n1.jpg 3\n2.jpg 4\n"},
-        flags="--images 'p/*.jpg' --labels a.csv --label_column 2",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            separator      space                the first line of the file [--csv_delimiter]
-            key column     'column 1'           its cells name images [--label_key]
-            label column   'column 2'           given [--label_column]
-            key            stem                 default with --labels and --images [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           p                    the folder that all of --images share [--root]
-            labels         integers, 2 classes  all 2 labels are integers [--label_kind]
-            class ids      3 to 4               the labels themselves; 3 numbers below \
-                                    are unused [--dense_labels]
+        "p/1.jpg p/2.jpg",
+        {"a.csv": "# from the camera, 2024\n1.jpg 3\n2.jpg 4\n"},
+        "--images 'p/*.jpg' --labels a.csv --label_column 2",
+        """
+        separator space the first line of the file [--csv_delimiter]
+        key column 'column 1' its cells name images [--label_key]
+        label column 'column 2' given [--label_column]
+        labels integers, 2 classes all 2 labels are integers [--label_kind]
+        class ids 3 to 4 the labels themselves; 3 numbers below are unused [--dense_labels]
         """,
-        records="""
-            train 1.jpg 3 3
-            train 2.jpg 4 4
-        """,
+        "train 1.jpg 3 3 | train 2.jpg 4 4",
     ),
-    Row(
+    row(
         "paths of Windows",
-        images="p/cat/1.jpg p/dog/1.jpg",
-        csvs={"a.csv": "path,label\nC:\\data\\cat\\1.jpg,a\nC:\\data\\dog\\1.jpg,b\n"},
-        flags="--images 'p/*/*.jpg' --labels a.csv --key path",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            key column     'path'               a usual name for the key [--label_key]
-            key cells      '\\' is '/', without 'C:/data/' the first rows then name images \
-                                   [--key_cells]
-            label column   'label'              a usual name for the label [--label_column]
-            key            path                 given [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'a' is not an integer [--label_kind]
-            class ids      0 to 1               count the sorted labels [--class_names]
+        "p/cat/1.jpg p/dog/1.jpg",
+        {"a.csv": "path,label\nC:\\data\\cat\\1.jpg,a\nC:\\data\\dog\\1.jpg,b\n"},
+        "--images 'p/*/*.jpg' --labels a.csv --key path",
+        """
+        key column 'path' a usual name for the key [--label_key]
+        key cells '\\' is '/', without 'C:/data/' the first rows then name images [--key_cells]
+        key path given [--key]
+        labels text, 2 classes 'a' is not an integer [--label_kind]
         """,
-        records="""
-            train cat/1.jpg 0 a
-            train dog/1.jpg 1 b
-        """,
+        "train cat/1.jpg 0 a | train dog/1.jpg 1 b",
     ),
-    Row(
+    row(
         "rows list paths of Windows",
-        images="p/cat/1.jpg p/dog/1.jpg",
-        csvs={"a.csv": "path,label\n.\\p\\cat\\1.jpg,a\np\\dog\\1.jpg,b\n"},
-        flags="--labels a.csv",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            key column     'path'               a usual name for the key [--label_key]
-            key cells      '\\' is '/'           the first rows then name images [--key_cells]
-            label column   'label'              a usual name for the label [--label_column]
-            key            path                 default without --images [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           .                    the folder of --labels [--root]
-            labels         text, 2 classes      'a' is not an integer [--label_kind]
-            class ids      0 to 1               count the sorted labels [--class_names]
+        "p/cat/1.jpg p/dog/1.jpg",
+        {"a.csv": "path,label\n.\\p\\cat\\1.jpg,a\np\\dog\\1.jpg,b\n"},
+        "--labels a.csv",
+        """
+        key cells '\\' is '/' the first rows then name images [--key_cells]
+        labels text, 2 classes 'a' is not an integer [--label_kind]
         """,
-        records="""
-            train p/cat/1.jpg 0 a
-            train p/dog/1.jpg 1 b
-        """,
+        "train p/cat/1.jpg 0 a | train p/dog/1.jpg 1 b",
     ),
-    Row(
+    row(
         "alternatives, and extensions in any case",
-        images="p/cat/1.jpg p/cat/2.JPG p/dog/3.png p/fox/4.jpg",
-        csvs={},
-        flags="--images 'p/{cat,dog}/*.{jpg,png}' --label_from directory",
-        decided="""
-            labels from    directory            given [--label_from]
-            extensions     in any case          1 of 3 images have it in another case \
-                                    than --images; write *.jp[g] for one case [--images]
-            key            path                 default without --labels [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'cat' is not an integer [--label_kind]
-            class ids      0 to 1               count the sorted labels [--class_names]
+        "p/cat/1.jpg p/cat/2.JPG p/dog/3.png p/fox/4.jpg",
+        {},
+        "--images 'p/{cat,dog}/*.{jpg,png}' --label_from directory",
+        """
+        labels from directory given [--label_from]
+        extensions in any case 1 of 3 images have it in another case than --images; write \
+            *.jp[g] for one case [--images]
         """,
-        records="""
-            train cat/1.jpg 0 cat
-            train cat/2.JPG 0 cat
-            train dog/3.png 1 dog
-        """,
+        "train cat/1.jpg 0 cat | train cat/2.JPG 0 cat | train dog/3.png 1 dog",
     ),
-    Row(
+    row(
         "paths from another folder",
-        images="p/cat/1.jpg p/dog/1.jpg",
-        csvs={"a.csv": "path;label\n/mnt/p/cat/1.jpg;a\n/mnt/p/dog/1.jpg;b\n"},
-        flags="--images 'p/*/*.jpg' --labels a.csv --key path",
-        decided="""
-            labels from    csv                  --labels is given [--label_from]
-            separator      semicolon            the first line of the file [--csv_delimiter]
-            key column     'path'               a usual name for the key [--label_key]
-            key cells      without '/mnt/p/'    the first rows then name images [--key_cells]
-            label column   'label'              a usual name for the label [--label_column]
-            key            path                 given [--key]
-            splits from    hash of the key      shares train=1 [--splits]
-            root           p                    the folder that all of --images share [--root]
-            labels         text, 2 classes      'a' is not an integer [--label_kind]
-            class ids      0 to 1               count the sorted labels [--class_names]
+        "p/cat/1.jpg p/dog/1.jpg",
+        {"a.csv": "path;label\n/mnt/p/cat/1.jpg;a\n/mnt/p/dog/1.jpg;b\n"},
+        "--images 'p/*/*.jpg' --labels a.csv --key path",
+        """
+        separator semicolon the first line of the file [--csv_delimiter]
+        key column 'path' a usual name for the key [--label_key]
+        key cells without '/mnt/p/' the first rows then name images [--key_cells]
+        key path given [--key]
+        labels text, 2 classes 'a' is not an integer [--label_kind]
         """,
-        records="""
-            train cat/1.jpg 0 a
-            train dog/1.jpg 1 b
-        """,
+        "train cat/1.jpg 0 a | train dog/1.jpg 1 b",
     ),
 ]

@@ -2,284 +2,199 @@
 
 from __future__ import annotations
 
-from tests.pipeline.decided_table import Row
-
-PHOTOS = "p/a.jpg p/b.jpg p/c.jpg p/d.jpg"
-
-_OF_CSV = """
-    labels from    csv              --labels is given [--label_from]
-    key column     'id'             a usual name for the key [--label_key]
-    label column   'label'          a usual name for the label [--label_column]
-"""
-_PLACES = """
-    key            stem             default with --labels and --images [--key]
-    splits from    hash of the key  shares train=1 [--splits]
-    root           p                the folder that all of --images share [--root]
-"""
-_FLAGS = "--images 'p/*.jpg' --labels a.csv --max_rejected 100%"
+from tests.pipeline.decided_table import Row, row
 
 
-def _labels(
-    name: str, cells: str, decided: str, records: str, flags: str = "", files: str = ""
-) -> Row:
-    """A row whose four photos have these labels, separated by commas."""
+def of_four(name: str, cells: str, flags: str, decided: str, records: str) -> Row:
+    """A row whose four photos have these labels; `names.txt` has three classes."""
     rows = [f"{stem},{cell}" for stem, cell in zip("abcd", cells.split(","), strict=True)]
-    csvs = {"a.csv": "\n".join(["id,label", *rows])}
-    if files:
-        csvs["names.txt"] = files
-    return Row(
-        name, PHOTOS, csvs, f"{_FLAGS} {flags}", _OF_CSV + _PLACES.strip() + decided, records
+    return row(
+        name,
+        "p/a.jpg p/b.jpg p/c.jpg p/d.jpg",
+        {"a.csv": "\n".join(["id,label", *rows]), "names.txt": "cat\ndog\nNA\n"},
+        f"--images 'p/*.jpg' --labels a.csv --max_rejected 100% {flags}",
+        decided,
+        records,
     )
 
 
-LABELS: list[Row] = [
-    _labels(
+LABELS = [
+    of_four(
         "integers as a data frame writes them",
         "14950.0,7.0,100000.0,nan",
+        "",
         """
-            labels         integers, 3 classes  all 3 labels are integers [--label_kind]
-            class ids      7 to 100000  the labels themselves; 99998 numbers below are unused \
-                                        [--dense_labels]
-            missing labels 1 cell  'nan': not classes; their images are rejected [--label_kind]
+        labels integers, 3 classes all 3 labels are integers [--label_kind]
+        class ids 7 to 100000 the labels themselves; 99998 numbers below are unused \
+            [--dense_labels]
+        missing labels 1 cell 'nan': not classes; their images are rejected [--label_kind]
         """,
-        """
-            train a.jpg 14950 14950
-            train b.jpg 7 7
-            train c.jpg 100000 100000
-        """,
+        "train a.jpg 14950 14950 | train b.jpg 7 7 | train c.jpg 100000 100000",
     ),
-    _labels(
+    of_four(
         "dense ids of integers",
         "14950,7,100000,7",
-        """
-            labels         integers, 3 classes  all 4 labels are integers [--label_kind]
-            class ids      0 to 2  count the integers in their order [--dense_labels]
-        """,
-        """
-            train a.jpg 1 14950
-            train b.jpg 0 7
-            train c.jpg 2 100000
-            train d.jpg 0 7
-        """,
         "--dense_labels",
+        """
+        labels integers, 3 classes all 4 labels are integers [--label_kind]
+        class ids 0 to 2 count the integers in their order [--dense_labels]
+        """,
+        "train a.jpg 1 14950 | train b.jpg 0 7 | train c.jpg 2 100000 | train d.jpg 0 7",
     ),
-    _labels(
+    of_four(
         "integers read as text",
         "10,9,NA,9.0",
-        """
-            labels         text, 4 classes  given [--label_kind]
-            class ids      0 to 3           count the sorted labels [--class_names]
-        """,
-        """
-            train a.jpg 0 10
-            train b.jpg 1 9
-            train c.jpg 3 NA
-            train d.jpg 2 9.0
-        """,
         "--label_kind text",
+        """
+        labels text, 4 classes given [--label_kind]
+        class ids 0 to 3 count the sorted labels [--class_names]
+        """,
+        "train a.jpg 0 10 | train b.jpg 1 9 | train c.jpg 3 NA | train d.jpg 2 9.0",
     ),
-    _labels(
+    of_four(
         "codes read as integers",
         "007,x,12,+3",
-        """
-            labels         integers, 3 classes  given [--label_kind]
-            class ids      3 to 12  the labels themselves; 10 numbers below are unused \
-                                    [--dense_labels]
-            unknown labels 1 of 4  'x' is not an integer: its image is rejected [--label_kind]
-        """,
-        """
-            train a.jpg 7 7
-            train c.jpg 12 12
-            train d.jpg 3 3
-        """,
         "--label_kind integer",
+        """
+        labels integers, 3 classes given [--label_kind]
+        class ids 3 to 12 the labels themselves; 10 numbers below are unused [--dense_labels]
+        unknown labels 1 of 4 'x' is not an integer: its image is rejected [--label_kind]
+        """,
+        "train a.jpg 7 7 | train c.jpg 12 12 | train d.jpg 3 3",
     ),
-    _labels(
+    of_four(
         "codes with leading zeros",
         "001,002,010,001",
+        "",
         """
-            labels         text, 3 classes  '001' is not an integer [--label_kind]
-            class ids      0 to 2           count the sorted labels [--class_names]
+        labels text, 3 classes '001' is not an integer [--label_kind]
+        class ids 0 to 2 count the sorted labels [--class_names]
         """,
-        """
-            train a.jpg 0 001
-            train b.jpg 1 002
-            train c.jpg 2 010
-            train d.jpg 0 001
-        """,
+        "train a.jpg 0 001 | train b.jpg 1 002 | train c.jpg 2 010 | train d.jpg 0 001",
     ),
-    _labels(
+    of_four(
         "text, a number and what is missing",
         "cat,NA,7,null",
+        "",
         """
-            labels         text, 2 classes  'cat' is not an integer [--label_kind]
-            class ids      0 to 1           count the sorted labels [--class_names]
-            missing labels 2 cells  'NA', 'null': not classes; their images are rejected \
-                                    [--label_kind]
+        missing labels 2 cells 'NA', 'null': not classes; their images are rejected [--label_kind]
         """,
-        """
-            train a.jpg 1 cat
-            train c.jpg 0 7
-        """,
+        "train a.jpg 1 cat | train c.jpg 0 7",
     ),
-    _labels(
+    of_four(
         "integers that begin below 0",
         "-1,0,1,-1",
+        "",
         """
-            labels         integers, 3 classes  all 4 labels are integers [--label_kind]
-            class ids      -1 to 1  the labels themselves; labels.txt is empty: it has no lines \
-                                    for such ids [--dense_labels]
+        labels integers, 3 classes all 4 labels are integers [--label_kind]
+        class ids -1 to 1 the labels themselves; labels.txt is empty: it has no lines for such \
+            ids [--dense_labels]
         """,
-        """
-            train a.jpg -1 -1
-            train b.jpg 0 0
-            train c.jpg 1 1
-            train d.jpg -1 -1
-        """,
+        "train a.jpg -1 -1 | train b.jpg 0 0 | train c.jpg 1 1 | train d.jpg -1 -1",
     ),
-    _labels(
+    of_four(
         "names and numbers of given classes",
         "dog,0,NA,1.0",
-        """
-            labels         text, 3 classes  the lines of the file [--class_names]
-            class ids      0 to 2  count the lines; labels are names or these numbers \
-                                   [--class_names]
-        """,
-        """
-            train a.jpg 1 dog
-            train b.jpg 0 cat
-            train c.jpg 2 NA
-            train d.jpg 1 dog
-        """,
         "--class_names names.txt",
-        "cat\ndog\nNA\n",
+        """
+        labels text, 3 classes the lines of the file [--class_names]
+        class ids 0 to 2 count the lines; labels are names or these numbers [--class_names]
+        """,
+        "train a.jpg 1 dog | train b.jpg 0 cat | train c.jpg 2 NA | train d.jpg 1 dog",
     ),
-    _labels(
+    of_four(
         "labels that are not among given classes",
         "dog,bird,nan,3",
-        """
-            labels         text, 3 classes  the lines of the file [--class_names]
-            class ids      0 to 2  count the lines; labels are names or these numbers \
-                                   [--class_names]
-            missing labels 1 cell  'nan': not classes; their images are rejected [--label_kind]
-            unknown labels 2 of 3  '3', 'bird' are not in the file: their images are rejected \
-                                   [--class_names]
-        """,
-        """
-            train a.jpg 1 dog
-        """,
         "--class_names names.txt",
-        "cat\ndog\nNA\n",
+        """
+        labels text, 3 classes the lines of the file [--class_names]
+        class ids 0 to 2 count the lines; labels are names or these numbers [--class_names]
+        missing labels 1 cell 'nan': not classes; their images are rejected [--label_kind]
+        unknown labels 2 of 3 '3', 'bird' are not in the file: their images are rejected \
+            [--class_names]
+        """,
+        "train a.jpg 1 dog",
     ),
-    Row(
+    row(
         "folders called by numbers",
         "p/3/a.jpg p/12/b.jpg p/100/c.jpg",
         {},
         "--images 'p/*/*.jpg'",
         """
-            labels from    directory        the images are in several folders [--label_from]
-            key            path             default without --labels [--key]
-            splits from    hash of the key  shares train=1 [--splits]
-            root           p                the folder that all of --images share [--root]
-            labels         integers, 3 classes  all 3 labels are integers [--label_kind]
-            class ids      3 to 100         the labels themselves; 98 numbers below are unused \
-                                            [--dense_labels]
+        labels integers, 3 classes all 3 labels are integers [--label_kind]
+        class ids 3 to 100 the labels themselves; 98 numbers below are unused [--dense_labels]
         """,
-        """
-            train 100/c.jpg 100 100
-            train 12/b.jpg 12 12
-            train 3/a.jpg 3 3
-        """,
+        "train 100/c.jpg 100 100 | train 12/b.jpg 12 12 | train 3/a.jpg 3 3",
     ),
-    Row(
+    row(
         "folders of codes and one called nan",
         "p/007/a.jpg p/nan/b.jpg p/x/c.jpg",
         {},
         "--images 'p/*/*.jpg'",
         """
-            labels from    directory        the images are in several folders [--label_from]
-            key            path             default without --labels [--key]
-            splits from    hash of the key  shares train=1 [--splits]
-            root           p                the folder that all of --images share [--root]
-            labels         text, 3 classes  '007' is not an integer [--label_kind]
-            class ids      0 to 2           count the sorted labels [--class_names]
+        labels text, 3 classes '007' is not an integer [--label_kind]
+        class ids 0 to 2 count the sorted labels [--class_names]
         """,
-        """
-            train 007/a.jpg 0 007
-            train nan/b.jpg 1 nan
-            train x/c.jpg 2 x
-        """,
+        "train 007/a.jpg 0 007 | train nan/b.jpg 1 nan | train x/c.jpg 2 x",
     ),
-    Row(
+    row(
         "columns with missing cells, codes and a text",
         "",
         {
             "a.csv": "zip,age,weight,city\n01234,41,NA,Oslo\n00501,NA,2.5,NA\n90210,7,3,Lima\n",
-            "my.yaml": "features:\n"
-            "  zip: csv.zip\n"
-            "  age: {source: csv.age, default: -1}\n"
-            "  weight: {source: csv.weight, type: float}\n"
-            "  city: csv.city\n",
+            "my.yaml": "features:\n  zip: csv.zip\n  age: {source: csv.age, default: -1}\n  "
+            "weight: {source: csv.weight, type: float}\n  city: csv.city\n",
         },
         "--labels a.csv --layout my.yaml --max_rejected 100%",
         """
-            key column     file and line    no column is given [--label_key]
-            type of zip    int64  all are integers, first '01234' (line 2); \
-                                  '01234' (line 2) loses its zeros [--layout]
-            type of age    int64  all are integers, first '-1' (default); \
-                                  1 of 3 cells missing: read as '-1' [--layout]
-            type of weight float  given; 1 of 3 cells missing: rejected without a default \
-                                  [--layout]
-            type of city   bytes  'Oslo' (line 2) is not a number [--layout]
-            splits from    hash of the key  shares train=1 [--splits]
-            root           .                the folder of --labels [--root]
+        key column file and line no column is given [--label_key]
+        type of zip int64 all are integers, first '01234' (line 2); '01234' (line 2) loses its \
+            zeros [--layout]
+        type of age int64 all are integers, first '-1' (default); 1 of 3 cells missing: read as \
+            '-1' [--layout]
+        type of weight float given; 1 of 3 cells missing: rejected without a default [--layout]
+        type of city bytes 'Oslo' (line 2) is not a number [--layout]
+        no labels from
+        no label column
+        no labels
+        no class ids
+        no key
         """,
-        """
-            train 501 -1 2.5 NA
-            train 90210 7 3 Lima
-        """,
-        ("zip", "age", "weight", "city"),
-        """
-            zip int64
-            age int64
-            weight float
-            city bytes
-        """,
+        "train 501 -1 2.5 NA | train 90210 7 3 Lima",
+        shown=("zip", "age", "weight", "city"),
+        features="zip int64\nage int64\nweight float\ncity bytes",
     ),
-    Row(
+    row(
         "columns of given types whose cells do not fit",
         "",
         {
             "a.csv": "age,size,box,tags\n41,NA,1|2,3\nold,1e9,1|2,NA\n300,2,,4|x\n7,NA,1|2,3\n"
             "8,1,1|2|3,5\n",
-            "my.yaml": "features:\n"
-            "  age: {source: csv.age, type: int32}\n"
+            "my.yaml": "features:\n  age: {source: csv.age, type: int32}\n"
             "  size: {source: csv.size, type: float, default: 0.5}\n"
             "  box: {source: csv.box, type: int64, separator: '|', shape: [2]}\n"
             "  tags: {source: csv.tags, type: int64, separator: '|'}\n",
         },
         "--labels a.csv --layout my.yaml --max_rejected 100%",
         """
-            key column     file and line    no column is given [--label_key]
-            type of age    int32  given; 1 of 5 cells do not fit, first 'old' (line 3): rejected \
-                                  [--layout]
-            type of size   float  given; 2 of 5 cells missing: read as '0.5' [--layout]
-            type of box    int64  given; 1 of 5 cells missing: rejected without a default; \
-                                  1 of 5 cells do not fit, first '1|2|3' (line 6): rejected \
-                                  [--layout]
-            type of tags   int64  given; 1 of 5 cells missing: empty lists; \
-                                  1 of 5 cells do not fit, first '4|x' (line 4): rejected \
-                                  [--layout]
-            splits from    hash of the key  shares train=1 [--splits]
-            root           .                the folder of --labels [--root]
+        key column file and line no column is given [--label_key]
+        type of age int32 given; 1 of 5 cells do not fit, first 'old' (line 3): rejected \
+            [--layout]
+        type of size float given; 2 of 5 cells missing: read as '0.5' [--layout]
+        type of box int64 given; 1 of 5 cells missing: rejected without a default; 1 of 5 cells \
+            do not fit, first '1|2|3' (line 6): rejected [--layout]
+        type of tags int64 given; 1 of 5 cells missing: empty lists; 1 of 5 cells do not fit, \
+            first '4|x' (line 4): rejected [--layout]
+        no labels from
+        no label column
+        no labels
+        no class ids
+        no key
         """,
-        """
-            train 41 0.5 1,2 3
-            train 7 0.5 1,2 3
-        """,
-        ("age", "size", "box", "tags"),
+        "train 41 0.5 1,2 3 | train 7 0.5 1,2 3",
+        shown=("age", "size", "box", "tags"),
     ),
-    Row(
+    row(
         "a column of numbers of which one is a text",
         "p/a.jpg p/b.jpg",
         {
@@ -288,18 +203,13 @@ LABELS: list[Row] = [
         },
         "--images 'p/*.jpg' --labels a.csv --layout my.yaml",
         """
-            labels from    csv              --labels is given [--label_from]
-            key column     'id'             a usual name for the key [--label_key]
-            type of age    bytes            'n/k' (line 3) is not a number [--layout]
-            key            stem             default with --labels and --images [--key]
-            splits from    hash of the key  shares train=1 [--splits]
-            root           p                the folder that all of --images share [--root]
+        type of age bytes 'n/k' (line 3) is not a number [--layout]
+        no label column
+        no labels
+        no class ids
         """,
-        """
-            train a 41
-            train b n/k
-        """,
-        ("name", "age"),
-        "age bytes",
+        "train a 41 | train b n/k",
+        shown=("name", "age"),
+        features="age bytes",
     ),
 ]

@@ -14,6 +14,38 @@ from tests.pipeline.commands import Dataset, Ran
 
 SLIM = ("image/filename", "image/class/label", "image/class/text")
 
+_CSV = """
+labels from csv --labels is given [--label_from]
+label column 'label' a usual name for the label [--label_column]
+"""
+_TEXTS = """
+splits from hash of the key shares train=1 [--splits]
+labels text, 2 classes 'cat' is not an integer [--label_kind]
+class ids 0 to 1 count the sorted labels [--class_names]
+"""
+_IMAGES = "root p the folder that all of --images share [--root]"
+FOLDERS = f"""{_TEXTS}{_IMAGES}
+labels from directory the images are in several folders [--label_from]
+key path default without --labels [--key]
+"""
+LABELLED = f"""{_CSV}{_TEXTS}{_IMAGES}
+key column 'id' a usual name for the key [--label_key]
+key stem default with --labels and --images [--key]
+"""
+LISTED = f"""{_CSV}{_TEXTS}
+key column 'path' a usual name for the key [--label_key]
+key path default without --images [--key]
+root . the folder of --labels [--root]
+"""
+"""What is usually decided: about images in folders, about images and their labels in a CSV, and
+about a CSV that lists its images."""
+
+_ORDER = (
+    "labels from, extensions, separator, key column, key cells, label column, box columns, "
+    "box form, box marks, box units, boxes are of, type of, key, splits from, empty splits, root, "
+    "left out, labels, class ids, missing labels, unknown labels"
+).split(", ")
+
 
 class Row(NamedTuple):
     """Odd inputs, and what the tool makes of them.
@@ -42,6 +74,55 @@ class Row(NamedTuple):
     features: str = ""
     warnings: str = ""
     refused: str = ""
+
+
+def row(
+    name: str,
+    images: str,
+    csvs: Mapping[str, str],
+    flags: str,
+    decided: str,
+    records: str,
+    **more: Any,
+) -> Row:
+    """A row that says what is decided otherwise than usual, `no WHAT` for what is not decided.
+
+    Its records are separated by ` | `.
+    """
+    usual = LABELLED if "--images" in flags else LISTED
+    usual = usual if "--labels" in flags else FOLDERS
+    lines = {_what(line): [line] for line in lines_of(usual) if line}
+    said: dict[str, list[str]] = {}
+    for line in filter(None, lines_of(decided)):
+        if line.startswith("no "):
+            del lines[line.removeprefix("no ")]
+        else:
+            said.setdefault(_what(line), []).append(line)
+    lines |= said
+    block = "\n".join(line for what in _ORDER for line in lines.get(what, ()))
+    return Row(name, images, csvs, flags, block, records.replace(" | ", "\n"), **more)
+
+
+def _what(line: str) -> str:
+    """What a line is about: the longest of the names that it begins with."""
+    return max((what for what in _ORDER if line.startswith(f"{what} ")), key=len)
+
+
+def few(of: int, **counts: int) -> str:
+    """The warnings about small splits."""
+    too_few = "fewer than 10 are too few to measure anything"
+    return "\n".join(
+        f"the split '{split}' has only {count} of {of} images: {too_few}"
+        for split, count in counts.items()
+    )
+
+
+def lacking(**classes: str) -> str:
+    """The warnings about splits in which one of two classes has no image."""
+    return "\n".join(
+        f"the split '{split}' has no image of 1 of 2 classes ('{name}')"
+        for split, name in classes.items()
+    )
 
 
 def write_row(row: Row, folder: Path) -> None:

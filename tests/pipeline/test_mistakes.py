@@ -1,7 +1,9 @@
-"""Command lines as people mistype them: each is refused in one line that says what was meant.
+"""Command lines with a mistake: each is refused in one line that says what was meant.
 
-They are typed in a folder with `photos/`, `labels.csv` and a finished dataset `out`; `@` stands for
-flags that are right.
+They are typed in a folder with `photos/`, `labels.csv`, a finished dataset `out` and wrong files;
+`@` stands for flags that are right, `@images` and `@labels` for those of a dataset without the
+others.
+Parts of the answer are separated by ` ... `.
 """
 
 from __future__ import annotations
@@ -17,7 +19,43 @@ import pytest
 from tests.pipeline.commands import Ran, make_dataset, run_here, snapshot
 from tests.pipeline.right_command import write_inputs
 
-RIGHT = "--images 'photos/*/*.jpg' --labels labels.csv --output new"
+RIGHT = {
+    "@images": "--images 'photos/*/*.jpg' --output new",
+    "@labels": "--labels labels.csv --output new",
+    "@": "--images 'photos/*/*.jpg' --labels labels.csv --output new",
+}
+
+WRONG_FILES = {
+    "one/labels.csv": "id,label\n",
+    "uvw.csv": "u,v\nw,x\n",
+    "tables/a.csv": "id,label\n",
+    "tables/b.csv": "id,label\n",
+    "empty.csv": "",
+    "header.csv": "id,label\n",
+    "labels2.csv": "id,label,category\ncat-0,a,b\n",
+    "keys2.csv": "id,name,label\ncat-0,cat-0,a\n",
+    "idxy.csv": "id,x,y\ncat-0,a,b\n",
+    "cp949.csv": "id,label\ncat-0,고양이\n".encode("cp949"),
+    "tilde.csv": "id~label\ncat-0~a\n",
+    "old.csv": "id,label\n/old/cat/cat-0.jpg,a\n",
+    "wolf.csv": "id,label\nwolf-0,a\n",
+    "set.csv": "id,label,set\ncat-0,a,1 a\n",
+    "part-1.csv": "id,label\ncat-0,a\n",
+    "part-2.csv": "id,kind\ncat-1,b\n",
+    "automl.csv": "TRAIN,photos/cat/cat-0.jpg,cat\n,photos/cat/cat-1.jpg,cat\n",
+    "book.csv": b"PK\3\4\x14\0",
+    "gzip.csv": b"\x1f\x8b\x08\0\0\0",
+    "coco.json": '{"images": []}',
+    "names.txt": "cat\ndog\n",
+    "blank.txt": "\n \n",
+    "twice.txt": "cat\ndog\ncat\n",
+    "ff.txt": b"\xff",
+    "name.yaml": "features: {name: image.path}\n",
+    "pixels.yaml": "features: {pixels: image.pixels, label: label.id}\n",
+    "masks/cat-0.png": "",
+    "site/manifest.json": '{"name": "page"}',
+    "later/manifest.json": '{"format_version": 99}',
+}
 
 # Those of the list that began it, with what each must say.
 FIRST = {
@@ -33,7 +71,7 @@ FIRST = {
     "convert --images 'photos/*/*.jpg' --out new": "did you mean --output DIR?",
     "convert --images 'photos/*/*.jpg' -o new": "unknown flag -o; did you mean --output DIR?",
     "convert @ --classes names.txt": "--classes; did you mean --class_names FILE?",
-    "convert --images 'photos/*/*.jpg' --labels . --output new": "a folder: try './labels.csv'",
+    "convert --images 'photos/*/*.jpg' --labels one --output new": "a folder: try 'one/labels.csv'",
     "convert --images 'photos/*/*.jpg' --labels nope.csv --output new": "there is no such file",
     "convert --images '~/*.jpg' --output new": "the shell does not expand ~ in quotes; write '/",
     "verify out other": "unexpected argument 'other': give one folder at a time",
@@ -147,7 +185,153 @@ FILES = {
     "show out --images labels.csv": "--images labels.csv is a file: give a folder",
 }
 
-MISTAKES = {**FIRST, **WORDS, **VALUES, **FILES}
+IMAGES = {
+    "convert --output new": "give --images GLOB, or --labels CSV",
+    "convert @labels": "--labels labels.csv list the images ... 'cat-0': give --images",
+    "convert --labels uvw.csv --output new": "uvw.csv ... --label_key",
+    "convert @labels --images 'photos/*/*.gif'": "--images 'photos/*/*.gif'; check the pattern",
+    "convert @labels --images 'photos/cat/*.jpg' --images 'photos/dgo*/*.jpg'": (
+        "no file matches --images 'photos/dgo"
+    ),
+    "convert @labels --images photos/": "--images 'photos/'; it is a folder: try 'photos/**/*.jpg'",
+    "convert @labels --images 'phtos/*.jpg'": "--images 'phtos/*.jpg'; there is no folder 'phtos'",
+    "convert @ b.jpg": "unexpected argument 'b.jpg'; quote globs",
+    "convert @labels --images 'nope://x/*.jpg'": "--images 'nope://x/*.jpg'",
+}
+
+LABELS = {
+    "convert --images 'photos/cat/*.jpg' --output new": "--labels CSV, or --label_from",
+    "convert @images --labels nope.csv": "--labels 'nope.csv'; there is no such file in '.'",
+    "convert @labels --images photos/nope.jpg": "there is no such file in 'photos'",
+    "convert @images --labels tables": "--labels 'tables'; it is a folder: try 'tables/*.csv'",
+    "convert @images --labels photos": "'photos'; it is a folder: give a file; it holds no *.csv",
+    "convert @ --output '~/out'": "--output '~/out' ... write '/",
+    "convert @ --output hdfs://b/o": "--output 'hdfs://b/o' ... pip install 'apache-beam[hadoop]'",
+    "convert @images --labels azfs://a/b/l.csv": "pip install 'apache-beam[azure]'",
+    "convert @images --labels empty.csv": "empty.csv is empty: give a file with rows to --labels",
+    "convert @images --labels header.csv": "header.csv has no usable row",
+    "convert @ --label_key photo": "no column 'photo' (--label_key)",
+    "convert @ --label_column 3": "no column 3, only 2 ('id', 'label'): give --label_column a",
+    "convert @ --label_key label --label_column 2": "and --label_column name the same column",
+    "convert @images --labels labels2.csv": "columns may be --label_column ('label', 'category')",
+    "convert @images --labels keys2.csv": "several columns may be --label_key ('id', 'name')",
+    "convert @images --labels idxy.csv": "tell which column is --label_column ('id', 'x', 'y')",
+    "convert @images --labels uvw.csv": "whether its first line is a header ... --label_key N",
+    "convert @images --labels cp949.csv": "is not utf-8 at line 2: try --csv_encoding cp949",
+    "convert @images --labels tilde.csv": "one column ('id~label') ... give --csv_delimiter '~'",
+    "convert @ --csv_delimiter t": "--csv_delimiter 't' cannot separate cells ... or tab",
+    "convert @images --csv_delimiter ';'": "--csv_delimiter needs --labels CSV",
+    "convert @images --csv_encoding cp949": "--csv_encoding needs --labels CSV",
+    "convert @images --key_cells as_is": "--key_cells needs --labels CSV",
+    "convert @images --labels old.csv --key_cells as_is --key path": (
+        "column 'id' holds '/old/cat/cat-0.jpg'"
+    ),
+    "convert @ --csv_encoding cp94": "--csv_encoding 'cp94' is not an encoding Python knows",
+    "convert @images --labels book.csv": "save it as CSV",
+    "convert @images --labels gzip.csv": "is damaged gzip after line 0",
+    "convert @images --labels 'part-*.csv'": "has no column 'label'; it has 'id', 'kind'",
+    "convert @images --labels wolf.csv": "'wolf-0' ... 'cat-0' ... check --label_key and --key",
+    "convert @ --key path": "'cat-0' ... 'cat/cat-0.jpg' (--key path); try --key stem",
+    "convert @ --label_kind integer": "(labels.csv:2) is not an integer, nor is another label",
+    "convert @ --label_kind integer --class_names names.txt": (
+        "--label_kind integer rejects every image ... is not an integer, nor is another label"
+    ),
+    "convert @images --label_from none --label_kind text": "cannot be used with --label_from none",
+    "convert @images --label_from csv": "--label_from csv needs --labels",
+    "convert @images --label_key id": "--label_key needs --labels",
+    "convert @images --label_regex '('": "--label_regex '(' is not a valid regular expression",
+    "convert @images --label_regex cat": "--label_regex 'cat' has no group",
+    "convert @images --label_regex '(cat|\udcff)'": "'(cat|\\udcff)' is not valid UTF-8",
+    "convert @images --label_regex '(wolf)'": "no label in any of 4 paths, such as ... 'photos'",
+    "convert @images --label_from regex": "--label_from regex needs --label_regex",
+    "convert @images --label_from none --label_regex '(cat)'": (
+        "--label_regex cannot be used with --label_from none"
+    ),
+    "convert @ --label_regex '(cat)'": "--label_regex cannot be used with --labels",
+}
+
+SPLITS = {
+    "convert @ --group_by lable": "no column 'lable' (--group_by) ... did you mean 'label'?",
+    "convert @images --label_from none --group_by id": "--group_by needs --labels CSV",
+    "convert @ --split_column set": "no column 'set' (--split_column); it has 'id', 'label'",
+    "convert @images --label_from directory --split_column set": (
+        "--split_column needs --labels CSV"
+    ),
+    "convert @images --labels set.csv --split_column set": "such as '1 a', which cannot be splits",
+    "convert @ --split_column label --split_from directory": "be used with --split_from directory",
+    "convert @ --split_from csv": "no column 'split' ... --split_column",
+    "convert @images --label_from directory --split_from csv": (
+        "--split_from csv needs --labels CSV"
+    ),
+    "convert @labels --images 'photos/cat/*.jpg' --split_from directory": (
+        "--split_from directory needs a folder for each split ... 'photos/cat' ... 'cat-"
+    ),
+    "convert @images --label_from directory --split_from directory": (
+        "the splits above those of the classes ... 'photos'"
+    ),
+    "convert @ --split_from directory --group_by id": "cannot be used with --split_from directory",
+    "convert @ --stratify label": "--stratify needs --splits NAME=SHARE",
+    "convert @images --splits a=.5,b=.5 --stratify label --label_from none": (
+        "--stratify label cannot be used with --label_from none: there are no labels"
+    ),
+    "convert @ --splits a=.5,b=.5 --stratify label --layout name.yaml": (
+        "--stratify label needs labels, but no column of --labels labels.csv ... --label_column"
+    ),
+    "convert @images --splits a=.5,b=.5 --stratify label --masks 'masks/*.png'": (
+        "--stratify label needs labels, but the images have none: add --labels"
+    ),
+    "convert @ --splits a=.5,b=.5 --stratify label --split_column label": (
+        "--stratify label cannot be used with --split_column: the column names the splits"
+    ),
+    "convert --labels automl.csv --output new --splits a=.5,b=.5 --stratify label": (
+        "--stratify label cannot be used with splits from a column: add --split_from hash"
+    ),
+    "convert @ --shard_by records --files per_image": "cannot be used with --files per_image",
+    "convert @ --class_names nope.txt": "no such file: --class_names nope.txt",
+    "convert @ --class_names blank.txt": "--class_names is empty: write one class name per line",
+    "convert @ --class_names twice.txt": "--class_names line 3 repeats 'cat' of line 1",
+    "convert @ --class_names ff.txt": "cannot read --class_names ff.txt",
+    "convert @ --depth 16 --transcode jpeg": "be used with --transcode jpeg: a JPEG has 8 bits",
+    "convert @ --depth 16 --layout pixels.yaml --resize 8x6 --color rgb": (
+        "--depth 16 cannot be used with image.pixels of a layout, which has 8 bits"
+    ),
+    "convert @ --depth 12": "--depth '12' is neither 8 nor 16",
+}
+
+OUTPUTS = {
+    "convert @ --output gs:///out": "--output 'gs:///out' names no bucket",
+    "convert @labels --images gs://": "--images 'gs://' names no bucket",
+    "convert @ --model nope://x/m.keras --layout embedding": "installed file system of Beam reads",
+    "convert --images 'photos/*/*.jpg' --labels labels.csv": "give the folder of the dataset; see",
+    "convert @ --output ''": "--output: it is empty: give a path; see --help",
+    "convert @ --output labels.csv": "--output labels.csv is a file",
+    "convert @ --output labels.csv/out": "cannot write to --output labels.csv/out: Not a directory",
+    "convert @ --output photos --overwrite": "--output photos holds something else ('cat')",
+    "convert @ --output site": "manifest.json is not a manifest ... --output",
+    "convert @ --output later": "manifest.json has format version 99",
+    "convert @ --num_shardz=3": "unknown flag --num_shardz; did you mean --num_shards?",
+    "convert @ --lable_key id": "unknown flag --lable_key; did you mean --label_key?",
+    "convert @ --compress=gzip": "unknown flag --compress; did you mean --compression gzip?",
+    "convert @ --seed": "--seed needs a value, N; see --help",
+    "convert @ --splits train": "--splits 'train': 'train' has no '='; write it like",
+    "convert @ --splits train=0.8,test=0.1": "--splits ... add up to 0.9",
+    "convert @ --splits train=0.5,train=0.5": "--splits ... twice",
+    "convert @ --splits a/b=1": "--splits 'a/b=1': 'a/b' is not a name; use a letter, then",
+    "convert @ --num_shards 0": "--num_shards '0' is not a whole number above 0; see --help",
+    "convert @ --num_shards 100000": "--num_shards: 100000 is more than 99999",
+    "convert @ --shard_size big": "--shard_size ... 150MB",
+    "convert @ --max_bytes 64": "--max_bytes '64' has no unit: did you mean 64MB?",
+    "convert @ --shard_size 0MB": "--shard_size '0MB' is not a size: write it like 150MB or",
+    "convert @ --max_rejected 200%": "--max_rejected '200%' is neither a share such as 0.01 or 1%",
+    "convert @ --max_rejected -1": "--max_rejected '-1' is neither a share such as 0.01 or 1% nor",
+    "convert @ --max_pixels 0": "--max_pixels '0' is not a whole number above 0; see --help",
+    "convert @ --max_bytes lots": "--max_bytes 'lots' is not a size: write it like 150MB or",
+    "convert @ --seed 170141183460469231731687303715884105728": (
+        "--seed: 170141183460469231731687303715884105728 takes more"
+    ),
+}
+
+MISTAKES = {**FIRST, **WORDS, **VALUES, **FILES, **IMAGES, **LABELS, **SPLITS, **OUTPUTS}
 
 # Found after a search: the exit code is 1.
 NOT_FOUND = {
@@ -158,10 +342,12 @@ NOT_FOUND = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Photos, labels and a finished dataset."""
+    """Photos, labels, a finished dataset and wrong files."""
     made = tmp_path_factory.mktemp("mistakes")
     write_inputs(made)
-    (made / "coco.json").write_text('{"images": []}')
+    for name, content in WRONG_FILES.items():
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with contextlib.chdir(made):
         make_dataset(Path("out"), images="photos/*/*.jpg", labels="labels.csv")
     return made
@@ -170,21 +356,46 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def type_in(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> Ran:
     """Runs a command line in the folder."""
     monkeypatch.chdir(folder)
-    command, *words = shlex.split(line.replace("@", RIGHT))
+    for short, flags in RIGHT.items():
+        line = line.replace(short, flags)
+    command, *words = shlex.split(line)
     return run_here(importlib.import_module(f"pipeline.{command}").main, command, words)
+
+
+@pytest.fixture(autouse=True)
+def _without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines differ in what they have installed."""
+    for package in ("boto3", "hdfs", "azure.storage.blob"):
+        monkeypatch.setitem(sys.modules, package, None)
 
 
 @pytest.mark.usefixtures("no_run")
 @pytest.mark.parametrize("line", MISTAKES)
 def test_a_mistake_is_answered(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Machines differ in what they have installed.
-    monkeypatch.setitem(sys.modules, "boto3", None)
     before = snapshot(folder)
     ran = type_in(folder, line, monkeypatch)
     assert (ran.code, ran.out) == (2, "")
-    assert MISTAKES[line] in ran.error() and len(ran.error()) < 300
-    assert "?;" not in ran.error() and "?:" not in ran.error()
+    said = ran.error()
+    assert said.startswith(f"{line.split()[0]}: ") and len(said) < 300
+    assert [part for part in MISTAKES[line].split(" ... ") if part not in said] == [], said
+    assert "?;" not in said and "?:" not in said
     assert snapshot(folder) == before
+
+
+@pytest.mark.usefixtures("no_run")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "convert @labels --images 'photos/*/*.gif'",
+        "convert @images --labels nope.csv",
+        "convert @ --num_shardz=3",
+        "convert @ --seed 170141183460469231731687303715884105728",
+    ],
+)
+def test_plan_refuses_the_same(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = type_in(folder, line.replace("convert", "plan"), monkeypatch)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.error() == type_in(folder, line, monkeypatch).error().replace("convert", "plan")
 
 
 @pytest.mark.parametrize("line", NOT_FOUND)
