@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -28,39 +28,53 @@ def bucket(gcs: GcsServer) -> GcsServer:
     return gcs
 
 
-def lock(bucket: GcsServer, content: str) -> None:
-    bucket.put("datasets", "out/.staging/lock.json", content.encode())
-
-
-@pytest.mark.parametrize("content", [json.dumps({"run": "other"}), "{}", "[]", "[" * 9999, "3"])
-def test_a_lock_of_another_run(bucket: GcsServer, content: str) -> None:
-    lock(bucket, content)
-    with pytest.raises(OSError, match=f"another run took over --output {OUTPUT}"):
-        OutputChanges(OUTPUT, "mine").begin()
-    with pytest.raises(OSError, match="another run took"):
-        remove_staging(OUTPUT, "mine")
-    assert ".staging/small_files.json" in "".join(bucket.names("datasets"))
-
-
-@pytest.mark.parametrize(("run", "content"), [("mine", '{"run": "mine"}'), ("", "{}")])
-def test_a_lock_of_this_run_or_a_run_without_one(bucket: GcsServer, run: str, content: str) -> None:
-    lock(bucket, content)
-    remove_staging(OUTPUT, run)
-    assert bucket.names("datasets") == ["out/labels.txt", "out/manifest.json"]
-
-
-def test_what_changed_since_is_left_alone(bucket: GcsServer) -> None:
-    changes = OutputChanges(OUTPUT, "")
+def changes_of(run: str = "") -> OutputChanges:
+    """What a run may change, which has just listed the folder."""
+    changes = OutputChanges(OUTPUT, run)
     changes.begin()
-    bucket.put("datasets", "out/labels.txt", b"another's")
+    return changes
+
+
+@pytest.mark.parametrize(
+    ("run", "content"),
+    [
+        *(("mine", each) for each in ('{"run": "other"}', "{}", "[]", "[" * 9999, "3")),
+        ("mine", '{"run": "mine"}'),
+        ("", "{}"),
+    ],
+)
+def test_only_who_holds_the_lock_changes_anything(
+    bucket: GcsServer, run: str, content: str
+) -> None:
+    bucket.put("datasets", "out/.staging/lock.json", content.encode())
+    names = bucket.names("datasets")
+    if run in content:
+        remove_staging(OUTPUT, run)
+        assert bucket.names("datasets") == ["out/labels.txt", "out/manifest.json"]
+    else:
+        for change in (changes_of, functools.partial(remove_staging, OUTPUT)):
+            with pytest.raises(OSError, match=f"another run took over --output {OUTPUT}"):
+                change(run)
+        assert bucket.names("datasets") == names
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda changes: changes.write("manifest.json", b"ours"),
+        lambda changes: changes.move(".staging/small_files.json", "manifest.json"),
+    ],
+    ids=["write", "move"],
+)
+def test_what_changed_since_is_left_alone(
+    bucket: GcsServer, change: Callable[[OutputChanges], None]
+) -> None:
+    changes = changes_of()
+    for name in ("labels.txt", "manifest.json"):
+        bucket.put("datasets", f"out/{name}", b"another's")
     changes.remove(["labels.txt"])
-    for change in (
-        lambda: changes.write("manifest.json", b"ours"),
-        lambda: changes.move(".staging/small_files.json", "manifest.json"),
-    ):
-        bucket.put("datasets", "out/manifest.json", b"another's")
-        with pytest.raises(OSError, match="another run wrote it|overwritten meanwhile"):
-            change()
+    with pytest.raises(OSError, match="another run wrote it|overwritten meanwhile"):
+        change(changes)
     for name in ("labels.txt", "manifest.json"):
         assert bucket.get("datasets", f"out/{name}") == b"another's"
     with pytest.raises(OSError, match="another run took"):
@@ -69,9 +83,7 @@ def test_what_changed_since_is_left_alone(bucket: GcsServer) -> None:
 
 def test_what_is_in_place_gets_a_generation_of_this_run(bucket: GcsServer) -> None:
     """A run that fell asleep before it removed this file must not remove it afterwards."""
-    sleeper, changes = OutputChanges(OUTPUT, ""), OutputChanges(OUTPUT, "")
-    sleeper.begin()
-    changes.begin()
+    sleeper, changes = changes_of(), changes_of()
     there = bucket.metadata("datasets", "out/labels.txt")
     put = Put(".staging/gone", "labels.txt", 10, "00000000")
     with pytest.raises(OSError, match="neither staged nor in place"):
@@ -82,27 +94,26 @@ def test_what_is_in_place_gets_a_generation_of_this_run(bucket: GcsServer) -> No
     moves = changes.find_staged([put])
     version = int(there["generation"])
     assert moves == [put._replace(source="labels.txt", version=version, former=version)]
-    changes.put_in_place(moves, count=lambda: None)
+    changes.put_in_place(moves)
     assert bucket.metadata("datasets", "out/labels.txt")["generation"] != there["generation"]
     sleeper.remove(["labels.txt"])
     assert bucket.get("datasets", "out/labels.txt") == b"labels.txt"
 
 
 def test_two_requests_move_a_shard_and_one_removes_its_sidecar(bucket: GcsServer) -> None:
-    puts = [Put(f".staging/s{n}", f"s{n}.tfrecord", 2, "") for n in range(40)]
-    for number in range(40):
-        bucket.put("datasets", f"out/.staging/s{number}", b"xx")
-        bucket.put("datasets", f"out/.staging/s{number}.json", b"{}")
-    changes = OutputChanges(OUTPUT, "")
-    changes.begin()
+    puts = [Put(f".staging/s{n}", f"s{n}.tfrecord", 2, "") for n in range(10)]
+    for put in puts:
+        bucket.put("datasets", f"out/{put.source}", b"xx")
+        bucket.put("datasets", f"out/{put.source}.json", b"{}")
+    changes = changes_of()
     bucket.reset()
-    changes.put_in_place(changes.find_staged(puts), count=lambda: None)
-    assert bucket.counts() == {"POST rewrite": 40, "DELETE object": 40}
+    changes.put_in_place(changes.find_staged(puts))
+    assert bucket.counts() == {"POST rewrite": 10, "DELETE object": 10}
     changes.begin()
     changes.remove_staging()
     # One is the list of small files.
-    assert bucket.counts()["DELETE object"] == 40 + 40 + 1
-    assert len(bucket.names("datasets")) == 2 + 40
+    assert bucket.counts()["DELETE object"] == 10 + 10 + 1
+    assert len(bucket.names("datasets")) == 2 + 10
 
 
 @pytest.fixture
@@ -138,10 +149,9 @@ def test_a_bucket_that_refuses_is_reported_while_it_is_listed(
 def test_a_bucket_that_refuses_is_reported_when_a_dataset_is_published(
     bucket: GcsServer, counted: list[float], kind: str
 ) -> None:
-    changes = OutputChanges(OUTPUT, "")
-    changes.begin()
+    changes = changes_of()
     bucket.set_faults([{"kind": kind, "status": 429, "count": 1}])
     put = Put(".staging/small_files.json", "small_files.json", 0, "")
-    changes.put_in_place(changes.find_staged([put]), count=lambda: None)
+    changes.put_in_place(changes.find_staged([put]))
     changes.remove_staging()
     assert sum(counted) >= 1

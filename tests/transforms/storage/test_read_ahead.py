@@ -1,21 +1,18 @@
-"""Files are read ahead in order and within bounds, in the version that was listed."""
+"""Items are worked on ahead: in order, within bounds, and no longer than somebody asks."""
 
 from __future__ import annotations
 
-import gzip
-import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.storage.local_storage import LocalStorage
 from transforms.storage.read_ahead import ReadAhead
 
 THREADS = 2
@@ -28,8 +25,8 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transforms.storage.read_ahead.process_cores", lambda: THREADS)
 
 
-def read_ahead(max_bytes: int = 10**9) -> ReadAhead:
-    return ReadAhead(max_bytes=max_bytes, threads=THREADS)
+def read_ahead(max_bytes: int = 10**9, *, together: int = 1) -> ReadAhead:
+    return ReadAhead(max_bytes=max_bytes, threads=THREADS, together=together)
 
 
 class Counted:
@@ -49,17 +46,20 @@ def one_byte(_: object) -> int:
     return 1
 
 
-def test_results_keep_the_order_of_the_items() -> None:
+def ahead_of(reader: ReadAhead, items: Counted) -> list[int]:
+    """How many items were drawn and not yet taken, each time that a result is."""
+    return [items.pulled - taken for taken, _ in enumerate(reader.map(str, items, size=one_byte))]
+
+
+@pytest.mark.parametrize("together", [1, 4])
+def test_results_keep_the_order_of_the_items(together: int) -> None:
     def slow(item: int) -> int:
         time.sleep(0.004 * (item % 3 == 0))
         return item * item
 
-    results = read_ahead().map(slow, range(60), size=one_byte)
-    assert list(results) == [item * item for item in range(60)]
-
-
-def test_no_items() -> None:
-    assert list(read_ahead().map(str, [], size=one_byte)) == []
+    reader = read_ahead(together=together)
+    assert list(reader.map(slow, range(60), size=one_byte)) == [n * n for n in range(60)]
+    assert list(reader.map(slow, [], size=one_byte)) == []
 
 
 def test_items_are_worked_on_at_the_same_time() -> None:
@@ -68,14 +68,18 @@ def test_items_are_worked_on_at_the_same_time() -> None:
     assert sorted(arrived) == list(range(THREADS))
 
 
-def test_only_so_many_items_wait() -> None:
+@pytest.mark.parametrize(
+    ("max_bytes", "together", "most"),
+    # In flight, and one item or group that is drawn and not yet begun.
+    [(10**9, 1, AHEAD + 1), (10**9, 4, AHEAD + 4), (4, 1, 4 + 1)],
+)
+def test_only_so_many_items_and_bytes_wait(max_bytes: int, together: int, most: int) -> None:
     items = Counted(100)
-
-    most = 0
-    for taken, _ in enumerate(read_ahead().map(str, items, size=one_byte)):
-        most = max(most, items.pulled - taken)
-    assert most == AHEAD + 1  # one is drawn and not yet begun
-    assert items.pulled == 100
+    ahead = ahead_of(read_ahead(max_bytes, together=together), items)
+    assert max(ahead) == most
+    # What was taken makes room.
+    assert min(ahead[: 100 - most - 3]) >= most - together
+    assert (items.pulled, len(ahead)) == (100, 100)
 
 
 def test_the_first_items_begin_before_a_result_is_wanted() -> None:
@@ -85,15 +89,6 @@ def test_the_first_items_begin_before_a_result_is_wanted() -> None:
     assert begun.wait(20)
     assert items.pulled == AHEAD + 1
     assert len(list(results)) == 100
-
-
-def test_bytes_that_were_taken_make_room() -> None:
-    items = Counted(40)
-
-    ahead = [
-        items.pulled - taken for taken, _ in enumerate(read_ahead(4).map(str, items, size=one_byte))
-    ]
-    assert ahead[:36] == [5] * 36  # four in flight, and one is drawn and not yet begun
 
 
 @given(st.lists(st.integers(0, 40), max_size=40), st.integers(1, 60))
@@ -128,44 +123,91 @@ def test_what_is_taken_counts_until_the_next_is_asked_for() -> None:
     results.close()  # type: ignore[attr-defined]
 
 
-def test_a_failure_surfaces_in_its_place() -> None:
-    def fail(item: int) -> int:
-        if item == 3:
-            raise KeyError("broken")
-        return item
-
-    taken: list[int] = []
-    with pytest.raises(KeyError, match="broken"):
-        taken.extend(read_ahead().map(fail, range(50), size=one_byte))
-    assert taken == [0, 1, 2]
-    assert list(read_ahead().map(str, range(3), size=one_byte)) == ["0", "1", "2"]
-
-
-def in_groups(max_bytes: int = 10**9) -> ReadAhead:
-    return ReadAhead(max_bytes=max_bytes, threads=THREADS, together=4)
+def test_consumers_share_the_bytes_in_flight() -> None:
+    items = Counted(40)
+    other = read_ahead(10).map(str, range(40), size=one_byte)
+    next(other)
+    mine = read_ahead(10).map(str, items, size=one_byte)
+    next(mine)
+    assert items.pulled == 6  # half of ten in flight, and one is drawn and not yet begun
+    other.close()  # type: ignore[attr-defined]
+    next(mine)
+    assert items.pulled == 12  # one was taken, all ten are in flight, and one is drawn
 
 
-def test_items_of_a_group_keep_their_order_and_fail_in_their_place() -> None:
+@pytest.mark.parametrize(
+    ("max_bytes", "sizes", "groups"),
+    [
+        (10**9, [1] * 9, [[1] * 4, [1] * 4, [1]]),
+        (10, [6, 4, 5, 20, 1], [[6, 4], [5], [20], [1]]),
+        # Photos of a few megabytes go one by one, so that none waits for three others.
+        (10**9, [2 << 20] * 2, [[2 << 20]] * 2),
+    ],
+)
+def test_a_thread_gets_a_group_but_no_more_bytes_than_allowed(
+    max_bytes: int, sizes: list[int], groups: list[list[int]]
+) -> None:
+    reader = read_ahead(max_bytes, together=4)
+    assert [group for group, _ in reader._groups(sizes, lambda size: size, None)] == groups
+
+
+# Failures.
+
+
+@pytest.mark.parametrize("together", [1, 4])
+def test_a_failure_surfaces_in_its_place(together: int) -> None:
     def fail(item: int) -> int:
         if item == 6:
             raise KeyError("broken")
         return item
 
-    assert list(in_groups().map(fail, range(6), size=one_byte)) == list(range(6))
     taken: list[int] = []
     with pytest.raises(KeyError, match="broken"):
-        taken.extend(in_groups().map(fail, range(50), size=one_byte))
+        taken.extend(read_ahead(together=together).map(fail, range(50), size=one_byte))
     assert taken == [0, 1, 2, 3, 4, 5]
+    assert list(read_ahead().map(str, range(3), size=one_byte)) == ["0", "1", "2"]
 
 
-def test_a_thread_gets_a_group_but_no_more_bytes_than_allowed() -> None:
-    def groups(ahead: ReadAhead, sizes: list[int]) -> list[list[int]]:
-        return [group for group, _ in ahead._groups(sizes, lambda size: size, None)]
+def test_a_failure_of_the_items_surfaces() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise LookupError("no more")
 
-    assert groups(in_groups(), [1] * 9) == [[1] * 4, [1] * 4, [1]]
-    assert groups(in_groups(10), [6, 4, 5, 20, 1]) == [[6, 4], [5], [20], [1]]
-    # Photos of a few megabytes go one by one, so that none waits for three others.
-    assert groups(in_groups(), [2 << 20] * 2) == [[2 << 20]] * 2
+    with pytest.raises(LookupError, match="no more"):
+        list(read_ahead().map(str, items(), size=one_byte))
+
+
+def close(results: Any) -> None:
+    results.close()
+
+
+def throw(results: Any) -> None:
+    with pytest.raises(OSError, match="disk full"):
+        results.throw(OSError("disk full"))
+
+
+@pytest.mark.parametrize(("stop", "together"), [(close, 1), (throw, 1), (close, 4)])
+def test_who_stops_early_cancels_the_rest(stop: Callable[[Any], None], together: int) -> None:
+    go_on = threading.Event()
+    begun: list[int] = []
+
+    def wait(item: int) -> int:
+        begun.append(item)
+        if item >= together:
+            assert go_on.wait(60)
+        return item
+
+    results = read_ahead(together=together).map(wait, range(100), size=one_byte)
+    assert next(results) == 0
+    stop(results)
+    go_on.set()
+    # The same pool goes through its queue in order.
+    list(read_ahead().map(str, range(AHEAD), size=one_byte))
+    # Each thread had begun one item of its group.
+    assert len(begun) <= together + THREADS
+
+
+# Cheap items.
 
 
 @given(cheap=st.lists(st.booleans(), max_size=60), fails_at=st.integers(0, 80))
@@ -177,7 +219,7 @@ def test_the_consumer_calls_for_cheap_items_itself(cheap: list[bool], fails_at: 
             raise KeyError("broken")
         return item, threading.get_ident() == here
 
-    results = in_groups().map(
+    results = read_ahead(together=4).map(
         thread_of, range(len(cheap)), size=one_byte, is_cheap=lambda item: cheap[item]
     )
     taken = []
@@ -215,140 +257,6 @@ def test_cheap_items_do_not_count_among_those_that_wait() -> None:
         waiting.remove(taken)
         most = max(most, sum(1 for item in waiting if not item % 2))
     assert 2 <= most <= AHEAD
-
-
-def test_groups_stop_with_their_consumer() -> None:
-    go_on = threading.Event()
-    begun: list[int] = []
-
-    def wait(item: int) -> int:
-        begun.append(item)
-        if item >= 4:
-            assert go_on.wait(60)
-        return item
-
-    results = in_groups().map(wait, range(100), size=one_byte)
-    assert next(results) == 0
-    results.close()  # type: ignore[attr-defined]
-    go_on.set()
-    list(read_ahead().map(str, range(AHEAD), size=one_byte))
-    # Each thread had begun one item of its group.
-    assert len(begun) <= 4 + THREADS
-
-
-def test_only_so_many_items_of_groups_wait() -> None:
-    items = Counted(100)
-    most = 0
-    for taken, _ in enumerate(in_groups().map(str, items, size=one_byte)):
-        most = max(most, items.pulled - taken)
-    assert most == AHEAD + 4  # a group is drawn and not yet begun
-
-
-def test_a_failure_of_the_items_surfaces() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise LookupError("no more")
-
-    with pytest.raises(LookupError, match="no more"):
-        list(read_ahead().map(str, items(), size=one_byte))
-
-
-@pytest.mark.parametrize("how", ["close", "throw"])
-def test_who_stops_early_cancels_the_rest(how: str) -> None:
-    go_on = threading.Event()
-    begun: list[int] = []
-
-    def wait(item: int) -> int:
-        begun.append(item)
-        if item:
-            assert go_on.wait(60)
-        return item
-
-    results = read_ahead().map(wait, range(100), size=one_byte)
-    assert next(results) == 0
-    if how == "close":
-        results.close()  # type: ignore[attr-defined]
-    else:
-        with pytest.raises(OSError, match="disk full"):
-            results.throw(OSError("disk full"))  # type: ignore[attr-defined]
-    go_on.set()
-    # The same pool goes through its queue in order.
-    list(read_ahead().map(str, range(AHEAD), size=one_byte))
-    assert len(begun) <= 1 + THREADS
-
-
-def test_consumers_share_the_bytes_in_flight() -> None:
-    items = Counted(40)
-
-    other = read_ahead(10).map(str, range(40), size=one_byte)
-    next(other)
-    mine = read_ahead(10).map(str, items, size=one_byte)
-    next(mine)
-    assert items.pulled == 6  # half of ten in flight, and one is drawn and not yet begun
-    other.close()
-    next(mine)
-    assert items.pulled == 12  # one was taken, all ten are in flight, and one is drawn
-
-
-def read(path: Path, *, size: int = 1, version: int = 0) -> bytes:
-    return LocalStorage().read_listed(str(path), size=size, version=version, max_bytes=1)
-
-
-def test_files_are_read_as_stored(tmp_path: Path) -> None:
-    path = tmp_path / "image.jpg.gz"
-    path.write_bytes(gzip.compress(b"text"))
-    status = path.stat()
-    data = read(path, size=status.st_size, version=status.st_mtime_ns)
-    assert data == path.read_bytes()
-    path.write_bytes(b"")
-    assert read(path, size=0) == b""
-
-
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / "none.jpg")
-    with pytest.raises(IsADirectoryError):
-        read(tmp_path)
-
-
-@pytest.mark.parametrize(("size", "version"), [(4, 7), (6, 7), (0, 7), (5, 8), (5, 1)])
-def test_a_file_that_is_not_as_listed(tmp_path: Path, size: int, version: int) -> None:
-    path = tmp_path / "1.jpg"
-    path.write_bytes(b"12345")
-    os.utime(path, ns=(7, 7))
-    assert read(path, size=5, version=7) == b"12345"
-    with pytest.raises(OSError, match="it was overwritten meanwhile"):
-        read(path, size=size, version=version)
-
-
-def test_what_became_a_fifo_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
-    path = tmp_path / "1.jpg"
-    os.mkfifo(path)
-    with pytest.raises(OSError, match="no longer a regular file"):
-        read(path)
-    with open(os.open(path, os.O_RDWR), "wb", buffering=0) as writer:
-        writer.write(b"5")
-        with pytest.raises(OSError, match="no longer a regular file"):
-            read(path)
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero")
-def test_what_became_a_device_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "1.jpg").symlink_to("/dev/zero")
-    with pytest.raises(OSError, match="no longer a regular file"):
-        read(tmp_path / "1.jpg", size=0)
-
-
-@pytest.mark.parametrize(
-    "name", ["/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"]
-)
-def test_a_file_that_the_kernel_makes_up_is_left_alone(name: str) -> None:
-    """Those of /proc say that they are empty, those of /sys that they have 4,096 bytes."""
-    if not os.path.exists(name):
-        pytest.skip(f"there is no {name}")
-    size = os.stat(name).st_size
-    with pytest.raises(OSError, match="no longer a regular file"):
-        read(Path(name), size=size, version=os.stat(name).st_mtime_ns)
 
 
 def test_a_fork_reads_with_threads_of_its_own() -> None:
