@@ -1,9 +1,10 @@
-"""What paths say of labels and splits, and which classes are known."""
+"""What paths say of labels and splits, which classes are known, and what is said of them."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -12,54 +13,48 @@ from hypothesis import strategies as st
 from transforms.core.messages import LabelsError
 from transforms.labels.keys import full_uri, listed_key, listed_path, listed_problem, listed_uri
 from transforms.labels.label_rows import label_text
-from transforms.labels.label_rules import NO_FOLDER, LabelRules, PathRules, parse_label_regex
+from transforms.labels.label_rules import (
+    ANY_LABELS,
+    NO_FOLDER,
+    LabelRules,
+    PathRules,
+    label_decisions,
+    parse_label_regex,
+)
 from transforms.labels.shards import is_split_name
+from transforms.labels.vocabulary import LabelCells, Vocabulary, with_images
 
 # What flags say of labels that the class names lack.
 
 LABELS = st.text(st.characters(codec="utf-8"), min_size=1).map(label_text).filter(bool)
-
-
-def ids_of(rules: LabelRules, labels: Iterable[str]) -> dict[str, int]:
-    """The classes of a vocabulary and their ids."""
-    vocabulary = rules.vocabulary(labels, "text")
-    return dict(zip(vocabulary.lines, vocabulary.ids, strict=True))
+NO_CELLS = LabelCells()
+CATEGORIES = LabelRules("text", ("dog", "cat"), first_id=1, known_ids=True, class_ids=(1, 13))
 
 
 @pytest.mark.parametrize(
     ("rules", "labels", "ids"),
     [
-        (LabelRules(), ["fox", "ant", "cat"], {"dog": 0, "cat": 1, "ant": 2, "fox": 3}),
+        (LabelRules(), "fox ant cat", {"dog": 0, "cat": 1, "ant": 2, "fox": 3}),
         # A number may be that of a class, so it is never the name of a new one.
-        (LabelRules(), ["1", "7", "fox"], {"dog": 0, "cat": 1, "fox": 2}),
-        (LabelRules("integer"), ["1", "7"], {"dog": 0, "cat": 1}),
-        (LabelRules("text"), ["10", "7", ""], {"dog": 0, "cat": 1, "7": 2, "10": 3}),
-        (LabelRules(first_id=1), ["fox"], {"dog": 1, "cat": 2, "fox": 3}),
-        (LabelRules(class_names=("7", "12")), ["9.0", "12", "x"], {"7": 7, "9": 9, "12": 12}),
-        (
-            LabelRules(class_names=("12", "7"), dense=True),
-            ["100", "9", "7"],
-            {"12": 0, "7": 1, "9": 2, "100": 3},
-        ),
-        (LabelRules("integer", class_names=("7",)), ["007", "+09", "x"], {"7": 7, "9": 9}),
-        (
-            LabelRules("text", class_names=("7", "12")),
-            ["9", "x"],
-            {"7": 0, "12": 1, "9": 2, "x": 3},
-        ),
+        (LabelRules(), "1 7 fox", {"dog": 0, "cat": 1, "fox": 2}),
+        (LabelRules("integer"), "1 7", {"dog": 0, "cat": 1}),
+        (LabelRules("text"), "10 7 ", {"dog": 0, "cat": 1, "7": 2, "10": 3}),
+        (LabelRules(first_id=1), "fox", {"dog": 1, "cat": 2, "fox": 3}),
+        (LabelRules(class_names=("7", "12")), "9.0 12 x", {"7": 7, "9": 9, "12": 12}),
+        (LabelRules("auto", ("12", "7"), True), "90 9 7", {"12": 0, "7": 1, "9": 2, "90": 3}),
+        (LabelRules("integer", ("7",)), "007 +09 x", {"7": 7, "9": 9}),
+        (LabelRules("text", ("7", "12")), "9 x", {"7": 0, "12": 1, "9": 2, "x": 3}),
         # Ids of categories have gaps, and no label is an id.
-        (
-            LabelRules("text", first_id=1, known_ids=True, class_ids=(1, 13)),
-            ["fox", "13", "cat"],
-            {"dog": 1, "cat": 13, "13": 14, "fox": 15},
-        ),
+        (CATEGORIES, "fox 13 cat", {"dog": 1, "cat": 13, "13": 14, "fox": 15}),
     ],
 )
 def test_new_classes_follow_the_known_ones(
-    rules: LabelRules, labels: list[str], ids: dict[str, int]
+    rules: LabelRules, labels: str, ids: dict[str, int]
 ) -> None:
     names = rules.class_names or ("dog", "cat")
-    assert ids_of(rules._replace(class_names=names, new_classes="append"), labels) == ids
+    rules = rules._replace(class_names=names, new_classes="append")
+    vocabulary = rules.vocabulary(labels.split(" "), "text")
+    assert dict(zip(vocabulary.lines, vocabulary.ids, strict=True)) == ids
 
 
 @given(
@@ -83,62 +78,179 @@ def test_new_classes_change_no_known_class(
     assert tomorrow.added(labels) == ()
 
 
-def test_refused_classes_are_named_with_their_images() -> None:
-    rules = LabelRules(class_names=("dog", "cat"), new_classes="refuse")
-    rules.check({"dog": 3, "1": 1, "": 2})
-    with pytest.raises(LabelsError) as caught:
-        rules.check({"dog": 3, "fox": 40, "ant": 1, "": 2})
-    assert str(caught.value) == (
-        "2 labels are not in --class_names, with the number of images: 'ant' (1), 'fox' (40). "
-        "Correct them, or use --new_classes append"
+REFUSE = LabelRules(class_names=("dog", "cat"), new_classes="refuse")
+
+
+@pytest.mark.parametrize(
+    ("rules", "labels", "says"),
+    [
+        (REFUSE, {"dog": 3, "1": 1, "": 2}, ""),
+        (REFUSE._replace(new_classes=""), {"fox": 1}, ""),
+        (
+            REFUSE,
+            {"dog": 3, "fox": 40, "ant": 1, "": 2},
+            "2 labels are not in --class_names, with the number of images: 'ant' (1), 'fox' (40). "
+            "Correct them, or use --new_classes append",
+        ),
+        (
+            REFUSE,
+            {"9": 1},
+            "1 label is not in --class_names, with the number of images: '9' (1). Correct it, or "
+            "use --new_classes append",
+        ),
+        # An id of a category is no label.
+        (CATEGORIES._replace(new_classes="refuse"), {"dog": 3, "1": 1}, "images: '1' (1). Correct"),
+        (REFUSE, {f"label-{n}": 1 for n in range(10, 22)}, "'label-19' (1) and 2 more. Correct"),
+    ],
+)
+def test_refused_classes_are_named_with_their_images(
+    rules: LabelRules, labels: dict[str, int], says: str
+) -> None:
+    if not says:
+        rules.check(labels)
+        return
+    with pytest.raises(LabelsError, match=re.escape(says)):
+        rules.check(labels)
+
+
+# What the block "Decided" says of labels predicts their ids.
+
+FILE = LabelRules(class_names=("dog", "cat"))
+KNOWN = LabelRules("text", ("dog", "cat"), known_ids=True)
+KNOWN_IDS = KNOWN._replace(class_ids=(7, 9))
+APPEND = LabelRules(class_names=("dog",), new_classes="append")
+INTEGER = LabelRules("integer")
+MANY = "007 007 +3.0 x b b a z"
+
+
+def said(labels: str, rules: LabelRules, cells: LabelCells = NO_CELLS) -> list[str]:
+    counted = Counter(labels.split())
+    cells = with_images(cells, counted)
+    vocabulary = rules.vocabulary(counted, rules.decide(cells))
+    return ["|".join(each) for each in label_decisions(vocabulary, counted, cells, rules)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "rules", "says"),
+    [
+        (
+            "7 9.0 9",
+            ANY_LABELS,
+            "labels|integers, 2 classes|all 3 labels are integers|--label_kind",
+        ),
+        ("b 1 a", ANY_LABELS, "labels|text, 3 classes|'a' is not an integer|--label_kind"),
+        ("7", LabelRules("text"), "labels|text, 1 class|given|--label_kind"),
+        ("cat 1", FILE, "labels|text, 2 classes|the lines of the file|--class_names"),
+        ("cat", KNOWN, "labels|text, 2 classes|the known classes|--class_names"),
+        ("1 0", ANY_LABELS, "class ids|0 to 1|the labels themselves|--dense_labels"),
+        (
+            "7 90.0",
+            ANY_LABELS,
+            "|7 to 90|the labels themselves; 89 numbers below are unused|--dense",
+        ),
+        (
+            "-3 7",
+            ANY_LABELS,
+            "themselves; labels.txt is empty: it has no lines for such ids|--dense",
+        ),
+        (
+            "7 90",
+            LabelRules(dense=True),
+            "|0 to 1|count the integers in their order|--dense_labels",
+        ),
+        ("7", LabelRules("text"), "class ids|0|count the sorted labels|--class_names"),
+        ("cat", FILE, "|0 to 1|count the lines; labels are names or these numbers|--class_names"),
+        ("cat", KNOWN, "class ids|0 to 1|count the known classes; labels are names|--class_names"),
+        ("dog", KNOWN_IDS, "class ids|7 to 9|those of the known classes|--class_names"),
+        (
+            f"3 {MANY}",
+            INTEGER,
+            "|5 of 9|'a', 'b', 'x' and 1 more are not integers: their images are",
+        ),
+        (
+            f"1 {'x' * 50}",
+            INTEGER,
+            f"|1 of 2|{'x' * 40!r} is not an integer: its image is rejected|",
+        ),
+        (
+            MANY,
+            FILE,
+            "unknown labels|8 of 8|'+3.0', '007', 'a' and 3 more are not in the file: their",
+        ),
+        ("cow", KNOWN, "'cow' is not in --class_names: its image is rejected|--class_names"),
+        (
+            "e d c b b",
+            APPEND,
+            "new classes|4 classes|'b', 'c', 'd' and 1 more: after the known ones,",
+        ),
+        ("dog", APPEND, "new classes|0 classes|all labels are known|--new_classes"),
+        ("dog 7", APPEND, "1 of 2|'7' cannot be a new class: its image is rejected|--class_names"),
+    ],
+)
+def test_decisions_about_labels(labels: str, rules: LabelRules, says: str) -> None:
+    assert says in "\n".join(said(labels, rules))
+
+
+MISSING = LabelCells(missing=3, spellings=("", "nan"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "rules", "cells", "subjects"),
+    [
+        ("", ANY_LABELS, NO_CELLS, ""),
+        ("1", ANY_LABELS, NO_CELLS, "labels, class ids"),
+        ("", ANY_LABELS, MISSING, "missing labels"),
+        # Nothing but labels that reject is said, too.
+        ("x x", INTEGER, MISSING, "labels, missing labels, unknown labels"),
+        ("e 7", APPEND, MISSING, "labels, class ids, new classes, missing labels, unknown labels"),
+    ],
+)
+def test_subjects_of_decisions(
+    labels: str, rules: LabelRules, cells: LabelCells, subjects: str
+) -> None:
+    found = said(labels, rules, cells)
+    assert ", ".join(line.partition("|")[0] for line in found) == subjects
+    says = (
+        "missing labels|3 cells|empty, 'nan': not classes; their images are rejected|--label_kind"
     )
-    with pytest.raises(LabelsError, match=r"^1 label is not .*'9' \(1\)\. Correct it, "):
-        rules.check({"9": 1})
-    categories = rules._replace(kind="text", class_ids=(1, 13), known_ids=True)
-    categories.check({"dog": 3, "cat": 1})
-    # An id is no label.
-    with pytest.raises(LabelsError, match=r"^1 label is not .*'1' \(1\)\. Correct it, "):
-        categories.check({"1": 1})
-    with pytest.raises(LabelsError, match=r"^12 labels .*'label-9' \(1\) and 2 more"):
-        rules.check({f"label-{chr(48 + number)}": 1 for number in range(12)})
-    rules._replace(new_classes="").check({"fox": 1})
+    assert (says in found) == (cells == MISSING)
+
+
+@pytest.mark.parametrize(
+    ("labels", "because"), [(["1"], "all are"), (["1", "x"], "'x' is not an integer")]
+)
+def test_labels_that_nobody_counted(labels: list[str], because: str) -> None:
+    found = label_decisions(Vocabulary.build(labels), {}, NO_CELLS, ANY_LABELS)
+    assert found[0].because == because
 
 
 # Folders and regular expressions give classes and splits of paths.
 
-FOLDERS = PathRules("directory")
-
 
 @pytest.mark.parametrize(
-    ("path", "label"),
-    [("roses/1.jpg", "roses"), ("a/b/1.jpg", "b"), ("1.jpg", ""), ("e\u0301/1.jpg", "\xe9")],
+    ("has_splits", "path", "folder", "split", "label"),
+    [
+        (False, "roses/1.jpg", "", "", "roses"),
+        (False, "a/b/1.jpg", "", "", "b"),
+        (False, "1.jpg", "", "", ""),
+        (False, "e\u0301/1.jpg", "", "", "\xe9"),
+        # A folder of the glob is the class of an image in no other.
+        (False, "1.jpg", "cat", "", "cat"),
+        (False, "dog/1.jpg", "cat", "", "dog"),
+        # The first folder is the split, and no class.
+        (True, "train/cat/1.jpg", "", "train", "cat"),
+        (True, "train/1.jpg", "train", "train", ""),
+        (True, "VALIDATION/1.jpg", "", "validation", ""),
+        (True, "holdout/a/1.jpg", "", "holdout", "a"),
+        (True, "Unassigned/1.jpg", "", "", ""),
+        (True, "1.jpg", "", NO_FOLDER, ""),
+    ],
 )
-def test_the_folder_is_the_class(path: str, label: str) -> None:
-    assert FOLDERS.label(path) == label
-
-
-def test_a_folder_of_the_glob_is_the_class_of_an_image_in_no_other() -> None:
-    assert FOLDERS.label("1.jpg", folder="cat") == "cat"
-    assert FOLDERS.label("dog/1.jpg", folder="cat") == "dog"
-
-
-def test_the_folder_of_a_split_is_no_class() -> None:
-    rules = PathRules("directory", has_splits=True)
-    assert (rules.split("train/cat/1.jpg"), rules.label("train/cat/1.jpg")) == ("train", "cat")
-    assert (rules.split("train/1.jpg"), rules.label("train/1.jpg", folder="train")) == ("train", "")
-
-
-@pytest.mark.parametrize(
-    ("path", "split"),
-    [("VALIDATION/1.jpg", "validation"), ("holdout/a/1.jpg", "holdout"), ("Unassigned/1.jpg", "")],
-)
-def test_the_first_folder_is_the_split(path: str, split: str) -> None:
-    assert PathRules(has_splits=True).split(path) == split
-    assert PathRules().split(path) == ""
-
-
-def test_an_image_in_no_folder_has_no_split() -> None:
-    assert PathRules(has_splits=True).split("1.jpg") == NO_FOLDER
+def test_folders_are_classes_and_splits(
+    has_splits: bool, path: str, folder: str, split: str, label: str
+) -> None:
+    rules = PathRules("directory", has_splits=has_splits)
+    assert (rules.split(path), rules.label(path, folder=folder)) == (split, label)
     assert not is_split_name(NO_FOLDER)
 
 
