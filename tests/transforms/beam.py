@@ -85,6 +85,15 @@ def make_pipeline() -> beam.Pipeline:
     return beam.Pipeline(options=PipelineOptions([f"--runner={RUNNER}"]))
 
 
+def run_steps(*steps: Any) -> None:
+    """Applies the steps one after another to a pipeline, and runs it."""
+    graph = make_pipeline()
+    value: Any = graph
+    for number, step in enumerate(steps):
+        value = value | f"Step {number}" >> step
+    graph.run().wait_until_finish()
+
+
 def step_named(pipeline: beam.Pipeline, name: str) -> beam.DoFn:
     """The DoFn of the first step of a graph whose label ends with a name."""
     found: list[beam.DoFn] = []

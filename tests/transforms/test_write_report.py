@@ -81,27 +81,6 @@ def test_a_report_that_fails_leaves_the_dataset_published(
     assert (tmp_path / "out" / "report.html").exists()
 
 
-@pytest.mark.usefixtures("published")
-def test_a_former_report_does_not_outlive_its_dataset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    former = (tmp_path / "out" / "report.html").read_bytes()
-    rename = LocalStorage.rename
-
-    def fail(storage: LocalStorage, source: str, target: str, **options: bool) -> None:
-        if target.endswith("/manifest.json"):
-            raise OSError("the bucket is gone")
-        rename(storage, source, target, **options)
-
-    other = make_config(tmp_path / "images", tmp_path / "out", seed=5, overwrite=True)
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="the bucket is gone"):
-        patch.setattr(LocalStorage, "rename", fail)
-        convert(other)
-    assert not (tmp_path / "out" / "report.html").exists()
-    convert(other)
-    assert (tmp_path / "out" / "report.html").read_bytes() != former
-
-
 def test_pictures_are_read_by_their_offsets(
     published: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,18 +124,6 @@ def test_pictures_of_duplicates_are_few(
     picture_records(published.folder.output, manifest_of(tmp_path / "out"), found, [])
     exact, near = range(0, 12 * 4, 4), range(400, 400 + 12 * 2)
     assert sorted(read) == [*exact, *near]
-
-
-def test_an_exact_duplicate_that_was_left_out_has_no_picture(
-    published: ConvertConfig, tmp_path: Path
-) -> None:
-    [kept, *_] = statistics_of(tmp_path / "out")["samples"]
-    images = [{"file": None, "offset": None, "length": None}, kept]
-    found = {"duplicates": {"exact": {"listed": [{"images": images}]}}}
-    places = picture_records(
-        published.folder.output, manifest_of(tmp_path / "out"), found, []
-    ).keys()
-    assert places == {(kept["file"], kept["offset"])}
 
 
 def test_wrong_places_are_reported_and_cost_their_own_picture(
