@@ -16,12 +16,9 @@ from PIL import Image
 from tests.engines import dataset
 from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, arguments, convert, digests, plan, verify
-from tests.transforms.beam import make_pipeline
+from tests.transforms.beam import run_steps
 from tests.transforms.decoded_rows import all_steps, everything_decoded
-from transforms import (
-    join_labels,
-    packing,
-)
+from transforms import join_labels, packing
 from transforms.storage.local_storage import LocalStorage
 from transforms.write_dataset import EncodeExamples, FindImages, LabelImages, WriteDataset
 
@@ -197,11 +194,7 @@ def in_memory(inputs: Path, output: Path) -> Ran:
 
 
 def _own(*steps: Any) -> Ran:
-    graph = make_pipeline()
-    value: Any = graph
-    for number, step in enumerate(steps):
-        value = value | f"Step {number}" >> step
-    graph.run().wait_until_finish()
+    run_steps(*steps)
     return Ran(0, "", "")
 
 

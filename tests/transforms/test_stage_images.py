@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from tests.images import picture, saved
 from tests.pipeline.commands import Dataset, check_sound, digests, index_rows
 from tests.pipeline.reading import read
 from tests.servers.gcs import GcsServer
-from tests.transforms.beam import make_pipeline
-from transforms import FindImages, LabelImages, WriteDataset
+from tests.transforms.beam import make_pipeline, run_steps
+from transforms import FindImages, LabelImages, WriteDataset, stage_images
 from transforms.core.rejections import Rejection
 from transforms.labels.joins import ONE_LABEL
+from transforms.records import image_origins
 from transforms.records.image_origins import staged_root, write_original
 from transforms.stage_images import GivenImage, _Stager
 
@@ -31,12 +32,8 @@ PAIRS = [
 ]
 
 
-def run(elements: Elements, write: beam.PTransform[Any, Any], *before: Any) -> None:
-    graph = make_pipeline()
-    value: Any = graph | "Make" >> beam.Create(elements, reshuffle=False)
-    for number, step in enumerate([*before, write]):
-        value = value | f"Step {number}" >> step
-    graph.run().wait_until_finish()
+def run(elements: Elements, *steps: Any) -> None:
+    run_steps(beam.Create(elements, reshuffle=False), *steps)
 
 
 def write(output: Path | str, elements: Elements, **options: Any) -> Dataset:
@@ -46,14 +43,38 @@ def write(output: Path | str, elements: Elements, **options: Any) -> Dataset:
     return dataset
 
 
-def test_they_are_stored_byte_for_byte_under_their_keys(tmp_path: Path) -> None:
-    dataset = write(tmp_path / "out", PAIRS, splits="train=0.5,test=0.5", seed=3, num_shards=2)
-    stored = {r["image/filename"].decode(): r["image/encoded"] for r in read(dataset)}
-    assert stored == {key: data for key, data, _ in PAIRS}
+def stored(dataset: Dataset) -> dict[str, bytes]:
+    """The images by their keys."""
+    return {r["image/filename"].decode(): r["image/encoded"] for r in read(dataset)}
+
+
+def test_they_are_stored_byte_for_byte_under_their_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is written and read once; keys lead to no file."""
+    calls: Counter[tuple[str, str]] = Counter()
+    for module, name in ((stage_images, "write_original"), (image_origins, "read_original")):
+        function = getattr(module, name)
+
+        def counted(root: str, image: Any, *more: Any, _f: Any = function, **options: Any) -> Any:
+            calls[_f.__name__, getattr(image, "path", image)] += 1
+            return _f(root, image, *more, **options)
+
+        monkeypatch.setattr(module, name, counted)
+    # Beam fits a line to the times of batches, and numpy warned when these were all alike.
+    monkeypatch.delattr("numpy.polyfit")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret.jpg").write_bytes(PHOTOS[7])
+    keys = [str(tmp_path / "secret.jpg"), "../secret.jpg", "gs://bucket/secret.jpg", "a\0b", "e"]
+    elements = [(key, PHOTOS[at], "cd"[at % 2]) for at, key in enumerate(keys)]
+    options: dict[str, Any] = {"splits": "train=0.5,test=0.5", "seed": 3, "num_shards": 2}
+    dataset = write("out", elements, **options)
+    assert stored(dataset) == {key: data for key, data, _ in elements}
     labels = {r["image/filename"].decode(): r["image/class/text"].decode() for r in read(dataset)}
-    assert labels == {key: label for key, _, label in PAIRS}
+    assert labels == {key: label for key, _, label in elements}
     assert list(dataset.manifest["splits"]) == ["train", "test"]
-    assert not (dataset.folder / ".staging").exists()
+    names = ("read_original", "write_original")
+    assert calls == {(name, key): 1 for name in names for key in keys}
 
 
 @pytest.mark.slow
@@ -65,10 +86,8 @@ def test_they_give_the_shards_of_the_same_files(
         (tmp_path / key).parent.mkdir(exist_ok=True)
         (tmp_path / key).write_bytes(data)
     options: dict[str, Any] = {"splits": "train=0.6,test=0.4", "seed": 7}
-    graph = make_pipeline()
-    pairs = graph | beam.Create([(key, label) for key, _, label in PAIRS])
-    _ = pairs | LabelImages(**options) | WriteDataset("files", num_shards=2)
-    graph.run().wait_until_finish()
+    pairs = [(key, label) for key, _, label in PAIRS]
+    run(pairs, LabelImages(**options), WriteDataset("files", num_shards=2))
     memory = write("memory", PAIRS[::-1], num_shards=2, **options)
     ours, theirs = digests(memory.folder), digests(tmp_path / "files")
     assert ours.keys() == theirs.keys()
@@ -81,30 +100,22 @@ def test_they_give_the_shards_of_the_same_files(
 
 
 def test_a_rerun_is_up_to_date_and_another_image_is_not(tmp_path: Path) -> None:
+    """What a killed run left is used or removed."""
     output = tmp_path / "out"
-    write(output, PAIRS)
+    root = staged_root(str(output))
+    write_original(root, PAIRS[0][0], b"of another run")
+    write_original(root, "gone", b"an image that is no longer given")
+    (Path(root) / (32 * "0" + "." + 32 * "1" + ".partial")).write_bytes(b"half")
+    dataset = write(output, PAIRS)
+    assert stored(dataset) == {key: data for key, data, _ in PAIRS}
+    assert not (output / ".staging").exists()
     before = digests(output)
     write(output, PAIRS)
     assert digests(output) == before
     changed = [(PAIRS[0][0], PHOTOS[1], PAIRS[0][2]), *PAIRS[1:]]
     with pytest.raises(Exception, match="holds a dataset of other inputs"):
         run(changed, WriteDataset(str(output)))
-    write(output, changed, overwrite=True)
-    assert digests(output) != before
-
-
-def test_what_a_killed_run_left_is_used_or_removed(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    expected = digests(write(tmp_path / "whole", PAIRS).folder)
-    root = staged_root(str(output))
-    write_original(root, PAIRS[0][0], b"of another run")
-    write_original(root, "gone", b"an image that is no longer given")
-    (Path(root) / (32 * "0" + "." + 32 * "1" + ".partial")).write_bytes(b"half")
-    found = digests(write(output, PAIRS).folder)
-    names = {"manifest.json", "report.html"}  # hold the name of the output folder
-    assert {n: d for n, d in found.items() if n not in names} == {
-        n: d for n, d in expected.items() if n not in names
-    }
+    assert digests(output).items() >= before.items()
 
 
 def test_a_failed_run_keeps_them_for_a_rerun(tmp_path: Path) -> None:
@@ -120,8 +131,9 @@ def test_a_failed_run_keeps_them_for_a_rerun(tmp_path: Path) -> None:
 def test_keys_labels_and_splits_that_contradict_are_rejected(tmp_path: Path) -> None:
     a, b, c = PHOTOS[:3]
     elements = [
-        ("twice", a, "cat"),
-        ("twice", a, "cat"),
+        ("twice", a, "cat", "TRAIN"),
+        ("twice", a, "cat", "TRAIN"),
+        ("named", b, "cat", "test"),
         ("two images", a, "cat"),
         ("two images", b, "cat"),
         ("two labels", a, "cat"),
@@ -136,7 +148,11 @@ def test_keys_labels_and_splits_that_contradict_are_rejected(tmp_path: Path) -> 
         ("spaced", b, "cat"),
     ]
     dataset = write(tmp_path / "out", elements, max_rejected="100%")
-    assert [r["image/filename"] for r in read(dataset)] == [b"twice"]
+    assert stored(dataset) == {"twice": a, "named": b}
+    assert {name: split["records"] for name, split in dataset.manifest["splits"].items()} == {
+        "train": 1,
+        "test": 1,
+    }
     assert sorted((r["path"], r["reason"]) for r in dataset.rejected) == [
         (" spaced ", "duplicate_key"),
         ("bad split", "bad_split"),
@@ -149,16 +165,7 @@ def test_keys_labels_and_splits_that_contradict_are_rejected(tmp_path: Path) -> 
         ("two labels", "ambiguous_label"),
         ("two splits", "split_conflict"),
     ]
-    assert dataset.ledger["images_matched"] == 11
-
-
-def test_the_program_may_name_splits(tmp_path: Path) -> None:
-    elements = [(f"{n}", data, n, ["TRAIN", "test"][n % 2]) for n, data in enumerate(PHOTOS)]
-    dataset = write(tmp_path / "out", elements)
-    assert {name: split["records"] for name, split in dataset.manifest["splits"].items()} == {
-        "train": 4,
-        "test": 4,
-    }
+    assert dataset.ledger["images_matched"] == 12
 
 
 def odd_ones(_: object) -> Iterator[tuple[object, ...]]:
@@ -168,11 +175,8 @@ def odd_ones(_: object) -> Iterator[tuple[object, ...]]:
 
 
 def test_images_without_labels_and_other_kinds_of_bytes(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"labelled": False, "files": "per_image"}
-    graph = make_pipeline()
-    elements = graph | beam.Create([0]) | beam.FlatMap(odd_ones)
-    _ = elements | WriteDataset(str(tmp_path / "out"), **options)
-    graph.run().wait_until_finish()
+    write = WriteDataset(str(tmp_path / "out"), labelled=False, files="per_image")
+    run_steps(beam.Create([0]), beam.FlatMap(odd_ones), write)
     loaded = load(tmp_path / "out", "train", decode=False).as_numpy_iterator()
     assert sorted(r["image/filename"] for r in loaded) == [b"a", b"b"]
 
@@ -193,7 +197,7 @@ def test_several_labels_of_an_image(tmp_path: Path) -> None:
     assert dataset.classes == ["cat", "dog"]
     assert [(r["path"], r["reason"]) for r in dataset.rejected] == [("c", "no_label")]
     with pytest.raises(ValueError, match="'labels' of the layout has the source label.texts"):
-        run([("x", "y")], WriteDataset(str(tmp_path / "no"), layout=str(layout)), LabelImages())
+        run([("x", "y")], LabelImages(), WriteDataset(str(tmp_path / "no"), layout=str(layout)))
     with pytest.raises(Exception, match=r"'a' has 2 labels, and the layout stores one: choose"):
         run(elements, WriteDataset(str(tmp_path / "one")))
 
@@ -209,16 +213,6 @@ def test_duplicates_are_dropped_and_rejected_images_copied(tmp_path: Path) -> No
         "not_an_image/no/image.txt": b"text",
         "duplicate_image/z.jpg": PHOTOS[0],
     }
-
-
-def test_a_key_never_leads_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "secret.jpg").write_bytes(PHOTOS[7])
-    keys = [str(tmp_path / "secret.jpg"), "../secret.jpg", "gs://bucket/secret.jpg", "a\0b"]
-    elements = [(key, data, "c") for key, data in zip(keys, PHOTOS, strict=False)]
-    dataset = write("out", elements, dedupe="drop")
-    stored = {r["image/filename"].decode(): r["image/encoded"] for r in read(dataset)}
-    assert stored == {key: data for key, data, _ in elements}
 
 
 def test_a_staging_folder_behind_a_link_is_refused(tmp_path: Path) -> None:
@@ -253,52 +247,20 @@ def test_no_bytes_of_an_image_cross_a_shuffle(tmp_path: Path) -> None:
     elements = graph | beam.Create(PAIRS, reshuffle=False)
     _ = elements | WriteDataset(str(tmp_path / "out"))
 
+    found: list[str] = []
+
     class Shuffles(PipelineVisitor):
-        found: list[str] = []
-
-        def visit_transform(self, transform_node: AppliedPTransform) -> None:
-            self.enter_composite_transform(transform_node)
-
         def enter_composite_transform(self, transform_node: AppliedPTransform) -> None:
             if isinstance(transform_node.transform, beam.GroupByKey):
                 [grouped] = transform_node.inputs
-                self.found.append(f"{transform_node.full_label}: {grouped.element_type}")
+                found.append(f"{transform_node.full_label}: {grouped.element_type}")
 
-    shuffles = Shuffles()
-    graph.visit(shuffles)
-    assert any("Stage images/Join labels/Group by key" in each for each in shuffles.found)
-    ours = [each for each in shuffles.found if "Gather" not in each and "Write report" not in each]
+        visit_transform = enter_composite_transform
+
+    graph.visit(Shuffles())
+    assert any("Stage images/Join labels/Group by key" in each for each in found)
+    ours = [each for each in found if "Gather" not in each and "Write report" not in each]
     assert not [each for each in ours if "bytes" in each.lower() or "any" in each.lower()]
-
-
-def test_batches_do_not_depend_on_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beam fits a line to the times of batches, and numpy warned when these were all alike."""
-
-    def fit(*_: Any, **__: Any) -> Any:
-        raise AssertionError("a line was fitted")
-
-    monkeypatch.setattr("numpy.polyfit", fit)
-    write(tmp_path / "out", PAIRS)
-
-
-def test_an_image_is_written_and_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import transforms.records.image_origins as original_images
-    import transforms.stage_images as stage_images
-
-    calls: list[tuple[str, str]] = []
-    for module, name in ((stage_images, "write_original"), (original_images, "read_original")):
-        function = getattr(module, name)
-
-        def counted(root: str, image: Any, *more: Any, _f: Any = function, **options: Any) -> Any:
-            calls.append((_f.__name__, getattr(image, "path", image)))
-            return _f(root, image, *more, **options)
-
-        monkeypatch.setattr(module, name, counted)
-    write(tmp_path / "out", PAIRS)
-    keys = [key for key, *_ in PAIRS]
-    assert sorted(calls) == sorted(
-        (name, key) for name in ("read_original", "write_original") for key in keys
-    )
 
 
 @pytest.mark.slow
@@ -310,8 +272,7 @@ def test_a_bucket(gcs: GcsServer, tmp_path: Path) -> None:
     names = gcs.names("bucket")
     assert not [name for name in names if ".staging" in name]
     for shard in local.shards():
-        ours = hashlib.sha256((local.folder / shard).read_bytes()).hexdigest()
-        assert hashlib.sha256(gcs.get("bucket", f"out/{shard}")).hexdigest() == ours
+        assert gcs.get("bucket", f"out/{shard}") == (local.folder / shard).read_bytes()
 
 
 def test_a_folder_that_the_command_converts_later_is_clean(tmp_path: Path) -> None:
@@ -320,8 +281,6 @@ def test_a_folder_that_the_command_converts_later_is_clean(tmp_path: Path) -> No
     write_original(staged_root(str(output)), "gone", b"bytes")
     (tmp_path / "c").mkdir()
     (tmp_path / "c/1.jpg").write_bytes(PHOTOS[0])
-    graph = make_pipeline()
-    _ = graph | ConvertDataset(output=str(output), images=[f"{tmp_path}/c/*"], label_from="none")
-    graph.run().wait_until_finish()
+    run_steps(ConvertDataset(output=str(output), images=[f"{tmp_path}/c/*"], label_from="none"))
     check_sound(output)
     assert not (output / ".staging").exists()

@@ -28,6 +28,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder to be in: an image, and `labels.csv`."""
     draw(tmp_path / "photos/cat/cat0.jpg", seed=0)
     (tmp_path / "labels.csv").write_text("id,label\ncat0,cat\ndog0,dog")
+    (tmp_path / "odd.csv").write_text("a,b,c\n1,2,3\n")
+    (tmp_path / "one.csv").write_text("id~label\ncat0~cat\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -60,6 +62,14 @@ LOADED = "out/chosen"
         ),
         (FindImages, (GLOB,), {"labels": "labels.csv", "csv_delimiter": 9}, "'9' cannot separate"),
         (FindImages, (GLOB,), {"labels": ["labels.csv"]}, "labels is a path"),
+        (FindImages, (GLOB,), {"labels": "odd.csv"}, "whether its first line is a header"),
+        (FindImages, (GLOB,), {"labels": "one.csv"}, r"has one column .*, give csv_delimiter '~'"),
+        (
+            FindImages,
+            (GLOB,),
+            {"labels": "labels.csv", "label_column": "lable"},
+            r"no column 'lable' \(label_column\)",
+        ),
         (FindImages, (GLOB,), {"splits": {"train": "x"}}, "splits 'train=x'"),
         (FindImages, (GLOB,), {"label_from": "records"}, "use ConvertDataset"),
         (FindImages, (GLOB,), {"split_from": "records"}, "use ConvertDataset"),
@@ -70,6 +80,10 @@ LOADED = "out/chosen"
         (WriteDataset, ("",), {}, "output is empty"),
         (WriteDataset, (Path("gs://b/o"),), {}, "give it as a str"),
         (WriteDataset, ("out",), {"layout": 3}, "layout is a path"),
+        (WriteDataset, ("out",), {"layout": "detection"}, "source box.xmin, which is neither an"),
+        (WriteDataset, ("out",), {"layout": "embedding"}, "layout embedding needs model: a Keras"),
+        (WriteDataset, ("out",), {"layout": "no.yaml"}, "no such file: layout no.yaml"),
+        (WriteDataset, ("out",), {"layout": "slimm"}, "is neither one of .*did you mean slim"),
         (WriteDataset, ("out",), {"labelled": 1}, "labelled is True or False"),
         (
             WriteDataset,
