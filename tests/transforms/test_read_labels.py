@@ -1,49 +1,53 @@
-"""Label files are read row by row, and what cannot be used is rejected with its line."""
+"""Label files and files of keys are read line by line; what cannot be used has its line."""
 
 from __future__ import annotations
 
 import gzip
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.servers.gcs import GcsServer
+from tests.transforms.beam import collect
+from transforms import input_readers, packing
 from transforms.core.messages import LabelsError
 from transforms.core.records import Count, JoinSide
 from transforms.core.rejections import Rejection
-from transforms.input_readers import RowReader
-from transforms.labels.label_rows import Column, CsvColumns
+from transforms.input_readers import ImageFinder, KeyReader, RowImages, RowReader, open_labels
+from transforms.join_labels import ReadInputs
+from transforms.labels import label_tables
+from transforms.labels.annotations import YOLO_COLUMNS
+from transforms.labels.joins import MAX_LINE
+from transforms.labels.label_rows import YOLO, Column, CsvColumns, LabelRow
+from transforms.labels.label_rules import PathRules
 from transforms.labels.vocabulary import LabelCells
+from transforms.storage.interface import READERS, Stored
 
 COLUMNS = CsvColumns(Column(0, "id"), Column(1, "label"), 2)
 
 
-def read(
-    *paths: Path, key: str = "stem", encoding: str = "utf-8", **options: Any
-) -> dict[str, list[Any]]:
-    reader = RowReader(COLUMNS, key=key, encoding=encoding, **options)
+def read(*paths: Path, encoding: str = "utf-8", **options: Any) -> dict[str, list[Any]]:
+    reader = RowReader(COLUMNS, key="stem", encoding=encoding, **options)
     results = [result for path in paths for result in reader.read(str(path))]
-    return {
-        "rejections": [result for result in results if isinstance(result, Rejection)],
-        "counts": sorted(result for result in results if isinstance(result, Count)),
-        "labels": [result for result in results if isinstance(result, LabelCells)],
-        "rows": [r for r in results if not isinstance(r, (Rejection, Count, LabelCells))],
-    }
+    kinds = {"rejections": Rejection, "counts": Count, "labels": LabelCells}
+    found = {name: [r for r in results if isinstance(r, kind)] for name, kind in kinds.items()}
+    return {**found, "rows": [r for r in results if not isinstance(r, (*kinds.values(),))]}
 
 
 def test_rows_of_several_files(tmp_path: Path) -> None:
     one, two = tmp_path / "one.csv", tmp_path / "two.csv.gz"
     one.write_text('id,label\nphotos/1.jpg,cat\n\n2,"a, quoted\nlabel"\n')
     two.write_bytes(gzip.compress("\ufeffid,label\ne\u0301,한강\n".encode()))
-    found = read(one, two)
-    assert found == {
+    assert read(one, two) == {
         "rows": [
             ("1", JoinSide("", 0, 0, "cat", f"{one}:2")),
             ("2", JoinSide("", 0, 0, "a, quoted label", f"{one}:4")),
             ("\xe9", JoinSide("", 0, 0, "한강", f"{two}:2")),
         ],
         "rejections": [],
-        "counts": [Count("rows_read", 1), Count("rows_read", 2)],
+        "counts": [Count("rows_read", 2), Count("rows_read", 1)],
         "labels": [
             LabelCells(others=2, odd=((str(one), 2, "cat"), (str(one), 4, "a, quoted label"))),
             LabelCells(others=1, odd=((str(two), 2, "한강"),)),
@@ -56,34 +60,35 @@ def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
     path.write_text("id,label\n1,\n,cat\nfolder/,dog\n2,cat,more\n3,cat\n")
     found = read(path)
     assert [(key, side.label) for key, side in found["rows"]] == [("1", ""), ("3", "cat")]
-    rejections: list[Rejection] = found["rejections"]
-    assert {(r.subject, r.reason) for r in rejections} == {("row", "malformed_row")}
-    assert sorted((r.path, r.key) for r in rejections) == [
-        (f"{path}:3", ""),
-        (f"{path}:4", "folder/"),
-        (f"{path}:5", "2"),
+    rejected = [(r.subject, r.reason, r.path, r.key) for r in found["rejections"]]
+    assert sorted(rejected) == [
+        ("row", "malformed_row", f"{path}:3", ""),
+        ("row", "malformed_row", f"{path}:4", "folder/"),
+        ("row", "malformed_row", f"{path}:5", "2"),
     ]
-    assert next(r.detail for r in rejections if r.key == "folder/") == "'folder/' names no file"
+    assert "'folder/' names no file" in [r.detail for r in found["rejections"]]
     assert found["counts"] == [Count("rows_read", 5)]
 
 
-def test_missing_labels_are_empty(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "cells", "labels", "counted"),
+    [
+        ({}, ["nan", "7.0", "", "NA", "x"], ["", "7.0", "", "", "x"], (1, 1, 3)),
+        ({"missing": frozenset()}, ["nan", "", "NA"], ["nan", "", "NA"], (0, 2, 1)),
+        # Among several of a cell.
+        ({"separator": "|"}, ["cat|nan| |dog", "nan|"], ["cat|dog", ""], (0, 2, 1)),
+    ],
+)
+def test_missing_labels_are_empty(
+    tmp_path: Path, options: Any, cells: list[str], labels: list[str], counted: tuple[int, ...]
+) -> None:
     path = tmp_path / "labels.csv"
-    path.write_text("id,label\n1,nan\n2,7.0\n3,\n4,NA\n5,x\n")
-    found = read(path)
-    assert [side.label for _, side in found["rows"]] == ["", "7.0", "", "", "x"]
-    odd = ((str(path), 6, "x"),)
-    assert found["labels"] == [LabelCells(1, 1, 3, odd, ("", "NA", "nan"))]
-    found = read(path, missing=frozenset())
-    assert [side.label for _, side in found["rows"]] == ["nan", "7.0", "", "NA", "x"]
-
-
-def test_missing_labels_among_several_of_a_cell(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    path.write_text("id,label\n1,cat|nan| |dog\n2,nan|\n")
-    found = read(path, separator="|")
-    assert [side.label for _, side in found["rows"]] == ["cat|dog", ""]
-    assert found["labels"][0][1:3] == (2, 1)
+    path.write_text("id,label\n" + "".join(f"{n},{cell}\n" for n, cell in enumerate(cells)))
+    found = read(path, **options)
+    assert [side.label for _, side in found["rows"]] == labels
+    assert found["labels"][0][:3] == counted
+    if not options:
+        assert found["labels"][0][3:] == (((str(path), 6, "x"),), ("", "NA", "nan"))
 
 
 def test_encodings(tmp_path: Path) -> None:
@@ -93,3 +98,119 @@ def test_encodings(tmp_path: Path) -> None:
     assert row.label == "한강"
     with pytest.raises(LabelsError, match="labels.csv"):
         read(path)
+
+
+def test_files_of_a_glob(tmp_path: Path) -> None:
+    """The list of the classes is no label file, and one that is too large is a wrong box."""
+    (tmp_path / "a.txt").write_text("3 .5 .5 1 1\n")
+    (tmp_path / "b.txt").write_bytes(bytes(label_tables.MAX_ANNOTATION + 1))
+    (tmp_path / "classes.txt").write_text("cat\n")
+    named = (Column(0, "image"), Column(1, "class"), len(YOLO_COLUMNS))
+    columns = CsvColumns(*named, format=YOLO, cells=(Column(2, YOLO_COLUMNS[2]),))
+    found = {path: list(rows) for path, rows in open_labels(f"{tmp_path}/*.txt", columns, "utf-8")}
+    too_large = "the file has more than 4194304 bytes"
+    assert found == {
+        f"{tmp_path}/a.txt": [LabelRow("a", "3", 1, cells=(".5",))],
+        f"{tmp_path}/b.txt": [LabelRow("b", "0", 1, cells=(too_large,))],
+    }
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1 << 20])
+def test_each_line_is_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(input_readers, "_CHUNK", chunk)
+    path = tmp_path / "keys.txt"
+    path.write_bytes("\ufeffa\r\n\nb\x85c\n  한강 \nlast".encode())
+    lines = [("a", 1), ("b\x85c", 3), ("한강", 4), ("last", 5)]
+    assert [(key, side.where) for key, side in KeyReader(str(path)).read()] == [
+        (key, f"{path}:{line}") for key, line in lines
+    ]
+    assert next(KeyReader(str(path), "-").read())[1].where == "-:1"
+
+
+def test_lines_that_are_repeated_take_no_place_in_the_join(tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    path.write_text("a\nb\n\n" * 100_000 + "c")
+    keys = [(key, side.where) for key, side in KeyReader(str(path)).read()]
+    assert keys == [("a", f"{path}:1"), ("b", f"{path}:2"), ("c", f"{path}:300001")]
+
+
+def test_a_file_without_line_breaks_is_not_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(input_readers, "_CHUNK", MAX_LINE)
+    path = tmp_path / "keys.txt"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(LabelsError, match="keys.txt:1 has more than 65536 bytes"):
+        list(KeyReader(str(path)).read())
+
+
+BY_CSV = PathRules("csv", "", False)
+
+
+def listed(path: str, root: str, rules: PathRules = BY_CSV) -> dict[str, list[Any]]:
+    """What is read of rows that list images."""
+    images = RowImages(root=root, key="path", rules=rules)
+    reader = RowReader(
+        COLUMNS._replace(key=Column(0, "image")), key="path", encoding="utf-8", images=images
+    )
+    inputs = ReadInputs([], ImageFinder(root=root, key="path", rules=rules), [path], reader)
+    found = collect(lambda pipeline: (pipeline | "Read" >> inputs)._asdict())
+    labels = [each._asdict() for each in found.pop("labels")]
+    numbers = ("integers", "others", "missing")
+    return {**found, "labels": [sum(each[name] for each in labels) for name in numbers]}
+
+
+@pytest.mark.parametrize("rules", [BY_CSV, PathRules("directory", "", False)])
+def test_every_runner_looks_up_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: PathRules
+) -> None:
+    for name in ("cat/a.jpg", "dog/b.jpg"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(name.encode())
+    path = tmp_path / "list.csv"
+    rows = ["cat/a.jpg,cat", "dog/b.jpg,7", "cat/none.jpg,dog", ",cat", "dog/b.jpg,1,more"]
+    path.write_text("\n".join(["image,label", *rows]))
+    here = listed(str(path), str(tmp_path), rules)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
+    assert listed(str(path), str(tmp_path), rules) == here
+    assert (len(here["sides"]), len(here["rejections"])) == (6, 2)
+    images = {side.path for _, side in here["sides"] if side.is_image}
+    assert images == {"cat/a.jpg", "dog/b.jpg", "cat/none.jpg"}
+
+
+def test_one_request_a_row(gcs: GcsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    gcs.make_bucket("photos")
+    for number in range(40):
+        gcs.put("photos", f"{number}.jpg", b"x")
+    lines = "".join(f"gs://photos/{number}.jpg,cat\n" for number in range(40))
+    gcs.put("photos", "list.csv", f"image,label\n{lines}".encode())
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
+    gcs.reset()
+    assert len(listed("gs://photos/list.csv", "gs://photos")["sides"]) == 80
+    looked_up = [target for method, target in gcs.log() if method == "GET" and "jpg" in target]
+    assert len(looked_up) == len({*looked_up}) == 40
+
+
+def test_as_many_requests_at_once_as_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = threading.Barrier(READERS, timeout=60)
+    lock, active, widest = threading.Lock(), 0, 0
+
+    def find(_: str) -> Stored:
+        nonlocal active, widest
+        with lock:
+            active += 1
+            widest = max(widest, active)
+        # Waits until all threads are here: it would fail if there were fewer.
+        together.wait()
+        with lock:
+            active -= 1
+        return Stored(1, 1)
+
+    monkeypatch.setattr(input_readers, "find_listed", find)
+    path = tmp_path / "list.csv"
+    rows = (f"{number}.jpg,cat" for number in range(2 * READERS))
+    path.write_text("\n".join(["image,label", *rows]))
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
+    assert len(listed(str(path), str(tmp_path))["sides"]) == 4 * READERS
+    assert widest == READERS
