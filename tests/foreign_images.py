@@ -10,15 +10,8 @@ from PIL import Image
 from tests.images import picture, png_file, saved, webp_animation
 
 # How an upright picture is stored in a file with this orientation.
-LAID = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_90,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_270,
-}
+_NAMES = "FLIP_LEFT_RIGHT ROTATE_180 FLIP_TOP_BOTTOM TRANSPOSE ROTATE_90 TRANSVERSE ROTATE_270"
+LAID = {at: Image.Transpose[name] for at, name in enumerate(_NAMES.split(), 2)}
 
 
 def deep_picture(height: int = 37, width: int = 45) -> Image.Image:

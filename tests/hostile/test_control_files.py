@@ -6,7 +6,8 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,80 +28,79 @@ from transforms.dataset.output_names import (
     parse_small_files,
 )
 
-ALL_KINDS = ("shard", "small", "former", "sidecar", "begun")
+SHARD, RECIPE = "train-00000-of-00001.tfrecord", "0" * 32
+STRANGE = "../me/keep.txt"
 
 # Names as nobody but an editor gives them: of neighbours, parents, other places, other kinds.
-NAMES = (
-    "../me",
-    "..",
-    ".",
-    "",
-    "/etc/passwd",
-    "../out2/keep.txt",
-    "train/../../me/keep.txt",
-    "notes.txt",
-    "notes",
-    ".staging/../../me",
-    "../train-00000-of-00001.tfrecord",
-    "linked/keep.tfrecord",
-    "x/y.labels.txt",
-    "../x.labels.txt",
-    "labels.txt/..",
-    "labels.txt\0",
-    "train/..tfrecord",
-    "a\\b.tfrecord",
-    "%2e%2e",
-)
+NAMES = ["../me", "..", ".", "", "/etc/passwd", "../out2/keep.txt", "train/../../me/keep.txt"]
+NAMES += ["notes.txt", "notes", ".staging/../../me", f"../{SHARD}", "linked/keep.tfrecord"]
+NAMES += ["x/y.labels.txt", "../x.labels.txt", "labels.txt/..", "labels.txt\0", "train/..tfrecord"]
+NAMES += ["a\\b.tfrecord", "%2e%2e"]
 
 
 class Guarded:
     """A folder with an output folder in it, and with much else that no run may touch."""
 
-    def __init__(self, folder: Path, made: Path) -> None:
-        self.folder = folder
-        self.output = folder / "out"
+    def __init__(self, folder: Path, photos: Path, made: Path) -> None:
+        self.folder, self.photos, self.output = folder, photos, folder / "out"
         shutil.copytree(made, self.output)
-        for name in ("me/keep.txt", "me/train-00000-of-00001.tfrecord", "out2/keep.txt"):
+        for name in ("me/keep.txt", f"me/{SHARD}", "out2/keep.txt"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text("a stranger's")
-        (self.output / "notes.txt").write_text("the owner's")
-        (self.output / "notes").mkdir()
-        (self.output / "notes" / "keep.txt").write_text("the owner's")
+        for name in ("notes.txt", "notes/keep.txt"):
+            (self.output / name).parent.mkdir(exist_ok=True)
+            (self.output / name).write_text("the owner's")
         (self.output / "linked").symlink_to(folder / "me")
-        self.before = self.outside()
 
     def outside(self) -> dict[str, tuple[int, bytes]]:
-        """All that is not the tool's: time stamp, kind and content by path."""
+        """All that is not the tool's: kind and content by path."""
+        paths = (path.relative_to(self.folder) for path in self.folder.rglob("*"))
         return {
-            path.relative_to(self.folder).as_posix(): (
-                path.lstat().st_mode,
-                path.read_bytes() if path.is_file() else b"",
+            str(path): (
+                (self.folder / path).lstat().st_mode,
+                (self.folder / path).read_bytes() if (self.folder / path).is_file() else b"",
             )
-            for path in self.folder.rglob("*")
-            if path.relative_to(self.folder).parts[0] != "out"
-            or path.name.startswith(("notes", "keep", "linked"))
+            for path in paths
+            if path.parts[0] != "out" or path.name.startswith(("notes", "keep", "linked"))
         }
 
-    def edit_manifest(self, change: Callable[[dict[str, Any]], None], *, seal: bool) -> None:
+    def stage(self, name: str, content: str) -> None:
+        (self.output / ".staging").mkdir(exist_ok=True)
+        (self.output / ".staging" / name).write_text(content)
+
+    def edit(
+        self, *, file: str = "", shard: str = "", without: str = "", seal: bool = True
+    ) -> None:
+        """Has the manifest name another small file or shard, or no longer name one."""
         path = self.output / "manifest.json"
         manifest = json.loads(path.read_text())
-        change(manifest)
-        if seal:
-            manifest["digest"] = content_digest(manifest)
-        path.write_text(json.dumps(manifest))
+        if file:
+            manifest["files"][file] = {"bytes": 1, "crc32c": "00000000"}
+        if shard:
+            manifest["splits"]["train"]["shards"][0]["file"] = shard
+        manifest["files"].pop(without, None)
+        digest = {"digest": content_digest(manifest)} if seal else {}
+        path.write_text(json.dumps(manifest | digest))
 
-    def stage(self, name: str, content: str) -> None:
-        path = self.output / ".staging" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+    def unpublish(self, *, former: str | None = None) -> None:
+        """Removes the manifest; `former` is staged as that of the dataset that is replaced."""
+        if former is not None:
+            self.stage("former.json", former or (self.output / "manifest.json").read_text())
+        (self.output / "manifest.json").unlink()
 
-    def checked(self, ran: Ran) -> Ran:
-        """Checks that nothing else changed, and that the run ended as runs may end."""
-        assert self.outside() == self.before
+    def stage_sidecar(self, file: str, folder: str | None = None) -> None:
+        """A sidecar that names this file as its shard, and the files of images in a folder."""
+        more = {"files": (ImageFile("k", 1, "00000000"),), "folder": folder} if folder else {}
+        self.stage(f"{SHARD}.{RECIPE}.json", ShardSummary(file, RECIPE, **more).to_sidecar())
+
+    def run(self, **flags: Any) -> Ran:
+        """Checks that nothing else changes, and that the run ends as runs may end."""
+        before = self.outside()
+        ran = convert(images=f"{self.photos}/*/*.jpg", output=self.output, **flags)
+        assert self.outside() == before
         assert "Traceback" not in ran.err, ran.err
         assert ran.code in (0, 1, 2), ran
-        if ran.code:
-            ran.error()
+        assert not ran.code or ran.error()
         return ran
 
 
@@ -118,178 +118,118 @@ def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def guarded(made: Path, tmp_path: Path) -> Iterator[Guarded]:
-    yield Guarded(tmp_path / "guarded", made)
+def guarded(made: Path, photos: Path, tmp_path: Path) -> Guarded:
+    return Guarded(tmp_path / "guarded", photos, made)
 
 
-def again(guarded: Guarded, photos: Path, **flags: Any) -> Ran:
-    """A run into the folder with an option that makes another dataset."""
-    ran = convert(images=f"{photos}/*/*.jpg", output=guarded.output, seed=7, **flags)
-    return guarded.checked(ran)
-
-
-@pytest.mark.parametrize("name", ["../me", "..", "/etc/passwd", "notes", "notes.txt"])
-def test_small_files_of_a_former_run_are_names_that_it_gives(
-    guarded: Guarded, photos: Path, name: str
-) -> None:
-    """A run that was killed while it published, or somebody who wants a folder to go."""
-    (guarded.output / "manifest.json").unlink()
+def killed_while_publishing(guarded: Guarded, name: str) -> None:
+    guarded.unpublish()
     guarded.stage("small_files.json", json.dumps(["labels.txt", name]))
-    ran = again(guarded, photos)
-    assert ran.code == 2
-    assert (
-        f"{guarded.output}/.staging/small_files.json was edited: it names {name!r}" in ran.error()
-    )
 
 
-@pytest.mark.parametrize("seal", [False, True])
-@pytest.mark.parametrize("name", ["../me", "linked/keep.tfrecord", "notes.txt"])
-@pytest.mark.parametrize("where", ["files", "shards"])
-def test_files_of_a_manifest_are_names_that_it_gives(
-    guarded: Guarded, photos: Path, name: str, where: str, seal: bool
-) -> None:
-    def change(manifest: dict[str, Any]) -> None:
-        if where == "files":
-            manifest["files"][name] = {"bytes": 1, "crc32c": "00000000"}
-        else:
-            manifest["splits"]["train"]["shards"][0]["file"] = name
-
-    guarded.edit_manifest(change, seal=seal)
-    ran = again(guarded, photos, overwrite=True)
-    # A plain name in a folder that is a link is a name like others; the folder is refused.
-    assert ran.code == 2
-    assert "was edited" in ran.error() or "is a link" in ran.error()
+def replaced(guarded: Guarded) -> None:
+    guarded.edit(file=STRANGE)
+    guarded.unpublish(former="")
 
 
-def test_an_edited_manifest_decides_about_no_file(guarded: Guarded, photos: Path) -> None:
-    guarded.edit_manifest(lambda manifest: manifest["files"].pop("labels.txt"), seal=False)
-    ran = again(guarded, photos, overwrite=True)
-    assert ran.code == 2
-    assert "was edited since the dataset was written" in ran.error()
-
-
-def test_the_manifest_of_a_replaced_dataset_is_no_other(guarded: Guarded, photos: Path) -> None:
-    def change(manifest: dict[str, Any]) -> None:
-        manifest["files"]["../me/keep.txt"] = {"bytes": 1, "crc32c": "00000000"}
-
-    guarded.edit_manifest(change, seal=True)
-    guarded.stage("former.json", (guarded.output / "manifest.json").read_text())
-    (guarded.output / "manifest.json").unlink()
-    ran = again(guarded, photos)
-    assert ran.code == 2
-    assert "former.json was edited: it names '../me/keep.txt'" in ran.error()
-
-
-def test_a_broken_manifest_of_a_replaced_dataset_says_what_helps(
-    guarded: Guarded, photos: Path
-) -> None:
-    guarded.stage("former.json", "{")
-    (guarded.output / "manifest.json").unlink()
-    ran = again(guarded, photos)
-    assert ran.code == 2
-    assert f"so the dataset is incomplete: remove {guarded.output}; or choose" in ran.error()
-
-
-@pytest.mark.parametrize("file", ["../me/train-00000-of-00001.tfrecord", "notes.txt"])
-def test_a_sidecar_names_its_own_shard(guarded: Guarded, photos: Path, file: str) -> None:
-    recipe = "0" * 32
-    sidecar = ShardSummary(file, recipe).to_sidecar()
-    (guarded.output / "manifest.json").unlink()
-    guarded.stage(f"train-00000-of-00001.tfrecord.{recipe}.json", sidecar)
-    assert again(guarded, photos).code == 0
-
-
-@pytest.mark.parametrize("is_link", [False, True])
-def test_what_the_tool_does_not_stage_is_not_removed(
-    guarded: Guarded, photos: Path, is_link: bool
-) -> None:
-    (guarded.output / "manifest.json").unlink()
-    staging = guarded.output / ".staging"
-    if is_link:
-        staging.symlink_to(guarded.folder / "me")
-    else:
-        staging.mkdir()
-        (staging / "keep.thesis").write_text("the owner's")
-        guarded.before = guarded.outside()
-    ran = again(guarded, photos)
-    assert ran.code == 2
-    message = "is a link" if is_link else "is in the staging folder, but this tool did not write it"
-    assert message in ran.error()
-
-
-def test_a_staging_folder_that_is_a_link_next_to_a_dataset(guarded: Guarded, photos: Path) -> None:
-    """The same command found its dataset whole, tried to remove the link, and failed each time."""
+def linked_staging(guarded: Guarded) -> None:
+    guarded.unpublish()
     (guarded.output / ".staging").symlink_to(guarded.folder / "me")
-    ran = guarded.checked(convert(images=f"{photos}/*/*.jpg", output=guarded.output))
-    assert ran.code == 2 and ".staging is a link" in ran.error()
-    assert "remove it" in ran.error()
-    (guarded.output / ".staging").unlink()
-    assert guarded.checked(convert(images=f"{photos}/*/*.jpg", output=guarded.output)).code == 0
 
 
-def test_a_split_that_is_a_link_is_not_written_through(guarded: Guarded, photos: Path) -> None:
-    (guarded.output / "manifest.json").unlink()
+def linked_split(guarded: Guarded) -> None:
+    guarded.unpublish()
     guarded.stage("outcome.json", "{}")
     (guarded.output / "train").symlink_to(guarded.folder / "me")
-    ran = again(guarded, photos, files="per_image")
-    assert ran.code == 1
-    assert f"{guarded.output}/train is a link" in ran.error()
 
 
-def test_a_folder_in_the_place_of_a_file_stays(guarded: Guarded, photos: Path) -> None:
+def owned_staging(guarded: Guarded) -> None:
+    guarded.unpublish()
+    guarded.stage("keep.thesis", "the owner's")
+
+
+def folder_for_a_file(guarded: Guarded) -> None:
     (guarded.output / "labels.txt").unlink()
     (guarded.output / "labels.txt").mkdir()
     (guarded.output / "labels.txt" / "keep.txt").write_text("the owner's")
-    guarded.before = guarded.outside()
-    ran = again(guarded, photos, overwrite=True)
-    assert ran.code == 2
-    assert "labels.txt is a folder, but the dataset needs a file there" in ran.error()
 
 
-def edit(guarded: Guarded, photos: Path, random_: random.Random) -> dict[str, Any]:
-    """Makes one to three edits of the files that a run reads back; flags of the run to try."""
-    flags: dict[str, Any] = {"overwrite": random_.choice([True, None])}
-    if random_.random() < 0.3:
-        flags["files"] = "per_image"
-    for _ in range(random_.randint(1, 3)):
-        name = random_.choice(NAMES)
-        match random_.choice(ALL_KINDS):
-            case "shard" if (guarded.output / "manifest.json").exists():
-                guarded.edit_manifest(
-                    lambda m, n=name: m["splits"]["train"]["shards"][0].update(file=n),
-                    seal=random_.random() < 0.7,
-                )
-            case "small" if (guarded.output / "manifest.json").exists():
-                guarded.edit_manifest(
-                    lambda m, n=name: m["files"].update({n: {"bytes": 1, "crc32c": "00000000"}}),
-                    seal=random_.random() < 0.7,
-                )
-            case "former" if (guarded.output / "manifest.json").exists():
-                guarded.stage("former.json", (guarded.output / "manifest.json").read_text())
-                (guarded.output / "manifest.json").unlink()
-            case "begun":
-                guarded.stage(
-                    "small_files.json", random_.choice([json.dumps([name]), "{", "[" * 9999])
-                )
-            case _:
-                summary = ShardSummary(
-                    name,
-                    "0" * 32,
-                    files=(ImageFile("k", 1, "00000000"),),
-                    folder=random_.choice(NAMES),
-                )
-                sidecar = summary.to_sidecar()
-                guarded.stage(f"train-00000-of-00001.tfrecord.{'0' * 32}.json", sidecar)
-    return flags
+def sidecar_of(guarded: Guarded, file: str) -> None:
+    guarded.unpublish()
+    guarded.stage_sidecar(file)
+
+
+OVERWRITE = {"overwrite": True}
+
+
+@pytest.mark.parametrize(
+    ("edit", "flags", "code", "message"),
+    [
+        *(
+            (partial(killed_while_publishing, name=name), {}, 2, f"was edited: it names {name!r}")
+            for name in ("../me", "..", "/etc/passwd", "notes", "notes.txt")
+        ),
+        *(
+            (partial(Guarded.edit, seal=seal, **edits), OVERWRITE, 2, "was edited")
+            for seal in (False, True)
+            for name in ("../me", "notes.txt")
+            for edits in ({"file": name}, {"shard": name})
+        ),
+        # A plain name in a folder that is a link is a name like others; the folder is refused.
+        (partial(Guarded.edit, shard="linked/keep.tfrecord"), OVERWRITE, 2, "is a link"),
+        (partial(Guarded.edit, without="labels.txt", seal=False), OVERWRITE, 2, "was edited since"),
+        (replaced, {}, 2, f"former.json was edited: it names {STRANGE!r}"),
+        (partial(Guarded.unpublish, former="{"), {}, 2, "the dataset is incomplete: remove "),
+        (partial(sidecar_of, file=f"../me/{SHARD}"), {}, 0, ""),
+        (partial(sidecar_of, file="notes.txt"), {}, 0, ""),
+        (linked_staging, {}, 2, "is a link"),
+        (owned_staging, {}, 2, "is in the staging folder, but this tool did not write it"),
+        (linked_split, {"files": "per_image"}, 1, "out/train is a link"),
+        (folder_for_a_file, OVERWRITE, 2, "is a folder, but the dataset needs a file there"),
+    ],
+)
+def test_edits(
+    guarded: Guarded,
+    edit: Callable[[Guarded], None],
+    flags: dict[str, Any],
+    code: int,
+    message: str,
+) -> None:
+    edit(guarded)
+    ran = guarded.run(seed=7, **flags)
+    assert ran.code == code
+    assert message in ran.err
+
+
+def test_a_staging_folder_that_is_a_link_next_to_a_dataset(guarded: Guarded) -> None:
+    """The same command found its dataset whole, tried to remove the link, and failed each time."""
+    (guarded.output / ".staging").symlink_to(guarded.folder / "me")
+    ran = guarded.run()
+    assert ran.code == 2 and ".staging is a link" in ran.error() and "remove it" in ran.error()
+    (guarded.output / ".staging").unlink()
+    assert guarded.run().code == 0
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_no_edit_reaches_beyond_the_folder(
-    made: Path, photos: Path, tmp_path: Path, seed: int
-) -> None:
-    guarded = Guarded(tmp_path / "guarded", made)
-    flags = edit(guarded, photos, random.Random(seed))
-    again(guarded, photos, **flags)
+def test_no_edit_reaches_beyond_the_folder(guarded: Guarded, seed: int) -> None:
+    """One to three edits of the files that a run reads back."""
+    source = random.Random(seed)
+    for _ in range(source.randint(1, 3)):
+        name, is_published = source.choice(NAMES), (guarded.output / "manifest.json").exists()
+        match source.choice(["shard", "small", "former", "sidecar", "begun"]):
+            case "shard" if is_published:
+                guarded.edit(shard=name, seal=source.random() < 0.7)
+            case "small" if is_published:
+                guarded.edit(file=name, seal=source.random() < 0.7)
+            case "former" if is_published:
+                guarded.unpublish(former="")
+            case "begun":
+                listed = source.choice([json.dumps([name]), "{", "[" * 9999])
+                guarded.stage("small_files.json", listed)
+            case _:
+                guarded.stage_sidecar(name, source.choice(NAMES))
+    files = "per_image" if source.random() < 0.3 else None
+    guarded.run(seed=7, overwrite=source.choice([True, None]), files=files)
 
 
 PATHS = st.one_of(
@@ -306,10 +246,6 @@ def test_no_name_that_is_taken_leads_out_of_the_folder(name: str) -> None:
         whole = os.path.normpath(f"/out/{name}")
         assert whole.startswith("/out/") and whole.removeprefix("/out/") == name
         assert "\0" not in name
-
-
-@given(PATHS)
-def test_what_is_refused_is_named(name: str) -> None:
     try:
         parse_small_files(json.dumps([name]), "m")
     except ForeignNameError as error:

@@ -8,9 +8,11 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pipeline.show
 import pipeline.verify
 from tests.conftest import draw
 from tests.hostile.changing import CHANGES
@@ -38,8 +40,8 @@ def refused(ran: Ran, *says: str) -> None:
     """Checks that a command ended with one line that says so."""
     assert ran.code == 2, ran
     line = ran.error()
-    for part in says:
-        assert part in line, line
+    assert line.isprintable()
+    assert [part for part in says if part not in line] == [], line
 
 
 def outcome(made: Dataset) -> tuple[int, list[tuple[str, str, str]]]:
@@ -48,56 +50,47 @@ def outcome(made: Dataset) -> tuple[int, list[tuple[str, str, str]]]:
     return made.ledger["records_written"], rejected
 
 
-class TestWhatGlobsMatch:
-    def test_no_link_leads_in_circles(self, photos: Path) -> None:
-        (photos / "cat" / "up").symlink_to(photos)
-        (photos / "self").symlink_to(photos / "self")
-        (photos / "cat" / "self.jpg").symlink_to("self.jpg")
-        (photos / "dog" / "nowhere.jpg").symlink_to("none.jpg")
-        made = make_dataset(
-            photos / "../out",
-            images=[f"{photos}/**/*.jpg", f"{photos}/*/*.jpg", f"{photos}/*/*/*/*.jpg"],
-            key="path",
-            label_from="directory",
-            max_rejected="50%",
-        )
-        records, rejected = outcome(made)
-        unreadable = {(name, detail) for reason, name, detail in rejected if reason == "unreadable"}
-        assert unreadable == {
-            ("self.jpg", "Too many levels of symbolic links"),
-            ("nowhere.jpg", "No such file or directory"),
-        }
-        # Three levels down, `cat/up/cat` is a way to the cats, and `cat/up/dog` to the dogs.
-        assert records == 12
+def test_no_link_leads_in_circles(photos: Path) -> None:
+    (photos / "cat" / "up").symlink_to(photos)
+    (photos / "self").symlink_to(photos / "self")
+    (photos / "cat" / "self.jpg").symlink_to("self.jpg")
+    (photos / "dog" / "nowhere.jpg").symlink_to("none.jpg")
+    globs = [f"{photos}/**/*.jpg", f"{photos}/*/*.jpg", f"{photos}/*/*/*/*.jpg"]
+    flags: dict[str, Any] = {"key": "path", "label_from": "directory", "max_rejected": "50%"}
+    records, rejected = outcome(make_dataset(photos / "../out", images=globs, **flags))
+    assert {each[1:] for each in rejected if each[0] == "unreadable"} == {
+        ("self.jpg", "Too many levels of symbolic links"),
+        ("nowhere.jpg", "No such file or directory"),
+    }
+    # Three levels down, `cat/up/cat` is a way to the cats, and `cat/up/dog` to the dogs.
+    assert records == 12
 
-    def test_fifos_devices_and_sockets_are_no_files(self, photos: Path) -> None:
-        """Opening one would block, and reading another would never end."""
-        os.mkfifo(photos / "cat" / "fifo.jpg")
-        (photos / "cat" / "zero.jpg").symlink_to("/dev/zero")
-        (photos / "cat" / "terminal.jpg").symlink_to("/dev/tty")
-        (photos / "dog" / "folder.jpg").mkdir()
-        if os.geteuid() == 0:
-            os.mknod(photos / "dog" / "device.jpg", 0o20666, os.makedev(1, 5))
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(photos / "dog" / "s.jpg"))
-            ran = run_limited(
-                "pipeline.convert",
-                images=f"{photos}/**/*.jpg",
-                output=photos.with_name("out"),
-                seconds=SECONDS,
-            )
-        assert ran.code == 0, ran.err
-        assert outcome(Dataset(photos.with_name("out"))) == (6, [])
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("flag", ["images", "labels"])
-    def test_a_fifo_that_is_named_is_no_file(self, photos: Path, flag: str) -> None:
-        os.mkfifo(photos / "fifo")
-        flags = {"images": f"{photos}/*/*.jpg", flag: photos / "fifo"}
-        ran = run_limited(
-            "pipeline.convert", output=photos.with_name("out"), seconds=SECONDS, **flags
-        )
-        refused(ran, f"no file matches --{flag} '{photos}/fifo'; it is not a regular file")
+def test_fifos_devices_and_sockets_are_no_files(photos: Path) -> None:
+    """Opening one would block, and reading another would never end."""
+    os.mkfifo(photos / "cat" / "fifo.jpg")
+    (photos / "cat" / "zero.jpg").symlink_to("/dev/zero")
+    (photos / "cat" / "terminal.jpg").symlink_to("/dev/tty")
+    (photos / "dog" / "folder.jpg").mkdir()
+    if os.geteuid() == 0:
+        os.mknod(photos / "dog" / "device.jpg", 0o20666, os.makedev(1, 5))
+    output = photos.with_name("out")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(photos / "dog" / "s.jpg"))
+        images = f"{photos}/**/*.jpg"
+        ran = run_limited("pipeline.convert", images=images, output=output, seconds=SECONDS)
+    assert ran.code == 0, ran.err
+    assert outcome(Dataset(output)) == (6, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flag", ["images", "labels"])
+def test_a_fifo_that_is_named_is_no_file(photos: Path, flag: str) -> None:
+    os.mkfifo(photos / "fifo")
+    flags = {"images": f"{photos}/*/*.jpg", "output": photos.with_name("out")}
+    flags[flag] = photos / "fifo"
+    ran = run_limited("pipeline.convert", seconds=SECONDS, **flags)
+    refused(ran, f"no file matches --{flag} '{photos}/fifo'; it is not a regular file")
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no setresuid")
@@ -119,32 +112,26 @@ class TestUnreadableFolders:
             os.umask(before)
             (shared_folder / "photos/dog").chmod(0o755)
 
+    def convert(self, shared: Path, pattern: str) -> Ran:
+        images, output = f"{shared}/photos/{pattern}", f"{shared}/out/made"
+        with without_privileges():
+            assert os.geteuid() in (NOBODY, os.getuid())
+            return convert(images=images, label_from="none", max_rejected="50%", output=output)
+
     @pytest.mark.parametrize("mode", [0o000, 0o444, 0o111])
     @pytest.mark.parametrize("pattern", ["**/*.jpg", "*/*/*.jpg", "*/**"])
     def test_a_folder_that_cannot_be_read(self, shared: Path, mode: int, pattern: str) -> None:
         """Closed; open to listing but not to entering; open to entering but not to listing."""
         (shared / "photos/dog").chmod(mode)
-        with without_privileges():
-            assert os.geteuid() in (NOBODY, os.getuid())
-            ran = convert(
-                images=f"{shared}/photos/{pattern}", label_from="none", output=f"{shared}/out"
-            )
+        ran = self.convert(shared, pattern)
         refused(ran, "no permission to read the folder", f"{shared}/photos/dog", "--images")
 
     def test_a_file_that_cannot_be_read_is_one_rejection(self, shared: Path) -> None:
         (shared / "photos/dog/1/1.jpg").chmod(0)
-        with without_privileges():
-            ran = convert(
-                images=f"{shared}/photos/**/*.jpg",
-                label_from="none",
-                max_rejected="50%",
-                output=f"{shared}/out/made",
-            )
+        ran = self.convert(shared, "**/*.jpg")
         assert ran.code == 0, ran.err
-        assert outcome(Dataset(shared / "out/made")) == (
-            3,
-            [("unreadable", "1.jpg", "Permission denied")],
-        )
+        rejected = [("unreadable", "1.jpg", "Permission denied")]
+        assert outcome(Dataset(shared / "out/made")) == (3, rejected)
 
 
 NAMES = {
@@ -164,141 +151,116 @@ NAMES = {
     "longest_korean": "한" * ((MAX_NAME - 4) // 3) + ".jpg",
     "option": "--output.jpg",
 }
+CLASSES = ["two\nlines", "a\u2028b", "\x1b[2J", "c" * MAX_NAME, "'\"", "a,b"]
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Of images of any name, files of such names that are none, and classes of any name."""
+    folder = tmp_path_factory.mktemp("odd")
+    (folder / "photos/bad").mkdir(parents=True)
+    for at, name in enumerate(NAMES.values()):
+        draw(folder / "photos/cat" / name, seed=at)
+        (folder / "photos/bad" / name).write_bytes(b"none of it is an image")
+    for at, name in enumerate(CLASSES, len(NAMES)):
+        draw(folder / "photos" / name / "1.jpg", seed=at)
+    flags: dict[str, Any] = {"label_from": "directory", "key": "path", "max_rejected": "99%"}
+    ran = convert(images=f"{folder}/photos/*/*", output=folder / "out", **flags)
+    assert ran.code == 0, ran.err
+    # What is printed does not move the cursor.
+    assert all(line.isprintable() for line in ran.out.splitlines())
+    return Dataset(folder / "out")
 
 
 class TestNames:
-    def test_any_name_is_an_image(self, tmp_path: Path) -> None:
-        for at, name in enumerate(NAMES.values()):
-            draw(tmp_path / "photos/cat" / name, seed=at)
-        made = make_dataset(
-            tmp_path / "out", images=f"{tmp_path}/photos/*/*", label_from="directory", key="path"
-        )
-        assert outcome(made) == (len(NAMES), [])
-        stems = {Path(name).stem for name in NAMES.values()}
-        assert set(labels_of(made)) == stems
+    def test_any_name_is_an_image(self, odd: Dataset) -> None:
+        cats = {stem for stem, label in labels_of(odd).items() if label == "cat"}
+        assert cats == {Path(name).stem for name in NAMES.values()}
 
-    @pytest.mark.parametrize(
-        "folder", rest_slow(["two\nlines", "a\u2028b", "\x1b[2J", "c" * MAX_NAME, "'\"", "a,b"])
-    )
-    def test_any_folder_is_a_class(self, tmp_path: Path, folder: str) -> None:
-        for at, name in enumerate([folder, "dog"]):
-            draw(tmp_path / "photos" / name / "1.jpg", seed=at)
-        ran = convert(
-            images=f"{tmp_path}/photos/*/*.jpg",
-            label_from="directory",
-            key="path",
-            output=tmp_path / "out",
-        )
+    def test_any_folder_is_a_class(self, odd: Dataset) -> None:
+        """What is written is the name on one line."""
+        lines = (odd.folder / "labels.txt").read_text().split("\n")[:-1]
+        assert {*lines} >= {"cat", *(" ".join(name.splitlines()) for name in CLASSES)}
+        assert len(odd.classes) == len(lines)
+
+    def test_rejected_names_are_a_line_each(self, odd: Dataset) -> None:
+        assert {Path(entry["path"]).name for entry in odd.rejected} == set(NAMES.values())
+        assert (odd.folder / "rejected.jsonl").read_text().count("\n") == len(NAMES)
+
+    def test_show_saves_a_picture_of_each(self, odd: Dataset, tmp_path: Path) -> None:
+        words = [str(odd.folder), "--images", str(tmp_path), "--limit", "100"]
+        ran = run_here(pipeline.show.main, "show", words)
         assert ran.code == 0, ran.err
-        # What is printed does not move the cursor; what is written is the name on one line.
-        assert all(line.isprintable() for line in ran.out.splitlines())
-        lines = (tmp_path / "out/labels.txt").read_text().splitlines()
-        assert sorted(lines) == sorted([" ".join(folder.splitlines()), "dog"])
-
-    def test_rejected_names_are_a_line_each(self, tmp_path: Path) -> None:
-        for name in NAMES.values():
-            (tmp_path / "photos").mkdir(exist_ok=True)
-            (tmp_path / "photos" / name).write_bytes(b"none of it is an image")
-        draw(tmp_path / "photos/0.jpg")
-        made = make_dataset(
-            tmp_path / "out", images=f"{tmp_path}/photos/*", label_from="none", max_rejected="99%"
-        )
-        assert {Path(entry["path"]).name for entry in made.rejected} == set(NAMES.values())
-        text = (made.folder / "rejected.jsonl").read_text()
-        assert text.count("\n") == len(NAMES)
+        assert len(list(tmp_path.iterdir())) == len(NAMES) + len(CLASSES)
 
     def test_keys_of_any_name_join(self, tmp_path: Path) -> None:
         names = [name for key, name in NAMES.items() if key != "blanks"]
         for at, name in enumerate(names):
             draw(tmp_path / "photos" / name, seed=at)
-        quoted = ('"' + name.replace('"', '""') + '"' for name in names)
-        rows = "".join(f"{name},cat\n" for name in quoted)
+        rows = "".join('"' + name.replace('"', '""') + '",cat\n' for name in names)
         (tmp_path / "labels.csv").write_text("id,label\n" + rows, newline="")
-        made = make_dataset(
-            tmp_path / "out",
-            images=f"{tmp_path}/photos/*",
-            labels=tmp_path / "labels.csv",
-            key="name",
-        )
+        flags = {"images": f"{tmp_path}/photos/*", "labels": tmp_path / "labels.csv"}
+        made = make_dataset(tmp_path / "out", key="name", **flags)
         assert made.ledger["rows_used"] == len(names)
 
-    @pytest.mark.parametrize("what", ["images", "labels", "output"])
-    def test_a_path_of_several_lines_makes_a_message_of_one(self, photos: Path, what: str) -> None:
+    @pytest.mark.parametrize(
+        ("flag", "name"), [("images", "*.png"), ("labels", "labels.csv"), ("output", "labels.csv")]
+    )
+    def test_a_path_of_several_lines_makes_a_message_of_one(
+        self, photos: Path, flag: str, name: str
+    ) -> None:
         odd = photos / "a\n\x1b[2Jb"
         odd.mkdir()
         (odd / "labels.csv").write_text("id,label\nnone,cat\n")
         flags = {"images": f"{photos}/*/*.jpg", "output": photos.with_name("out")}
-        flags[what] = {"images": f"{odd}/*.png", "labels": odd / "labels.csv"}.get(
-            what, f"{odd}/labels.csv"
-        )
-        ran = convert(**flags)
-        refused(ran, "a\\n\\x1b[2Jb")
-        assert ran.error().isprintable()
+        refused(convert(**flags | {flag: f"{odd}/{name}"}), "a\\n\\x1b[2Jb")
 
-    @pytest.mark.parametrize("flag", ["images", "labels", "class_names", "output", "layout"])
-    def test_a_folder_that_is_not_utf8_is_reported_before_the_job(
-        self, photos: Path, flag: str
+    @pytest.mark.parametrize(
+        ("flag", "path"),
+        [
+            ("images", "caf\udce9/*.jpg"),
+            ("labels", "*.csv"),
+            ("labels", "caf\udce9/x"),
+            ("class_names", "caf\udce9/x"),
+            ("output", "caf\udce9/x"),
+            ("layout", "caf\udce9/x.yaml"),
+        ],
+    )
+    def test_a_path_that_is_not_utf8_is_reported_before_the_job(
+        self, photos: Path, flag: str, path: str
     ) -> None:
         """The manifest, which is UTF-8, names every input."""
-        folder = os.fsdecode(os.fsencode(photos) + b"/caf\xe9")
-        os.mkdir(folder)
-        draw(Path(folder, "1.jpg"))
+        draw(photos / "caf\udce9" / "1.jpg")
+        (photos / "caf\udce9.csv").write_text("id,label\ncat-0,cat\n")
         flags = {"images": f"{photos}/*/*.jpg", "output": photos.with_name("out")}
-        name = {"images": "*.jpg", "layout": "x.yaml"}.get(flag, "x")
-        flags[flag] = f"{folder}/{name}"
-        refused(convert(**flags), f"--{flag}", "caf", "is not valid UTF-8: rename")
+        ran = convert(**flags | {flag: f"{photos}/{path}"})
+        refused(ran, f"--{flag}", "caf", "is not valid UTF-8: rename")
 
-    def test_a_label_file_that_is_not_utf8_is_reported_too(self, photos: Path) -> None:
-        Path(os.fsdecode(os.fsencode(photos) + b"/caf\xe9.csv")).write_text("id,label\ncat-0,cat\n")
-        ran = convert(
-            images=f"{photos}/*/*.jpg", labels=f"{photos}/*.csv", output=photos.with_name("out")
-        )
-        refused(ran, "--labels", "caf", "is not valid UTF-8")
-
-    def test_the_longest_names_of_folders_and_splits(self, photos: Path) -> None:
-        """Ours, made of them, must not be too long for a file system."""
-        output = photos.with_name("o" * MAX_NAME)
-        split = "s" * 100
-        made = make_dataset(
-            output, images=f"{photos}/*/*.jpg", splits=f"{split}=1", compression="gzip"
-        )
+    def test_the_longest_names_of_folders_splits_and_features(self, photos: Path) -> None:
+        """Ours, made of them, must not be too long for a file system; a feature's has no file."""
+        output, split = photos.with_name("o" * MAX_NAME), "s" * 100
+        feature = "n" * (MAX_NAME - len(".labels.txt"))
+        (photos / "layout.yaml").write_text(f"features: {{{feature}: label.id, i: image.bytes}}")
+        flags = {"images": f"{photos}/*/*.jpg", "layout": photos / "layout.yaml"}
+        made = make_dataset(output, splits=f"{split}=1", compression="gzip", **flags)
         assert made.shards() == [f"{split}-00000-of-00001.tfrecord.gz"]
-        longer = convert(images=f"{photos}/*/*.jpg", splits=f"{split}s=1", output=output)
+        assert outcome(made) == (6, [])
+        longer = convert(splits=f"{split}s=1", output=output, **flags)
         refused(longer, "a name of 101 characters is too long")
         output = photos.with_name("o" * (MAX_NAME + 1))
-        refused(convert(images=f"{photos}/*/*.jpg", output=output), "File name too long")
+        refused(convert(output=output, **flags), "File name too long")
 
     @pytest.mark.parametrize("name", rest_slow(["run[1]", "run*", "ru?1"]))
     def test_an_output_folder_is_no_glob(self, photos: Path, name: str) -> None:
         other = photos.with_name("run1")
         (other / ".staging").mkdir(parents=True)
         (other / ".staging" / "probe").touch()
+        flags = {"images": f"{photos}/*/*.jpg", "overwrite": True}
         for splits in ("train=1", "train=0.5,test=0.5"):
-            made = make_dataset(
-                photos.with_name(name), images=f"{photos}/*/*.jpg", splits=splits, overwrite=True
-            )
+            made = make_dataset(photos.with_name(name), splits=splits, **flags)
         verified = run_here(pipeline.verify.main, "verify", [str(made.folder)])
         assert verified.code == 0, verified.out
         assert list(digests(other)) == [".staging/probe"]
-
-    def test_a_feature_whose_file_of_names_would_be_too_long_has_none(self, photos: Path) -> None:
-        name = "n" * (MAX_NAME - len(".labels.txt"))
-        (photos / "layout.yaml").write_text(f"features: {{{name}: label.id, i: image.bytes}}")
-        made = make_dataset(
-            photos.with_name("out"), images=f"{photos}/*/*.jpg", layout=photos / "layout.yaml"
-        )
-        assert outcome(made) == (6, [])
-
-    def test_show_saves_the_picture_of_the_longest_name(self, tmp_path: Path) -> None:
-        from pipeline import show
-
-        for at, kind in enumerate(["longest", "longest_korean"]):
-            draw(tmp_path / "photos" / NAMES[kind], seed=at)
-        made = make_dataset(tmp_path / "out", images=f"{tmp_path}/photos/*", label_from="none")
-        words = [str(made.folder), "--images", str(tmp_path / "pictures")]
-        ran = run_here(show.main, "show", words)
-        assert ran.code == 0, ran.err
-        assert len(list((tmp_path / "pictures").iterdir())) == 2
 
 
 DETAILS = {
@@ -319,15 +281,15 @@ DETAILS = {
 def test_a_file_that_changes_after_it_was_listed(photos: Path, change: str) -> None:
     """It is rejected: its shard's recipe names the file that was listed. A rerun takes the new."""
     output = photos.with_name("out")
-    flags = {"images": f"{photos}/*/*.jpg", "output": output, "max_rejected": "1"}
+    flags = {"images": f"{photos}/*/*.jpg", "max_rejected": "1"}
     # Alone in its folder, it takes nobody along.
     draw(photos / "fox/fox-0.jpg", seed=20)
-    ran = run_limited("tests.hostile.changing", "fox-0.jpg", change, seconds=SECONDS, **flags)
+    words = ("tests.hostile.changing", "fox-0.jpg", change)
+    ran = run_limited(*words, seconds=SECONDS, output=output, **flags)
     assert ran.code == 0, ran.err
     assert outcome(Dataset(output)) == (6, [("unreadable", "fox-0.jpg", DETAILS[change])])
-    again = convert(**flags)
+    again = convert(output=output, **flags)
     assert again.code == 2
     assert re.search("dataset of other inputs .*Use --overwrite", again.error())
-    make_dataset(output, overwrite=True, images=flags["images"], max_rejected="1")
-    fresh = make_dataset(photos.with_name("fresh"), images=flags["images"], max_rejected="1")
-    assert digests(output) == digests(fresh.folder)
+    make_dataset(output, overwrite=True, **flags)
+    assert digests(output) == digests(make_dataset(photos.with_name("fresh"), **flags).folder)

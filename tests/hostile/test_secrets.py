@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,9 @@ import pipeline.show
 import pipeline.verify
 from tests.conftest import forget_client
 from tests.marks import rest_slow
-from tests.pipeline.commands import Ran, convert, plan, run_here
+from tests.pipeline.commands import convert, plan, run_here
 from tests.servers.gcs import CREDENTIALS, GcsServer
-from transforms.storage import gcs_requests as gcs_client
-from transforms.storage import gcs_requests as gcs_retry
+from transforms.storage import gcs_requests
 
 SECRETS = {
     "token": "ya29.t0ken-of-the-user",
@@ -69,17 +67,10 @@ def buckets(
     credentials.token = SECRETS["token"]
     client = functools.partial(storage.Client, credentials=credentials)
     monkeypatch.setattr(storage, "Client", client)
-    monkeypatch.setattr(gcs_retry, "RETRY_SECONDS", 1)
+    monkeypatch.setattr(gcs_requests, "RETRY_SECONDS", 1)
     forget_client()
     yield gcs
     forget_client()
-
-
-def everything(ran: Ran, log: pytest.LogCaptureFixture, gcs: GcsServer) -> str:
-    """All that a run said, logged and wrote."""
-    files = [gcs.get("datasets", name) for name in gcs.names("datasets")]
-    written = b"\n".join(files).decode(errors="replace")
-    return "\n".join([ran.out, ran.err, log.text, written])
 
 
 @pytest.mark.usefixtures("dropped_sockets")
@@ -89,9 +80,9 @@ def everything(ran: Ran, log: pytest.LogCaptureFixture, gcs: GcsServer) -> str:
         [
             ({}, 0),
             ({"method": "PUT", "kind": "upload", "object": ".*tfrecord.*", "status": 403}, 1),
-            ({"kind": "media", "object": "photos/in/cat/cat-0.jpg", "status": 401}, 1),
-            ({"kind": "media", "object": "photos/in/cat/cat-0.jpg", "status": 403}, 0),
-            ({"kind": "media", "object": "photos/in/cat/cat-0.jpg", "drop": True}, 1),
+            ({"kind": "media", "object": ".*/cat-0.jpg", "status": 401}, 1),
+            ({"kind": "media", "object": ".*/cat-0.jpg", "status": 403}, 0),
+            ({"kind": "media", "object": ".*/cat-0.jpg", "drop": True}, 1),
             ({"kind": "media", "object": "photos/.*", "status": 403}, 3),
             ({"kind": "list", "object": "photos", "status": 401}, 1),
             ({"kind": "list", "object": "photos", "drop": True}, 1),
@@ -106,14 +97,17 @@ def test_credentials_stay_where_they_are(
     caplog.set_level("DEBUG")
     # It logs the addresses of uploads, for those who ask for it.
     caplog.set_level("INFO", "urllib3")
-    # As without -v, after which Beam logs what fails; what -v prints is hidden by its handler.
+    # As without -v; what -v prints is hidden by its handler.
     caplog.set_level("INFO", "pipeline")
     buckets.set_faults([fault] if fault else [])
     ran = convert(**FLAGS, max_rejected="10%")
     buckets.set_faults([])
     assert ran.code == code, ran.err
     assert code == 0 or ran.error()
-    said = everything(ran, caplog, buckets)
+    # Those that are sent, else this would show nothing.
+    assert gcs_requests.client()._credentials.token == SECRETS["token"]
+    files = [buckets.get("datasets", name) for name in buckets.names("datasets")]
+    said = ran.out + ran.err + caplog.text + b"\n".join(files).decode(errors="replace")
     assert len(said) > 100
     for secret in [*SECRETS.values(), "Bearer ", "upload_id="]:
         assert secret not in said
@@ -122,29 +116,24 @@ def test_credentials_stay_where_they_are(
         assert "PUT" in ran.err and "?[hidden]" in ran.err
 
 
-def test_the_credentials_are_those_that_are_sent(buckets: GcsServer) -> None:
-    """Else the test above would show nothing."""
-    assert gcs_client.client()._credentials.token == SECRETS["token"]
-    assert os.environ["GOOGLE_APPLICATION_CREDENTIALS"] != str(buckets.credentials)
+FLAGS_WITH_PATHS = ["labels", "class_names", "output", "model", "model_weights"]
 
 
 @pytest.mark.parametrize(
-    "flag", ["images", "labels", "class_names", "output", "model", "model_weights"]
+    ("flag", "kind"),
+    [*(("images", kind) for kind in ADDRESSES), *((flag, "google") for flag in FLAGS_WITH_PATHS)],
 )
-@pytest.mark.parametrize("kind", ADDRESSES)
 def test_a_signed_address_is_refused_and_not_repeated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, flag: str, kind: str
 ) -> None:
     """Whoever reads the manifest, which names all inputs, could act as the signer."""
     caplog.set_level("DEBUG")
-    address = ADDRESSES[kind].format(SIGNATURE)
-    flags = {"images": "photos/*.jpg", "output": tmp_path / "out", flag: address}
+    flags = {"images": "photos/*.jpg", "output": tmp_path / "out"}
+    flags[flag] = ADDRESSES[kind].format(SIGNATURE)
     for command in (convert, plan):
         ran = command(**flags)
-        assert ran.code == 2
         line = ran.error()
-        assert f"--{flag}" in line
-        assert "1.jpg'" in line
+        assert ran.code == 2 and f"--{flag}" in line and "1.jpg'" in line
         assert "credentials come from the environment" in line
         assert SIGNATURE not in line + ran.out + caplog.text
     assert not list(tmp_path.iterdir())
@@ -154,8 +143,7 @@ def test_a_signed_address_is_refused_and_not_repeated(
 @pytest.mark.parametrize("kind", ADDRESSES)
 def test_no_command_takes_one(main: Any, kind: str) -> None:
     ran = run_here(main, "show", [ADDRESSES[kind].format(SIGNATURE)])
-    assert ran.code == 2
-    assert SIGNATURE not in ran.error()
+    assert ran.code == 2 and SIGNATURE not in ran.error()
 
 
 @pytest.mark.parametrize("max_rejected", rest_slow(["100%", "0"]))
@@ -167,13 +155,8 @@ def test_signed_addresses_in_a_label_file_do_not_get_out(
     rows = "".join(f'"{address.format(SIGNATURE)}",cat\n' for address in ADDRESSES.values())
     rows += f'"{ADDRESSES["google"].format(SIGNATURE)}"\n'
     (tmp_path / "labels.csv").write_text(f"id,label\n{rows}cat-0,cat\n")
-    flags = {
-        "images": f"{photos}/cat/*.jpg",
-        "labels": tmp_path / "labels.csv",
-        "output": tmp_path / "out",
-        "max_rejected": max_rejected,
-    }
-    ran = convert(**flags)
+    inputs = {"images": f"{photos}/cat/*.jpg", "labels": tmp_path / "labels.csv"}
+    ran = convert(output=tmp_path / "out", max_rejected=max_rejected, **inputs)
     assert ran.code == (0 if max_rejected == "100%" else 3), ran.err
     written = [path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()]
     said = b"\n".join(written).decode(errors="replace") + ran.out + ran.err + caplog.text
@@ -190,9 +173,7 @@ def test_signed_addresses_in_a_label_file_do_not_get_out(
 
 def test_the_message_about_such_a_label_file_is_without_them(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text(f"id,label\n{ADDRESSES['bucket'].format(SIGNATURE)},cat\n")
-    ran = convert(
-        images=f"{photos}/cat/*.jpg", labels=tmp_path / "labels.csv", output=tmp_path / "out"
-    )
-    assert ran.code == 2
-    assert "no row of --labels" in ran.error()
+    inputs = {"images": f"{photos}/cat/*.jpg", "labels": tmp_path / "labels.csv"}
+    ran = convert(output=tmp_path / "out", **inputs)
+    assert ran.code == 2 and "no row of --labels" in ran.error()
     assert SIGNATURE[:8] not in ran.error()

@@ -21,26 +21,9 @@ from tests.images.other_formats import (
 from tests.images.pictures import indexed, picture, saved, scene
 from tests.images.png import chunk, png_chunks, png_file, png_oddities, pngs
 
-__all__ = [
-    "JXL_OF_100_CHANNELS",
-    "bmp_file",
-    "chunk",
-    "flipped",
-    "gif_file",
-    "indexed",
-    "jpeg_segments",
-    "mutants",
-    "picture",
-    "png_chunks",
-    "png_file",
-    "saved",
-    "scene",
-    "webp_animation",
-    "webp_canvas",
-    "webp_file",
-    "whole_images",
-    "with_size",
-]
+__all__ = ["JXL_OF_100_CHANNELS", "bmp_file", "chunk", "flipped", "gif_file", "indexed"]
+__all__ += ["jpeg_segments", "mutants", "picture", "png_chunks", "png_file", "saved", "scene"]
+__all__ += ["webp_animation", "webp_canvas", "webp_file", "whole_images", "with_size"]
 
 
 def whole_images() -> dict[str, bytes]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from tests.images.jpeg import jpeg_segments, with_frame, with_size
+from tests.images.jpeg import frame_at, jpeg_segments, with_size
+
+# Precision, components and sampling in the frame header of a JPEG, by their positions.
+_FRAME_BYTES = [(0, 12), (0, 16), (5, 2), (5, 4), (6, 9), (7, 0x31), (7, 0x41), (10, 0x21)]
 
 
 def structural_cuts(data: bytes, name: str) -> list[int]:
@@ -45,21 +48,9 @@ def _jpeg_mutants(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
     for marker in (0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC9, 0xCA, 0xCB):
         frames = [b"\xff" + bytes([marker]) + p[2:] if p[1] in (0xC0, 0xC2) else p for p in parts]
         yield f"{name}-sof{marker:x}", b"".join(frames)
-    for position, value in (
-        (0, 12),
-        (0, 16),
-        (5, 2),
-        (5, 4),
-        (6, 9),
-        (7, 0x31),
-        (7, 0x41),
-        (10, 0x21),
-    ):
-
-        def change(body: bytearray, position: int = position, value: int = value) -> None:
-            body[position] = value
-
-        yield f"{name}-frame{position}_{value}", with_frame(data, change)
+    for position, value in _FRAME_BYTES:
+        at = frame_at(data) + position
+        yield f"{name}-frame{position}_{value}", data[:at] + bytes([value]) + data[at + 1 :]
     for height, width in ((0, 45), (37, 0), (36, 45), (45, 45), (37, 46), (200, 45), (37, 61)):
         yield f"{name}-size{height}x{width}", with_size(data, height, width)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from PIL import Image
 
@@ -24,21 +24,16 @@ def jpeg_segments(data: bytes) -> list[bytes]:
     return [data[a:b] for a, b in zip(cuts, [*cuts[1:], len(data)], strict=True)]
 
 
-def with_frame(data: bytes, change: Callable[[bytearray], None]) -> bytes:
-    """Changes the body of the first SOF: precision, height, width, components."""
-    at = next(i for i in range(len(data)) if data[i] == 0xFF and data[i + 1] in (0xC0, 0xC1, 0xC2))
-    body = bytearray(data[at + 4 :])
-    change(body)
-    return data[: at + 4] + bytes(body)
+def frame_at(data: bytes) -> int:
+    """Where the body of the first SOF begins: precision, height, width, components."""
+    starts = (b"\xff\xc0", b"\xff\xc1", b"\xff\xc2")
+    return 4 + min(data.index(start) for start in starts if start in data)
 
 
 def with_size(data: bytes, height: int, width: int) -> bytes:
     """A JPEG that lies about its size."""
-
-    def change(body: bytearray) -> None:
-        body[1:5] = struct.pack(">HH", height, width)
-
-    return with_frame(data, change)
+    at = frame_at(data) + 1
+    return data[:at] + struct.pack(">HH", height, width) + data[at + 4 :]
 
 
 def jpegs() -> Iterator[tuple[str, bytes]]:

@@ -13,15 +13,8 @@ from tests.images.pictures import picture, saved
 
 Chunk = tuple[bytes, bytes]
 
-_ADAM7 = (
-    (0, 0, 8, 8),
-    (0, 4, 8, 8),
-    (4, 0, 8, 4),
-    (0, 2, 4, 4),
-    (2, 0, 4, 2),
-    (0, 1, 2, 2),
-    (1, 0, 2, 1),
-)
+_ADAM7 = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2)]
+_ADAM7 += [(1, 0, 2, 1)]
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 
@@ -79,12 +72,8 @@ def pngs() -> Iterator[tuple[str, bytes]]:
         for interlaced in (False, True):
             chunks = png_chunks(height, width, interlaced=interlaced)
             yield f"png_{height}x{width}_{interlaced}", png_file(chunks)
-    for color, depth, body in (
-        (3, 8, b"\0\x80"),
-        (3, 2, b"\0"),
-        (0, 8, b"\0\1"),
-        (2, 16, bytes(6)),
-    ):
+    trns = [(3, 8, b"\0\x80"), (3, 2, b"\0"), (0, 8, b"\0\1"), (2, 16, bytes(6))]
+    for color, depth, body in trns:
         chunks = png_chunks(depth=depth, color=color, extra=[(b"tRNS", body)])
         yield f"png_{color}_{depth}_trns", png_file(chunks)
     yield "png_split_idat", png_file(png_chunks(idat=100))

@@ -18,7 +18,7 @@ from tests.images import picture, saved
 from tests.lazy import lazy_module
 from tests.transforms.core.pixel_changes import AUTO, LIMITS, WHOLE, changed, reason, slopes
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images import deep_pixels, pillow_images
+from transforms.images import deep_pixels
 from transforms.images.check import ImageInfo
 from transforms.images.headers import Header
 from transforms.images.pillow_images import TURNS, decode, open_image
@@ -309,16 +309,3 @@ class TestHeic:
         _, data = deep_heic(10, 3, exif=exif_of(6))
         assert stored(data).shape == (DEEP_SHAPE[1], DEEP_SHAPE[0], 3)
         assert reason(data[: data.index(b"mdat") + 48], DEEP) is Reason.CORRUPT_IMAGE
-
-    def test_color_multiplied_with_alpha_is_divided(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        _, data = deep_heic(10, 4)
-        whole = stored(data)
-
-        def multiplied(data: bytes) -> tuple[Any, bool]:
-            pixels, _ = pillow_images.deep_samples(data)
-            pixels[:, :, :3] = pixels[:, :, :3] * (pixels[:, :, 3:] / 65_535)
-            return pixels, True
-
-        monkeypatch.setattr(deep_pixels, "deep_samples", multiplied)
-        difference = stored(data).astype(int) - whole
-        assert np.abs(difference * (whole[:, :, 3:] > 20_000)).max() < 4
