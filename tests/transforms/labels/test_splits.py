@@ -1,26 +1,30 @@
-"""Shares are read from text, and every hash is in exactly one split."""
+"""Every image is in one split: by a share of all hashes, or as its row or its folder says."""
 
 from __future__ import annotations
 
 import itertools
-import pickle
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
+from transforms.core.rejections import Reason, RejectedImageError
 from transforms.labels.keys import key_hashes
-from transforms.labels.shards import HASH_SPACE, Splits, parse_splits, split_text, splits_in_order
+from transforms.labels.shards import (
+    HASH_SPACE,
+    SplitAssigner,
+    Splits,
+    parse_splits,
+    split_text,
+    splits_in_order,
+)
 
 THREE = (("train", 0.8), ("validation", 0.1), ("test", 0.1))
+HALVES = Splits([("train", 0.5), ("test", 0.5)])
 SPLIT_HASHES = st.integers(0, HASH_SPACE - 1)
-
-
-@st.composite
-def some_shares(draw: st.DrawFn) -> tuple[tuple[str, float], ...]:
-    weights = draw(st.lists(st.integers(1, 1000), min_size=1, max_size=6))
-    return tuple((f"s{at}", weight / sum(weights)) for at, weight in enumerate(weights))
+KEYS = st.lists(st.text(min_size=1), min_size=1, unique=True)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +68,7 @@ def test_parse_splits(text: str, shares: tuple[tuple[str, float], ...]) -> None:
         ("train=0.8,test=0.1", "add up to 0.9; make them add up to 1"),
         ("train=0.8,test=0.200002", "add up to 1"),
         ("train=80,test=20", "add up to 100"),
-        (
-            ",".join(f"a{n}=0.005" for n in range(200)),
-            r"a0=.*\.\.\.': 200 splits are more than 100",
-        ),
+        (",".join(f"a{n}=0.005" for n in range(200)), r"a0=.*\.\.\.': 200 splits are more than"),
     ],
 )
 def test_wrong_splits_are_reported_in_one_line(text: str, problem: str) -> None:
@@ -77,15 +78,30 @@ def test_wrong_splits_are_reported_in_one_line(text: str, problem: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def bounds(splits: Splits) -> list[tuple[str, int]]:
-    """Each split with the first hash above it."""
-    return [*zip(splits.names, itertools.accumulate(splits.shares), strict=True)]
+@st.composite
+def some_shares(draw: st.DrawFn) -> tuple[tuple[str, float], ...]:
+    weights = draw(st.lists(st.integers(1, 1000), min_size=1, max_size=6))
+    return tuple((f"s{at}", weight / sum(weights)) for at, weight in enumerate(weights))
 
 
-def test_bounds_are_exact() -> None:
-    splits = Splits([("a", 0.5), ("b", 0.25), ("c", 0.25)])
-    assert splits.names == ("a", "b", "c")
-    assert bounds(splits) == [("a", 2**63), ("b", 2**63 + 2**62), ("c", 2**64)]
+@given(shares=some_shares(), split_hash=SPLIT_HASHES)
+@example(shares=(("a", 0.5), ("b", 0.25), ("c", 0.25)), split_hash=2**63)
+@example(shares=THREE, split_hash=HASH_SPACE - 1)
+@example(shares=tuple((f"s{at}", 0.1) for at in range(10)), split_hash=HASH_SPACE - 1)
+def test_every_hash_is_in_exactly_one_split_as_wide_as_its_share(
+    shares: tuple[tuple[str, float], ...], split_hash: int
+) -> None:
+    splits = Splits(shares)
+    assert splits.names == tuple(name for name, _ in shares)
+    lower, holders = 0, []
+    for (name, share), upper in zip(shares, itertools.accumulate(splits.shares), strict=True):
+        assert lower < upper <= HASH_SPACE
+        assert (upper - lower) / HASH_SPACE == pytest.approx(share, abs=1e-12)
+        assert splits.of(lower) == splits.of(upper - 1) == name
+        holders += [name] if lower <= split_hash < upper else []
+        lower = upper
+    assert lower == HASH_SPACE
+    assert holders == [splits.of(split_hash)]
 
 
 @pytest.mark.parametrize("shares", [(), (("a", 0.0),), (("a", 1.5), ("b", -0.5))])
@@ -94,64 +110,11 @@ def test_splits_need_shares(shares: tuple[tuple[str, float], ...]) -> None:
         Splits(shares)
 
 
-@given(shares=some_shares(), split_hash=SPLIT_HASHES)
-@example(shares=THREE, split_hash=HASH_SPACE - 1)
-@example(shares=tuple((f"s{at}", 0.1) for at in range(10)), split_hash=HASH_SPACE - 1)
-def test_every_hash_is_in_exactly_one_split(
-    shares: tuple[tuple[str, float], ...], split_hash: int
-) -> None:
-    splits = Splits(shares)
-    lower, holders = 0, []
-    for name, upper in bounds(splits):
-        assert lower <= upper <= HASH_SPACE
-        holders += [name] if lower <= split_hash < upper else []
-        lower = upper
-    assert lower == HASH_SPACE
-    assert holders == [splits.of(split_hash)]
-
-
-@given(shares=some_shares())
-def test_the_edges_of_each_split_are_its_own(shares: tuple[tuple[str, float], ...]) -> None:
-    splits, lower = Splits(shares), 0
-    for name, upper in bounds(splits):
-        assert splits.of(lower) == splits.of(upper - 1) == name
-        lower = upper
-
-
-@given(shares=some_shares())
-def test_each_split_is_as_wide_as_its_share(shares: tuple[tuple[str, float], ...]) -> None:
-    splits = Splits(shares)
-    assert [each / HASH_SPACE for each in splits.shares] == [
-        pytest.approx(share, abs=1e-12) for _, share in shares
-    ]
-
-
 def test_keys_fill_the_splits_by_their_shares() -> None:
     splits, count = Splits(THREE), 10_000
     names = [splits.of(key_hashes(f"image{at}", seed=0)[0]) for at in range(count)]
     for name, share in THREE:  # four standard deviations
         assert abs(names.count(name) - share * count) < 4 * (count * share * (1 - share)) ** 0.5
-
-
-@given(keys=st.lists(st.text(), unique=True), more=st.lists(st.text()))
-def test_adding_images_moves_none(keys: list[str], more: list[str]) -> None:
-    def place(all_keys: list[str]) -> dict[str, str]:
-        splits = Splits(THREE)
-        return {key: splits.of(key_hashes(key, seed=5)[0]) for key in all_keys}
-
-    before = place(keys)
-    assert before.items() <= place(more + keys).items()
-
-
-def test_a_percentage_is_the_same_split_as_its_number() -> None:
-    one, other = Splits(parse_splits("a=33.3%,b=66.7%")), Splits(parse_splits("a=.333,b=.667"))
-    assert one.shares == other.shares
-
-
-def test_splits_travel_to_workers() -> None:
-    splits = pickle.loads(pickle.dumps(Splits(THREE)))
-    assert bounds(splits) == bounds(Splits(THREE))
-    assert splits.of(0) == "train"
 
 
 @pytest.mark.parametrize(
@@ -173,3 +136,58 @@ def test_known_splits_come_first() -> None:
     assert splits_in_order(["z", "test", "a", "train", "z"]) == ("train", "test", "a", "z")
     with pytest.raises(LabelsError, match="'A' and 'a' differ in upper and lower case only"):
         splits_in_order(["a", "A"])
+
+
+# Split and order of an image follow from its key, its group, its row or its folder.
+
+
+@given(KEYS, st.text(min_size=1), st.integers(-(2**127), 2**127 - 1))
+def test_a_group_never_straddles_splits(keys: list[str], group: str, seed: int) -> None:
+    assigner = SplitAssigner(HALVES, seed=seed, by_group=True)
+    placed = [assigner.assign(key, split="", group=group) for key in keys]
+    assert {split for split, _ in placed} == {HALVES.of(key_hashes(group, seed=seed)[0])}
+    assert [order for _, order in placed] == [key_hashes(key, seed=seed)[1] - 2**63 for key in keys]
+
+
+def test_groups_fill_every_split_and_other_ones_with_another_seed() -> None:
+    groups = [f"group {at}" for at in range(200)]
+    first, other = (
+        [
+            SplitAssigner(HALVES, seed=seed, by_group=True).assign("k", split="", group=group)[0]
+            for group in groups
+        ]
+        for seed in (0, 1)
+    )
+    assert first != other
+    assert 70 < first.count("train") < 130
+
+
+BY_KEY, BY_GROUP = (HALVES.of(key_hashes(name, seed=3)[0]) for name in ("k", "group 3"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "split", "group", "expected"),
+    [
+        *[({"split_from": each}, "", "ignored", BY_KEY) for each in ("hash", "csv", "directory")],
+        ({}, "else", "", BY_KEY),
+        ({"split_from": "csv", "by_group": True}, "holdout", "", "holdout"),
+        ({"split_from": "csv", "by_group": True}, "", "group 3", BY_GROUP),
+        ({"split_from": "csv"}, "a b", "", Reason.BAD_SPLIT),
+        # No file could be named after it.
+        ({"split_from": "csv"}, "s" * 101, "", Reason.BAD_SPLIT),
+        ({"split_from": "directory"}, ".", "", Reason.BAD_SPLIT),
+        ({"by_group": True}, "", "", Reason.NO_GROUP),
+    ],
+)
+def test_what_decides_the_split(
+    rules: dict[str, Any], split: str, group: str, expected: str | Reason
+) -> None:
+    assert BY_KEY != BY_GROUP
+    assigner = SplitAssigner(HALVES, seed=3, **rules)
+    if isinstance(expected, str):
+        assert assigner.assign("k", split=split, group=group)[0] == expected
+        return
+    with pytest.raises(RejectedImageError) as caught:
+        assigner.assign("k", split=split, group=group)
+    assert caught.value.reason is expected
+    assert (caught.value.detail == "no row has a group for 'k'") == (expected is Reason.NO_GROUP)
