@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from tests.images.packed import tarred, zipped
 from tests.servers.gcs import GcsServer
 from tests.servers.mem_filesystem import FILES, MemFileSystem
+from transforms.core.records import NameRange
+from transforms.storage.files import storage_of
 
 FOLDERS = ("local", "bucket", "beam")
 ARCHIVES = ("zip", "tar", "zip in a bucket")
@@ -52,6 +55,19 @@ class Kept:
         else:
             Path(path).parent.mkdir(exist_ok=True, parents=True)
             Path(path).write_bytes(data)
+
+
+def in_ranges(pattern: str) -> Iterator[str]:
+    """The files of a glob of which each range is listed by another worker."""
+    storage, todo = storage_of(pattern), [NameRange(pattern)]
+    while todo:
+        for found in storage.list_range(todo.pop(), 1):
+            if isinstance(found, NameRange):
+                # It crosses a shuffle.
+                json.dumps(found).encode()
+                todo.append(found)
+            else:
+                yield found.uri
 
 
 @pytest.fixture

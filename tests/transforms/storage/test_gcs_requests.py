@@ -7,19 +7,14 @@ import heapq
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from http import HTTPStatus
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import requests
 from google.api_core import exceptions
-from google.api_core.exceptions import (
-    NotFound,
-    RetryError,
-    ServiceUnavailable,
-    TooManyRequests,
-)
+from google.api_core.exceptions import NotFound, RetryError, ServiceUnavailable, TooManyRequests
 from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
 from google.cloud.storage.exceptions import InvalidResponse
 
@@ -38,109 +33,79 @@ from transforms.storage.gcs_requests import (
 URI = "gs://bucket/1.jpg"
 
 
-def translated(error: Exception) -> OSError:
-    """What the caller of a request gets for an error."""
-    with pytest.raises(OSError) as raised, translate_errors(URI):
-        raise error
-    assert raised.value.__cause__ is error
-    return raised.value
+def status(code: int, says: str = "the reason\nand more") -> Exception:
+    error: Exception = exceptions.from_http_status(code, says)
+    return error
+
+
+def response(code: int, *says: str) -> Exception:
+    """An answer that the client does not expect."""
+    answer = requests.Response()
+    answer.status_code = code
+    answer.request = requests.Request("GET", "http://storage/1.jpg").prepare()
+    return InvalidResponse(answer, *says)
+
+
+def ended(last: Exception) -> Exception:
+    """Retries that end with this error."""
+    return RetryError("Timeout of 120.0s exceeded", cause=last)
+
+
+DENIED = "no permission: the reason"
+REFUSED = "the bucket refused requests (429) for 10 minutes: try fewer workers"
+UNANSWERED = "no answer in 120 s of retries: the reason"
+PAYS = "the bucket is requester-pays: copy the objects to a bucket of your own"
+NO_BUCKET = NotFound("The specified bucket does not exist.")
+CUT = requests.exceptions.ChunkedEncodingError("the reason")
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "number", "says"),
+    ("error", "number", "says", "final"),
     [
-        (404, FileNotFoundError, errno.ENOENT, "no such object"),
-        (412, OSError, errno.ESTALE, "it was overwritten meanwhile"),
-        (401, PermissionError, errno.EACCES, "no permission: the reason"),
-        (403, PermissionError, errno.EACCES, "no permission: the reason"),
+        (status(404), errno.ENOENT, "no such object", True),
+        (response(404), errno.ENOENT, "no such object", True),
+        (NO_BUCKET, errno.ENOENT, "no such bucket", True),
+        (status(412), errno.ESTALE, "it was overwritten meanwhile", True),
+        *((status(code), errno.EACCES, DENIED, True) for code in (401, 403)),
         # The service understood these, and refuses them again.
-        (400, OSError, errno.EIO, "the reason"),
-        (405, OSError, errno.EIO, "the reason"),
-        (409, OSError, errno.EIO, "the reason"),
-        (416, OSError, errno.EIO, "the reason"),
+        *((status(code), errno.EIO, "the reason", True) for code in (400, 405, 409, 416)),
+        (status(400, "Bucket is a requester pays bucket"), errno.EIO, PAYS, True),
+        # These may pass.
+        *((status(code), errno.EIO, "the reason", False) for code in (408, 429, 500, 502, 503)),
+        (TransportError("the reason"), errno.EIO, "the reason", False),
+        (requests.ConnectionError("the reason"), errno.EIO, "the reason", False),
+        (requests.ConnectionError(), errno.EIO, "ConnectionError", False),
+        (CUT, errno.EIO, "the reason", False),
+        (ended(status(503)), errno.ETIMEDOUT, UNANSWERED, False),
+        (ended(status(429)), errno.EBUSY, REFUSED, False),
+        (ended(response(429, "the reason")), errno.EBUSY, REFUSED, False),
     ],
 )
-def test_refusals_are_final(status: int, kind: type[OSError], number: int, says: str) -> None:
-    error = translated(exceptions.from_http_status(status, "the reason\nand more"))
-    assert isinstance(error, kind)
-    assert (error.errno, error.strerror, error.filename) == (number, says, URI)
-    assert is_final(error)
+def test_an_error_says_what_it_is_and_whether_it_is_final(
+    error: Exception, number: int, says: str, final: bool
+) -> None:
+    # An errno has its class, such as `FileNotFoundError`.
+    with pytest.raises(type(OSError(number, ""))) as raised, translate_errors(URI):
+        raise error
+    made: Any = raised.value
+    assert made.__cause__ is error
+    assert (made.errno, made.strerror, made.filename) == (number, says, URI)
+    assert is_final(made) == final
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        *(
-            exceptions.from_http_status(status, "the reason")
-            for status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS, 500, 502, 503)
-        ),
-        TransportError("the reason"),
-        requests.ConnectionError("the reason"),
-        requests.exceptions.ChunkedEncodingError("the reason"),
-    ],
-)
-def test_what_may_pass_is_not_final(error: Exception) -> None:
-    made = translated(error)
-    assert (made.errno, made.strerror, made.filename) == (errno.EIO, "the reason", URI)
-    assert not is_final(made)
-
-
-def test_retries_that_end_name_their_time_and_the_last_error() -> None:
-    last = exceptions.ServiceUnavailable("the reason")
-    error = translated(exceptions.RetryError("Timeout of 120.0s exceeded", cause=last))
-    assert (error.errno, error.filename) == (errno.ETIMEDOUT, URI)
-    assert error.strerror == "no answer in 120 s of retries: the reason"
-    assert not is_final(error)
-
-
-def test_refusals_of_ten_minutes_say_what_helps() -> None:
-    last = exceptions.TooManyRequests("the reason")
-    error = translated(exceptions.RetryError("Timeout of 120.0s exceeded", cause=last))
-    assert error.strerror == "the bucket refused requests (429) for 10 minutes: try fewer workers"
-    assert not is_final(error)
-
-
-def test_refusals_of_uploads_say_the_same() -> None:
-    response = requests.Response()
-    response.status_code = 429
-    last = InvalidResponse(response, "the reason")
-    error = translated(exceptions.RetryError("Timeout of 120.0s exceeded", cause=last))
-    assert error.strerror == "the bucket refused requests (429) for 10 minutes: try fewer workers"
-
-
-def test_an_answer_that_is_no_json_is_an_error_of_its_status() -> None:
-    response = requests.Response()
-    response.status_code = 404
-    response.request = requests.Request("GET", "http://storage/1.jpg").prepare()
-    with pytest.raises(FileNotFoundError, match="no such object"), translate_errors(URI):
-        raise InvalidResponse(response)
-
-
-def test_a_bucket_that_is_missing_is_named_as_one() -> None:
-    error = translated(exceptions.NotFound("The specified bucket does not exist."))
-    assert error.strerror == "no such bucket"
+def test_what_is_missing_may_be_a_bucket() -> None:
     with pytest.raises(FileNotFoundError, match="no such bucket"):
         with translate_errors(URI, missing="no such bucket"):
-            raise exceptions.NotFound("Not Found")
+            raise status(404)
 
 
 @pytest.mark.parametrize("kind", [DefaultCredentialsError, RefreshError])
 def test_missing_credentials_say_the_command(kind: type[Exception]) -> None:
-    error = translated(kind("the reason"))
-    assert str(error) == "no Google credentials: run `gcloud auth application-default login`"
-    passing = kind("the reason", retryable=True)  # type: ignore[call-arg]
-    assert translated(passing).strerror == "the reason"
-
-
-def test_a_bucket_whose_requester_pays_says_what_to_do() -> None:
-    refusal = exceptions.BadRequest("Bucket is a requester pays bucket but no user project")
-    assert translated(refusal).strerror == (
-        "the bucket is requester-pays: copy the objects to a bucket of your own"
-    )
-
-
-def test_an_error_without_a_message_is_named() -> None:
-    assert translated(requests.ConnectionError()).strerror == "ConnectionError"
+    says = "no Google credentials: run `gcloud auth application-default login`"
+    with pytest.raises(OSError, match=f"^{says}$"), translate_errors(URI):
+        raise kind("the reason")
+    with pytest.raises(OSError, match="the reason"), translate_errors(URI):
+        raise kind("the reason", retryable=True)  # type: ignore[call-arg]
 
 
 # After 429, all threads of a process pause together.
@@ -180,13 +145,6 @@ def gate(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> ThrottleGate:
     return gcs_requests.GATE
 
 
-def test_an_open_gate_lets_everyone_through(gate: ThrottleGate, clock: Clock) -> None:
-    assert [gate.wait() for _ in range(3)] == [100.0] * 3
-    gate.accepted(100.0)
-    assert clock.slept == []
-    assert gate.shut_seconds == 0
-
-
 def test_each_wave_of_refusals_doubles_the_pause_once(gate: ThrottleGate, clock: Clock) -> None:
     pauses = []
     for _ in range(8):
@@ -201,15 +159,13 @@ def test_each_wave_of_refusals_doubles_the_pause_once(gate: ThrottleGate, clock:
     assert clock.slept == pytest.approx([1.5, 3, 6, 12, 24, 48, 48])
 
 
-def test_the_service_may_ask_for_a_longer_pause(gate: ThrottleGate) -> None:
-    gate.refused(gate.wait(), 5)
-    assert gate.shut_seconds == 5
-
-
 def test_answers_make_the_pause_shorter_again(gate: ThrottleGate, clock: Clock) -> None:
+    # An open gate lets everyone through.
+    assert [gate.wait() for _ in range(3)] == [100.0] * 3
+    gate.accepted(100.0)
     for _ in range(3):
         gate.refused(gate.wait())
-    assert gate.shut_seconds == 1 + 2 + 4
+    assert (gate.shut_seconds, len(clock.slept)) == (1 + 2 + 4, 2)
     for _ in range(3):
         sent = gate.wait()
         clock.now += 0.01
@@ -217,6 +173,28 @@ def test_answers_make_the_pause_shorter_again(gate: ThrottleGate, clock: Clock) 
             gate.accepted(sent)
     gate.refused(gate.wait())
     assert gate.shut_seconds == 1 + 2 + 4 + 1
+
+
+@pytest.mark.parametrize(("asked", "pause"), [("7", 7), ("a date", 1), ("99", 32)])
+def test_the_header_of_an_answer_is_heeded(
+    gate: ThrottleGate, clock: Clock, asked: str, pause: int
+) -> None:
+    answers = iter([refused_for(asked), None])
+    assert retry(lambda: answer(next(answers)))() == "read"
+    assert clock.slept == [1.5 * pause]
+
+
+def refused_for(seconds: str) -> Exception:
+    """A refusal that says for how long."""
+    said = SimpleNamespace(headers={"Retry-After": seconds})
+    return TooManyRequests("x", response=said)
+
+
+def answer(error: Exception | None) -> str:
+    """What a request gives, or raises."""
+    if error:
+        raise error
+    return "read"
 
 
 def test_a_refusal_in_one_thread_holds_the_others_back(
@@ -234,8 +212,7 @@ def test_a_refusal_in_one_thread_holds_the_others_back(
     answers = iter([TooManyRequests("slow down")])
 
     def send() -> None:
-        if error := next(answers, None):
-            raise error
+        answer(next(answers, None))
         sent.append(clock.now)
 
     threads = [threading.Thread(target=retry(send)) for _ in range(2)]
@@ -250,64 +227,52 @@ def test_a_refusal_in_one_thread_holds_the_others_back(
     assert min(sent) >= 110
 
 
-def test_pauses_are_no_part_of_the_time_for_other_failures(gate: ThrottleGate) -> None:
-    answers = iter([*[TooManyRequests("x")] * 8, ServiceUnavailable("x"), None])
+THROTTLED, LONG, BUSY = TooManyRequests("x"), refused_for("32"), ServiceUnavailable("x")
+
+
+@pytest.mark.parametrize(
+    ("answers", "last", "least", "most"),
+    [
+        # Refusals of five minutes are waited for; those of ten minutes are not.
+        (lambda now: THROTTLED if now < 400 else None, None, 300, 400),
+        (lambda now: THROTTLED, THROTTLED, THROTTLED_SECONDS, THROTTLED_SECONDS + 70),
+        # Pauses are no part of the time for other failures, and no more than they are added.
+        (lambda now: THROTTLED if now < 250 else BUSY if now < 350 else None, None, 250, 400),
+        (lambda now: LONG if now < 101 else BUSY, BUSY, RETRY_SECONDS, RETRY_SECONDS + 48),
+        (lambda now: BUSY, BUSY, RETRY_SECONDS - 20, RETRY_SECONDS),
+    ],
+    ids=["five minutes", "ten minutes", "busy after pauses", "busy after one pause", "busy"],
+)
+def test_a_request_is_sent_again_for_a_while(
+    gate: ThrottleGate,
+    clock: Clock,
+    answers: Callable[[float], Exception | None],
+    last: Exception | None,
+    least: float,
+    most: float,
+) -> None:
+    sent: list[float] = []
 
     def send() -> str:
-        if error := next(answers):
-            raise error
-        return "read"
+        sent.append(clock.now)
+        return answer(answers(clock.now))
 
-    assert retry(send)() == "read"
-    assert gate.shut_seconds > RETRY_SECONDS
-
-
-def test_failures_after_a_pause_end_with_their_time(gate: ThrottleGate, clock: Clock) -> None:
-    """The pause of 32 seconds is added, and no more."""
-    answers = iter([TooManyRequests("x", response=SimpleNamespace(headers={"Retry-After": "32"}))])
-
-    def fail() -> None:
-        raise next(answers, ServiceUnavailable("x"))
-
-    with pytest.raises(RetryError) as raised:
-        retry(fail)()
-    assert isinstance(raised.value.cause, ServiceUnavailable)
-    assert clock.now - 100 < RETRY_SECONDS + 1.5 * 32
+    if last is None:
+        assert retry(send)() == "read"
+    else:
+        with pytest.raises(RetryError) as raised:
+            retry(send)()
+        assert raised.value.cause is last
+    assert least <= clock.now - 100 <= most
+    assert 5 < len(sent) < 50
+    assert (gate.shut_seconds > 0) == (last is not BUSY or least == RETRY_SECONDS)
 
 
-def test_refusals_of_ten_minutes_are_not_repeated(gate: ThrottleGate, clock: Clock) -> None:
-    def refuse() -> None:
-        raise TooManyRequests("x")
-
-    with pytest.raises(RetryError):
-        retry(refuse)()
-    assert clock.now - 100 < THROTTLED_SECONDS + 70
-
-
-def test_a_request_that_is_refused_for_minutes_is_sent_until_it_is_not(
-    gate: ThrottleGate, clock: Clock
-) -> None:
-    """A request that is refused for five minutes is sent until it is not."""
-    asked = []
-
-    def refuse() -> str:
-        asked.append(clock.now)
-        if clock.now < 400:
-            raise TooManyRequests("x")
-        return "read"
-
-    assert retry(refuse)() == "read"
-    assert 5 < len(asked) < 15
-
-
-def test_a_request_that_is_refused_for_ten_minutes_fails(gate: ThrottleGate, clock: Clock) -> None:
-    def refuse() -> None:
-        raise TooManyRequests("x")
-
-    with pytest.raises(RetryError) as raised:
-        retry(refuse)()
-    assert isinstance(raised.value.cause, TooManyRequests)
-    assert 700 <= clock.now < 770
+@pytest.mark.parametrize("error", [NotFound("x"), BUSY, ConnectionError()])
+def test_other_failures_hold_nobody_back(gate: ThrottleGate, error: Exception) -> None:
+    with pytest.raises((type(error), RetryError)):
+        retry(lambda: answer(error))()
+    assert gate.shut_seconds == 0
 
 
 class Process:
@@ -325,9 +290,7 @@ class Process:
         return self.gate.wait()
 
 
-def test_many_workers_share_a_bucket_and_none_waits_for_ten_minutes(
-    clock: Clock,
-) -> None:
+def test_many_workers_share_a_bucket_and_none_waits_for_ten_minutes(clock: Clock) -> None:
     """10 processes want thirty times what a bucket allows at first.
 
     That is an eightieth of 800 vCPUs at a bucket with 5,000 reads a second.
@@ -353,25 +316,3 @@ def test_many_workers_share_a_bucket_and_none_waits_for_ten_minutes(
     # Without time of their own for pauses, some would have failed.
     assert RETRY_SECONDS < longest < THROTTLED_SECONDS
     assert served.total() > 0.7 * allowed * seconds
-
-
-@pytest.mark.parametrize("error", [NotFound("x"), ServiceUnavailable("x"), ConnectionError()])
-def test_other_failures_hold_nobody_back(gate: ThrottleGate, error: Exception) -> None:
-    def fail() -> None:
-        raise error
-
-    with pytest.raises((type(error), RetryError)):
-        retry(fail)()
-    assert gate.shut_seconds == 0
-
-
-def test_the_header_of_an_answer_is_heeded(gate: ThrottleGate, clock: Clock) -> None:
-    class Response:
-        headers = {"Retry-After": "7"}
-
-    def refuse() -> Iterator[None]:
-        raise TooManyRequests("x", response=Response())
-
-    with pytest.raises(RetryError):
-        retry(refuse)()
-    assert next(iter(clock.slept)) == 7 + 0.5 * 7

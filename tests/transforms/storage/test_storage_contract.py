@@ -14,7 +14,7 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 
 from tests.servers.gcs import GcsServer, requester_pays
-from tests.transforms.storage.conftest import ARCHIVES, FOLDERS, Kept
+from tests.transforms.storage.conftest import ARCHIVES, FOLDERS, Kept, in_ranges
 from transforms.core.messages import ChangedError, TooLargeError, is_final
 from transforms.dataset.output_names import ForeignNameError
 from transforms.storage.files import storage_of
@@ -64,6 +64,16 @@ def test_globs(kept: Kept, pattern: str, names: list[str]) -> None:
     kept.put(dict.fromkeys(TREE, b"x"))
     found = listed(kept, pattern)
     assert sorted(file.uri.removeprefix(f"{kept.root}/") for file in found) == names
+
+
+@of("local", "bucket", *ARCHIVES)
+def test_ranges_of_a_glob_are_all_of_it(kept: Kept, request: pytest.FixtureRequest) -> None:
+    kept.put(dict.fromkeys([f"{at % 3}/{at}.jpg" for at in range(8)], b"x"))
+    whole = sorted(file.uri for file in listed(kept, "**/*.jpg"))
+    if "bucket" in kept.kind:
+        request.getfixturevalue("gcs").set_page(3)
+    assert sorted(in_ranges(f"{kept.root}/**/*.jpg")) == whole
+    assert len(whole) == 8
 
 
 ODD_NAMES = (
