@@ -1,9 +1,14 @@
-"""Cores and memory count as a machine or a container allows them, and processes share them."""
+"""Cores, memory and the folder for temporary files, as a machine or a container allows them."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +19,12 @@ from hypothesis import strategies as st
 
 from transforms.core.machine import (
     PROCESSES_VARIABLE,
+    _prefix,
     machine_processes,
+    scratch_folder,
     share_of_cores,
+    sweep,
+    temporary_files_in,
     usable_cores,
     usable_memory,
 )
@@ -25,83 +34,48 @@ GROUPS = "sys/fs/cgroup"
 IN_A_SLICE = "0::/batch.slice/job.scope\n"
 
 
-def write(root: Path, files: Mapping[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+def machine(root: Path, groups: str, limits: Mapping[str, str], *, total: str = "") -> Path:
+    """The files of a machine: the groups of this process, limits of groups, and the memory."""
+    files = {f"{GROUPS}/{name}": text for name, text in limits.items()}
+    for name, text in {**files, "proc/self/cgroup": groups, "proc/meminfo": total}.items():
+        if text:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
     return root
 
 
+def version_1(folder: str, quota: int) -> dict[str, str]:
+    files = {"cpu.cfs_quota_us": f"{quota}\n", "cpu.cfs_period_us": "100000\n"}
+    return {f"{folder}/{name}": text for name, text in files.items()}
+
+
+TWO, NONE, JOB = "200000 100000\n", "max 100000\n", "batch.slice/job.scope"
+AROUND = {f"{JOB}/cpu.max": NONE, "batch.slice/cpu.max": "400000 100000\n"}
+BOTH = {"unified/jobs/7/cpu.max": "300000 100000\n"}
+
+
 @pytest.mark.parametrize(
-    ("files", "cores"),
+    ("groups", "limits", "cores"),
     [
-        pytest.param({}, 16, id="no groups"),
-        pytest.param({f"{GROUPS}/cpu.max": "200000 100000\n"}, 16, id="no group of its own"),
+        pytest.param("", {}, 16, id="no groups"),
+        pytest.param("", {"cpu.max": TWO}, 16, id="no group of its own"),
+        pytest.param("0::/\n", {"cpu.max": TWO}, 2, id="container"),
+        pytest.param("0::/\n", {"cpu.max": "250000 100000\n"}, 3, id="part of a core"),
+        pytest.param("0::/\n", {"cpu.max": NONE}, 16, id="no quota"),
+        pytest.param("0::/\n", {"cpu.max": "9900000 100000\n"}, 16, id="above the machine"),
+        pytest.param(IN_A_SLICE, AROUND, 4, id="quota of the group around it"),
         pytest.param(
-            {"proc/self/cgroup": "0::/\n", f"{GROUPS}/cpu.max": "200000 100000\n"},
-            2,
-            id="container",
+            "3:cpu,cpuacct:/docker/0a1b\n0::/\n", version_1("cpu,cpuacct", 50_000), 1, id="docker"
         ),
         pytest.param(
-            {"proc/self/cgroup": "0::/\n", f"{GROUPS}/cpu.max": "250000 100000\n"},
-            3,
-            id="part of a core",
+            "3:cpu:/jobs/7\n", version_1("cpu/jobs/7", 600_000) | version_1("cpu", -1), 6, id="job"
         ),
-        pytest.param(
-            {"proc/self/cgroup": "0::/\n", f"{GROUPS}/cpu.max": "max 100000\n"}, 16, id="no quota"
-        ),
-        pytest.param(
-            {"proc/self/cgroup": "0::/\n", f"{GROUPS}/cpu.max": "9900000 100000\n"},
-            16,
-            id="quota above the machine",
-        ),
-        pytest.param(
-            {
-                "proc/self/cgroup": IN_A_SLICE,
-                f"{GROUPS}/batch.slice/job.scope/cpu.max": "max 100000\n",
-                f"{GROUPS}/batch.slice/cpu.max": "400000 100000\n",
-            },
-            4,
-            id="quota of the group around it",
-        ),
-        pytest.param(
-            {
-                "proc/self/cgroup": "3:cpu,cpuacct:/docker/0a1b\n0::/\n",
-                f"{GROUPS}/cpu,cpuacct/cpu.cfs_quota_us": "50000\n",
-                f"{GROUPS}/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-            },
-            1,
-            id="version 1, as a container sees it",
-        ),
-        pytest.param(
-            {
-                "proc/self/cgroup": "3:cpu:/jobs/7\n",
-                f"{GROUPS}/cpu/jobs/7/cpu.cfs_quota_us": "600000\n",
-                f"{GROUPS}/cpu/jobs/7/cpu.cfs_period_us": "100000\n",
-                f"{GROUPS}/cpu/cpu.cfs_quota_us": "-1\n",
-                f"{GROUPS}/cpu/cpu.cfs_period_us": "100000\n",
-            },
-            6,
-            id="version 1",
-        ),
-        pytest.param(
-            {
-                "proc/self/cgroup": "3:cpuset:/jobs/7\n0::/jobs/7\n",
-                f"{GROUPS}/unified/jobs/7/cpu.max": "300000 100000\n",
-            },
-            3,
-            id="both versions",
-        ),
-        pytest.param(
-            {"proc/self/cgroup": "damaged\n0::/../..\n", f"{GROUPS}/cpu.max": "0 0 0"},
-            16,
-            id="unreadable",
-        ),
+        pytest.param("3:cpuset:/jobs/7\n0::/jobs/7\n", BOTH, 3, id="both versions"),
+        pytest.param("damaged\n0::/../..\n", {"cpu.max": "0 0 0"}, 16, id="unreadable"),
     ],
 )
-def test_usable_cores(files: Mapping[str, str], cores: int, tmp_path: Path) -> None:
-    assert usable_cores(write(tmp_path, files), schedulable=16) == cores
+def test_usable_cores(groups: str, limits: Mapping[str, str], cores: int, tmp_path: Path) -> None:
+    assert usable_cores(machine(tmp_path, groups, limits), schedulable=16) == cores
 
 
 def test_usable_cores_are_those_that_the_scheduler_allows(tmp_path: Path) -> None:
@@ -113,34 +87,24 @@ def test_usable_cores_are_those_that_the_scheduler_allows(tmp_path: Path) -> Non
         os.sched_setaffinity(0, allowed)
 
 
+TOTAL = "MemTotal:  8388608 kB\nMemFree: 7 kB\n"
+POD = {"pod/memory.max": f"{2 << 30}\n", "memory.max": "max\n"}
+OLD = {"memory/memory.limit_in_bytes": f"{1 << 30}\n"}
+
+
 @pytest.mark.parametrize(
-    ("files", "megabytes"),
+    ("total", "groups", "limits", "megabytes"),
     [
-        pytest.param({}, None, id="unknown"),
-        pytest.param({"proc/meminfo": "MemTotal:  8388608 kB\nMemFree: 7 kB\n"}, 8192, id="all"),
-        pytest.param(
-            {
-                "proc/meminfo": "MemTotal:  8388608 kB\n",
-                "proc/self/cgroup": "0::/pod\n",
-                f"{GROUPS}/pod/memory.max": f"{2 << 30}\n",
-                f"{GROUPS}/memory.max": "max\n",
-            },
-            2048,
-            id="container",
-        ),
-        pytest.param(
-            {
-                "proc/meminfo": "MemTotal:  8388608 kB\n",
-                "proc/self/cgroup": "5:memory:/docker/0a1b\n",
-                f"{GROUPS}/memory/memory.limit_in_bytes": f"{1 << 30}\n",
-            },
-            1024,
-            id="version 1",
-        ),
+        pytest.param("", "", {}, None, id="unknown"),
+        pytest.param(TOTAL, "", {}, 8192, id="all"),
+        pytest.param(TOTAL, "0::/pod\n", POD, 2048, id="container"),
+        pytest.param(TOTAL, "5:memory:/docker/0a1b\n", OLD, 1024, id="version 1"),
     ],
 )
-def test_usable_memory(files: Mapping[str, str], megabytes: int | None, tmp_path: Path) -> None:
-    memory = usable_memory(write(tmp_path, files))
+def test_usable_memory(
+    total: str, groups: str, limits: Mapping[str, str], megabytes: int | None, tmp_path: Path
+) -> None:
+    memory = usable_memory(machine(tmp_path, groups, limits, total=total))
     assert (memory and memory >> 20) == megabytes
 
 
@@ -205,3 +169,86 @@ def test_96_cores_have_96_decoders(processes: int, decoders: int, read_ahead: in
     cores = share_of_cores(96, processes)
     assert cores * processes == decoders
     assert read_ahead_bytes(processes, cores) * processes == read_ahead
+
+
+# What killed processes leave in the folder for temporary files is removed, and nothing else.
+
+HOLD = """
+from transforms.core.machine import scratch_folder
+with scratch_folder() as folder:
+    open(f"{folder}/file", "w").close()
+    print(folder, flush=True)
+    input()
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+def age(path: Path) -> None:
+    """Lets a folder look as if it were made two minutes ago."""
+    os.utime(path, (time.time() - 120,) * 2)
+
+
+def test_a_folder_goes_with_its_block(temporary: Path) -> None:
+    with pytest.raises(KeyError), scratch_folder() as folder:
+        Path(folder, "file").touch()
+        assert os.stat(folder).st_mode & 0o777 == 0o700
+        raise KeyError
+    assert not any(temporary.iterdir())
+
+
+@pytest.mark.usefixtures("temporary")
+def test_what_a_killed_process_left_is_removed() -> None:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", HOLD], text=True, **pipes) as process:
+        assert process.stdout
+        folder = Path(process.stdout.readline().strip())
+        age(folder)
+        sweep()
+        assert folder.exists()  # its owner lives
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    sweep()
+    assert not folder.exists()
+
+
+def test_nothing_else_is_removed(temporary: Path) -> None:
+    precious, prefix = temporary / "precious", temporary / _prefix()
+    for folder in (precious, *(Path(f"{prefix}{name}") for name in ("young", "open"))):
+        folder.mkdir(mode=0o700)
+    (precious / "file").touch()
+    Path(f"{prefix}link").symlink_to(precious)
+    Path(f"{prefix}file").touch()
+    os.mkfifo(f"{prefix}fifo")
+    Path(f"{prefix}open").chmod(0o777)
+    (temporary / "beam-pipeline-temp1").mkdir(mode=0o700)
+    for path in temporary.iterdir():
+        if path.is_dir() and "young" not in path.name:
+            age(path)
+    before = {path.name for path in temporary.iterdir()}
+    sweep()
+    assert {path.name for path in temporary.iterdir()} == before
+    assert (precious / "file").exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_what_is_another_users_stays(temporary: Path) -> None:
+    folder = temporary / f"{_prefix()}theirs"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65534, 65534)
+    age(folder)
+    sweep()
+    assert folder.exists()
+
+
+def test_others_make_theirs_in_it(temporary: Path) -> None:
+    with scratch_folder() as folder:
+        with temporary_files_in(folder):
+            assert os.path.dirname(tempfile.mkdtemp()) == folder
+        assert tempfile.gettempdir() == str(temporary)

@@ -16,16 +16,22 @@ from pipeline.options.parser import parse_flags
 from transforms.core.messages import (
     HIDDEN,
     ChangedError,
+    Decision,
     FinalError,
     LabelsError,
     TransientError,
     check_final,
+    decision_lines,
+    decisions_to_json,
+    from_manifest,
     holds_secret,
     is_final,
+    later,
     parse_json,
     printable,
     redacted,
 )
+from transforms.core.messages import given as given_by
 from transforms.dataset.output_names import ForeignNameError
 from transforms.examples.encoder import table_features
 from transforms.examples.layout_files import LayoutError, parse_layout
@@ -47,58 +53,36 @@ SECRET = "0ecretE7-_.~%2F"
         "https://a.blob.core.windows.net/c/1.jpg?sv=2020&sig={}&se=2030",
         "https://storage.googleapis.com/upload?uploadType=resumable&upload_id={}",
         "https://host/1.jpg?of_some_scheme_of_its_own={}: 403",
-        "HTTPS://HOST/1.JPG?TOKEN={}",
-        "gs://b/1.jpg?x-goog-signature={}: no such object",
-        "gs://b/1.jpg#token={}",
-        "gs://b/1.jpg#access_token={}&token_type=bearer",
-        "gs://b/a#id_token={}: no such object",
-        "/a/b;jsessionid={}",
-        "/a/b;PHPSESSID={}",
-        "az://c/1.jpg?sas={}",
-        "az://c/1.jpg?sv=1&sas_token={}",
-        "oss://b/1.jpg?OSSAccessKeyId={}",
-        "s3://b/1.jpg?X-Amz-Credential={}&X-Amz-Expires=9",
-        "s3://b/1.jpg?X-Amz-Signature={}",
-        "/1.jpg?x-oss-signature={}",
-        "/1.jpg?private_token={}",
-        "/1.jpg?api-key={}",
-        "/1.jpg?auth={}",
-        "/1.jpg?passwd={}",
-        "/fetch?of=https%3A%2F%2Fhost%2F1.jpg%3Fsig%3D{}",
-        "https://{}@host/1.jpg",
-        "Authorization: Basic {}",
-        "('url: /1.jpg?key={}', 3)",
-        "s3://AKIA:{}@bucket/1.jpg",
-        "http://me:{}@host:80/1.jpg",
-        "Authorization: Bearer {}",
+        *("HTTPS://HOST/1.JPG?TOKEN={}", "gs://b/1.jpg?x-goog-signature={}: no such object"),
+        *("gs://b/1.jpg#token={}", "gs://b/1.jpg#access_token={}&token_type=bearer"),
+        *("gs://b/a#id_token={}: no such object", "/a/b;jsessionid={}", "/a/b;PHPSESSID={}"),
+        *("az://c/1.jpg?sas={}", "az://c/1.jpg?sv=1&sas_token={}", "oss://b/1?OSSAccessKeyId={}"),
+        *("s3://b/1?X-Amz-Credential={}&X-Amz-Expires=9", "s3://b/1.jpg?X-Amz-Signature={}"),
+        *("/1.jpg?x-oss-signature={}", "/1.jpg?private_token={}", "/1.jpg?api-key={}"),
+        *("/1.jpg?auth={}", "/1.jpg?passwd={}", "/fetch?of=https%3A%2F%2Fhost%2F1%3Fsig%3D{}"),
+        *("https://{}@host/1.jpg", "http://me:{}@host:80/1.jpg", "s3://AKIA:{}@bucket/1.jpg"),
+        *("Authorization: Basic {}", "Authorization: Bearer {}", "('url: /1.jpg?key={}', 3)"),
     ],
 )
 def test_secrets_are_hidden_and_all_else_stays(text: str) -> None:
     secret = text.format(SECRET)
     shown = redacted(secret)
     assert holds_secret(secret)
-    assert HIDDEN in shown and SECRET not in shown
+    assert HIDDEN in shown
+    assert SECRET not in shown
     start, _, end = text.partition("{}")
-    assert shown.startswith(start.partition("?")[0]) and shown.endswith(end.partition("&")[0])
+    assert shown.startswith(start.partition("?")[0])
+    assert shown.endswith(end.partition("&")[0])
     assert redacted(shown) == shown
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "photos/*/?ig=1.jpg",
-        "gs://bucket/day=2024-01-01/?.jpg",
-        "gs://bucket/a:b@c.jpg",
-        "http://host:80/photos/1.jpg",
-        "abfss://container@account.dfs.core.windows.net/1.jpg",
-        "monkey=3&keys=2",
-        "photos/#1;2.jpg",
-        "photos/a;key=2.jpg",
-        "token = 3, signature=4",
-        "https://docs.host/page#section",
-        "me@host.org",
-        "gs://bucket/50%25/1.jpg",
-        "",
+        *("photos/*/?ig=1.jpg", "gs://bucket/day=2024-01-01/?.jpg", "gs://bucket/a:b@c.jpg"),
+        *("http://host:80/photos/1.jpg", "abfss://a@b.dfs.core.windows.net/1.jpg"),
+        *("monkey=3&keys=2", "photos/#1;2.jpg", "photos/a;key=2.jpg", "token = 3, signature=4"),
+        *("https://docs.host/page#section", "me@host.org", "gs://bucket/50%25/1.jpg", ""),
     ],
 )
 def test_other_text_stays(text: str) -> None:
@@ -127,8 +111,7 @@ def test_terminals_are_reported_nothing() -> None:
 # Texts of JSON and YAML that are made to take gigabytes or minutes.
 
 
-@pytest.mark.parametrize("encode", [str, str.encode])
-@pytest.mark.parametrize("item", ["[]", "{}", "1.5"])
+@pytest.mark.parametrize(("item", "encode"), [("[]", str), ("{}", str.encode), ("1.5", str)])
 def test_json_of_millions_of_values_is_refused(item: str, encode: Callable[[str], Any]) -> None:
     text = f"[{','.join([item] * 11_000_000)}]"
     with pytest.raises(ValueError, match="it has more than 10000000 values"):
@@ -171,12 +154,9 @@ def test_a_table_of_thousands_of_columns_is_refused() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        FileNotFoundError(errno.ENOENT, "gone"),
-        PermissionError(errno.EACCES, "no permission"),
-        OSError(errno.EPERM, "no permission"),
-        IsADirectoryError(errno.EISDIR, "a folder"),
-        OSError(errno.ELOOP, "links"),
-        OSError(errno.ENAMETOOLONG, "name"),
+        *(FileNotFoundError(errno.ENOENT, "gone"), IsADirectoryError(errno.EISDIR, "a folder")),
+        *(PermissionError(errno.EACCES, "no permission"), OSError(errno.EPERM, "no permission")),
+        *(OSError(errno.ELOOP, "links"), OSError(errno.ENAMETOOLONG, "name")),
         ChangedError(errno.ESTALE, "it was overwritten meanwhile"),
         FinalError(errno.EIO, "its gzip encoding is damaged"),
         ForeignNameError("../me is not the name of a shard"),
@@ -203,3 +183,27 @@ def test_what_may_pass_names_file_reason_and_remedy(number: int | None) -> None:
     with pytest.raises(TransientError) as again:
         check_final(raised.value, "other")
     assert again.value is raised.value
+
+
+# Decisions are aligned for people, and come back from the manifest as they were.
+
+KEY = Decision("key", "stem", "default", "--key")
+ROOT = Decision("root", "a/very/long/folder/of/pictures", "shared", "")
+
+
+def test_decisions_are_aligned_and_name_the_flag() -> None:
+    column = given_by("label column", "'kind'", "--label_column")
+    assert decision_lines([KEY, column, ROOT, Decision("key column", "'a\nb'", "given")]) == [
+        "Decided",
+        "  key            stem                 default [--key]",
+        "  label column   'kind'               given [--label_column]",
+        "  root           a/very/long/folder/of/pictures shared",
+        "  key column     'a\\nb'                given",
+    ]
+    assert decision_lines([]) == []
+
+
+def test_decisions_of_a_manifest_and_of_a_run() -> None:
+    assert from_manifest({"decided": decisions_to_json([KEY, ROOT])}) == [KEY, ROOT]
+    assert from_manifest({}) == []
+    assert later([KEY, ROOT], [KEY]) == [ROOT]

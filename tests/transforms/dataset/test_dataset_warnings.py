@@ -16,64 +16,67 @@ from transforms.dataset.image_statistics import (
     strict_message,
     tail_bound,
     warning_lines,
-)
-from transforms.dataset.image_statistics import (
-    warnings_from_json as from_manifest,
-)
-from transforms.dataset.image_statistics import (
-    warnings_to_json as to_manifest,
+    warnings_from_json,
+    warnings_to_json,
 )
 
 HALVES = {"splits": {"train": 0.5, "test": 0.5}, "split_from": "hash", "group_by": None}
 
 
-def codes(
+def warned(
     records: dict[str, int], classes: dict[str, dict[str, int]] | None = None, **options: Any
-) -> list[str]:
-    found = split_warnings(records, classes or {}, planned=records, options={**HALVES, **options})
-    return [warning.code for warning in found]
+) -> list[DatasetWarning]:
+    return split_warnings(records, classes or {}, planned=records, options={**HALVES, **options})
+
+
+MOST = {"train": 6000, "test": 4000}
 
 
 @pytest.mark.parametrize(
-    ("records", "found"),
+    ("records", "options", "found"),
     [
-        ({"train": 20}, []),
-        ({"train": 0, "test": 0}, []),
-        ({"train": 10, "test": 10}, []),
-        ({"train": 20, "test": 0}, ["empty_split"]),
-        ({"train": 4, "test": 0}, ["empty_split", "tiny_split"]),
-        ({"train": 20, "test": 9}, ["tiny_split"]),
-        ({"train": 5200, "test": 4800}, []),
-        ({"train": 6000, "test": 4000}, ["share_differs", "share_differs"]),
+        *(({"train": 20}, {}, []), ({"train": 0, "test": 0}, {}, [])),
+        ({"train": 10, "test": 10}, {}, []),
+        ({"train": 20, "test": 0}, {}, ["empty_split"]),
+        ({"train": 4, "test": 0}, {}, ["empty_split", "tiny_split"]),
+        ({"train": 20, "test": 9}, {}, ["tiny_split"]),
+        ({"train": 5200, "test": 4800}, {}, []),
+        (MOST, {}, ["share_differs", "share_differs"]),
+        # Shares are compared only where they were asked for.
+        (MOST, {"split_from": "csv"}, []),
+        (MOST, {"splits": {"train": 0.6, "test": 0.4}}, []),
     ],
 )
-def test_sizes_of_splits(records: dict[str, int], found: list[str]) -> None:
-    assert codes(records) == found
-
-
-def test_shares_are_compared_only_where_they_were_asked_for() -> None:
-    assert codes({"train": 6000, "test": 4000}, split_from="csv") == []
-    assert codes({"train": 6000, "test": 4000}, splits={"train": 0.6, "test": 0.4}) == []
+def test_sizes_of_splits(
+    records: dict[str, int], options: dict[str, Any], found: list[str]
+) -> None:
+    assert [warning.code for warning in warned(records, **options)] == found
 
 
 def test_groups_are_named_as_the_cause() -> None:
-    options = {**HALVES, "group_by": "who"}
-    records = {"train": 0, "test": 20}
-    (empty,) = split_warnings(records, {}, planned=records, options=options)
+    [empty] = warned({"train": 0, "test": 20}, group_by="who")
     assert "the split 'train' is empty, of 20 images; --group_by who keeps" in empty.text
-    records = {"train": 60000, "test": 40000}
-    (off, _) = split_warnings(records, {}, planned=records, options=options)
-    assert "60.0% instead of 50.0%" in off.text and "less than once in 1,000,000 runs" in off.text
+    off, _ = warned({"train": 60000, "test": 40000}, group_by="who")
+    assert "60.0% instead of 50.0%" in off.text
+    assert "less than once in 1,000,000 runs" in off.text
     assert off.text.endswith(": --group_by who may have few or large groups")
 
 
-def test_a_class_that_a_split_lacks() -> None:
-    classes = {"train": {"cat": 10, "dog": 2, "": 3}, "test": {"cat": 12}}
-    records = {"train": 12, "test": 12}
-    (found,) = split_warnings(records, classes, planned=records, options=HALVES)
-    assert found.code == "class_missing"
-    assert found.text == "the split 'test' has no image of 1 of 2 classes ('dog')"
-    assert codes(records, {"train": {"": 12}, "test": {"": 12}}) == []
+@pytest.mark.parametrize(
+    ("train", "test", "found"),
+    [
+        ({"cat": 10, "dog": 2, "": 3}, {"cat": 12}, "1 of 2 classes ('dog')"),
+        ({"": 12}, {"": 12}, None),
+        # Integers are in the order of numbers.
+        ({"100": 4, "9": 4, "10": 4, "1": 4}, {"1": 12}, "3 of 4 classes ('9', '10', '100')"),
+    ],
+)
+def test_a_class_that_a_split_lacks(
+    train: dict[str, int], test: dict[str, int], found: str | None
+) -> None:
+    warnings = warned({"train": 16, "test": 12}, {"train": train, "test": test})
+    text = f"the split 'test' has no image of {found}"
+    assert warnings == ([("class_missing", text)] if found else [])
 
 
 @pytest.mark.parametrize("splits", [["train"], ["train", "test"]])
@@ -95,13 +98,6 @@ def test_a_class_that_keeps_no_image(splits: list[str]) -> None:
     ]
 
 
-def test_missing_classes_that_are_integers_are_named_as_numbers() -> None:
-    classes = {"train": {"100": 4, "9": 4, "10": 4, "1": 4}, "test": {"1": 12}}
-    records = {"train": 16, "test": 12}
-    (found,) = split_warnings(records, classes, planned=records, options=HALVES)
-    assert found.text.endswith("has no image of 3 of 4 classes ('9', '10', '100')")
-
-
 @given(st.integers(1, 60), st.data(), st.fractions(Fraction(1, 100), Fraction(99, 100)))
 def test_the_bound_is_never_below_the_probability(
     total: int, data: st.DataObject, share: Fraction
@@ -115,7 +111,7 @@ def test_the_bound_is_never_below_the_probability(
 def test_lines_and_the_manifest() -> None:
     warnings = [DatasetWarning("a", "one"), DatasetWarning("b", "two"), DatasetWarning("c", "3")]
     assert warning_lines(warnings[:2]) == ["warning  one", "warning  two"]
-    assert from_manifest({"warnings": to_manifest(warnings)}) == warnings
-    assert from_manifest({}) == []
+    assert warnings_from_json({"warnings": warnings_to_json(warnings)}) == warnings
+    assert warnings_from_json({}) == []
     assert strict_message(warnings) == "--strict: one (and 2 more warnings); nothing published"
     assert strict_message(warnings[:1]) == "--strict: one; nothing published"

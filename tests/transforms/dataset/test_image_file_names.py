@@ -15,23 +15,17 @@ from transforms.labels.keys import nfc
 @pytest.mark.parametrize(
     ("key", "name"),
     [
-        ("cat0", "cat0"),
-        ("IMG 0001 (2)", "IMG 0001 (2)"),
-        ("한강", "한강"),
-        ("a.b", "a.b"),
+        *((key, key) for key in ("cat0", "IMG 0001 (2)", "한강", "a.b", "x" * 246)),
         ("cat/1.jpg", "cat%2F1.jpg"),
         ("gs://b/1.jpg", "gs%3A%2F%2Fb%2F1.jpg"),
-        ("..", "%2E."),
-        (".hidden", "%2Ehidden"),
-        ("100%", "100%25"),
-        ("a*?[1]~", "a%2A%3F%5B1%5D%7E"),
-        ("a\nb", "a%0Ab"),
-        ("a\u3000b", "a%E3%80%80b"),
+        *(("..", "%2E."), (".hidden", "%2Ehidden"), ("100%", "100%25"), ("a\nb", "a%0Ab")),
+        *(("a*?[1]~", "a%2A%3F%5B1%5D%7E"), ("a\u3000b", "a%E3%80%80b")),
     ],
 )
 def test_names(key: str, name: str) -> None:
     assert image_file("train", key, gzip=False) == f"train/{name}.tfrecord"
-    assert image_file("test", key, gzip=True) == f"test/{name}.tfrecord.gz"
+    if len(name) < 240:
+        assert image_file("test", key, gzip=True) == f"test/{name}.tfrecord.gz"
 
 
 @pytest.mark.parametrize("character", ["x", "한", "/"])
@@ -44,11 +38,6 @@ def test_long_keys_have_names_that_file_systems_take(character: str, gzip: bool)
         file = name.removeprefix("train/")
         assert 245 <= len(file.encode()) <= 255
         assert "/" not in file
-
-
-def test_the_longest_key_that_fits_is_not_cut() -> None:
-    name = image_file("train", "x" * 246, gzip=False)
-    assert name == f"train/{'x' * 246}.tfrecord"
 
 
 def test_keys_that_differ_in_case_only_have_files_that_do_not() -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import google_crc32c
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.transforms.added import added_to
 from transforms.core.messages import Decision
-from transforms.core.records import Count
+from transforms.core.records import Count, RejectedPart
 from transforms.core.rejections import Rejection, RejectionTotals
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.ledger import Ledger, PlanTotals, RunTotals, ShardSummary, in_order
@@ -24,9 +26,12 @@ from transforms.dataset.manifest import (
     build_manifest,
     content_digest,
     content_summary,
+    crc32c_hex,
     data_files,
     dataset_recipe,
+    in_parts,
     index_entries,
+    joined_crc32c,
     manifest_indexes,
     manifest_shards,
     parse_manifest,
@@ -62,21 +67,31 @@ GATHERED = in_order(
 LABELS = b"a\nb\n"
 
 
-def manifest() -> dict[str, Any]:
+def manifest(**changes: Any) -> dict[str, Any]:
     built = build_manifest(
-        DATASET,
-        GATHERED,
-        data=data_files(SHARDS),
-        recipe="whole",
-        label_kind="text",
+        DATASET, GATHERED, data=data_files(SHARDS), recipe="whole", label_kind="text"
     )
-    return {**built, "files": {"labels.txt": content_summary(LABELS)._asdict()}}
+    return {**built, "files": {"labels.txt": content_summary(LABELS)._asdict()}, **changes}
+
+
+def parsed(**changes: Any) -> dict[str, Any]:
+    """A manifest as it is read."""
+    return parse_manifest(to_bytes(manifest(**changes)).decode(), "m")
+
+
+def described(shard: ShardSummary) -> dict[str, Any]:
+    kept = ("file", "recipe", "records", "bytes", "crc32c")
+    return {name: getattr(shard, name) for name in kept}
+
+
+def split(records: int, size: int, images: int, classes: dict[str, int], *at: int) -> Any:
+    totals = {"records": records, "bytes": size, "image_bytes": images, "classes": classes}
+    return {**totals, "shards": [described(SHARDS[number]) for number in at]}
 
 
 def test_the_manifest_describes_the_dataset() -> None:
     built = manifest()
-    versions = built.pop("versions")
-    assert {"apache-beam", "tensorflow", "tfx-bsl"} <= set(versions)
+    assert {"apache-beam", "tensorflow", "tfx-bsl"} <= set(built.pop("versions"))
     assert built == {
         "format_version": FORMAT_VERSION,
         "recipe": "whole",
@@ -95,115 +110,77 @@ def test_the_manifest_describes_the_dataset() -> None:
         "ledger": LEDGER.to_manifest(),
         "rejected": {"empty_file": 1},
         "splits": {
-            "train": {
-                "records": 3,
-                "bytes": 150,
-                "image_bytes": 90,
-                "classes": {"a": 1, "b": 2},
-                "shards": [described(shard) for shard in SHARDS[:2]],
-            },
-            "test": {
-                "records": 0,
-                "bytes": 0,
-                "image_bytes": 0,
-                "classes": {},
-                "shards": [described(SHARDS[2])],
-            },
+            "train": split(3, 150, 90, {"a": 1, "b": 2}, 0, 1),
+            "test": split(0, 0, 0, {}, 2),
         },
         "index": [],
         "files": {"labels.txt": {"bytes": 4, "crc32c": f"{google_crc32c.value(LABELS):08x}"}},
     }
 
 
-def described(shard: ShardSummary) -> dict[str, Any]:
-    kept = ("file", "recipe", "records", "bytes", "crc32c")
-    return {name: getattr(shard, name) for name in kept}
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    text = to_bytes(manifest()).decode()
+    assert text.endswith("}\n")
+    assert "한강" in text
+    assert parsed() == {**manifest(), "digest": content_digest(manifest())}
+    assert to_bytes(parsed()) == text.encode()
+    assert [shard["file"] for shard in manifest_shards(parsed())] == [each.file for each in SHARDS]
 
 
 def test_indexes_in_the_order_of_the_shards() -> None:
-    shards = [
-        dataclasses.replace(shard, index_bytes=7, index_crc32c="0000000c") for shard in SHARDS
-    ]
-    entries = index_entries(shards)
-    assert [entry["file"] for entry in entries] == [
-        "index/train-00000-of-00002.parquet",
-        "index/train-00001-of-00002.parquet",
-        "index/test-00000-of-00001.parquet",
-    ]
+    indexed = {"index_bytes": 7, "index_crc32c": "0000000c"}
+    entries = index_entries([dataclasses.replace(shard, **indexed) for shard in SHARDS])
+    names = [shard.file.replace(".tfrecord", ".parquet") for shard in SHARDS]
+    assert [entry["file"] for entry in entries] == [f"index/{name}" for name in names]
     assert entries[0] == {**entries[0], "records": 2, "bytes": 7, "crc32c": "0000000c"}
-    built = {**manifest(), "index": entries}
-    assert manifest_indexes(parse_manifest(to_bytes(built).decode(), "manifest.json")) == entries
+    assert manifest_indexes(parsed(index=entries)) == entries
+
+
+@pytest.mark.parametrize("content", [{**manifest(), "a": {"z": 1, "b": ["한강"]}, "z": None}, {}])
+def test_the_digest_is_that_of_the_whole_text(content: dict[str, Any]) -> None:
+    whole = json.dumps(content, sort_keys=True).encode()
+    digest = hashlib.blake2b(whole, digest_size=16).hexdigest()
+    assert content_digest({**content, "digest": "x"}) == content_digest(content) == digest
+
+
+# What is no manifest, and what was edited.
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"file": "../me/keep.parquet"}, "names '../me/keep.parquet', which is not a file of"),
-        ({"bytes": -1}, "its 'index' cannot be read"),
-        ({"records": "1"}, "its 'index' cannot be read"),
-        ({"crc32c": "x"}, "its 'index' cannot be read"),
-    ],
-)
-def test_an_edited_index_entry_is_refused(change: dict[str, Any], message: str) -> None:
-    entry = {"file": "index/a-00000-of-00001.parquet", "records": 1, "bytes": 1, "crc32c": "0" * 8}
-    built = {**manifest(), "index": [{**entry, **change}]}
-    with pytest.raises(ManifestError, match=message):
-        parse_manifest(to_bytes(built).decode(), "manifest.json")
-
-
-def test_shards_in_the_order_of_the_splits() -> None:
-    files = [shard["file"] for shard in manifest_shards(manifest())]
-    assert files == [shard.file for shard in SHARDS]
-
-
-def test_a_manifest_is_read_as_it_was_written() -> None:
-    text = to_bytes(manifest()).decode()
-    assert text.endswith("}\n") and "한강" in text
-    parsed = parse_manifest(text, "manifest.json")
-    assert parsed == {**manifest(), "digest": content_digest(manifest())}
-    assert to_bytes(parse_manifest(text, "manifest.json")) == text.encode()
-
-
-def test_the_digest_is_that_of_the_whole_text() -> None:
-    content = {**manifest(), "a": {"z": 1, "b": ["한강"]}, "z": None}
-    for each in (content, {}):
-        whole = json.dumps(each, sort_keys=True).encode()
-        digest = hashlib.blake2b(whole, digest_size=16).hexdigest()
-        assert content_digest({**each, "digest": "x"}) == content_digest(each) == digest
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "null", "3", '"text"', "{}", '{"version": 1}', '{\n "a": 1'],
+    "text", ["", "{", "[]", "null", "3", '"text"', "{}", '{"version": 1}', '{\n "a": 1']
 )
 def test_another_file_is_no_manifest(text: str) -> None:
     with pytest.raises(ManifestError, match=r"^out/manifest\.json is not a manifest of this tool"):
         parse_manifest(text, "out/manifest.json")
 
 
+ENTRY = {"file": "index/a-00000-of-00001.parquet", "records": 1, "bytes": 1, "crc32c": "0" * 8}
+EDITED = "^m was edited: its '{}' cannot be read"
+KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "partners")
+
+
 @pytest.mark.parametrize(
-    "key", ["options", "inputs", "versions", "features", "labels", "rejected", "partners"]
+    ("key", "value", "says"),
+    [
+        *((key, value, EDITED.format(key)) for key in KINDS for value in (None, 5)),
+        ("partners", {"mask": 1}, EDITED.format("partners")),
+        ("index", [{**ENTRY, "bytes": -1}], EDITED.format("index")),
+        ("index", [{**ENTRY, "records": "1"}], EDITED.format("index")),
+        ("index", [{**ENTRY, "crc32c": "x"}], EDITED.format("index")),
+        ("index", [{**ENTRY, "file": "../me/a.parquet"}], "'../me/a.parquet', which is not a file"),
+        *(
+            ("format_version", version, f"has format version {version}, this program reads")
+            for version in (0, FORMAT_VERSION + 1, "1", None)
+        ),
+    ],
 )
-@pytest.mark.parametrize("value", [None, 5])
-def test_a_value_of_another_kind_is_an_edit(key: str, value: object) -> None:
-    text = to_bytes({**manifest(), key: value}).decode()
-    with pytest.raises(ManifestError, match=f"^m was edited: its '{key}' cannot be read"):
-        parse_manifest(text, "m")
+def test_an_edit_is_refused(key: str, value: object, says: str) -> None:
+    assert parsed(partners={"mask": "in/masks"}, index=[ENTRY])
+    with pytest.raises(ManifestError, match=says):
+        parsed(**{key: value})
 
 
-def test_the_roots_of_masks_are_texts() -> None:
-    held = {**manifest(), "partners": {"mask": "in/masks"}}
-    assert parse_manifest(to_bytes(held).decode(), "m")["partners"] == {"mask": "in/masks"}
-    text = to_bytes({**held, "partners": {"mask": 1}}).decode()
-    with pytest.raises(ManifestError, match="^m was edited: its 'partners' cannot be read"):
-        parse_manifest(text, "m")
-
-
-@pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, "1", None])
-def test_another_version_is_refused(version: object) -> None:
-    text = json.dumps({**manifest(), "format_version": version})
-    with pytest.raises(ManifestError, match=f"has format version {version}, this program reads"):
-        parse_manifest(text, "m")
+# Digests are of what decides.
 
 
 @pytest.mark.parametrize(
@@ -220,15 +197,9 @@ def test_the_digest_depends_on_what_decides_bytes(change: dict[str, Any]) -> Non
 
 
 def test_the_digest_does_not_depend_on_places_nor_on_the_order_of_options() -> None:
-    moved = dataclasses.replace(
-        DATASET,
-        options=dict(reversed(list(DATASET.options.items()))),
-        inputs={},
-        root="elsewhere",
-        decisions=(),
-        warnings=(),
-        is_strict=True,
-    )
+    options = dict(reversed(list(DATASET.options.items())))
+    places: dict[str, Any] = {"inputs": {}, "root": "elsewhere", "decisions": (), "warnings": ()}
+    moved = dataclasses.replace(DATASET, options=options, is_strict=True, **places)
     assert moved.digest == DATASET.digest
 
 
@@ -254,3 +225,27 @@ def test_the_recipe_does_not_depend_on_what_came_out() -> None:
     # A run that only compares knows the recipes of the shards, not what is in them.
     bare = [ShardSummary(shard.file, shard.recipe) for shard in SHARDS]
     assert dataset_recipe(bare, b"") == dataset_recipe(SHARDS, b"")
+
+
+# Checksums: those of a file in parts are those of the joined file.
+
+
+@given(st.lists(st.binary(max_size=40), max_size=5))
+def test_parts_have_the_summary_of_their_bytes(texts: list[bytes]) -> None:
+    parts = [
+        RejectedPart(number, f"part {number}", 1, *content_summary(text))
+        for number, text in enumerate(texts)
+    ]
+    whole = in_parts(parts[::-1])
+    assert [part.bytes for part in whole] == [len(text) for text in texts if text]
+    assert content_summary(whole) == content_summary(b"".join(texts))
+
+
+def test_large_parts() -> None:
+    one, other = bytes(range(256)) * 999, b"\0" * 1_000_003
+    checksums = (google_crc32c.value(one), google_crc32c.value(other))
+    assert joined_crc32c(*checksums, len(other)) == google_crc32c.value(one + other)
+
+
+def test_crc32c_has_eight_digits() -> None:
+    assert crc32c_hex(b"") == "00000000"

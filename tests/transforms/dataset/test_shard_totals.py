@@ -1,19 +1,45 @@
-"""Totals of shards are the same in any order, and small enough for one element."""
+"""Totals and statistics of shards add up in any order, in bins that hold their values."""
 
 from __future__ import annotations
 
 import functools
+import json
+import math
 import pickle
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.transforms.added import added_to
-from transforms.dataset.image_statistics import Sample, Statistics
+from transforms.dataset.image_statistics import (
+    MAX_SAMPLES,
+    SAMPLES_OF_CLASS,
+    Sample,
+    Samples,
+    Statistics,
+    describe,
+    quarter_octave,
+)
 from transforms.dataset.ledger import MAX_CLASSES, ShardSummary, ShardTotals
 
 ELEMENT_BYTES = 100_000_000
 """Beam's limit."""
+
+
+def counted(file: str, images: Sequence[tuple[int, Any]]) -> Statistics:
+    """The statistics of one shard, as its sidecar brings them back."""
+    statistics = Statistics()
+    for record, (order, image) in enumerate(images):
+        format_, height, width, size, orientation, class_ = image
+        statistics.add(format_, height=height, width=width, size=size, orientation=orientation)
+        statistics.samples.add(class_, Sample(order, file, record))
+    statistics.samples.shrink()
+    return Statistics.from_json(json.loads(json.dumps(statistics.to_json())))
 
 
 def summary(number: int, classes: int = 40) -> ShardSummary:
@@ -21,71 +47,142 @@ def summary(number: int, classes: int = 40) -> ShardSummary:
     rng = random.Random(number)
     split = "train" if number % 5 else "test"
     file = f"{split}-{number:05d}-of-99999.tfrecord"
-    statistics, labels = Statistics(), Counter[str]()
-    for record in range(30):
+    images = []
+    for _ in range(30):
         label = f"class {rng.randrange(classes):07d}"
-        labels[label] += 1
-        width, height = rng.randrange(1, 4000), rng.randrange(1, 4000)
-        size, turn = rng.randrange(1, 10**6), rng.randrange(9)
-        statistics.add("jpeg", height=height, width=width, size=size, orientation=turn)
-        statistics.samples.add(label, Sample(rng.getrandbits(63), file, record))
-    statistics.samples.shrink()
-    pixels = {"resized": rng.randrange(5)}
-    written = statistics.to_json()
-    return ShardSummary(file, "0" * 32, labels=labels, pixels=pixels, statistics=written)
+        sides = rng.randrange(1, 4000), rng.randrange(1, 4000)
+        image = ("jpeg", *sides, rng.randrange(1, 10**6), rng.randrange(9), label)
+        images.append((rng.getrandbits(63), image))
+    labels = Counter(image[-1] for _, image in images)
+    written = counted(file, images).to_json()
+    return ShardSummary(
+        file, "0" * 32, labels=labels, pixels={"resized": rng.randrange(5)}, statistics=written
+    )
 
 
 def content(totals: ShardTotals) -> object:
     return totals.split_classes(("train", "test")), totals.changes, totals.statistics.to_json()
 
 
-def merged(groups: Sequence[Sequence[ShardSummary]]) -> ShardTotals:
-    """The totals of shards that are added in groups, and then merged."""
+@given(st.permutations(range(20)), st.integers(0, 20), st.integers(0, 20))
+def test_any_order_and_any_grouping_gives_the_same(order: list[int], one: int, other: int) -> None:
+    first, last = sorted((one, other))
     totals = ShardTotals()
-    for group in groups:
+    for group in (order[:first], order[first:last], order[last:]):
         # Each crosses a shuffle.
-        totals.merge(pickle.loads(pickle.dumps(added_to(ShardTotals(), group))))
-    return totals
+        added = added_to(ShardTotals(), map(cached_summary, group))
+        totals.merge(pickle.loads(pickle.dumps(added)))
+    assert content(totals) == content(added_to(ShardTotals(), map(cached_summary, range(20))))
 
 
-def test_any_order_and_any_grouping_gives_the_same() -> None:
-    shards = [summary(number) for number in range(60)]
-    whole = content(added_to(ShardTotals(), shards))
-    rng = random.Random(20)
-    for _ in range(10):
-        rng.shuffle(shards)
-        cuts = [0, *sorted(rng.sample(range(1, 60), 4)), 60]
-        groups = [shards[begin:end] for begin, end in zip(cuts, cuts[1:], strict=False)]
-        assert content(merged(groups)) == whole
-        assert content(merged([*reversed(groups), []])) == whole
+cached_summary = functools.cache(summary)
 
 
 def test_totals_are_one_element() -> None:
     """Also with as many labels as there may be, in two splits; samples are bounded."""
-    totals = functools.reduce(_grown, range(300), ShardTotals())
-    samples = totals.statistics.samples.classes
-    assert sum(len(each) for each in samples.values()) <= 600
-    labels = sum(len(each) for each in totals.labels.values())
+    totals = ShardTotals()
+    for number in range(300):
+        totals.merge(added_to(ShardTotals(), [summary(number, classes=10**6)]))
+    assert sum(map(len, totals.statistics.samples.classes.values())) <= 600
+    labels = sum(map(len, totals.labels.values()))
     assert labels > 7000
-    each = len(pickle.dumps(totals)) / labels
-    assert 2 * MAX_CLASSES * each < ELEMENT_BYTES
-
-
-def _grown(totals: ShardTotals, number: int) -> ShardTotals:
-    totals.merge(added_to(ShardTotals(), [summary(number, classes=10**6)]))
-    return totals
+    assert 2 * MAX_CLASSES * len(pickle.dumps(totals)) / labels < ELEMENT_BYTES
 
 
 def test_classes_are_in_order() -> None:
-    totals = added_to(
-        ShardTotals(),
-        [
-            ShardSummary("test-00000-of-00001.tfrecord", ""),
-            ShardSummary("train-00001-of-00002.tfrecord", "", labels={"a": 3, "10": 1, "-1": 1}),
-            ShardSummary("train-00000-of-00002.tfrecord", "", labels={"b": 1, "a": 2, "9": 1}),
-        ],
-    )
-    classes = totals.split_classes(("train", "none", "test"))
+    shards = [
+        ShardSummary("test-00000-of-00001.tfrecord", ""),
+        ShardSummary("train-00001-of-00002.tfrecord", "", labels={"a": 3, "10": 1, "-1": 1}),
+        ShardSummary("train-00000-of-00002.tfrecord", "", labels={"b": 1, "a": 2, "9": 1}),
+    ]
+    classes = added_to(ShardTotals(), shards).split_classes(("train", "none", "test"))
     assert classes == {"train": {"-1": 1, "9": 1, "10": 1, "a": 5, "b": 1}, "test": {}}
     assert list(classes) == ["train", "test"]
     assert list(classes["train"]) == ["-1", "9", "10", "a", "b"]
+
+
+IMAGE = st.tuples(
+    st.sampled_from(["jpeg", "png"]),
+    *(st.integers(1, most) for most in (70_000, 70_000, 10**9)),
+    st.integers(0, 8),
+    st.sampled_from(["cat", "dog", "fox"]),
+)
+
+
+@given(st.lists(IMAGE, max_size=30), st.data())
+def test_statistics_do_not_depend_on_the_shards(images: list[Any], data: st.DataObject) -> None:
+    numbered = list(enumerate(images))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(images)), max_size=4)))
+    ends = zip([0, *cuts], [*cuts, len(images)], strict=True)
+    merged = Statistics()
+    for part in data.draw(st.permutations([numbered[start:end] for start, end in ends])):
+        merged.merge(counted("train", part))
+    whole = counted("train", numbered)
+    for name in ("formats", "orientations", "width", "height", "bytes", "aspect"):
+        assert getattr(merged, name) == getattr(whole, name)
+    kept = (
+        {name: [each.order for each in own] for name, own in found.samples.classes.items()}
+        for found in (merged, whole)
+    )
+    assert next(kept) == next(kept)
+
+
+@given(st.integers(1, 10**12), st.integers(1, 10**6))
+def test_a_bin_holds_its_values(numerator: int, denominator: int) -> None:
+    bin_ = quarter_octave(numerator, denominator)
+    ratio = numerator / denominator
+    assert 2 ** (bin_ / 4) <= ratio * (1 + 1e-12)
+    assert ratio < 2 ** ((bin_ + 1) / 4) * (1 + 1e-12)
+    assert abs(bin_ - math.log2(ratio) * 4) <= 1 + 1e-9
+
+
+@given(st.integers(0, 39))
+def test_powers_of_two_begin_a_bin(power: int) -> None:
+    assert quarter_octave(2**power) == 4 * power
+    assert quarter_octave(2 ** (power + 3) - 1) == 4 * (power + 3) - 1
+    assert quarter_octave(1, 2**power) == -4 * power
+
+
+def sampled(parts: Sequence[Sequence[tuple[str, int]]]) -> dict[str, list[int]]:
+    """The samples that are kept of shards, each with a class and a number for each record."""
+    merged = Samples()
+    for part in parts:
+        samples = Samples()
+        for record, (class_, order) in enumerate(part):
+            samples.add(class_, Sample(order, "a", record))
+        samples.shrink()
+        merged.merge(samples)
+    return {name: [sample.order for sample in own] for name, own in merged.classes.items()}
+
+
+@pytest.mark.parametrize("classes", [1, 100, 250, 600, 900])
+def test_classes_share_the_samples(classes: int) -> None:
+    kept = sampled(
+        [
+            [(f"{record % classes:04}", 10 * record + shard) for record in range(2 * classes)]
+            for shard in range(4)
+        ]
+    )
+    assert list(kept) == [f"{number:04}" for number in range(min(classes, MAX_SAMPLES))]
+    each = min(SAMPLES_OF_CLASS, MAX_SAMPLES // min(classes, MAX_SAMPLES))
+    assert {len(samples) for samples in kept.values()} == {each}
+    first = sorted(10 * record + shard for shard in range(4) for record in (0, classes))
+    assert kept["0000"] == first[:each]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_samples_are_of_the_smallest_numbers(order: tuple[int, int]) -> None:
+    parts = [[(str(at), at) for at in range(first, 2 * MAX_SAMPLES, 2)] for first in order]
+    assert list(sampled(parts)) == [str(number) for number in range(MAX_SAMPLES)]
+
+
+def test_the_file_tells_numbers_of_the_images() -> None:
+    images = [("jpeg", 100, 200, 5000, 6, "cat"), ("png", 300, 100, 70, 0, "dog")]
+    statistics = counted("train", list(enumerate(images)))
+    message = describe(statistics, records=2, samples=[], duplicates=None)
+    assert (message["images"], message["duplicates"]) == (2, None)
+    assert (message["formats"], message["orientations"]) == ({"jpeg": 1, "png": 1}, {"6": 1})
+    assert message["width"] == {"min": 100, "max": 200, "sum": 300, "bins": {"26": 1, "30": 1}}
+    assert message["bytes"]["sum"] == 5070
+    assert (message["aspect"]["min"], message["aspect"]["max"]) == (0.333333, 2.0)
+    assert message["aspect"]["bins"] == {"-7": 1, "4": 1}

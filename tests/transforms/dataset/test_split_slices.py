@@ -1,12 +1,17 @@
-"""Slices of splits, as TensorFlow Datasets reads them."""
+"""Slices of splits as TensorFlow Datasets reads them, and what it reads of a dataset."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.dataset.metadata import shard_ranges
+from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.metadata import shard_ranges, tfds_files
+from transforms.examples.layouts import LAYOUTS
+from transforms.labels.vocabulary import Vocabulary
 
 SPLITS = {"train": [("a", 4), ("b", 0), ("c", 6)], "test": [("d", 3)], "none": [("e", 0)]}
 
@@ -109,3 +114,21 @@ def test_absolute_ends_are_those_of_a_list(counts: list[int], data: st.DataObjec
     else:
         with pytest.raises(ValueError, match="has no records"):
             records(text, splits)
+
+
+def test_records_of_each_shard_of_each_split() -> None:
+    counts = {"train": (3, 4), "test": (2,)}
+    shards = [
+        ShardSummary(f"{split}-{at:05d}-of-{len(own):05d}.tfrecord", "", records=n, bytes=10 * n)
+        for split, own in counts.items()
+        for at, n in enumerate(own)
+    ]
+    vocabulary, options = Vocabulary.build(["cat", "dog"]), {"image_shape": (None, None, 3)}
+    files = tfds_files(
+        LAYOUTS["slim"], shards, list(counts), vocabulary, formats=("jpeg",), **options
+    )
+    splits = json.loads(files["dataset_info.json"])["splits"]
+    assert [(each["name"], each["shardLengths"], each["numBytes"]) for each in splits] == [
+        ("train", ["3", "4"], "70"),
+        ("test", ["2"], "20"),
+    ]

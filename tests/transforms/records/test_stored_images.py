@@ -12,12 +12,7 @@ import pytest
 from transforms.core.records import JoinSide, Kind, PartnerFile, Plain, PlannedImage
 from transforms.images.check import CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
-from transforms.records.stored_images import (
-    BaseShard,
-    StoredImage,
-    join_reused,
-    stored_side,
-)
+from transforms.records.stored_images import BaseShard, StoredImage, join_reused, stored_side
 
 ROW: dict[str, Any] = {
     "shard": "train-00000-of-00001.tfrecord",

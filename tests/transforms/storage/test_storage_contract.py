@@ -258,10 +258,7 @@ def test_elsewhere_nothing_is_copied(kept: Kept) -> None:
     assert storage.names_below(kept.root) == ["base"]
 
 
-STAGED = (
-    "outcome.json",
-    f"train-00000-of-00001.tfrecord.{32 * '0'}.{32 * '1'}.partial/0000000",
-)
+STAGED = ("outcome.json", f"train-00000-of-00001.tfrecord.{32 * '0'}.{32 * '1'}.partial/0000000")
 
 
 @pytest.mark.parametrize("foreign", ["", "zoo.doc", "b/outcome.json"])
