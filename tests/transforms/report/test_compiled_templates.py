@@ -52,23 +52,17 @@ def test_the_second_process_compiles_nothing(folder: Path, compiled: list[Any]) 
     assert (compiled, len(kept(folder))) == (["page.html"], 1)
 
 
-@pytest.mark.parametrize("damage", [b"", b"no code", 20, 40, 1000])
-def test_a_damaged_file_is_written_again(
-    damage: bytes | int, folder: Path, compiled: list[Any]
+@pytest.mark.parametrize("damage", [b"", b"no code", 20, 40, 1000, None])
+def test_a_file_that_is_damaged_or_was_not_finished_is_written_again(
+    damage: bytes | int | None, folder: Path, compiled: list[Any]
 ) -> None:
     start()
     (file,) = kept(folder)
     whole = file.read_bytes()
-    file.write_bytes(whole[:damage] if isinstance(damage, int) else damage)
-    start()
-    assert (len(compiled), file.read_bytes()) == (2, whole)
-
-
-def test_a_file_that_a_killed_process_left_does_no_harm(folder: Path, compiled: list[Any]) -> None:
-    start()
-    (file,) = kept(folder)
-    whole = file.read_bytes()
-    file.rename(f"{file}.left.tmp")
+    if damage is None:
+        file.rename(f"{file}.left.tmp")
+    else:
+        file.write_bytes(whole[:damage] if isinstance(damage, int) else damage)
     start()
     assert (len(compiled), file.read_bytes()) == (2, whole)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.marks import rest_slow
 from tests.report_sources import make_manifest, make_sources, make_statistics
-from transforms.core.messages import Decision
-from transforms.core.messages import decisions_to_json as to_manifest
+from transforms.core.messages import Decision, decisions_to_json
 from transforms.core.rejections import Reason, Rejection
-from transforms.report.page import advice, page_template, render
+from transforms.report.page import advice, page_template, pieces, prose, render, settings, wrapped
 from transforms.write_report import MAX_LISTED
 
 MAX_PAGE = 5_000_000
@@ -103,17 +105,19 @@ def test_signatures_and_passwords_are_hidden() -> None:
 def test_the_same_sources_give_the_same_page() -> None:
     sources = make_sources(make_manifest(), make_statistics(5, 2), [], 9)
     assert render(sources) == render(sources)
+    # The tests here would show nothing with keys that JSON does not have.
+    assert json.loads(json.dumps(sources.statistics)) == sources.statistics
 
 
-@pytest.mark.parametrize("absent", ["samples", "width", "formats", "orientations", "duplicates"])
+@pytest.mark.parametrize(
+    "absent", ["samples", "width", "formats", "orientations", "duplicates", "duplicates: none"]
+)
 def test_any_part_of_the_statistics_may_be_absent(absent: str) -> None:
+    name, _, is_none = absent.partition(": ")
     statistics = make_statistics(5, 2)
-    del statistics[absent]
-    assert "</html>" in render(make_sources(make_manifest(), statistics, []))
-    if absent == "duplicates":
-        assert "</html>" in render(
-            make_sources(make_manifest(), {**statistics, "duplicates": None}, [])
-        )
+    del statistics[name]
+    given = {**statistics, name: None} if is_none else statistics
+    assert "</html>" in render(make_sources(make_manifest(), given, []))
 
 
 def test_a_dataset_of_rows_alone() -> None:
@@ -133,7 +137,7 @@ def test_a_dataset_of_rows_alone() -> None:
 def test_what_was_decided_is_a_table() -> None:
     manifest = make_manifest()
     assert 'id="decided"' not in render(make_sources(manifest, {}, []))
-    manifest["decided"] = to_manifest([Decision("key", "<stem>", "default", "--key")])
+    manifest["decided"] = decisions_to_json([Decision("key", "<stem>", "default", "--key")])
     page = render(make_sources(manifest, {}, []))
     row = '<th scope="row">key</th><td>&lt;stem&gt;</td><td>default</td>'
     assert row in page and '<td><code class="flag">--key</code></td>' in page
@@ -146,13 +150,69 @@ def test_an_unknown_reason_is_listed_without_advice() -> None:
     assert "of_a_later_version" in page and "a.jpg" in page
 
 
-def test_statistics_are_plain_json() -> None:
-    """The tests above would show nothing with keys that JSON does not have."""
-    statistics = make_statistics(2, 2)
-    assert json.loads(json.dumps(statistics)) == statistics
-
-
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_says_what_it_means_and_what_to_do(reason: Reason) -> None:
     for sentence in advice(reason.code, {}):
         assert sentence[-1] == "." and len(sentence.split()) >= 2
+
+
+# Text: lines break between parts of a name, and numbers are readable.
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("image.class.label.labels.txt", "image .class .label .labels .txt"),
+        ("gs://bucket/photos/cat_1.jpg", "gs:// bucket/ photos/ cat_ 1 .jpg"),
+        ("German_short-haired_pointer", "German_ short- haired_ pointer"),
+        ("--box_orientation", "--box_ orientation"),
+        ("train=0.7,validation=0.3", "train=0.7, validation=0.3"),
+        ("2026-11-22T10:00:00.123", "2026- 11- 22T10: 00: 00.123"),
+        ("f" * 60, f"{'f' * 24} {'f' * 24} {'f' * 12}"),
+        ("///", "///"),
+        ("..", ".."),
+    ],
+)
+def test_a_name_breaks_at_its_separators(word: str, parts: str) -> None:
+    assert pieces(word) == parts.split()
+
+
+@given(st.text())
+def test_the_parts_are_the_whole_name(text: str) -> None:
+    assert "".join(pieces(text)) == text
+    assert all(pieces(text)) or not text
+
+
+@given(st.text(alphabet="<>&\"'-/_. ab", max_size=60))
+def test_everything_is_escaped_and_nothing_else_is_changed(text: str) -> None:
+    for marked in (wrapped(text), prose(text)):
+        left = marked.replace("<wbr>", "").replace('<code class="flag">', "")
+        left = left.replace("</code>", "")
+        assert not set("<>\"'") & set(left)
+        assert html.unescape(left) == text
+
+
+def test_flags_are_code_and_other_dashes_are_not() -> None:
+    assert prose("a--b --key, (--seed) -- x") == (
+        'a--b <code class="flag">--key</code>, (<code class="flag">--seed</code>) -- x'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        *(("max_bytes", 256_000_000, "256 MB"), ("shard_size", 1_500_000, "1.5 MB")),
+        *(("max_pixels", 178_956_970, "178,956,970"), ("seed", 20_261_122, "20261122")),
+        *(("dense_labels", True, "yes"), ("quality", "95", "95")),
+        ("splits", {"train": 0.7, "test": 0.3}, "train=0.7, test=0.3"),
+        # Only the first values of a long setting: 200,000 categories took ten seconds of a run.
+        ("files", ["f"] * 30, f"{', '.join(['f'] * 20)} …"),
+        (
+            "classes",
+            {f"c{n}": n for n in range(30)},
+            ", ".join(f"c{n}={n}" for n in range(20)) + " …",
+        ),
+    ],
+)
+def test_settings_have_units_separators_and_words(name: str, value: object, shown: str) -> None:
+    assert settings({name: value}) == [(name, shown)]
