@@ -11,7 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.records.compared_tables import Row, records_of
-from transforms.records.comparison import Differences, Records, compare_records
+from tests.transforms.records.test_stored_images import ROW
+from transforms.core.records import PartnerFile, Plain, PlannedImage
+from transforms.images.check import CheckedPartner
+from transforms.records.comparison import (
+    COLUMNS,
+    Differences,
+    PlannedReads,
+    Records,
+    compare_records,
+    planned_part,
+    read_part,
+)
+from transforms.records.record_index import PARTNERS
+from transforms.records.stored_images import stored_side
 
 # The summary of the differences has about ten lines, and JSON has one for each of them.
 
@@ -98,6 +111,7 @@ def test_nothing_differs() -> None:
     assert list(equal.summary_lines())[1:3] == ["added       0", "removed     0"]
     (line,) = equal.json_lines()
     assert json.loads(line)["equal"] is True
+    assert not any(compare_records(records_of(), records_of([])).counts().values())
 
 
 def test_masks_and_further_images() -> None:
@@ -115,23 +129,19 @@ def test_masks_and_further_images() -> None:
 def test_another_original_of_the_same_stored_image() -> None:
     old = records_of([Row("a", source=2), Row("b", source=3), Row("c", source=4, content=5)])
     new = records_of([Row("b", source=6), Row("a", source=2), Row("c", source=7, content=8)])
-    assert lines_of(old, new) == [
-        {"change": "pixels", "key": "c"},
-        {"change": "originals", "key": "b"},
-        {"change": "originals", "key": "c"},
-    ]
+    changes = [("pixels", "c"), ("originals", "b"), ("originals", "c")]
+    assert lines_of(old, new) == [{"change": change, "key": key} for change, key in changes]
 
 
 def test_several_labels_are_a_list() -> None:
     old = records_of([Row("a", label=["x", "y"], label_id=[0, 1]), Row("b", label=[])], many=True)
     new = records_of([Row("a", label=["y"], label_id=[1])], many=True)
-    one = records_of([Row("a", label="y", label_id=1)])
     removed, line = lines_of(old, new)
-    found = compare_records(old, new)
     assert line == {"change": "relabelled", "key": "a", "from": ["x", "y"], "to": ["y"]}
     assert removed == {"change": "removed", "key": "b", "split": "train", "label": []}
+    one = records_of([Row("a", label="y", label_id=1)])
     assert lines_of(old, one)[1] == {**line, "to": "y"}
-    assert "'a' from 'x|y' to 'y'" in list(found.summary_lines())[3]
+    assert "'a' from 'x|y' to 'y'" in list(compare_records(old, new).summary_lines())[3]
 
 
 # Datasets are compared record by record, without a loop over their records.
@@ -228,33 +238,60 @@ def test_ids_of_classes() -> None:
 
 
 def test_several_labels_of_an_image() -> None:
-    old = records_of(
-        [
-            Row("a", label=["cat", "dog"], label_id=[0, 1]),
-            Row("b", label=["dog"], label_id=[1]),
-            Row("c", label=[], label_id=[]),
-        ],
-        many=True,
-    )
-    same = records_of([Row("b", label="dog", label_id=1), Row("c")])
-    new = records_of(
-        [
-            Row("c", label=["cat"], label_id=[0]),
-            Row("a", label=["dog", "cat"], label_id=[1, 0]),
-            Row("b", label=["dog"], label_id=[1]),
-        ],
-        many=True,
-    )
+    a, b = Row("a", label=["cat", "dog"], label_id=[0, 1]), Row("b", label=["dog"], label_id=[1])
+    old = records_of([a, b, Row("c", label=[], label_id=[])], many=True)
+    turned = a._replace(label=["dog", "cat"], label_id=[1, 0])
+    new = records_of([Row("c", label=["cat"], label_id=[0]), turned, b], many=True)
     assert keys_of(compare_records(old, new), "relabelled") == {"a", "c"}
     assert compare_records(old, new).classes() == {}
     # One label in a list is that label.
+    same = records_of([Row("b", label="dog", label_id=1), Row("c")])
     assert keys_of(compare_records(same, old), "relabelled") == set()
-
-
-def test_empty_datasets_are_equal() -> None:
-    assert not any(compare_records(records_of(), records_of([])).counts().values())
 
 
 def test_all_keys_together_may_have_more_than_2_gb() -> None:
     keys = records_of([Row("a")], [Row("b")]).table.column("key")
     assert keys.type == pa.large_string() and keys.to_pylist() == ["a", "b"]
+
+
+# A planned shard comes back with its records and reads; what is not known has no hash.
+
+INDEX_ROW = {**ROW, "content": b"\1" * 16, "source_content": b"\2" * 16}
+READS = PlannedReads(taken=1, originals=1, bytes=50, ranges=1)
+
+
+def image(key: str, label: str, stored: Plain = (), cells: str = "") -> PlannedImage:
+    return PlannedImage(0, key, f"{key}.jpg", 50, 9, label, 3, cells, stored)
+
+
+def planned(*images: PlannedImage, many: bool = False) -> pa.Table:
+    """The records of a planned shard, as they come back."""
+    table, reads = read_part(planned_part(images, "train", READS, many_labels=many))
+    assert reads == READS
+    assert Records.joined([Records.of_index(table)]).table.num_rows == len(images)
+    return table
+
+
+def test_a_planned_shard_comes_back() -> None:
+    stored = stored_side(0, INDEX_ROW, "a.jpg").record[0]
+    table = planned(image("a", "cat", (stored,)), image("b", ""))
+    assert table.column_names == list(COLUMNS)
+    assert [tuple(row.values()) for row in table.to_pylist()] == [
+        ("a", "train", "cat", 3, b"\1" * 16, b"\2" * 16),
+        ("b", "train", None, None, None, None),
+    ]
+    assert Records.of_index(table).classes == {"cat": 3}
+    many = planned(image("a", "x", cells='[["a.csv:2",[[0,"x"],[1,"y"]],[]]]'), many=True)
+    assert many.column("label").to_pylist() == [["x", "y"]]
+    assert many.column("label_id").to_pylist() == [[0, 1]]
+    for is_many in (True, False):
+        assert planned(many=is_many).num_rows == 0
+
+
+def test_planned_masks_have_a_hash_if_they_are_not_read() -> None:
+    file, mask = PartnerFile("a.png", 5, 6), CheckedPartner(7, "png", "3" * 32)
+    sides = [stored_side(0, ROW, "a.jpg", None, [known]) for known in ((file, mask), None)]
+    images = [image("a", "", (side.record[0],)) for side in sides] + [image("b", "")]
+    table = planned(*(each._replace(partners=(tuple(file),)) for each in images))
+    hashes = Records.of_index(table).table.column(PARTNERS).to_pylist()
+    assert hashes == [b"\x33" * 16, None, None]

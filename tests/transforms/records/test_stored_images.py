@@ -14,27 +14,13 @@ from transforms.images.check import CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.stored_images import BaseShard, StoredImage, join_reused, stored_side
 
-ROW: dict[str, Any] = {
-    "shard": "train-00000-of-00001.tfrecord",
-    "record": 3,
-    "offset": 700,
-    "length": 90,
-    "key": "a",
-    "size": 50,
-    "version": 9,
-    "content": bytes(16),
-    "source_content": None,
-    "perceptual_hash": bytes(7) + b"\x0f",
-    "format": "jpeg",
-    "height": 30,
-    "width": 40,
-    "channels": 3,
-    "orientation": 6,
-    "gps": 1,
-    "changes": None,
-    "source_height": None,
-    "source_width": None,
-}
+ROW: dict[str, Any] = (
+    {"shard": "train-00000-of-00001.tfrecord", "record": 3, "offset": 700, "length": 90}
+    | {"key": "a", "size": 50, "version": 9, "content": bytes(16), "source_content": None}
+    | {"perceptual_hash": bytes(7) + b"\x0f", "format": "jpeg", "height": 30, "width": 40}
+    | {"channels": 3, "orientation": 6, "gps": 1, "changes": None}
+    | {"source_height": None, "source_width": None}
+)
 IMAGE = JoinSide("a.jpg", 50, 9, "cat", "", kind=Kind.IMAGE)
 
 
@@ -55,22 +41,22 @@ def test_a_record_crosses_the_shuffle_in_few_bytes() -> None:
     assert len(marshal.dumps(stored_side(1, ROW, "a.jpg").record)) < 150
 
 
-def test_a_record_of_the_same_file_is_added() -> None:
-    side = stored_side(1, ROW, "a.jpg")
-    assert stored_of(side, IMAGE) == stored_of(IMAGE, side) == [(side.record[0],)]
-
-
 @pytest.mark.parametrize(
-    "other",
+    ("changes", "path", "is_added"),
     [
-        stored_side(1, ROW, "b.jpg"),
-        stored_side(1, {**ROW, "size": 51}, "a.jpg"),
-        stored_side(1, {**ROW, "version": 8}, "a.jpg"),
+        ({}, "a.jpg", True),
+        ({}, "b.jpg", False),
+        ({"size": 51}, "a.jpg", False),
+        ({"version": 8}, "a.jpg", False),
     ],
 )
-def test_a_record_of_another_file_is_not(other: JoinSide) -> None:
-    assert stored_of(other, IMAGE) == [()]
-    assert stored_of(other) == []
+def test_a_record_of_the_same_file_is_added(
+    changes: dict[str, int], path: str, is_added: bool
+) -> None:
+    side = stored_side(1, {**ROW, **changes}, path)
+    added: Plain = (side.record[0],) if is_added else ()
+    assert stored_of(side, IMAGE) == stored_of(IMAGE, side) == [added]
+    assert stored_of(side) == []
 
 
 def test_of_several_records_it_is_always_the_same() -> None:
@@ -90,22 +76,20 @@ def test_the_place_of_a_record_says_nothing_of_its_image() -> None:
     assert StoredImage.of(found[0]).whole == BaseShard(4, 9, "0", "r")
 
 
-@pytest.mark.parametrize("name", ["content", "source_content"])
-def test_records_that_hold_other_images_are_not_used(name: str) -> None:
-    other = stored_side(1, {**ROW, name: b"\1" * 16}, "a.jpg")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, b"\1" * 16) for name in ("content", "source_content")),
+        *(("perceptual_hash", bytes(8)), ("orientation", 5), ("gps", 0), ("source_width", 5)),
+    ],
+)
+def test_records_that_say_something_else_of_an_image_are_not_used(name: str, value: Any) -> None:
+    other = stored_side(1, {**ROW, name: value}, "a.jpg")
     sides = [stored_side(0, ROW, "a.jpg"), other, stored_side(2, ROW, "a.jpg")]
     for given in itertools.permutations(sides):
         assert stored_of(*given, IMAGE) == [()]
+    assert stored_of(*sides[:2], IMAGE) == [()]
     assert stored_of(other, other, IMAGE) == [(other.record[0],) * 2]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("perceptual_hash", bytes(8)), ("orientation", 5), ("gps", 0), ("source_width", 5)],
-)
-def test_records_that_describe_an_image_in_other_ways_are_not_used(name: str, value: Any) -> None:
-    sides = stored_side(0, ROW, "a.jpg"), stored_side(1, {**ROW, name: value}, "a.jpg")
-    assert stored_of(*sides, IMAGE) == [()]
 
 
 FILES = PartnerFile("1.jpg", 40, 3), PartnerFile("1.png", 30, 2)
@@ -154,7 +138,7 @@ def test_records_that_hold_other_masks_of_the_same_file_are_not_used() -> None:
     assert partners_of(one, other, files=files) == [(RIGHT, None)]
 
 
-def test_an_image_that_is_stored_as_it_is_comes_back() -> None:
+def test_an_image_comes_back_as_it_was_stored() -> None:
     stored = StoredImage.of(stored_side(0, ROW, "a.jpg").record[0])
     assert (stored.base, stored.shard, stored.record) == (0, ROW["shard"], 3)
     checked = stored.checked(b"image", changes_nothing=True)
@@ -168,15 +152,9 @@ def test_an_image_that_is_stored_as_it_is_comes_back() -> None:
 
 
 def test_a_changed_image_comes_back() -> None:
-    changed = {
-        **ROW,
-        "changes": "resized,turned",
-        "source_height": 80,
-        "source_width": 60,
-        "source_content": b"\1" * 16,
-        "perceptual_hash": None,
-    }
-    stored = StoredImage.of(stored_side(0, changed, "a.jpg").record[0])
+    changed = {"changes": "resized,turned", "source_height": 80, "source_width": 60}
+    row = {**ROW, **changed, "source_content": b"\1" * 16, "perceptual_hash": None}
+    stored = StoredImage.of(stored_side(0, row, "a.jpg").record[0])
     checked = stored.checked(b"", changes_nothing=False)
     assert checked.changes == ("resized", "turned")
     assert checked.original == Original(80, 60, 6)
