@@ -215,18 +215,4 @@ FILES = [
         """,
         "train cat/1.jpg 0 cat | train cat/2.JPG 0 cat | train dog/3.png 1 dog",
     ),
-    row(
-        "paths from another folder",
-        "p/cat/1.jpg p/dog/1.jpg",
-        {"a.csv": "path;label\n/mnt/p/cat/1.jpg;a\n/mnt/p/dog/1.jpg;b\n"},
-        "--images 'p/*/*.jpg' --labels a.csv --key path",
-        """
-        separator semicolon the first line of the file [--csv_delimiter]
-        key column 'path' a usual name for the key [--label_key]
-        key cells without '/mnt/p/' the first rows then name images [--key_cells]
-        key path given [--key]
-        labels text, 2 classes 'a' is not an integer [--label_kind]
-        """,
-        "train cat/1.jpg 0 a | train dog/1.jpg 1 b",
-    ),
 ]

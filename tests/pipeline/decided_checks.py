@@ -31,20 +31,6 @@ CHECKS = [
         "train cat/1.jpg 1 cat | train dog/2.jpg 0 dog",
     ),
     row(
-        "two globs, paths as keys, dense ids of integers with gaps",
-        "y/2024/cat/1.jpg y/2025/cat/1.jpg",
-        {"a.csv": "id,label\n2024/cat/1.jpg,40\n2025/cat/1.jpg,7\n"},
-        "--images 'y/2024/*/*' --images 'y/2025/*/*' --root y --labels a.csv --key path "
-        "--dense_labels",
-        """
-        key path given [--key]
-        root y given [--root]
-        labels integers, 2 classes all 2 labels are integers [--label_kind]
-        class ids 0 to 1 count the integers in their order [--dense_labels]
-        """,
-        "train 2024/cat/1.jpg 1 40 | train 2025/cat/1.jpg 0 7",
-    ),
-    row(
         "one group and two splits",
         "p/1.jpg p/2.jpg",
         {"a.csv": "id,label,who\n1,cat,x\n2,dog,x\n"},

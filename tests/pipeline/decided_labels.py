@@ -32,26 +32,6 @@ LABELS = [
         "train a.jpg 14950 14950 | train b.jpg 7 7 | train c.jpg 100000 100000",
     ),
     of_four(
-        "dense ids of integers",
-        "14950,7,100000,7",
-        "--dense_labels",
-        """
-        labels integers, 3 classes all 4 labels are integers [--label_kind]
-        class ids 0 to 2 count the integers in their order [--dense_labels]
-        """,
-        "train a.jpg 1 14950 | train b.jpg 0 7 | train c.jpg 2 100000 | train d.jpg 0 7",
-    ),
-    of_four(
-        "integers read as text",
-        "10,9,NA,9.0",
-        "--label_kind text",
-        """
-        labels text, 4 classes given [--label_kind]
-        class ids 0 to 3 count the sorted labels [--class_names]
-        """,
-        "train a.jpg 0 10 | train b.jpg 1 9 | train c.jpg 3 NA | train d.jpg 2 9.0",
-    ),
-    of_four(
         "codes read as integers",
         "007,x,12,+3",
         "--label_kind integer",
@@ -63,16 +43,6 @@ LABELS = [
         "train a.jpg 7 7 | train c.jpg 12 12 | train d.jpg 3 3",
     ),
     of_four(
-        "codes with leading zeros",
-        "001,002,010,001",
-        "",
-        """
-        labels text, 3 classes '001' is not an integer [--label_kind]
-        class ids 0 to 2 count the sorted labels [--class_names]
-        """,
-        "train a.jpg 0 001 | train b.jpg 1 002 | train c.jpg 2 010 | train d.jpg 0 001",
-    ),
-    of_four(
         "text, a number and what is missing",
         "cat,NA,7,null",
         "",
@@ -80,27 +50,6 @@ LABELS = [
         missing labels 2 cells 'NA', 'null': not classes; their images are rejected [--label_kind]
         """,
         "train a.jpg 1 cat | train c.jpg 0 7",
-    ),
-    of_four(
-        "integers that begin below 0",
-        "-1,0,1,-1",
-        "",
-        """
-        labels integers, 3 classes all 4 labels are integers [--label_kind]
-        class ids -1 to 1 the labels themselves; labels.txt is empty: it has no lines for such \
-            ids [--dense_labels]
-        """,
-        "train a.jpg -1 -1 | train b.jpg 0 0 | train c.jpg 1 1 | train d.jpg -1 -1",
-    ),
-    of_four(
-        "names and numbers of given classes",
-        "dog,0,NA,1.0",
-        "--class_names names.txt",
-        """
-        labels text, 3 classes the lines of the file [--class_names]
-        class ids 0 to 2 count the lines; labels are names or these numbers [--class_names]
-        """,
-        "train a.jpg 1 dog | train b.jpg 0 cat | train c.jpg 2 NA | train d.jpg 1 dog",
     ),
     of_four(
         "labels that are not among given classes",
@@ -114,28 +63,6 @@ LABELS = [
             [--class_names]
         """,
         "train a.jpg 1 dog",
-    ),
-    row(
-        "folders called by numbers",
-        "p/3/a.jpg p/12/b.jpg p/100/c.jpg",
-        {},
-        "--images 'p/*/*.jpg'",
-        """
-        labels integers, 3 classes all 3 labels are integers [--label_kind]
-        class ids 3 to 100 the labels themselves; 98 numbers below are unused [--dense_labels]
-        """,
-        "train 100/c.jpg 100 100 | train 12/b.jpg 12 12 | train 3/a.jpg 3 3",
-    ),
-    row(
-        "folders of codes and one called nan",
-        "p/007/a.jpg p/nan/b.jpg p/x/c.jpg",
-        {},
-        "--images 'p/*/*.jpg'",
-        """
-        labels text, 3 classes '007' is not an integer [--label_kind]
-        class ids 0 to 2 count the sorted labels [--class_names]
-        """,
-        "train 007/a.jpg 0 007 | train nan/b.jpg 1 nan | train x/c.jpg 2 x",
     ),
     row(
         "columns with missing cells, codes and a text",
@@ -154,11 +81,7 @@ LABELS = [
             '-1' [--layout]
         type of weight float given; 1 of 3 cells missing: rejected without a default [--layout]
         type of city bytes 'Oslo' (line 2) is not a number [--layout]
-        no labels from
-        no label column
-        no labels
-        no class ids
-        no key
+        no labels from, label column, labels, class ids, key
         """,
         "train 501 -1 2.5 NA | train 90210 7 3 Lima",
         shown=("zip", "age", "weight", "city"),
@@ -185,11 +108,7 @@ LABELS = [
             do not fit, first '1|2|3' (line 6): rejected [--layout]
         type of tags int64 given; 1 of 5 cells missing: empty lists; 1 of 5 cells do not fit, \
             first '4|x' (line 4): rejected [--layout]
-        no labels from
-        no label column
-        no labels
-        no class ids
-        no key
+        no labels from, label column, labels, class ids, key
         """,
         "train 41 0.5 1,2 3 | train 7 0.5 1,2 3",
         shown=("age", "size", "box", "tags"),
@@ -204,9 +123,7 @@ LABELS = [
         "--images 'p/*.jpg' --labels a.csv --layout my.yaml",
         """
         type of age bytes 'n/k' (line 3) is not a number [--layout]
-        no label column
-        no labels
-        no class ids
+        no label column, labels, class ids
         """,
         "train a 41 | train b n/k",
         shown=("name", "age"),

@@ -115,9 +115,7 @@ SOURCES = [
         labels from none given [--label_from]
         splits from hash of column 'who' shares only=1 [--splits]
         root in the folder of --labels [--root]
-        no label column
-        no labels
-        no class ids
+        no label column, labels, class ids
         """,
         "only 1.jpg - - | only 2.jpg - - | only 3.jpg - -",
     ),

@@ -95,7 +95,8 @@ def row(
     said: dict[str, list[str]] = {}
     for line in filter(None, lines_of(decided)):
         if line.startswith("no "):
-            del lines[line.removeprefix("no ")]
+            for what in line.removeprefix("no ").split(", "):
+                del lines[what]
         else:
             said.setdefault(_what(line), []).append(line)
     lines |= said

@@ -50,6 +50,7 @@ WRONG_FILES = {
     "blank.txt": "\n \n",
     "twice.txt": "cat\ndog\ncat\n",
     "ff.txt": b"\xff",
+    "new.keras": "",
     "name.yaml": "features: {name: image.path}\n",
     "pixels.yaml": "features: {pixels: image.pixels, label: label.id}\n",
     "masks/cat-0.png": "",
@@ -331,7 +332,49 @@ OUTPUTS = {
     ),
 }
 
-MISTAKES = {**FIRST, **WORDS, **VALUES, **FILES, **IMAGES, **LABELS, **SPLITS, **OUTPUTS}
+PIXELS = {
+    "convert @ --quality 90": "--quality applies only to re-encoded JPEGs; add --transcode jpeg",
+    "convert @ --quality 90 --transcode png": "--quality cannot be used with --transcode png",
+    "convert @ --quality 101": "--quality: 101 is more than 100",
+    "convert @ --resize 256": "--resize '256' is not a size: did you mean shorter=256",
+    "convert @ --resize 0x5": "--resize '0x5': a side has 1 to 65500 pixels",
+    "convert @ --resize 50x50 --max_pixels 2499": "50x50 is more than --max_pixels 2499",
+    "convert @ --transcode webp": "--transcode 'webp' is not one of",
+    "convert @ --layout embedding": "--layout embedding needs --model",
+    "convert @ --layout embedding --model EfficientNetB0": "give --model_weights FILE",
+    "convert @ --layout embedding --model no/such.keras": "cannot read --model no/such.keras",
+    "convert @ --layout embedding --model EfficientNetB9 --model_weights ff.txt": "did you mean",
+    "convert @ --layout embedding --model ResNet50 --model_weights no": (
+        "cannot read --model_weights"
+    ),
+    "convert @ --layout embedding --model new.keras --model_weights ff.txt": "is for a name",
+    "convert @ --model new.keras": "--model has no effect with --layout slim",
+    "convert @ --embed_dtype bfloat16": "--embed_dtype has no",
+}
+
+CARD = {
+    "convert @ --name 'My Pets'": "--name 'My Pets' is not a name: use a-z, 0-9 and _",
+    "convert @ --name pets --dataset_version 1.2": "--dataset_version '1.2' is not a version",
+    "convert @ --name pets --version 1.2": "--dataset_version '1.2' is not a version",
+    "convert @ --dataset_version 1.2.0 --license MIT": "_version needs --name NAME",
+    "convert @ --name pets --description ' '": "--description: it is blank",
+    "convert @ --name pets --homepage example.org": "'example.org' is not a web address",
+    "convert @ --name pets --croissant nowhere.yaml": "no such file: --croissant nowhere.yaml",
+    'convert @ --name pets --croissant \'{"name": "x"}\'': "'name' is filled from --name",
+}
+
+MISTAKES = {
+    **FIRST,
+    **WORDS,
+    **VALUES,
+    **FILES,
+    **IMAGES,
+    **LABELS,
+    **SPLITS,
+    **OUTPUTS,
+    **PIXELS,
+    **CARD,
+}
 
 # Found after a search: the exit code is 1.
 NOT_FOUND = {
