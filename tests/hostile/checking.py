@@ -1,42 +1,22 @@
-"""Checks images in a child process with a ceiling on its memory and a time limit for each.
-
-    python -m tests.hostile.checking MAX_PIXELS MAX_BYTES BYTES HOW
-
-reads images from the standard input, each after its length in 8 bytes, and says what became of it
-in a line of JSON. HOW is `check`, or `pixels`: then the pixels of each image are changed in several
-ways, and its thumbnail for the report is made. The ceiling is on what the process takes in addition
-what it had after it imported TensorFlow and decoded an image of each kind.
-"""
+"""Checks images in the child that decodes suspects, with limits on what each may take."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import resource
-import selectors
-import signal
-import struct
-import subprocess
-import sys
+import functools
 import time
-from typing import IO, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from tests.hostile.limited import ENVIRONMENT
 from tests.images import picture, saved
-from tests.pipeline.commands import ROOT
 from transforms.core.rejections import RejectedImageError
 from transforms.images.check import check_image, import_tensorflow
+from transforms.images.guard import Budget, DecodingChild
 from transforms.images.pixel_options import Limits, PixelOptions, Resize
 from transforms.images.pixels import change_pixels
 from transforms.report.thumbnails import rejected_thumbnail
 
-# Of a core, for each image; on a busy machine that takes longer on the clock.
+# Of a core, for each image.
 SECONDS = 10
-_PATIENCE = 8
-_START_SECONDS = 120
-_LENGTH = struct.Struct("<Q")
-_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP")
 # What each image goes through if its pixels are changed.
 _OPTIONS = (
     PixelOptions(transcode="auto", exif_orientation="apply"),
@@ -52,173 +32,87 @@ class Checked(NamedTuple):
         reason: of its rejection, empty when it was accepted.
         detail: of its rejection, else height, width and channels.
         seconds: of a core that the check took.
+        growth: the most bytes of memory so far that were added to those after the start.
     """
 
     reason: str
     detail: str
     seconds: float
-
-
-class BrokenCheckError(AssertionError):
-    """The check ended the process, hung, or raised what it must not."""
+    growth: int
 
 
 class Checker:
-    """A child process that checks images; one that dies or hangs is replaced for the next image.
+    """Checks images in both modes, or changes the `pixels` of each in several ways.
 
     Attributes:
         checked: images so far.
-        slowest: the most seconds that one took.
         growth: the most bytes of memory that were added to those after the start.
     """
 
     def __init__(self, limits: Limits, ceiling: int, how: str = "check") -> None:
-        # Changing pixels decodes an image once for each way, and once for its thumbnail.
-        self._seconds = SECONDS * {"check": 1, "pixels": len(_OPTIONS) + 1}[how]
-        self._command = [sys.executable, "-m", __name__, *map(str, (*limits, ceiling)), how]
-        self._process: subprocess.Popen[bytes] | None = None
-        self.checked = 0
-        self.slowest = 0.0
-        self.growth = 0
+        self._child, self._limits, self._ceiling, self._how = DecodingChild(), limits, ceiling, how
+        self._child.call(Budget(8 << 30, 120), _memory_at_start)
+        self.checked = self.growth = 0
 
     def check(self, data: bytes, name: str = "") -> Checked:
-        """What becomes of an image, in both modes of the check.
+        """What becomes of an image: it is accepted or rejected, in time and within the ceiling.
 
         Raises:
-            BrokenCheckError: anything but that it is accepted or rejected, in time.
+            DecoderFailure: it ends the process, hangs, or needs more memory.
         """
-        process = self._running()
-        assert process.stdin
-        # If it is gone, its answer says so.
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(_LENGTH.pack(len(data)) + data)
-            process.stdin.flush()
-        answer = self._answer(self._seconds * _PATIENCE, name)
-        if answer["seconds"] > self._seconds:
-            raise BrokenCheckError(f"{name}: {answer['seconds']:.1f} s, more than {self._seconds}")
+        seconds = SECONDS * len([*_calls(self._how)])
+        budget = Budget(self._ceiling, 8 * seconds)
+        checked = self._child.call(budget, _check, data, self._limits, self._how)
+        assert checked.seconds <= seconds, name
+        assert checked.growth < self._ceiling, name
         self.checked += 1
-        self.slowest = max(self.slowest, answer["seconds"])
-        self.growth = max(self.growth, answer["growth"])
-        if "error" in answer:
-            raise BrokenCheckError(f"{name}: {answer['error']}")
-        return Checked(answer["reason"], answer["detail"], answer["seconds"])
-
-    def kill(self) -> None:
-        """Kills the child process, as a decoder could."""
-        self._running().kill()
+        self.growth = checked.growth
+        return checked
 
     def stop(self) -> None:
         """Ends the child process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=ROOT,
-                env={**os.environ, **ENVIRONMENT},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-            self._answer(_START_SECONDS, "the start")
-        return self._process
-
-    def _answer(self, seconds: float, name: str) -> Any:
-        assert self._process is not None and self._process.stdout
-        line = _line_within(self._process.stdout, seconds)
-        if line:
-            return json.loads(line)
-        if line is None:
-            self.stop()
-            raise BrokenCheckError(f"{name}: no answer in {seconds} s")
-        code = self._process.wait()
-        self.stop()
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        raise BrokenCheckError(f"{name}: it ended the process with {how}")
+        self._child.close()
 
 
-def _line_within(stream: IO[bytes], seconds: float) -> bytes | None:
-    """The next line of a pipe; nothing when it has ended, None when none comes in time."""
-    deadline = time.monotonic() + seconds
-    line = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(stream, selectors.EVENT_READ)
-        while not line.endswith(b"\n"):
-            if not selector.select(max(0, deadline - time.monotonic())):
-                return None
-            more = os.read(stream.fileno(), 1 << 16)
-            if not more:
-                return b""
-            line += more
-    return line
-
-
-def main() -> None:
-    """Answers for one image after the other until the input ends."""
-    max_pixels, max_bytes, ceiling = map(int, sys.argv[1:4])
-    check = {"check": _check, "pixels": _change}[sys.argv[4]]
-    limits = Limits(max_pixels=max_pixels, max_bytes=max_bytes)
-    answers = os.fdopen(os.dup(1), "w")
+@functools.cache
+def _memory_at_start() -> int:
+    """Of the child, after it imported TensorFlow and decoded an image of each kind."""
     import_tensorflow()
-    for format_ in _FORMATS:
-        check_image(saved(picture("RGB"), format_), limits=limits)
-    check_image(saved(picture("CMYK"), "JPEG"), limits=limits)
-    had = _memory("VmRSS")
-    most = _memory("VmSize") + ceiling
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    _forget_peak()
-    print("{}", file=answers, flush=True)
-    while length := sys.stdin.buffer.read(_LENGTH.size):
-        data = sys.stdin.buffer.read(*_LENGTH.unpack(length))
-        answer = check(data, limits)
-        growth = _memory("VmHWM") - had
-        print(json.dumps({**answer, "growth": growth}), file=answers, flush=True)
-        del data
+    for format_ in ("JPEG", "PNG", "GIF", "BMP", "WEBP"):
+        check_image(saved(picture("RGB"), format_), limits=Limits(1 << 20, 1 << 20))
+    check_image(saved(picture("CMYK"), "JPEG"), limits=Limits(1 << 20, 1 << 20))
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    return _memory("VmRSS")
 
 
-def _check(data: bytes, limits: Limits) -> dict[str, Any]:
-    started = time.process_time()
-    answer: dict[str, Any] = {"reason": ""}
-    for mode in ("header", "full"):
+def _calls(how: str) -> Iterator[Callable[[bytes, Limits], Any]]:
+    """What an image goes through; the answers are its size."""
+    for mode in ("header", "full") if how == "check" else ():
+        yield lambda data, limits, mode=mode: check_image(data, limits=limits, mode=mode)[1:]
+    for options in _OPTIONS if how == "pixels" else ():
+        yield lambda data, limits, options=options: change_pixels(
+            data, options, limits=limits
+        ).info[1:]
+
+
+def _check(data: bytes, limits: Limits, how: str) -> Checked:
+    had, started = _memory_at_start(), time.process_time()
+    reason = detail = ""
+    for call in _calls(how):
         try:
-            answer["detail"] = str(check_image(data, limits=limits, mode=mode)[1:])
+            detail = str(call(data, limits))
         except RejectedImageError as error:
-            answer.update(reason=error.reason.code, detail=error.detail)
-        except BaseException as error:
-            answer["error"] = repr(error)
-    return {**answer, "seconds": time.process_time() - started}
-
-
-def _change(data: bytes, limits: Limits) -> dict[str, Any]:
-    started = time.process_time()
-    answer: dict[str, Any] = {"reason": "", "detail": ""}
-    for options in _OPTIONS:
+            reason, detail = error.reason.code, error.detail
+    if how == "pixels":
         try:
-            answer["detail"] = str(change_pixels(data, options, limits=limits).info[1:])
+            rejected_thumbnail(data[: 8 << 20], edge=112, max_bytes=4096)
         except RejectedImageError as error:
-            answer.update(reason=error.reason.code, detail=error.detail)
-        except BaseException as error:
-            answer["error"] = repr(error)
-    try:
-        rejected_thumbnail(data[: 8 << 20], edge=112, max_bytes=4096)
-    except BaseException as error:
-        answer["error"] = repr(error)
-    return {**answer, "seconds": time.process_time() - started}
+            raise AssertionError("a thumbnail is drawn or left out") from error
+    return Checked(reason, detail, time.process_time() - started, _memory("VmHWM") - had)
 
 
 def _memory(name: str) -> int:
     """A figure of /proc/self/status, in bytes."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith(f"{name}:"))
-
-
-def _forget_peak() -> None:
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
-
-
-if __name__ == "__main__":
-    main()

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, convert, make_dataset
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import content_digest
@@ -210,7 +211,7 @@ def test_a_staging_folder_that_is_a_link_next_to_a_dataset(guarded: Guarded) -> 
     assert guarded.run().code == 0
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", rest_slow(range(24), 6))
 def test_no_edit_reaches_beyond_the_folder(guarded: Guarded, seed: int) -> None:
     """One to three edits of the files that a run reads back."""
     source = random.Random(seed)

@@ -111,25 +111,15 @@ def png_oddities() -> Iterator[tuple[str, bytes]]:
         "preset_dictionary": b"\x78\xbb\0\0\0\0" + zlib.compress(raw)[2:],
     }.items():
         yield f"png_zlib_{name}", png_file([base[0], (b"IDAT", packed), base[-1]])
-    for at, kind in ((0, "first"), (1, "before"), (2, "after")):
-        for extra in (
-            (b"tEXt", b"k\0v"),
-            (b"tRNS", bytes(6)),
-            (b"PLTE", bytes(6)),
-            (b"ABCD", b"unknown and critical"),
-            (b"abCD", b"unknown"),
-            (b"a1cD", b"not letters"),
-            (b"IHDR", base[0][1]),
-            (b"zTXt", b"k\0\0not zlib"),
-            (b"iCCP", b"k\0\0not zlib"),
-            (b"gAMA", b"\0"),
-            (b"cHRM", b"\0" * 32),
-            (b"sBIT", b"\0\0\0"),
-            (b"eXIf", b"nonsense"),
-            (b"IEND", b""),
-        ):
+    extras = [(b"tEXt", b"k\0v"), (b"tRNS", bytes(6)), (b"PLTE", bytes(6))]
+    extras += [(b"ABCD", b"unknown and critical"), (b"abCD", b"unknown"), (b"a1cD", b"not letters")]
+    extras += [(b"IHDR", base[0][1]), (b"zTXt", b"k\0\0not zlib"), (b"iCCP", b"k\0\0not zlib")]
+    extras += [(b"gAMA", b"\0"), (b"cHRM", bytes(32)), (b"sBIT", bytes(3)), (b"eXIf", b"nonsense")]
+    extras += [(b"IEND", b"")]
+    for at, place in ((0, "first"), (1, "before"), (2, "after")):
+        for extra in extras:
             name = extra[0].decode().lower() + ("_c" if extra[0][:1].isupper() else "")
-            yield f"png_{name}_{kind}", png_file([*base[:at], extra, *base[at:]])
+            yield f"png_{name}_{place}", png_file([*base[:at], extra, *base[at:]])
     first, second = base[1][1][:50], base[1][1][50:]
     gap = [base[0], (b"IDAT", first), (b"tEXt", b"k\0v"), (b"IDAT", second), base[-1]]
     yield "png_idat_gap", png_file(gap)
@@ -140,9 +130,8 @@ def png_oddities() -> Iterator[tuple[str, bytes]]:
     yield "png_large_text", png_file(png_chunks(extra=[(b"tEXt", b"k\0" + bytes(5_000_000))]))
     for field, value in ((0, 0), (4, 0), (8, 3), (9, 1), (9, 5), (10, 1), (11, 1), (12, 2)):
         header = bytearray(base[0][1])
-        header[field : field + (4 if field < 8 else 1)] = bytes(3 if field < 8 else 0) + bytes(
-            [value]
-        )
+        end, size = (field + 4, 4) if field < 8 else (field + 1, 1)
+        header[field:end] = value.to_bytes(size, "big")
         yield f"png_ihdr_{field}_{value}", png_file([(b"IHDR", bytes(header)), *base[1:]])
     wide = struct.pack(">IIBBBBB", 1_000_001, 1, 1, 0, 0, 0, 0)
     data = zlib.compress(bytes(1 + 125_001))

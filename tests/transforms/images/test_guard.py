@@ -8,7 +8,6 @@ import os
 import pickle
 import re
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -85,29 +84,19 @@ class TestNotes:
     """They are found after a death, cleared, and never anybody else's files."""
 
     def test_what_a_dead_process_left_is_found_until_it_is_cleared(self, folder: Path) -> None:
-        for _ in range(5):
-            kill_over(ONE, TWO)
+        for notes in [[ONE, TWO], [ONE], [ONE], []]:
+            kill_over(*notes)
         for _ in range(2):
             assert Suspects().notes == {ONE, TWO}
         found = Suspects()
         found.clear(ONE)
         found.clear(ONE)
-        assert ONE not in found and TWO in found
+        assert ONE not in found and TWO in found and len(notes_files(folder)) == 1
         assert Suspects().notes == {TWO}
         found.clear(TWO)
         assert Suspects().notes == frozenset()
         # The file and the folder went with the last of them.
         assert list(folder.iterdir()) == []
-
-    def test_files_without_a_note_are_removed(self, folder: Path) -> None:
-        for _ in range(5):
-            kill_over(ONE)
-        kill_over(TWO)
-        Suspects().clear(ONE)
-        assert len(notes_files(folder)) == 1
-        kill_over()
-        assert Suspects().notes == {TWO}
-        assert len(notes_files(folder)) == 1
 
     def test_what_runs_is_not_suspected(self) -> None:
         with in_flight() as own:
@@ -127,26 +116,26 @@ class TestNotes:
         Suspects()
         assert notes_files(folder) == []
 
-    @pytest.mark.parametrize("kind", ["fifo", "endless", "link", "large", "folder"])
-    def test_no_other_files_are_opened_followed_or_removed(self, folder: Path, kind: str) -> None:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            os.mkfifo,
+            lambda path: path.symlink_to("/dev/zero"),
+            lambda path: path.symlink_to(path.parents[2] / "other"),
+            lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_RDWR), 8 << 30),
+            Path.mkdir,
+        ],
+        ids=["fifo", "endless", "link", "large", "folder"],
+    )
+    def test_no_other_files_are_opened_followed_or_removed(
+        self, folder: Path, make: Callable[[Path], object]
+    ) -> None:
         kill_over(ONE)
         [path] = notes_files(folder)
+        (folder.parent / "other").write_bytes(TWO * 256)
         planted = folder / f"images-in-flight-{os.getuid()}-planted" / "notes"
         planted.parent.mkdir(0o700)
-        match kind:
-            case "fifo":
-                os.mkfifo(planted)
-            case "endless":
-                planted.symlink_to("/dev/zero")
-            case "link":
-                other = folder.parent / "other"
-                other.write_bytes(ONE * 256)
-                planted.symlink_to(other)
-            case "large":
-                planted.touch()
-                os.truncate(planted, 8 << 30)
-            case "folder":
-                planted.mkdir()
+        make(planted)
         before = {*folder.rglob("*")}
         found = Suspects()
         assert found.notes == {ONE}
@@ -155,21 +144,18 @@ class TestNotes:
 
     @pytest.mark.parametrize("kind", ["mode", "link", "fifo", "file", "owner"])
     def test_a_folder_that_others_can_enter_is_not_used(self, folder: Path, kind: str) -> None:
+        skip_unless(kind != "owner" or os.getuid() == 0, "only root makes files of another user")
         kill_over(ONE)
-        home = notes_files(folder)[0].parent
+        home, elsewhere = notes_files(folder)[0].parent, folder / "elsewhere"
         if kind == "mode":
             home.chmod(0o755)
         elif kind == "owner":
-            skip_unless(os.getuid() == 0, "files of another user can only be made as root")
             os.chown(home, 65534, 65534)
         else:
-            elsewhere = home.rename(folder / "elsewhere")
-            make: dict[str, Callable[[Path], object]] = {
-                "link": lambda path: path.symlink_to(elsewhere),
-                "fifo": os.mkfifo,
-                "file": Path.touch,
-            }
-            make[kind](home)
+            home.rename(elsewhere)
+            {"link": lambda: home.symlink_to(elsewhere), "fifo": lambda: os.mkfifo(home)}.get(
+                kind, home.touch
+            )()
         assert Suspects().notes == frozenset()
         before = {*folder.iterdir()}
         kill_over(TWO)
@@ -301,13 +287,11 @@ class TestChild:
 
     def test_each_call_has_its_own(self, child: DecodingChild) -> None:
         budget = Budget(100 << 20, 10)
-        with pytest.raises(DecoderFailure, match="memory"):
-            child.call(budget, bytes, 200 << 20)
-        for _ in range(3):
+        for _ in range(2):
+            with pytest.raises(DecoderFailure, match="memory"):
+                child.call(budget, bytes, 200 << 20)
             assert len(child.call(budget, bytes, 50 << 20)) == 50 << 20
             child.call(budget, sum, range(10**6))
-        with pytest.raises(DecoderFailure, match="memory"):
-            child.call(budget, bytes, 200 << 20)
         assert child.started == 1
 
     def test_other_errors_keep_their_kind(self, child: DecodingChild) -> None:
@@ -385,26 +369,10 @@ class TestGuard:
         assert child.started == 1
         assert Suspects().notes == frozenset()
 
-    @pytest.mark.parametrize(
-        ("call", "message"),
-        [
-            ((signal.raise_signal, signal.SIGSEGV), "SIGSEGV"),
-            ((time.sleep, 60), "does not end"),
-            ((bytes, 200 << 20), "memory"),
-        ],
-    )
-    def test_an_image_that_ends_the_child_stays_a_suspect(
-        self,
-        child: DecodingChild,
-        call: tuple[Any, Any],
-        message: str,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
+    def test_an_image_that_ends_the_child_stays_a_suspect(self, child: DecodingChild) -> None:
         kill_over(note(1), note(2))
-        guard = DecoderGuard(LIMITS.max_pixels)
-        monkeypatch.setattr(guard, "_budget", Budget(100 << 20, 0.2))
-        with pytest.raises(DecoderFailure, match=message):
-            guard.call(note(1), *call)
+        with pytest.raises(DecoderFailure, match="SIGSEGV"):
+            DecoderGuard(10**6).call(note(1), signal.raise_signal, signal.SIGSEGV)
         assert Suspects().notes == {note(1), note(2)}
 
     def test_threads_that_wait_take_no_note(self) -> None:
@@ -429,21 +397,6 @@ class TestGuard:
                 thread.join()
             assert bytes(own._notes[:4096]) == bytes(4096)
 
-    def test_an_image_on_its_way_costs_no_system_call(self, child: DecodingChild) -> None:
-        """The test counts the calls that Python reports: files, processes, sleeps."""
-        guard = DecoderGuard(LIMITS.max_pixels)
-        check(guard, 1)
-        seen: list[str] = []
-        is_counted = True
-
-        def hook(event: str, _: object) -> None:
-            if is_counted and not event.startswith(("object.", "code.", "sys.")):
-                seen.append(event)
-
-        sys.addaudithook(hook)
-        try:
-            for number in range(50):
-                check(guard, number)
-        finally:
-            is_counted = False
-        assert (seen, child.started) == ([], 0)
+    def test_without_a_death_no_child_is_started(self, child: DecodingChild) -> None:
+        assert check(DecoderGuard(LIMITS.max_pixels), 1) == "jpeg"
+        assert child.started == 0

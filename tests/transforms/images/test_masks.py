@@ -452,23 +452,14 @@ def test_equal_segmentations_share_their_mask() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "few", "many", "detail"),
+    ("frame", "most", "pixels"),
     [
-        (Frame(64, 64, stored=(4000, 4000)), 60, 100, "of 100 objects, each of 4000 x 4000"),
-        (
-            Frame(5000, 4000, stored=(50, 40)),
-            1000,
-            200_000,
-            "the masks of 200000 objects, each of 50 x 40 pixels (height x width), have 1600000000 "
-            "pixels together, each counted 4 times, more than 1073741824",
-        ),
+        (Frame(64, 64, stored=(4000, 4000)), 67, 1_088_000_000),
+        (Frame(5000, 4000, stored=(50, 40)), 134_217, 1_073_744_000),
     ],
 )
-def test_masks_have_the_cost_of_their_pixels(
-    frame: Frame, few: int, many: int, detail: str
-) -> None:
+def test_masks_have_the_cost_of_their_pixels(frame: Frame, most: int, pixels: int) -> None:
     masks = ObjectMasks(frame, is_upright=False)
-    masks.check_cost(few)
-    with pytest.raises(RejectedImageError) as caught:
-        masks.check_cost(many)
-    assert caught.value.reason.code == "too_costly" and detail in caught.value.detail
+    masks.check_cost(most)
+    with pytest.raises(RejectedImageError, match=f"have {pixels} pixels together.* more than 107"):
+        masks.check_cost(most + 1)
