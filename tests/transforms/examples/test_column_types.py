@@ -20,53 +20,94 @@ from transforms.examples.row_features import (
 )
 from transforms.labels.label_rows import LabelRow
 
+OPEN = Feature("x", "csv.a", "")
+IMAGE = Feature("i", "image.bytes", "bytes")
+GIVEN = OPEN._replace(dtype="int64", type="uint32")
+TAGS = OPEN._replace(shape=None, separator="|")
+PAIRS = TAGS._replace(shape=(2,))
+
+
+def rows_of(*cells: str) -> list[LabelRow]:
+    return [LabelRow("", "", line, cells=(cell,)) for line, cell in enumerate(cells, 2)]
+
 
 def infer(feature: Feature, *cells: str) -> tuple[str, str]:
-    """The dtype of a column, and why it is that."""
-    rows = [LabelRow("", "", line, cells=("other", cell)) for line, cell in enumerate(cells, 2)]
-    (typed,), (decision,) = infer_types([feature], rows, ["b", "a"])
-    assert (decision.what, decision.value, decision.flag) == ("type of x", typed.dtype, "--layout")
+    """The type of a column, and why it is that."""
+    (typed, image), (decision,) = infer_types([feature, IMAGE], rows_of(*cells), ["a"])
+    assert (decision.what, decision.flag, image) == ("type of x", "--layout", IMAGE)
+    assert decision.value == (feature.type or typed.dtype)
     return typed.dtype, decision.because
 
 
-OPEN = Feature("x", "csv.a", "")
-IMAGE = Feature("i", "image.bytes", "bytes")
+def odd(feature: Feature, *cells: str) -> list[str]:
+    """The warnings about a column."""
+    features, _ = infer_types([feature, IMAGE], rows_of(*cells), ["a"])
+    return odd_cells([feature, IMAGE], features, rows_of(*cells), ["a"])
+
+
+INTEGERS = "all are integers, first '1' (line 2)"
+REJECTED = "cells missing: rejected without a default"
 
 
 @pytest.mark.parametrize(
-    ("cells", "dtype", "because"),
+    ("feature", "cells", "dtype", "because"),
     [
-        (["1", "-7"], "int64", "all are integers, first '1' (line 2)"),
-        (["1", "2.5"], "float", "'2.5' (line 3) is not an integer"),
-        (["1", "2.5", "x", "y"], "bytes", "'x' (line 4) is not a number"),
-        (["x"], "bytes", "'x' (line 2) is not a number"),
-        (["true", "false"], "int64", "all are integers, first 'true' (line 2)"),
+        (OPEN, ["1", "-7"], "int64", INTEGERS),
+        (OPEN, ["1", "2.5"], "float", "'2.5' (line 3) is not an integer"),
+        (OPEN, ["1", "2.5", "x", "y"], "bytes", "'x' (line 4) is not a number"),
+        (OPEN, ["x"], "bytes", "'x' (line 2) is not a number"),
+        (OPEN, ["true", "false"], "int64", "all are integers, first 'true' (line 2)"),
+        (OPEN, ["1", "007"], "int64", f"{INTEGERS}; '007' (line 3) loses its zeros"),
+        (OPEN, ["", ""], "bytes", f"no cell has a value; 2 of 2 {REJECTED}"),
+        (OPEN, ["1", "NA", "nan", ""], "int64", f"{INTEGERS}; 3 of 4 {REJECTED}"),
+        (OPEN, ["NA", "x"], "bytes", "'x' (line 3) is not a number"),
+        (OPEN, ["NA", "x", ""], "bytes", f"'x' (line 3) is not a number; 1 of 3 {REJECTED}"),
+        # A default is a value, and stands for missing cells.
+        (OPEN._replace(default="unknown"), ["1"], "bytes", "'unknown' (default) is not a number"),
         (
-            ["7", "007"],
+            OPEN._replace(default="-1"),
+            ["3", "NA", ""],
             "int64",
-            "all are integers, first '7' (line 2); '007' (line 3) loses its zeros",
+            "all are integers, first '-1' (default); 2 of 3 cells missing: read as '-1'",
         ),
+        # Lists.
+        (TAGS, ["1|2", "3"], "int64", INTEGERS),
+        (TAGS, ["1|x"], "bytes", "'x' (line 2) is not a number"),
+        (TAGS, ["1", "NA"], "int64", f"{INTEGERS}; 1 of 2 cells missing: empty lists"),
+        (PAIRS, ["1|2", ""], "int64", f"{INTEGERS}; 1 of 2 {REJECTED}"),
         (
-            ["", ""],
-            "bytes",
-            "no cell has a value; 2 of 2 cells missing: rejected without a default",
-        ),
-        (
-            ["", "41", "NA", "nan"],
+            PAIRS,
+            ["1|2", "3"],
             "int64",
-            "all are integers, first '41' (line 3); "
-            "3 of 4 cells missing: rejected without a default",
+            f"{INTEGERS}; 1 of 2 cells do not fit, first '3' (line 3): rejected",
         ),
-        (["NA", "x"], "bytes", "'x' (line 3) is not a number"),
+        (PAIRS._replace(separator=""), ["1", "2"], "int64", INTEGERS),
+        # A type that is given stays.
+        (GIVEN, ["x"], "int64", "given; 1 of 1 cells do not fit, first 'x' (line 2): rejected"),
+        (GIVEN, ["1", "NA", "", "007"], "int64", f"given; 2 of 4 {REJECTED}"),
         (
-            ["NA", "x", ""],
+            GIVEN._replace(default="5"),
+            ["1", "NA", "", "007"],
+            "int64",
+            "given; 2 of 4 cells missing: read as '5'",
+        ),
+        (
+            TAGS._replace(dtype="int64"),
+            ["1", "NA", "", "007"],
+            "int64",
+            "given; 2 of 4 cells missing: empty lists",
+        ),
+        (OPEN._replace(dtype="bytes"), ["1", "NA", ""], "bytes", f"given; 1 of 3 {REJECTED}"),
+        (
+            OPEN._replace(dtype="bytes", default="none"),
+            ["1", "NA", ""],
             "bytes",
-            "'x' (line 3) is not a number; 1 of 3 cells missing: rejected without a default",
+            "given; 2 of 3 cells missing: read as 'none'",
         ),
     ],
 )
-def test_types_that_are_not_given(cells: list[str], dtype: str, because: str) -> None:
-    assert infer(OPEN, *cells) == (dtype, because)
+def test_types(feature: Feature, cells: list[str], dtype: str, because: str) -> None:
+    assert infer(feature, *cells) == (dtype, because)
 
 
 @pytest.mark.parametrize(
@@ -96,62 +137,6 @@ def test_the_cell_that_decides_is_described_as_it_is(cell: str, dtype: str, reas
     assert odd(OPEN._replace(dtype="float"), cell, *others) == []
 
 
-def odd(feature: Feature, *cells: str) -> list[str]:
-    """The warnings about a column."""
-    rows = [LabelRow("", "", line, cells=(cell,)) for line, cell in enumerate(cells, 2)]
-    features, _ = infer_types([feature, IMAGE], rows, ["a"])
-    return odd_cells([feature, IMAGE], features, rows, ["a"])
-
-
-def test_a_default_is_a_value_and_stands_for_missing_cells() -> None:
-    because = "'unknown' (default) is not a number"
-    assert infer(OPEN._replace(default="unknown"), "1") == ("bytes", because)
-    because = "all are integers, first '-1' (default); 2 of 3 cells missing: read as '-1'"
-    assert infer(OPEN._replace(default="-1"), "3", "NA", "") == ("int64", because)
-
-
-def test_types_of_lists() -> None:
-    tags = Feature("x", "csv.a", "", None, None, "|")
-    assert infer(tags, "1|2", "3")[0] == "int64"
-    assert infer(tags, "1|x")[1] == "'x' (line 2) is not a number"
-    assert infer(tags, "1", "NA")[1].endswith("1 of 2 cells missing: empty lists")
-    pairs = tags._replace(shape=(2,))
-    assert infer(pairs, "1|2", "")[1].endswith("1 of 2 cells missing: rejected without a default")
-    because = "all are integers, first '1' (line 2); 1 of 2 cells do not fit, first '3' (line 3)"
-    assert infer(pairs, "1|2", "3")[1] == f"{because}: rejected"
-    rows = tags._replace(separator="", shape=(2,))
-    assert infer(rows, "1", "2")[1] == "all are integers, first '1' (line 2)"
-
-
-def test_a_type_that_is_given_stays() -> None:
-    whole = Feature("x", "csv.a", "int64", type="uint32")
-    (typed, image), (decision,) = infer_types(
-        [whole, Feature("i", "image.bytes", "bytes")], [LabelRow("", "", 2, cells=("x",))], ["a"]
-    )
-    assert (typed, image.name) == (whole, "i")
-    unfit = "given; 1 of 1 cells do not fit, first 'x' (line 2): rejected"
-    assert (decision.value, decision.because) == ("uint32", unfit)
-
-
-@pytest.mark.parametrize(
-    ("feature", "because"),
-    [
-        (Feature("x", "csv.a", "int64"), "given; 2 of 4 cells missing: rejected without a default"),
-        (Feature("x", "csv.a", "int64", (), "5"), "given; 2 of 4 cells missing: read as '5'"),
-        (Feature("x", "csv.a", "int64", None, None, "|"), "given; 2 of 4 cells missing: empty"),
-        (Feature("x", "csv.a", "bytes"), "given; 1 of 4 cells missing: rejected"),
-        (Feature("x", "csv.a", "bytes", (), "none"), "given; 2 of 4 cells missing: read as"),
-    ],
-)
-def test_missing_cells_of_a_type_that_is_given_are_counted(feature: Feature, because: str) -> None:
-    rows = [
-        LabelRow("", "", line, cells=(cell,)) for line, cell in enumerate(["1", "NA", "", "007"], 2)
-    ]
-    _, (decision,) = infer_types([feature], rows, ["a"])
-    assert decision.because.startswith(because)
-    assert "fit" not in decision.because
-
-
 @pytest.mark.parametrize("type_", sorted(TYPES))
 @given(
     st.lists(
@@ -168,8 +153,7 @@ def test_the_cells_that_are_counted_are_those_that_reject(
     default = default if shape != (2,) else default and "1|1"
     given_type = Feature("x", "csv.a", TYPES[type_], shape, default, separator, type=type_)
     for feature in (given_type, given_type._replace(dtype="", type="")):
-        rows = [LabelRow("", "", line, cells=(cell,)) for line, cell in enumerate(cells, 2)]
-        (typed,), (decision,) = infer_types([feature], rows, ["a"])
+        (typed,), (decision,) = infer_types([feature], rows_of(*cells), ["a"])
         values = RowValues([typed])
         rejected = 0
         for cell in cells:
@@ -181,27 +165,32 @@ def test_the_cells_that_are_counted_are_those_that_reject(
         assert sum(map(int, counts)) == rejected
 
 
-@pytest.mark.parametrize("cell", ["", "NA", "nan", "null", "None"])
-def test_missing_numbers_are_the_default(cell: str) -> None:
-    for dtype, default, value in (("int64", "-1", -1), ("float", "0.5", 0.5)):
-        feature = Feature("x", "csv.a", dtype, (), default)
-        assert cell_values(feature, "a.csv:2", cell) == [value]
-        values = RowValues([feature])
-        assert values.of_row(("a.csv", 2), [cell]) == {"x": value}
+@pytest.mark.parametrize(
+    ("dtype", "default", "cell", "value"),
+    [
+        *[("int64", "-1", cell, -1) for cell in ("", "NA", "nan", "null", "None")],
+        *[("float", "0.5", cell, 0.5) for cell in ("", "NA", "nan", "null", "None")],
+        # Texts may say NA unless there is a default.
+        ("bytes", None, "NA", b"NA"),
+        ("bytes", "unknown", "NA", b"unknown"),
+    ],
+)
+def test_missing_cells_are_the_default(
+    dtype: str, default: str | None, cell: str, value: object
+) -> None:
+    feature = Feature("x", "csv.a", dtype, (), default)
+    assert cell_values(feature, "a.csv:2", cell) == [value]
+    assert RowValues([feature]).of_row(("a.csv", 2), [cell]) == {"x": value}
 
 
-def test_missing_numbers_without_a_default_are_reported() -> None:
-    feature = Feature("x", "csv.a", "int64")
-    message = {"": "the cell is empty; give it a default", "NA": "'NA' is a missing value; give it"}
-    for cell, detail in message.items():
-        with pytest.raises(RejectedImageError) as caught:
-            cell_values(feature, "a.csv:2", cell)
-        assert caught.value.detail.startswith(f"a.csv:2, column 'a': {detail}")
-
-
-def test_texts_may_say_na_unless_there_is_a_default() -> None:
-    for default, value in ((None, b"NA"), ("unknown", b"unknown")):
-        feature = Feature("x", "csv.a", "bytes", (), default)
-        assert cell_values(feature, "a.csv:2", "NA") == [value]
-        values = RowValues([feature])
-        assert values.of_row(("a.csv", 2), ["NA"]) == {"x": value}
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("", "the cell is empty; give it a default"),
+        ("NA", "'NA' is a missing value; give it a default"),
+    ],
+)
+def test_missing_numbers_without_a_default_are_reported(cell: str, says: str) -> None:
+    with pytest.raises(RejectedImageError) as caught:
+        cell_values(Feature("x", "csv.a", "int64"), "a.csv:2", cell)
+    assert caught.value.detail.startswith(f"a.csv:2, column 'a': {says}")

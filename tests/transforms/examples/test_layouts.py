@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from transforms.examples.layout_files import LayoutError, parse_layout
-from transforms.examples.layouts import (
-    LAYOUTS,
-    SOURCES,
-    Feature,
-    Role,
-    layout_features,
-)
+from transforms.examples.layouts import LAYOUTS, SOURCES, Feature, Role, layout_features
 
 # The layouts have the features of the programs that they are made for.
 
@@ -25,27 +19,21 @@ def test_every_feature_has_a_known_source_and_type(layout: str) -> None:
     assert {"image.bytes", "image.embedding"} & {feature.source for feature in features}
 
 
-def test_slim_is_what_tf_slim_writes() -> None:
-    # research/slim/datasets/dataset_utils.py and build_imagenet_data.py
-    assert {feature.name: feature.dtype for feature in LAYOUTS["slim"]} == {
-        "image/encoded": "bytes",
-        "image/format": "bytes",
-        "image/class/label": "int64",
-        "image/class/text": "bytes",
-        "image/height": "int64",
-        "image/width": "int64",
-        "image/filename": "bytes",
-    }
-
-
-def test_tutorial_is_what_the_guide_writes() -> None:
-    assert {feature.name: feature.dtype for feature in LAYOUTS["tutorial"]} == {
-        "height": "int64",
-        "width": "int64",
-        "depth": "int64",
-        "label": "int64",
-        "image_raw": "bytes",
-    }
+@pytest.mark.parametrize(
+    ("layout", "texts", "integers"),
+    [
+        # research/slim/datasets/dataset_utils.py and build_imagenet_data.py
+        (
+            "slim",
+            "image/encoded image/format image/class/text image/filename",
+            "image/class/label image/height image/width",
+        ),
+        ("tutorial", "image_raw", "height width depth label"),
+    ],
+)
+def test_layouts_are_what_their_programs_write(layout: str, texts: str, integers: str) -> None:
+    expected = dict.fromkeys(texts.split(), "bytes") | dict.fromkeys(integers.split(), "int64")
+    assert {feature.name: feature.dtype for feature in LAYOUTS[layout]} == expected
 
 
 @pytest.mark.parametrize(
@@ -111,31 +99,19 @@ features:
         ("features:\n  a: image.key\n  a: label.id", "line 3: 'a' is given twice, first in line 2"),
         ("features:\n  a: {source: csv.a, type: int}", "line 2: unknown type 'int'; did you mean"),
         ("features:\n  a: {source: label.id, type: float}", "line 2: label.id is int64, not float"),
-        (
-            "features:\n  a: {source: label.id, default: 0}",
-            "line 2: default is only for sources csv.",
-        ),
+        ("features:\n  a: {source: label.id, default: 0}", "line 2: default is only for sources"),
         ("features:\n  a: {source: csv.a, list: maybe}", "line 2: list must be true or false"),
         ("features:\n  a: {source: csv.a, separator: ''}", "line 2: a separator must not be empty"),
-        (
-            "features:\n  a:\n    source: csv.a\n    type: int64\n    default: x",
-            "line 5: the default 'x' is not of type int64",
-        ),
+        ("features: {a: {source: csv.a, type: int64,\n default: x}}", "line 2: the default 'x' is"),
         ("features:\n  a:\n    source: csv.a\n    shape: 4", "line 4: shape must be a list of"),
         ("features:\n  a: {source: csv.a, shape: [2, 0]}", "line 2: shape must be a list of"),
         ("features:\n  a: {source: csv.a, shape: []}", "line 2: shape must be a list of"),
         ("features:\n  a: {source: csv.a, shape: [[2]]}", "line 2: shape must be a list of"),
-        (
-            "features:\n  a:\n    source: csv.a\n    shape: [2]",
-            "line 4: a shape needs a separator, or list: true",
-        ),
-        (
-            "features:\n  a:\n    source: label.ids\n    shape: [2]",
-            "line 4: shape is for image.pixels and lists of csv.COLUMN, not label.ids",
-        ),
+        ("features:\n  a: {source: csv.a,\n    shape: [2]}", "line 3: a shape needs a separator"),
+        ("features:\n  a: {source: label.ids, shape: [2]}", "line 2: shape is for image.pixels"),
         (
             "features:\n  a: {source: image.pixels, shape: [3, 32, 32]}",
-            "line 2: the shape of image.pixels must be [HEIGHT, WIDTH, CHANNELS]",
+            "line 2: the shape of image",
         ),
         (
             "features:\n  a: {source: csv.a, separator: ';', shape: [3],\n    default: 1;2}",
@@ -145,10 +121,7 @@ features:
         ("masks:\n  a: []\nfeatures: {i: masks.a.bytes}", "line 2: masks.a has no glob"),
         ("masks: {a: {b: c}}\nfeatures: {i: masks.a.bytes}", "line 1: the glob of masks.a must be"),
         ("masks: {a: x/*}\nfeatures: {i: image.bytes}", "no feature has the source masks.a.bytes"),
-        (
-            "masks: {a: x/*}\nfeatures: {i: images.a.bytes}",
-            "line 2: unknown source 'images.a.bytes'",
-        ),
+        ("masks: {a: x/*}\nfeatures: {i: images.a.bytes}", "line 2: unknown source 'images.a.byte"),
     ],
 )
 def test_mistakes_are_named_with_their_lines(text: str, says: str) -> None:
@@ -161,17 +134,14 @@ def test_mistakes_are_named_with_their_lines(text: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("default", ["nan", "NA", "null", "None"])
-def test_a_default_that_is_missing_itself_is_refused(default: str) -> None:
-    for type_ in ("", "type: float, ", "type: int64, "):
-        text = f"features:\n  a: {{source: csv.a, {type_}default: {default}}}"
-        with pytest.raises(
-            LayoutError, match=f"line 2: the default '{default}' is a missing value"
-        ):
-            parse_layout(text, "a.yaml")
-    (feature,) = parse_layout(
-        f"features: {{a: {{source: csv.a, type: text, default: {default}}}}}", "a.yaml"
-    ).features
-    assert feature.default == default
+@pytest.mark.parametrize("type_", ["", "type: float, ", "type: int64, ", "type: text, "])
+def test_a_default_that_is_missing_itself_is_refused(default: str, type_: str) -> None:
+    text = f"features:\n  a: {{source: csv.a, {type_}default: {default}}}"
+    if "text" in type_:
+        assert parse_layout(text, "a.yaml").features[0].default == default
+        return
+    with pytest.raises(LayoutError, match=f"line 2: the default '{default}' is a missing value"):
+        parse_layout(text, "a.yaml")
 
 
 def test_further_images_and_masks_have_globs() -> None:
@@ -188,11 +158,6 @@ features:
 """
     features, partners = parse_layout(text, "my.yaml")
     assert partners == {"images.right": ("r/*.jpg",), "masks.hand": ("a/*.png", "b/*.{png,gif}")}
-    assert [feature.role for feature in features] == [
-        Role.IMAGE,
-        Role.FURTHER_IMAGE,
-        Role.OTHER,
-        Role.MASK,
-        Role.MASK,
-    ]
+    roles = [Role.IMAGE, Role.FURTHER_IMAGE, Role.OTHER, Role.MASK, Role.MASK]
+    assert [feature.role for feature in features] == roles
     assert all(Feature.from_manifest(each.to_manifest()) == each for each in features)

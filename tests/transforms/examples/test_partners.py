@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.images import saved
-from transforms.core.records import (
-    Count,
-    JoinSide,
-    Kind,
-    PartnerFile,
-    PlannedImage,
-    partner_files,
-)
+from transforms.core.records import Count, JoinSide, Kind, PartnerFile, PlannedImage, partner_files
 from transforms.core.rejections import Rejection
 from transforms.examples.partners import (
     Joined,
@@ -34,7 +27,7 @@ from transforms.images.check import ImageInfo, check_image
 from transforms.images.pixel_options import DEFAULT_LIMITS
 from transforms.labels.joins import JoinRules, join_group, join_selected, key_line
 from transforms.labels.keys import any_case, expand_braces, fixed_root, glob_regex, image_key
-from transforms.labels.shards import SplitAssigner, Splits, shard_recipe
+from transforms.labels.shards import SplitAssigner, Splits
 
 # An image gets one file of each partner, or is rejected; no file is lost or counted twice.
 
@@ -44,7 +37,9 @@ PHOTO = JoinSide("k.jpg", 10, 1, "", "", kind=Kind.IMAGE)
 ROW = JoinSide("", 0, 0, "cat", "labels.csv:2")
 MASK = partner_side("mask", "k.png", 20, 3)
 OTHER = partner_side("mask", "한/k.png", 21, 4)
+OLDER = MASK._replace(version=2, size=99)
 LEFT_ONE = partner_side("images.left", "k.png", 30, 5)
+MASK_FILE = PartnerFile("k.png", 20, 3)
 
 
 def join(
@@ -58,6 +53,58 @@ def join(
     return list(join_partners(key, sides, join=images, partners=partners))
 
 
+LEFT_FILE, OTHER_FILE = PartnerFile("k.png", 30, 5), PartnerFile("한/k.png", 21, 4)
+
+
+@pytest.mark.parametrize(
+    ("sides", "partners", "files"),
+    [
+        ([MASK, PHOTO], (MASKS,), [MASK_FILE]),
+        ([LEFT_ONE, ROW, PHOTO, OTHER], (LEFT, MASKS), [LEFT_FILE, OTHER_FILE]),
+        # A mask that two globs match is one in its newest version.
+        ([OLDER, MASK, PHOTO], (MASKS,), [MASK_FILE]),
+    ],
+)
+def test_an_image_gets_a_file_of_each_partner_in_their_order(
+    sides: list[JoinSide], partners: tuple[Partner, ...], files: list[PartnerFile]
+) -> None:
+    *counts, found = join(*sides, partners=partners, label_from="csv" if ROW in sides else "none")
+    assert isinstance(found, PlannedImage) and found.path == "k.jpg"
+    assert (found.label, found.rows) == (("cat", 1) if ROW in sides else ("", 0))
+    assert partner_files(found.partners) == files
+    assert counts == [Count("partners_found_again", 1)] * (OLDER in sides)
+
+
+def rejected(subject: str, reason: str, detail: str, path: str = "k.jpg") -> Rejection:
+    return Rejection(subject, reason, detail, path, "k")
+
+
+def gone(**counts: int) -> list[Count]:
+    return [Count(f"{name}_rejected", count) for name, count in counts.items()]
+
+
+NONE = rejected("image", "no_partner", "no file of --masks has the key 'k'")
+TWO = "2 files of --masks have the key 'k': 'k.png', '한/k.png'"
+NO_LABEL = rejected("image", "no_label", "no row has the key 'k'")
+ALONE = ("partner", "partner_without_image", "no image has the key 'k' of this file of --masks")
+
+
+@pytest.mark.parametrize(
+    ("sides", "results"),
+    [
+        ([PHOTO, ROW, LEFT_ONE], [NONE, *gone(rows=1, partners=1)]),
+        (
+            [PHOTO, ROW, MASK, OTHER],
+            [rejected("image", "several_partners", TWO), *gone(rows=1, partners=2)],
+        ),
+        ([PHOTO, MASK], [NO_LABEL, *gone(partners=1)]),
+        ([OTHER, MASK], [rejected(*ALONE, "m/k.png"), rejected(*ALONE, "m/한/k.png")]),
+    ],
+)
+def test_files_that_find_no_match(sides: list[JoinSide], results: list[Joined]) -> None:
+    assert join(*sides, label_from="csv") == results
+
+
 @pytest.mark.parametrize(
     ("key", "extension", "more"),
     [
@@ -69,86 +116,30 @@ def join(
     ],
 )
 def test_the_case_of_an_extension_is_said(key: str, extension: str, more: str) -> None:
-    [rejected] = join(PHOTO, partners=(MASKS._replace(extension=extension),), key=key)
-    assert isinstance(rejected, Rejection)
+    [found] = join(PHOTO, partners=(MASKS._replace(extension=extension),), key=key)
+    assert isinstance(found, Rejection)
     said = f"no file of --masks has the key {key!r}{more}"
-    assert rejected.detail == said + ": rename the image" * bool(more)
-
-
-def test_an_image_and_its_mask() -> None:
-    [image] = join(MASK, PHOTO)
-    assert isinstance(image, PlannedImage) and image.path == "k.jpg"
-    assert partner_files(image.partners) == [PartnerFile("k.png", 20, 3)]
-
-
-def test_an_image_its_row_and_all_of_its_partners_in_their_order() -> None:
-    [image] = join(LEFT_ONE, ROW, PHOTO, OTHER, partners=(LEFT, MASKS), label_from="csv")
-    assert isinstance(image, PlannedImage) and (image.label, image.rows) == ("cat", 1)
-    assert partner_files(image.partners) == [
-        PartnerFile("k.png", 30, 5),
-        PartnerFile("한/k.png", 21, 4),
-    ]
-
-
-@pytest.mark.parametrize(
-    "sides, reason, detail",
-    [
-        ([LEFT_ONE], "no_partner", "no file of --masks has the key 'k'"),
-        (
-            [MASK, OTHER],
-            "several_partners",
-            "2 files of --masks have the key 'k': 'k.png', '한/k.png'",
-        ),
-    ],
-)
-def test_an_image_without_exactly_one_mask_is_rejected(
-    sides: list[JoinSide], reason: str, detail: str
-) -> None:
-    rejected, *counts = join(PHOTO, ROW, *sides, label_from="csv")
-    assert rejected == Rejection("image", reason, detail, "k.jpg", "k")
-    assert counts == [Count("rows_rejected", 1), Count("partners_rejected", len(sides))]
-
-
-def test_masks_without_an_image_are_listed() -> None:
-    detail = "no image has the key 'k' of this file of --masks"
-    assert join(OTHER, MASK) == [
-        Rejection("partner", "partner_without_image", detail, "m/k.png", "k"),
-        Rejection("partner", "partner_without_image", detail, "m/한/k.png", "k"),
-    ]
-
-
-def test_the_mask_of_a_rejected_image_is_counted() -> None:
-    rejected, count = join(PHOTO, MASK, label_from="csv")
-    assert isinstance(rejected, Rejection) and rejected.reason == "no_label"
-    assert count == Count("partners_rejected", 1)
-
-
-def test_a_mask_that_two_globs_match_is_one_in_its_newest_version() -> None:
-    count, image = join(MASK._replace(version=2, size=99), MASK, PHOTO)
-    assert count == Count("partners_found_again", 1)
-    assert isinstance(image, PlannedImage)
-    assert partner_files(image.partners) == [PartnerFile("k.png", 20, 3)]
+    assert found.detail == said + ": rename the image" * bool(more)
 
 
 def test_keys_that_are_not_listed_leave_their_masks_out() -> None:
-    selected = functools.partial(
-        join_selected, join=lambda key, sides: join(*sides, label_from="none")
-    )
-    assert list(selected("k", [PHOTO, ROW, MASK, MASK])) == [
+    def images(key: str, sides: Any) -> list[Joined]:
+        return join(*sides)
+
+    assert list(join_selected("k", [PHOTO, ROW, MASK, MASK], join=images)) == [
         Count("partners_left_out", 1),
         Count("partners_found_again", 1),
         Count("images_left_out", 1),
         Count("rows_left_out", 1),
     ]
-    [image] = selected("k", [PHOTO, MASK, key_line("keys.txt:1")])
-    assert isinstance(image, PlannedImage) and image.partners
+    [found] = join_selected("k", [PHOTO, MASK, key_line("keys.txt:1")], join=images)
+    assert isinstance(found, PlannedImage) and found.partners
 
 
 @given(st.lists(st.sampled_from([PHOTO, ROW, MASK, OTHER, LEFT_ONE])))
 def test_every_file_is_accounted_for(sides: list[JoinSide]) -> None:
-    found = join(*sides, partners=(LEFT, MASKS))
     counts: Counter[str] = Counter()
-    for each in found:
+    for each in join(*sides, partners=(LEFT, MASKS)):
         if isinstance(each, Count):
             counts[each.name] += each.value
         elif isinstance(each, PlannedImage):
@@ -156,87 +147,65 @@ def test_every_file_is_accounted_for(sides: list[JoinSide]) -> None:
         else:
             counts[each.subject] += 1
     files = sum(side in (MASK, OTHER, LEFT_ONE) for side in sides)
-    assert files == (
-        counts["partners_found_again"]
-        + counts["used"]
-        + counts["partners_rejected"]
-        + counts["partner"]
-    )
-
-
-def test_the_recipe_of_a_shard_has_its_masks() -> None:
-    plain = PlannedImage(0, "k", "k.jpg", 10, 1, "", 0)
-    masked = plain._replace(partners=(("k.png", 20, 3),))
-    newer = plain._replace(partners=(("k.png", 20, 4),))
-    assert len({shard_recipe("", "a", [each]) for each in (plain, masked, newer)}) == 3
-    assert shard_recipe("", "a", [plain]) == shard_recipe("", "a", [plain._replace(stored="x")])
+    kinds = ("partners_found_again", "used", "partners_rejected", "partner")
+    assert files == sum(counts[kind] for kind in kinds)
 
 
 # Masks and further images of a record that do not fit its image.
 
 STORED_MASK = saved(Image.new("L", (16, 12)), "PNG")
 TALL = saved(Image.new("L", (12, 16)), "PNG")
+WIDE = saved(Image.new("L", (20, 12)), "PNG")
 COLORED = saved(Image.new("RGB", (16, 12)), "PNG")
 
 
-def problems(**held: Any) -> list[str]:
-    decode = functools.partial(check_image, limits=DEFAULT_LIMITS)
-    return list(partner_problems(held, (12, 16), decode))
-
-
-@pytest.mark.parametrize(
-    ("masks", "found"),
-    [
-        ([], []),
-        ([STORED_MASK, STORED_MASK], []),
-        (
-            [STORED_MASK, TALL],
-            ["the mask of object 1 (object.mask) is 16 x 12, the image 12 x 16"],
-        ),
-        (
-            [COLORED, STORED_MASK, b""],
-            [
-                "the mask of object 0 (object.mask) is a png of 3 channels, not a gray PNG",
-                "the mask of object 2 (object.mask) is empty_file: 0 bytes",
-            ],
-        ),
-    ],
-)
-def test_masks_of_objects(masks: list[bytes], found: list[str]) -> None:
-    assert problems(**{"object.mask": masks}) == found
-
-
-def test_a_mask_that_is_wider() -> None:
-    wide = saved(Image.new("L", (20, 12)), "PNG")
-    assert problems(**{"mask.bytes": [wide]}) == [
-        "the mask (mask.bytes) is 12 x 20, the image 12 x 16"
-    ]
-
-
-def test_the_mask_of_an_image() -> None:
-    held = {"mask.bytes": [TALL], "mask.format": [b"gif"]}
-    assert problems(**held) == [
-        "the mask (mask.bytes) is png, the record says gif",
-        "the mask (mask.bytes) is 16 x 12, the image 12 x 16",
-    ]
-
-
-def test_masks_that_would_take_long_are_not_decoded() -> None:
-    """Each of them costs as much as its image, and a record of 100 MB may hold 5,000."""
-    masks = [b"%d" % number for number in range(5000)]
-    [problem] = partner_problems({"object.mask": masks}, (5000, 4000), lambda _: 1 / 0)
-    assert problem.startswith("the masks of 5000 objects, each of 5000 x 4000 pixels")
-
-
-def test_equal_masks_are_decoded_once() -> None:
+def problems(held: dict[str, list[bytes]]) -> tuple[list[str], int]:
+    """The problems of masks of an image of 12 x 16 pixels, and how many were decoded."""
     decoded = []
 
     def decode(data: bytes) -> ImageInfo:
         decoded.append(data)
         return check_image(data, limits=DEFAULT_LIMITS)
 
-    assert list(partner_problems({"object.mask": [STORED_MASK] * 900}, (12, 16), decode)) == []
-    assert len(decoded) == 1
+    return list(partner_problems(held, (12, 16), decode)), len(decoded)
+
+
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [
+        ({"object.mask": []}, []),
+        ({"object.mask": [STORED_MASK, STORED_MASK]}, []),
+        (
+            {"object.mask": [STORED_MASK, TALL]},
+            ["the mask of object 1 (object.mask) is 16 x 12, the image 12 x 16"],
+        ),
+        (
+            {"object.mask": [COLORED, STORED_MASK, b""]},
+            [
+                "the mask of object 0 (object.mask) is a png of 3 channels, not a gray PNG",
+                "the mask of object 2 (object.mask) is empty_file: 0 bytes",
+            ],
+        ),
+        ({"mask.bytes": [WIDE]}, ["the mask (mask.bytes) is 12 x 20, the image 12 x 16"]),
+        (
+            {"mask.bytes": [TALL], "mask.format": [b"gif"]},
+            [
+                "the mask (mask.bytes) is png, the record says gif",
+                "the mask (mask.bytes) is 16 x 12, the image 12 x 16",
+            ],
+        ),
+    ],
+)
+def test_masks_of_records(held: dict[str, list[bytes]], found: list[str]) -> None:
+    assert problems(held)[0] == found
+
+
+def test_equal_masks_are_decoded_once_and_others_only_if_it_does_not_take_long() -> None:
+    """Each of them costs as much as its image, and a record of 100 MB may hold 5,000."""
+    assert problems({"object.mask": [STORED_MASK] * 900}) == ([], 1)
+    masks = [b"%d" % number for number in range(5000)]
+    [problem] = partner_problems({"object.mask": masks}, (5000, 4000), lambda _: 1 / 0)
+    assert problem.startswith("the masks of 5000 objects, each of 5000 x 4000 pixels")
 
 
 # A mask belongs to the image whose name has another ending; no file has two keys.
@@ -294,10 +263,12 @@ CITYSCAPES = "l/**/*_leftImg8bit.png"
         ("m/1_mask.png", "m/*_mask.png", "p/{1,2}.jpg", "1"),
         # A name that is nothing but the ending.
         ("m/_mask.png", "m/*_mask.png", JPEG, "_mask"),
+        # Images that rows list have no ending.
+        ("m/1_mask.png", "m/*_mask.png", "", "1"),
     ],
 )
 def test_stems(uri: str, glob: str, images: str, key: str) -> None:
-    assert key_of(uri, glob, images=(images,)) == key
+    assert key_of(uri, glob, images=(images,) if images else ()) == key
 
 
 @pytest.mark.parametrize(
@@ -312,6 +283,7 @@ def test_stems(uri: str, glob: str, images: str, key: str) -> None:
         # Which extension the image has is not known.
         ("m/a/1_mask.png", "m/*/*_mask.png", "p/*/*.{png,jpg}", "a/1.png"),
         ("m/a/1_mask.png", "m/*/*_mask.png", "p/**", "a/1.png"),
+        ("m/a/1_mask.png", "m/*/*_mask.png", "", "a/1.png"),
         # The folder is the name.
         ("c/7/mask.png", "c/*/mask.png", "c/*/image.jpg", "7/image.jpg"),
         ("c/7/mask.png", "c/*/mask.png", "c/*/{image,photo}.jpg", "7/mask.jpg"),
@@ -319,22 +291,17 @@ def test_stems(uri: str, glob: str, images: str, key: str) -> None:
     ],
 )
 def test_paths(uri: str, glob: str, images: str, key: str) -> None:
-    assert key_of(uri, glob, images=(images,), kind="path") == key
-    name = key.rpartition("/")[2]
-    assert key_of(uri, glob, images=(images,), kind="name") == name
+    listed = (images,) if images else ()
+    assert key_of(uri, glob, images=listed, kind="path") == key
+    assert key_of(uri, glob, images=listed, kind="name") == key.rpartition("/")[2]
 
 
-def test_of_several_globs_the_longest_ending_counts() -> None:
+@pytest.mark.parametrize(
+    ("name", "key"), [("1_gt_color", "1"), ("1_color", "1"), ("1", "1"), ("1_gt", "1_gt")]
+)
+def test_of_several_globs_the_longest_ending_counts(name: str, key: str) -> None:
     globs = ("g/*/*.png", "g/**/*_color.png", "./g/*/*_gt_color.png")
-    assert key_of("g/a/1_gt_color.png", *globs) == "1"
-    assert key_of("g/a/1_color.png", *globs) == "1"
-    assert key_of("g/a/1.png", *globs) == "1"
-    assert key_of("g/a/1_gt.png", *globs) == "1_gt"
-
-
-def test_images_that_rows_list_have_no_ending() -> None:
-    assert key_of("m/1_mask.png", "m/*_mask.png", images=()) == "1"
-    assert key_of("m/a/1_mask.png", "m/*/*_mask.png", images=(), kind="path") == "a/1.png"
+    assert key_of(f"g/a/{name}.png", *globs) == key
 
 
 ENDINGS = st.sampled_from(["", "_a", "_mask", "_b_mask", "0", "_a.b"])

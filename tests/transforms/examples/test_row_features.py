@@ -11,12 +11,17 @@ from transforms.core.records import JoinSide, PlannedImage
 from transforms.core.rejections import RejectedImageError
 from transforms.examples.boxes import BoxRules
 from transforms.examples.layouts import DETECTION, LAYOUTS, Feature
-from transforms.examples.row_features import RowValues, parse_cell, row_requirements
+from transforms.examples.row_features import (
+    TYPES,
+    RowValues,
+    parse_cell,
+    parse_mark,
+    row_requirements,
+)
 from transforms.images.pixel_options import Frame
 from transforms.labels.joins import (
     RowRequirements,
     class_texts,
-    parsed_rows,
     row_labels,
     rows_text,
     with_ids,
@@ -40,33 +45,14 @@ def value(feature: Feature, *cells: str) -> Any:
     return RowValues([feature]).of(image, Frame(12, 16))["a"]
 
 
-def rejected(feature: Feature, *cells: str) -> tuple[str, str]:
-    with pytest.raises(RejectedImageError) as caught:
-        value(feature, *cells)
-    return caught.value.reason.code, caught.value.detail
-
-
-def test_the_rows_of_an_image_are_decoded_once_for_its_counts_and_its_values() -> None:
-    image = rows(([(1, "cat")], ["7"]), ([(0, "dog")], ["7"]))
-    parsed_rows.cache_clear()
-    assert class_texts(image) == ["cat", "dog"]
-    values = RowValues([column()])
-    assert values.of(image, Frame(12, 16)) == {"a": 7}
-    values.check_cells(image)
-    assert class_texts(image) == ["cat", "dog"]
-    assert parsed_rows.cache_info().misses == 1
-
-
 @pytest.mark.parametrize("layout", sorted(set(LAYOUTS) - set(DETECTION)))
 def test_layouts_of_one_label_ask_nothing_of_rows(layout: str) -> None:
     assert row_requirements(LAYOUTS[layout]) == RowRequirements()
 
 
 def test_detection_asks_for_its_boxes() -> None:
-    requirements = row_requirements(
-        LAYOUTS["detection"], boxes=BoxRules(("XMin", "YMin", "XMax", "YMax"))
-    )
-    assert requirements == RowRequirements(("XMin", "YMin", "XMax", "YMax"), True, True, True)
+    found = row_requirements(LAYOUTS["detection"], boxes=BoxRules(SIDES))
+    assert found == RowRequirements(SIDES, True, True, True)
 
 
 @pytest.mark.parametrize(
@@ -79,71 +65,89 @@ def test_detection_asks_for_its_boxes() -> None:
         (".5", "float", 0.5),
         ("-1E-3", "float", -0.001),
         ("한강", "bytes", "한강".encode()),
+        # None of these fits.
+        ("9223372036854775808", "int64", None),
+        ("1.0", "int64", None),
+        ("1_0", "int64", None),
+        ("x", "int64", None),
+        ("nan", "float", None),
+        ("inf", "float", None),
+        ("1e39", "float", None),
+        ("1_0.0", "float", None),
+        ("1,5", "float", None),
     ],
 )
-def test_cells_that_fit(text: str, dtype: str, expected: object) -> None:
-    assert parse_cell(text, dtype) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "dtype"),
-    [
-        ("9223372036854775808", "int64"),
-        ("1.0", "int64"),
-        ("1_0", "int64"),
-        ("x", "int64"),
-        ("nan", "float"),
-        ("inf", "float"),
-        ("1e39", "float"),
-        ("1_0.0", "float"),
-        ("1,5", "float"),
-    ],
-)
-def test_cells_that_do_not_fit(text: str, dtype: str) -> None:
+def test_cells(text: str, dtype: str, expected: object) -> None:
+    if expected is not None:
+        assert parse_cell(text, dtype) == expected
+        return
     with pytest.raises(ValueError):
         parse_cell(text, dtype)
 
 
-def test_a_single_value() -> None:
-    assert value(column(), "7") == 7
-    assert value(column("float"), "7") == 7.0
-    assert value(column("bytes"), "7") == b"7"
-
-
-def test_rows_become_a_list_in_their_order() -> None:
-    assert value(column(shape=None), "3", "1", "3") == [3, 1, 3]
-
-
-def test_a_cell_may_be_a_list() -> None:
-    tags = column("bytes", shape=None, separator="|")
-    assert value(tags, "x| y |") == [b"x", b"y"]
-    assert value(tags, "") == []
-    assert rejected(tags, "x", "y")[0] == "row_conflict"
-
-
-def test_a_default_stands_for_an_empty_cell() -> None:
-    assert value(column(default="-1"), "") == -1
-    assert value(column(default="-1", shape=None), "5", "") == [5, -1]
-
-
-def test_what_is_wrong_with_a_cell_names_row_and_column() -> None:
-    assert rejected(column(), "x") == ("bad_cell", "a.csv:2, column 'a': 'x' is not of type int64")
-    assert rejected(column(shape=None), "1", "") == (
-        "bad_cell",
-        "a.csv:3, column 'a': the cell is empty; give it a default",
+@pytest.mark.parametrize("type_", TYPES)
+def test_every_type_takes_a_value_of_its_kind(type_: str) -> None:
+    assert (
+        type(parse_cell("1", type_)) is {"int64": int, "float": float, "bytes": bytes}[TYPES[type_]]
     )
-    assert rejected(column(), "1", "2") == (
-        "row_conflict",
-        "column 'a' is '1' in a.csv:2, but '2' in a.csv:3",
-    )
+
+
+@pytest.mark.parametrize(("text", "mark"), [("1.0", 1), ("yes", 1), ("FALSE", 0), ("-1", 0)])
+def test_marks(text: str, mark: int) -> None:
+    assert parse_mark(text) == mark
+    with pytest.raises(ValueError, match="neither 0 nor 1"):
+        parse_mark(f"{text}?")
+
+
+TAGS = column("bytes", shape=None, separator="|")
+
+
+@pytest.mark.parametrize(
+    ("feature", "cells", "expected"),
+    [
+        (column(), ["7"], 7),
+        (column("float"), ["7"], 7.0),
+        (column("bytes"), ["7"], b"7"),
+        # Rows become a list in their order, and a cell may be a list.
+        (column(shape=None), ["3", "1", "3"], [3, 1, 3]),
+        (TAGS, ["x| y |"], [b"x", b"y"]),
+        (TAGS, [""], []),
+        # A default stands for an empty cell.
+        (column(default="-1"), [""], -1),
+        (column(shape=None, default="-1"), ["5", ""], [5, -1]),
+    ],
+)
+def test_values(feature: Feature, cells: list[str], expected: object) -> None:
+    assert value(feature, *cells) == expected
+
+
+@pytest.mark.parametrize(
+    ("feature", "cells", "reason", "detail"),
+    [
+        (column(), ["x"], "bad_cell", "a.csv:2, column 'a': 'x' is not of type int64"),
+        (
+            column(shape=None),
+            ["1", ""],
+            "bad_cell",
+            "a.csv:3, column 'a': the cell is empty; give it a default",
+        ),
+        (column(), ["1", "2"], "row_conflict", "column 'a' is '1' in a.csv:2, but '2' in a.csv:3"),
+        (TAGS, ["x", "y"], "row_conflict", "column 'a' is 'x' in a.csv:2, but 'y' in a.csv:3"),
+    ],
+)
+def test_what_is_wrong_with_a_cell_names_row_and_column(
+    feature: Feature, cells: list[str], reason: str, detail: str
+) -> None:
+    with pytest.raises(RejectedImageError) as caught:
+        value(feature, *cells)
+    assert (caught.value.reason.code, caught.value.detail) == (reason, detail)
 
 
 def test_labels_of_objects_and_of_the_image() -> None:
     features = [Feature(s, s, "", None) for s in ("object.ids", "label.ids", "label.texts")]
     cat, dog = (0, "cat"), (1, "dog")
     image = rows(([dog], []), ([cat], []), ([dog], []))
-    values = RowValues(features).of(image, Frame(12, 16))
-    assert values == {
+    assert RowValues(features).of(image, Frame(12, 16)) == {
         "object.ids": [1, 0, 1],
         "label.ids": [1, 0],
         "label.texts": [b"dog", b"cat"],
@@ -151,32 +155,12 @@ def test_labels_of_objects_and_of_the_image() -> None:
     assert class_texts(image) == ["dog", "cat"]
 
 
-def boxes(cells: list[str], orientation: int = 1, units: str = "pixel") -> dict[str, Any]:
-    features = [feature for feature in LAYOUTS["detection"] if "bbox" in feature.name]
-    rules = BoxRules(SIDES, units=units)
-    values = RowValues(features, boxes=rules)
-    found = values.of(rows(([], cells)), Frame(12, 16, orientation))
-    return {name.rpartition("/")[2]: sides for name, sides in found.items()}
-
-
 def test_boxes_follow_the_pixels() -> None:
-    assert boxes(["4", "3", "8", "12"]) == dict(xmin=[0.25], xmax=[0.5], ymin=[0.25], ymax=[1.0])
-    assert boxes(["4", "3", "8", "12"], 3) == dict(xmin=[0.5], xmax=[0.75], ymin=[0.0], ymax=[0.75])
-
-
-@pytest.mark.parametrize(
-    ("cells", "detail"),
-    [
-        (["4", "3", "80", "12"], "a.csv:2: xmax 80 is outside of the image, 0 to 16 (pixel)"),
-        (["4", "", "8", "12"], "a.csv:2, column 'ymin' (ymin): the cell is empty"),
-        (["4", "nan", "8", "12"], "a.csv:2: ymin is nan"),
-        (["4", "3", "x", "12"], "a.csv:2, column 'xmax' (xmax): 'x' is not a number"),
-    ],
-)
-def test_boxes_that_reject_their_image(cells: list[str], detail: str) -> None:
-    with pytest.raises(RejectedImageError) as caught:
-        boxes(cells)
-    assert (caught.value.reason.code, caught.value.detail) == ("bad_box", detail)
+    features = [feature for feature in LAYOUTS["detection"] if "bbox" in feature.name]
+    values = RowValues(features, boxes=BoxRules(SIDES, units="pixel"))
+    found = values.of(rows(([], ["4", "3", "8", "12"])), Frame(12, 16, 3))
+    sides = {"xmin": [0.5], "ymin": [0.0], "xmax": [0.75], "ymax": [0.75]}
+    assert found == {f"image/object/bbox/{side}": each for side, each in sides.items()}
 
 
 def test_rows_from_the_join_to_the_shard() -> None:

@@ -10,13 +10,9 @@ from transforms.convert_images import RowConverter
 from transforms.core.messages import LabelsError
 from transforms.core.records import ShardRow
 from transforms.core.rejections import Rejection
-from transforms.examples.encoder import (
-    ExampleEncoder,
-    row_bytes,
-    table_features,
-)
+from transforms.examples.encoder import ExampleEncoder, row_bytes, table_features
 from transforms.examples.layouts import Feature
-from transforms.examples.row_features import TYPES, RowValues, parse_cell
+from transforms.examples.row_features import RowValues
 from transforms.images.check import CheckedImage
 from transforms.packing import pack, unpack
 
@@ -93,9 +89,3 @@ def test_the_size_of_a_record_is_about_right() -> None:
     example = ExampleEncoder(FEATURES).encode(row)
     planned = row_bytes(FEATURES) + len("1\x002\0text\x003")
     assert 0.8 < planned / (len(example) + 16) < 1.3
-
-
-@pytest.mark.parametrize("type_", TYPES)
-def test_every_type_takes_a_value_of_its_kind(type_: str) -> None:
-    value = parse_cell("1", type_)
-    assert type(value) is {"int64": int, "float": float, "bytes": bytes}[TYPES[type_]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from tests.transforms.records.tables import IndexedImage, index_of
 from transforms.core.records import BucketDuplicates, FingerprintBatch
+from transforms.records.record_index import content_hash
 from transforms.selection import duplicates as equal_images
 from transforms.selection.duplicates import (
     BUCKETS,
+    FINGERPRINT,
     MANY_BUCKETS,
     MAX_DISTANCE,
     MAX_GROUPS,
@@ -38,7 +40,7 @@ class Drawn(NamedTuple):
     file: str
     content: int
     perceptual_hash: int | None
-    label: str
+    label: str = ""
 
 
 def content(number: int) -> int:
@@ -51,15 +53,10 @@ FILES = [
 ]
 # Few contents and hashes, so that many are equal or near.
 HASH = st.integers(0, 7).map(lambda number: number * 0x0101_0101_0101_0101 ^ (number >> 1))
+CONTENT = st.integers(0, 9).map(content)
+LABEL = st.sampled_from(["cat", "dog"])
 IMAGES = st.lists(
-    st.builds(
-        Drawn,
-        st.sampled_from(FILES),
-        st.integers(0, 9).map(content),
-        st.one_of(st.none(), HASH),
-        st.sampled_from(["cat", "dog"]),
-    ),
-    max_size=25,
+    st.builds(Drawn, st.sampled_from(FILES), CONTENT, st.none() | HASH, LABEL), max_size=25
 )
 
 
@@ -68,19 +65,17 @@ def batches(
 ) -> list[tuple[int, FingerprintBatch]]:
     found = []
     for file in files:
-        own = [image for image in images if image.file == file]
-        index = index_of(
-            [
-                IndexedImage(
-                    classes=[image.label],
-                    content=f"{image.content:032x}",
-                    perceptual_hash=image.perceptual_hash,
-                )
-                for image in own
-            ],
-            # That of a shard which is held out has a number before it.
-            file.rpartition(":")[2],
-        )
+        rows = [
+            IndexedImage(
+                classes=[image.label],
+                content=f"{image.content:032x}",
+                perceptual_hash=image.perceptual_hash,
+            )
+            for image in images
+            if image.file == file
+        ]
+        # That of a shard which is held out has a number before it.
+        index = index_of(rows, file.rpartition(":")[2])
         found += list(fingerprint_batches(index, file, number))
     return found
 
@@ -94,8 +89,12 @@ def buckets(
     return list(grouped.values())
 
 
-def found_in(images: list[Drawn]) -> list[BucketDuplicates]:
-    return [find_equal(bucket) for bucket in buckets(images)]
+def found_in(images: list[Drawn], files: Sequence[str] = FILES) -> list[BucketDuplicates]:
+    return [find_equal(bucket) for bucket in buckets(images, files=files)]
+
+
+def merged(found: Sequence[BucketDuplicates]) -> Equal:
+    return merge_equal(each.equal for each in found)
 
 
 def placed(images: list[Drawn]) -> dict[Record, Drawn]:
@@ -107,9 +106,13 @@ def placed(images: list[Drawn]) -> dict[Record, Drawn]:
     return places
 
 
+def split_of(place: Record) -> str:
+    return place[0].split("-")[0]
+
+
 @given(IMAGES)
 def test_equal_images_as_by_hand(images: list[Drawn]) -> None:
-    equal = merge_equal(found.equal for found in found_in(images))
+    equal = merged(found_in(images))
     groups: dict[int, list[Record]] = {}
     places = placed(images)
     for place, image in places.items():
@@ -119,20 +122,9 @@ def test_equal_images_as_by_hand(images: list[Drawn]) -> None:
     assert sorted(listed) == sorted(several)
     assert (equal.groups, equal.images) == (len(several), sum(map(len, several)))
     assert equal.conflicts == sum(len({places[at].label for at in g}) > 1 for g in several)
-    assert equal.across_splits == sum(len({f.split("-")[0] for f, _ in g}) > 1 for g in several)
+    assert equal.across_splits == sum(len({*map(split_of, g)}) > 1 for g in several)
     urgency = [(not group["conflict"], not group["across_splits"]) for group in equal.listed]
     assert urgency == sorted(urgency)
-
-
-@given(IMAGES, st.data())
-def test_the_order_of_arrival_makes_no_difference(images: list[Drawn], data: st.DataObject) -> None:
-    in_order = found_in(images)
-    shuffled = [find_equal(data.draw(st.permutations(bucket))) for bucket in buckets(images)]
-    assert shuffled == in_order
-    other = data.draw(st.permutations(in_order))
-    assert merge_equal(each.equal for each in other) == merge_equal(each.equal for each in in_order)
-    count = len(images)
-    assert find_near(other, images=count) == find_near(in_order, images=count)
 
 
 def by_hand(images: list[Drawn]) -> set[tuple[int, Record, Record]]:
@@ -140,9 +132,7 @@ def by_hand(images: list[Drawn]) -> set[tuple[int, Record, Record]]:
     first: dict[tuple[int, str], tuple[Record, int]] = {}
     for place, image in sorted(placed(images).items()):
         if image.perceptual_hash is not None:
-            first.setdefault(
-                (image.content, place[0].split("-")[0]), (place, image.perceptual_hash)
-            )
+            first.setdefault((image.content, split_of(place)), (place, image.perceptual_hash))
     pairs = set()
     for (one_key, one), (other_key, other) in itertools.combinations(sorted(first.items()), 2):
         distance = (one[1] ^ other[1]).bit_count()
@@ -159,17 +149,28 @@ def test_near_images_as_by_hand(images: list[Drawn]) -> None:
     assert near.pairs == len(pairs)
     assert set(near.listed) == pairs
     assert near.compared == sum(image.perceptual_hash is not None for image in images)
-    across = [one[0].split("-")[0] != other[0].split("-")[0] for _, one, other in near.listed]
+    across = [split_of(one) != split_of(other) for _, one, other in near.listed]
     assert near.across_splits == sum(across)
     order = [(not is_so, listed[0]) for is_so, listed in zip(across, near.listed, strict=True)]
     assert order == sorted(order)
 
 
-def with_limit(number: int) -> pytest.MonkeyPatch:
-    """Lists fewer images of each group, so that few images are too many."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(equal_images, "MAX_IMAGES", number)
-    return patch
+@given(IMAGES, st.data(), st.integers(1, 30))
+def test_neither_the_order_nor_buckets_nor_an_early_sample_change_anything(
+    images: list[Drawn], data: st.DataObject, compared: int
+) -> None:
+    count = len(images)
+    in_order = found_in(images)
+    shuffled = [find_equal(data.draw(st.permutations(bucket))) for bucket in buckets(images)]
+    assert shuffled == in_order
+    other = data.draw(st.permutations(in_order))
+    assert merged(other) == merged(in_order)
+    assert find_near(other, images=count) == find_near(in_order, images=count)
+    many = buckets(images, MANY_BUCKETS)
+    sampled = [find_equal(bucket, images=count, max_compared=compared) for bucket in many]
+    assert merged(sampled) == merged(in_order)
+    near = find_near(in_order, images=count, max_compared=compared)
+    assert find_near(sampled, images=count, max_compared=compared) == near
 
 
 @given(IMAGES, st.integers(2, 4))
@@ -183,19 +184,18 @@ def test_images_that_are_left_out_of_the_shuffle_are_counted(
         for each in drawn
     ]
     whole = found_in(images)
-    equal, near = merge_equal(each.equal for each in whole), find_near(whole, images=len(images))
-    patch = with_limit(limit)
-    try:
+    equal, near = merged(whole), find_near(whole, images=len(images))
+    with pytest.MonkeyPatch.context() as patch:
+        # Few images of each group are too many.
+        patch.setattr(equal_images, "MAX_IMAGES", limit)
         shuffled = buckets(images)
         bounded = [find_equal(bucket) for bucket in shuffled]
-        short = merge_equal(each.equal for each in bounded)
-    finally:
-        patch.undo()
+        short = merged(bounded)
     per_content = Counter(
         (row["content"].item(), batch.file)
         for bucket in shuffled
         for batch in bucket
-        for row in np.frombuffer(batch.rows, equal_images.FINGERPRINT)
+        for row in np.frombuffer(batch.rows, FINGERPRINT)
     )
     assert max(per_content.values(), default=0) <= limit + 1  # for all others
     assert short[:5] == equal[:5]
@@ -204,22 +204,10 @@ def test_images_that_are_left_out_of_the_shuffle_are_counted(
     assert find_near(bounded, images=len(images)) == near
 
 
-@given(IMAGES, st.integers(1, 30))
-def test_buckets_and_an_early_sample_change_nothing(images: list[Drawn], compared: int) -> None:
-    whole = found_in(images)
-    many = buckets(images, MANY_BUCKETS)
-    sampled = [find_equal(bucket, images=len(images), max_compared=compared) for bucket in many]
-    assert merge_equal(each.equal for each in sampled) == merge_equal(each.equal for each in whole)
-    near = find_near(whole, images=len(images), max_compared=compared)
-    assert find_near(sampled, images=len(images), max_compared=compared) == near
-
-
 def test_what_crosses_the_shuffle_is_bounded_for_equal_images() -> None:
     files = [f"train-{number:05d}-of-00030.tfrecord" for number in range(30)]
-    images = [
-        Drawn(files[number % 30], content(1), 5, "cat" if number else "dog")
-        for number in range(30_000)
-    ]
+    labels = ["dog", *["cat"] * 29_999]
+    images = [Drawn(files[at % 30], content(1), 5, label) for at, label in enumerate(labels)]
     [bucket] = buckets(images, MANY_BUCKETS, files)
     # 50 bytes for each of 20 fingerprints, and the name of the shard.
     assert max(sum(map(len, batch)) for batch in bucket) < 20 * 50 + 100
@@ -231,34 +219,34 @@ def test_what_crosses_the_shuffle_is_bounded_for_equal_images() -> None:
     assert sum(map(len, found)) < 2_000
 
 
-def test_the_publishing_worker_gets_only_the_sample() -> None:
-    images = [Drawn(FILES[number % 4], content(number), number, "") for number in range(2000)]
+def test_of_too_many_images_a_fair_sample_is_compared() -> None:
+    """The publishing worker gets only the sample."""
+    images = [Drawn(FILES[number % 4], content(number), number) for number in range(2000)]
+    near = find_near(found_in(images), images=2000, max_compared=500)
+    assert 400 < near.compared < 600
+    assert near == find_near(found_in(images)[::-1], images=2000, max_compared=500)
     many = buckets(images, MANY_BUCKETS)
     hashes = [find_equal(bucket, images=2000, max_compared=100).hashes for bucket in many]
     # 28 bytes for each, as text.
     assert sum(map(len, hashes)) < 150 * 28 * 4 / 3 + 4 * len(hashes)
 
 
-def test_every_pair_within_the_distance_is_found() -> None:
-    flips = [
-        bits for count in range(1, 5) for bits in itertools.combinations(range(0, 64, 7), count)
-    ]
-    for bits in flips:
-        perceptual_hash = sum(1 << bit for bit in bits)
+@pytest.mark.parametrize("count", range(1, 5))
+def test_every_pair_within_the_distance_is_found(count: int) -> None:
+    for bits in itertools.combinations(range(0, 64, 7), count):
         images = [
-            Drawn(FILES[0], content(1), 0, ""),
-            Drawn(FILES[2], content(2), perceptual_hash, ""),
+            Drawn(FILES[0], content(1), 0),
+            Drawn(FILES[2], content(2), sum(1 << bit for bit in bits)),
         ]
-        found = [find_equal(bucket) for bucket in buckets(images, files=FILES[::2])]
-        near = find_near(found, images=2)
-        assert near.pairs == (len(bits) <= MAX_DISTANCE), bits
+        near = find_near(found_in(images, FILES[::2]), images=2)
+        assert near.pairs == (count <= MAX_DISTANCE), bits
 
 
 def test_what_is_listed_is_bounded() -> None:
-    images = [Drawn(FILES[0], content(number // 2), number, "") for number in range(1, 401)]
-    images += [Drawn(FILES[1], content(1000), 5, "") for _ in range(50)]
-    images += [Drawn(FILES[0], content(2000), 5, ""), Drawn(FILES[2], content(2000), 5, "")]
-    equal = merge_equal(each.equal for each in found_in(images))
+    images = [Drawn(FILES[0], content(number // 2), number) for number in range(1, 401)]
+    images += [Drawn(FILES[1], content(1000), 5) for _ in range(50)]
+    images += [Drawn(FILES[0], content(2000), 5), Drawn(FILES[2], content(2000), 5)]
+    equal = merged(found_in(images))
     assert len(equal.listed) == MAX_GROUPS
     assert equal.listed[0]["across_splits"]
     assert max(len(group["images"]) for group in equal.listed) <= MAX_IMAGES
@@ -266,19 +254,40 @@ def test_what_is_listed_is_bounded() -> None:
     assert len(near.listed) == MAX_PAIRS < near.pairs
 
 
-def test_of_too_many_images_a_fair_sample_is_compared() -> None:
-    images = [Drawn(FILES[number % 4], content(number), number, "") for number in range(2000)]
-    near = find_near(found_in(images), images=2000, max_compared=500)
-    assert 400 < near.compared < 600
-    assert near == find_near(found_in(images)[::-1], images=2000, max_compared=500)
-
-
 def test_nothing_to_compare() -> None:
     assert find_near([], images=0) == Near(0, 0, 0, ())
     assert merge_equal([]).groups == 0
+    assert list(fingerprint_batches(index_of([IndexedImage()], FILES[0]), FILES[0])) == []
 
 
 def test_another_label_among_many_equal_images_is_a_conflict() -> None:
     labels = ["cat"] * (MAX_IMAGES + 5) + ["dog"] + ["cat"] * 3
     images = [Drawn(FILES[0], content(1), None, label) for label in labels]
-    assert merge_equal(each.equal for each in found_in(images)).conflicts == 1
+    assert merged(found_in(images)).conflicts == 1
+
+
+# Fingerprints come back from indexes and shuffles as they were.
+
+TEXTS = st.text(max_size=5)
+HEX = st.integers(0, 2**128 - 1).map(lambda number: f"{number:032x}")
+HASHES = st.none() | st.integers(0, 2**64 - 1)
+CLASSES = st.lists(TEXTS, min_size=1, max_size=2)
+
+
+@given(st.lists(st.builds(IndexedImage, TEXTS, TEXTS, CLASSES, HEX, HASHES)))
+def test_all_fingerprints_move(rows: list[IndexedImage]) -> None:
+    found: dict[int, Any] = {}
+    for bucket, batch in fingerprint_batches(index_of(rows, FILES[0]), FILES[0]):
+        assert batch.file == FILES[0]
+        assert 0 <= bucket < BUCKETS
+        for row in np.frombuffer(batch.rows, FINGERPRINT):
+            assert row["content"] % BUCKETS == bucket
+            both = row["content"].tobytes() + row["content2"].tobytes()
+            perceptual_hash = int(row["hash"]) if row["has_hash"] else None
+            found[int(row["record"])] = (both.hex(), perceptual_hash)
+    assert found == {at: (row.content, row.perceptual_hash) for at, row in enumerate(rows)}
+
+
+def test_contents_differ_by_one_bit() -> None:
+    assert content_hash(b"a" * 1000) != content_hash(b"a" * 999 + b"b")
+    assert content_hash(b"") == "99aa06d3014798d86001c324468d497f"  # XXH3's own test vector
