@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -11,12 +12,17 @@ from hypothesis import strategies as st
 from transforms.labels.keys import (
     IMAGE_EXTENSIONS,
     KEY_KINDS,
+    any_case,
+    expand_braces,
     fixed_root,
+    glob_regex,
     image_key,
     key_hashes,
+    other_case,
     relative_path,
     row_key,
 )
+from transforms.storage.local_storage import LocalStorage
 
 # One component of a path as any file system may give it, lone surrogates (bytes that are not
 # UTF-8) included.
@@ -80,9 +86,15 @@ def test_relative_path(uri: str, root: str, path: str) -> None:
     assert relative_path(uri, root) == path
 
 
-def test_relative_path_elsewhere_is_an_error() -> None:
+def test_what_is_no_key_is_an_error() -> None:
     with pytest.raises(ValueError, match="'photos2/1.jpg' is not below 'photos'"):
         relative_path("photos2/1.jpg", "photos")
+    with pytest.raises(ValueError, match="--key 'file' is not one of stem, name, path, uri"):
+        image_key("a.jpg", kind="file", root="")
+    with pytest.raises(ValueError, match="--key"):
+        row_key("a.jpg", kind="file")
+    with pytest.raises(OverflowError):
+        key_hashes("a", seed=2**127)
 
 
 @given(st.lists(NAMES.filter(lambda name: name != "."), min_size=2, max_size=4))
@@ -131,26 +143,11 @@ def test_row_key(cell: str, kind: str, key: str) -> None:
     assert row_key(cell, kind=kind) == key
 
 
-def test_unknown_kind_names_the_flag() -> None:
-    with pytest.raises(ValueError, match="--key 'file' is not one of stem, name, path, uri"):
-        image_key("a.jpg", kind="file", root="")
-    with pytest.raises(ValueError, match="--key"):
-        row_key("a.jpg", kind="file")
-
-
-@pytest.mark.parametrize("kind", KEY_KINDS)
-def test_korean_names_join_across_unicode_forms(kind: str) -> None:
-    composed = "photos/서울/한강.jpg"
-    decomposed = unicodedata.normalize("NFD", composed)
-    assert composed != decomposed
-    cell = composed if kind == "uri" else "서울/한강.jpg"
-    assert image_key(decomposed, kind=kind, root="photos") == row_key(cell, kind=kind)
-
-
 @pytest.mark.parametrize("kind", KEY_KINDS)
 @given(name=NAMES, extension=st.sampled_from(sorted(IMAGE_EXTENSIONS)))
 @example(name="e\u0301", extension="jpg")
 @example(name=" a ", extension="jpg")
+@example(name="한강", extension="jpg")
 @example(name="\udcff", extension="jpg")
 def test_a_row_that_spells_the_file_joins_it(kind: str, name: str, extension: str) -> None:
     path = f"d/{name}.{extension}"
@@ -162,28 +159,17 @@ def test_a_row_that_spells_the_file_joins_it(kind: str, name: str, extension: st
             assert unicodedata.is_normalized("NFC", image)
 
 
-@given(key=st.text(st.characters()), seed=SEEDS)
-def test_hashes_are_unsigned_64_bit_and_repeat(key: str, seed: int) -> None:
-    hashes = key_hashes(key, seed=seed)
-    assert hashes == key_hashes(key, seed=seed)
-    assert all(0 <= value < 2**64 for value in hashes)
-    assert hashes[0] != hashes[1]
-
-
-@given(key=st.text(), seeds=st.sets(SEEDS, min_size=2, max_size=2))
-def test_another_seed_is_another_hash(key: str, seeds: set[int]) -> None:
-    assert len({key_hashes(key, seed=seed) for seed in seeds}) == 2
+@given(key=st.text(st.characters()), seeds=st.sets(SEEDS, min_size=2, max_size=2))
+def test_hashes_are_unsigned_64_bit_and_others_with_another_seed(key: str, seeds: set[int]) -> None:
+    one, other = (key_hashes(key, seed=seed) for seed in seeds)
+    assert all(0 <= value < 2**64 for value in (*one, *other))
+    assert len({*one, *other}) == 4
 
 
 def test_split_hash_and_order_hash_do_not_follow_each_other() -> None:
     hashes = [key_hashes(str(number), seed=0) for number in range(4000)]
     both_low = sum(split < 2**63 and order < 2**63 for split, order in hashes)
     assert 800 < both_low < 1200
-
-
-def test_seed_beyond_128_bits_is_an_error() -> None:
-    with pytest.raises(OverflowError):
-        key_hashes("a", seed=2**127)
 
 
 # hashlib.blake2b(key as UTF-8, digest_size=16, person=b"image-tfrecords",
@@ -204,3 +190,58 @@ def test_hashes_never_change(key: str, seed: int, hashes: tuple[int, int]) -> No
     assert key_hashes(key, seed=seed) == hashes, (
         "every dataset would be split and ordered in another way: bump the format version"
     )
+
+
+# Alternatives and extensions of any case mean the same for files and for objects.
+
+
+@pytest.mark.parametrize(
+    ("pattern", "globs"),
+    [
+        ("*.{jpg,png}", ["*.jpg", "*.png"]),
+        ("{a,b}{1,2}", ["a1", "a2", "b1", "b2"]),
+        ("{a,{b,c}d}", ["a", "bd", "cd"]),
+        ("x{,s}.jpg", ["x.jpg", "xs.jpg"]),
+        ("{a,a}", ["a"]),
+        ("{a}/{b", ["{a}/{b"]),
+        ("plain", ["plain"]),
+    ],
+)
+def test_alternatives(pattern: str, globs: list[str]) -> None:
+    assert sorted(expand_braces(pattern)) == sorted(globs)
+
+
+def test_too_many_alternatives() -> None:
+    with pytest.raises(ValueError, match="more than 1000 globs"):
+        expand_braces("{a,b}" * 40)
+
+
+FILES = ["1.jpg", "2.JPG", "3.Jpg", "4.png", "5.PNG", "6.txt", "7.jp2", "8.JP2", ".9.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*.jpg", ["1.jpg", "2.JPG", "3.Jpg"]),
+        ("*.{JPG,png}", ["1.jpg", "2.JPG", "3.Jpg", "4.png", "5.PNG"]),
+        ("?.jp2", ["7.jp2", "8.JP2"]),
+        ("2.jpg", []),
+        ("*.jp[g]", ["1.jpg"]),
+        ("*.txt", ["6.txt"]),
+        ("**", FILES[:-1]),
+    ],
+)
+def test_files_and_objects_are_the_same(tmp_path: Path, pattern: str, names: list[str]) -> None:
+    for name in FILES:
+        (tmp_path / name).touch()
+    globs = [any_case(glob) for glob in expand_braces(f"{tmp_path}/{pattern}")]
+    found = {Path(file.uri).name for glob in globs for file in LocalStorage().list_files(glob)}
+    assert found == set(names)
+    matching = [glob_regex(glob).fullmatch for glob in globs]
+    objects = {name for name in FILES if any(match(f"{tmp_path}/{name}") for match in matching)}
+    assert objects == found
+
+
+def test_another_case_is_counted() -> None:
+    assert [other_case("*.jpg", name) for name in FILES[:3]] == [False, True, True]
+    assert not other_case("*.txt", "a.TXT") and not other_case("*", "a.JPG")

@@ -16,10 +16,16 @@ from transforms.dataset.ledger import PlanTotals
 from transforms.images.check import CheckedPartner
 from transforms.labels.shards import (
     DEFAULT_SHARD_SIZE,
+    HEIC_LIBRARIES,
     MAX_SHARDS,
+    Libraries,
+    RecipeMaker,
     ShardName,
     ShardPlan,
+    changed_libraries,
+    distribution_version,
     empty_shards_warning,
+    recorded_versions,
     shard_count,
     shard_index,
     shard_recipe,
@@ -60,26 +66,12 @@ def test_shards_of_too_many_names_are_refused_with_the_number_that_fits() -> Non
 @pytest.mark.parametrize("partners", [0, 1, 2, 9])
 def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb(partners: int) -> None:
     # Its record in a base, as `--reuse` hands it on.
-    row = {
-        "shard": "train-01234-of-12345.tfrecord",
-        "record": 99_999,
-        "offset": 149_999_999,
-        "length": 1_000_000,
-        "size": 1_000_000,
-        "version": 2**60,
-        "orientation": 6,
-        "gps": 1,
-        "content": bytes(16),
-        "source_content": bytes(16),
-        "perceptual_hash": bytes(8),
-        "format": "jpeg",
-        "height": 1080,
-        "width": 1920,
-        "channels": 3,
-        "changes": None,
-        "source_height": None,
-        "source_width": None,
-    }
+    place = {"shard": "train-01234-of-12345.tfrecord", "record": 99_999, "offset": 149_999_999}
+    sizes = {"length": 1_000_000, "size": 1_000_000, "version": 2**60, "orientation": 6, "gps": 1}
+    hashes = {"content": bytes(16), "source_content": bytes(16), "perceptual_hash": bytes(8)}
+    pixels = {"format": "jpeg", "height": 1080, "width": 1920, "channels": 3}
+    changes = dict.fromkeys(("changes", "source_height", "source_width"))
+    row = {**place, **sizes, **hashes, **pixels, **changes}
     file = PartnerFile("m" * 100, 2**20, 2**60)
     mask = CheckedPartner(1_000_000, "jpeg", "f" * 32, has_place=True)
     stored = (stored_side(0, row, "", partners=[(file, mask)] * partners).record[0],)
@@ -254,3 +246,40 @@ def test_files_of_images_are_limited() -> None:
     expected = "^--files per_image: 1000001 images are more than 1000000, .*; use --files sharded$"
     with pytest.raises(LabelsError, match=expected):
         single.files(dict.fromkeys(more, 10**9), more)
+
+
+# A recipe names the versions of the libraries on which a shard depends, and of no others.
+
+HEIC_VERSION = distribution_version("pillow-heif")
+
+
+def test_only_shards_with_a_heic_depend_on_its_decoder() -> None:
+    without, both, none = (
+        RecipeMaker("digest", Libraries(changed=("numpy",), heic=heic)).recipes("a", [])
+        for heic in ((), HEIC_LIBRARIES, ("no-heif",))
+    )
+    assert both[:2] == without[:2] and len(set(both)) == 3
+    # A decoder that is not installed is none.
+    assert without.from_heic == without.changed and none == without
+
+
+@pytest.mark.parametrize(
+    ("is_changed", "has_heic", "names"),
+    [(False, False, []), (True, False, ["numpy"]), (True, True, ["numpy", "pillow-heif"])],
+)
+def test_the_index_of_a_shard_names_them(
+    is_changed: bool, has_heic: bool, names: list[str]
+) -> None:
+    maker = RecipeMaker("digest", Libraries(changed=("numpy",), heic=HEIC_LIBRARIES))
+    expected = "\n".join(f"{name} {distribution_version(name)}" for name in names)
+    assert maker.versions(is_changed=is_changed, has_heic=has_heic) == expected
+
+
+def test_a_manifest_names_them() -> None:
+    assert set(recorded_versions(["numpy"], has_heic=False)) == {"numpy"}
+    versions = recorded_versions(["numpy"], has_heic=True)
+    assert versions["pillow-heif"] == HEIC_VERSION
+    assert changed_libraries({"versions": versions}) == []
+    versions["pillow-heif"] = "0.1"
+    expected = f"pillow-heif 0.1, here {HEIC_VERSION}"
+    assert changed_libraries({"versions": versions}) == [expected]

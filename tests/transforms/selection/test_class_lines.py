@@ -42,8 +42,7 @@ def stratified(
     images: list[PlannedImage], splits: Splits, rules: LabelRules = ANY_LABELS, seed: int = 0
 ) -> dict[str, str]:
     """The split of each image, by its key."""
-    groups = {each.key: [each] for each in images}
-    return stratified_groups(groups, splits, rules, seed)
+    return stratified_groups({each.key: [each] for each in images}, splits, rules, seed)
 
 
 def stratified_groups(
@@ -101,21 +100,19 @@ def test_a_further_image_moves_one_of_its_class_for_each_end_of_a_split(
     assert len(moved) <= len(shares) - 1
 
 
-def test_small_classes_together_have_the_shares_too() -> None:
-    splits = Splits((("train", 0.8), ("test", 0.2)))
-    one_each = stratified([image(number, f"class {number}") for number in range(2000)], splits)
-    assert 320 < Counter(one_each.values())["test"] < 480
-
-
-def test_small_classes_of_single_groups_together_have_the_shares_too() -> None:
+@pytest.mark.parametrize(
+    ("classes", "size", "at_least", "below"), [(2000, 1, 320, 480), (1000, 20, 160, 240)]
+)
+def test_small_classes_of_single_groups_together_have_the_shares_too(
+    classes: int, size: int, at_least: int, below: int
+) -> None:
     """16 is nearer to 20 than to 0, so the nearer end would put all groups into one split."""
-    splits = Splits((("train", 0.8), ("test", 0.2)))
     groups = {
-        f"who {name}": [image(20 * name + at, f"class {name}") for at in range(20)]
-        for name in range(1000)
+        f"who {name}": [image(20 * name + at, f"class {name}") for at in range(size)]
+        for name in range(classes)
     }
-    found = Counter(stratified_groups(groups, splits).values())
-    assert 160 < found["test"] < 240
+    found = Counter(stratified_groups(groups, Splits((("train", 0.8), ("test", 0.2)))).values())
+    assert at_least < found["test"] < below
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), max_size=30), SHARES)
@@ -209,18 +206,19 @@ def test_spellings_of_an_integer_are_one_class() -> None:
         assert Counter(found.values()) == {"train": 3, "test": 3}
 
 
-def test_too_many_classes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_lines, "MAX_CLASSES", 2)
-    splits = Splits((("train", 0.5), ("test", 0.5)))
-    stratified([image(1, "a"), image(2, "b")], splits)
-    with pytest.raises(LabelsError, match="--stratify label: 3 classes are more than 2"):
-        stratified([image(1, "a"), image(2, "b"), image(3, "c")], splits)
-
-
-def test_more_splits_leave_room_for_fewer_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One worker merges where the splits of all classes begin, about 400 bytes each."""
-    monkeypatch.setattr(class_lines, "MAX_ENDS", 18)
-    tenths = Splits([(f"fold_{number}", 0.1) for number in range(10)])
-    stratified([image(1, "a"), image(2, "b")], tenths)
-    with pytest.raises(LabelsError, match="3 classes are more than 2, since .* their 10 splits"):
-        stratified([image(1, "a"), image(2, "b"), image(3, "c")], tenths)
+@pytest.mark.parametrize(
+    ("limit", "most", "splits", "says"),
+    [
+        ("MAX_CLASSES", 2, 2, "--stratify label: 3 classes are more than 2"),
+        # One worker merges where the splits of all classes begin, about 400 bytes each.
+        ("MAX_ENDS", 18, 10, "3 classes are more than 2, since .* their 10 splits"),
+    ],
+)
+def test_too_many_classes_are_refused(
+    limit: str, most: int, splits: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_lines, limit, most)
+    equal = Splits([(f"fold_{number}", 1 / splits) for number in range(splits)])
+    stratified([image(1, "a"), image(2, "b")], equal)
+    with pytest.raises(LabelsError, match=says):
+        stratified([image(1, "a"), image(2, "b"), image(3, "c")], equal)
