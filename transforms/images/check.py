@@ -468,7 +468,8 @@ def _check_with_tensorflow(
     info = ImageInfo(format_, *(int(side) for side in pixels.shape[-3:]))
     if not with_hash:
         return info, None
-    shown = pixels.numpy()
+    # Its method `numpy` would copy it, half a gigabyte of the largest image.
+    shown = np.asarray(pixels)
     return info, hash_of_pixels(shown[0] if shown.ndim == 4 else shown)
 
 

@@ -117,7 +117,7 @@ def deep_pixels(
             return np.asarray(decode(open_image(data, ("PNG",), limits)))[:, :, None]
         tensorflow = import_tensorflow()
         pixels = tensorflow.io.decode_png(as_object(data), dtype=tensorflow.uint16)
-        return np.asarray(pixels.numpy())
+        return np.asarray(pixels)
     if header.format == "heif" and is_deep(data, header, opened):
         pixels, is_premultiplied = deep_samples(data)
         return _divided(pixels) if is_premultiplied else pixels

@@ -216,7 +216,7 @@ class _ImageFile:
                 return pillow_images.decode(opened), 1
             except RejectedImageError:
                 pass  # TensorFlow has just decoded it
-        shown = decode_pixels(data, header.format).numpy()
+        shown = np.asarray(decode_pixels(data, header.format))
         return _image_of(shown[0] if shown.ndim == 4 else shown), 1
 
     def check_size(self, height: int, width: int, scale: int = 1) -> None:
@@ -372,7 +372,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
     if options.color == "keep" and file.opened is None and not is_plain:
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
         shown = decode_pixels(data, header.format, expand_animations=False)
-        image = _image_of(shown.numpy())
+        image = _image_of(np.asarray(shown))
     recolored = file.recolored(image)
     fitting = flattened(recolored) if recolored.mode == "I;16" else recolored
     final = file.resized_and_turned(fitting, scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,8 +45,8 @@ def changed_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changed:
     >>> changed_values({"seed": 1, "key": "stem"}, {"key": "stem", "color": "rgb"})
     {'color': (None, 'rgb'), 'seed': (1, None)}
     """
-    pairs = {name: (old.get(name), new.get(name)) for name in sorted({*old, *new})}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    differing = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    return {name: (old.get(name), new.get(name)) for name in differing}
 
 
 def option_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changed:
@@ -326,6 +327,7 @@ class Differences:
     options: Mapping[str, tuple[Any, Any]]
     files: int = 0
 
+    @functools.cached_property
     def classes(self) -> Changed:
         """The classes that are new, gone or have another id: former and new id, by name."""
         return changed_values(self.old.classes, self.new.classes)
@@ -336,7 +338,7 @@ class Differences:
             "added": len(self.added),
             "removed": len(self.removed),
             **{name: len(rows) for name, rows in self.changes.items()},
-            "class_ids": len(self.classes()),
+            "class_ids": len(self.classes),
             "options": len(self.options),
             "files": self.files,
         }
@@ -412,7 +414,7 @@ class Differences:
         yield from _sorted(table, np.arange(len(chosen)), limit)
 
     def _lines_of_options(self) -> Iterator[str]:
-        classes = self.classes()
+        classes = self.classes
         named = (
             f"{name[:_MAX_TEXT]!r} from {_id(was)} to {_id(now)}"
             for name, (was, now) in classes.items()
@@ -441,7 +443,7 @@ class Differences:
         for change in ("pixels", "originals", "partners"):
             for row in _sorted(table, self.kept[1][self.changes.get(change, _NONE)]):
                 yield _json(change=change, **row)
-        for change, changed in (("class_id", self.classes()), ("option", self.options)):
+        for change, changed in (("class_id", self.classes), ("option", self.options)):
             for name, (was, now) in changed.items():
                 yield _json(change=change, name=name, **{"from": was, "to": now})
         records = [self.old.table.num_rows, self.new.table.num_rows]

@@ -41,7 +41,7 @@ from transforms.records.stored_images import (
     source_side,
     stored_side,
 )
-from transforms.records.written_index import read_listed_index
+from transforms.records.written_index import MOST_TIMES_OF_IMAGES, read_listed_index
 from transforms.storage.files import join, read_manifest, storage_of
 
 if TYPE_CHECKING:
@@ -190,7 +190,8 @@ class DatasetReader:
             OSError: it cannot be read.
         """
         _, _, entry, files = part
-        table = read_listed_index(folder, entry, self._columns)
+        most = MOST_TIMES_OF_IMAGES
+        table = read_listed_index(folder, entry, self._columns, most_times=most)
         if self._needs_hashes:
             check_hashes(table)
         filled = [name for name in self._filled if name != "offset" or not _is_compressed(files)]

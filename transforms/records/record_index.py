@@ -6,7 +6,7 @@ import itertools
 import operator
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -138,6 +138,8 @@ _MOST_COLUMN = 32 << 20
 _MOST_COLUMN_OF_BYTE = 12
 _LEAST_ROW_BYTES = 4
 _LEAST_GROUP = 1 << 16
+# Only of an index that takes more than this, the size of its shard is asked.
+_UNASKED_BYTES = 4 << 20
 
 # Rows that are Python objects at the same time: these take ten times the memory.
 _BATCH = 1024
@@ -226,7 +228,12 @@ def index_bytes(table: pa.Table) -> bytes:
 
 
 def read_index(
-    data: bytes, path: str, *, records: int | None = None, columns: Sequence[str] | None = None
+    data: bytes,
+    path: str,
+    *,
+    records: int | None = None,
+    columns: Sequence[str] | None = None,
+    most_of_records: Callable[[], int | None] = lambda: None,
 ) -> pa.Table:
     """Reads a file that may have been edited.
 
@@ -236,6 +243,8 @@ def read_index(
         records: rows that it must have, or None for any number.
         columns: those to read, in their order, without `PARTNERS` if it has none; None for all.
             Perceptual hashes of another version are empty.
+        most_of_records: the memory that rows of the records in its shard take at most; None if
+            that is not known.
 
     Raises:
         RecordIndexError: it is not an index, or not of this number of records.
@@ -270,11 +279,8 @@ def read_index(
         largest = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
         _check_size(largest, _MOST_COLUMN + _MOST_COLUMN_OF_BYTE * len(data), path)
         # A page of a few bytes may repeat a value any number of times.
-        _check_size(
-            sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in chunks),
-            most,
-            path,
-        )
+        size = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in chunks)
+        _check_size(size, most, path, most_of_records)
         # A text that a dictionary has once stays there until its size in each row is known.
         repeated = {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
         file = pq.ParquetFile(
@@ -285,7 +291,7 @@ def read_index(
         table = file.read(columns=list(dict.fromkeys(["record", *names])), use_threads=False)
         table.validate(full=True)
         arrays = (array for column in table.columns for array in column.chunks)
-        _check_size(sum(map(_plain_bytes, arrays)), most, path)
+        _check_size(sum(map(_plain_bytes, arrays)), most, path, most_of_records)
         table = table.cast(pa.schema([schema.field(name) for name in table.column_names]))
         table = table.replace_schema_metadata(schema.metadata)
         # `to_numpy` would import pandas.
@@ -327,7 +333,11 @@ def check_hashes(table: pa.Table) -> None:
         )
 
 
-def _check_size(size: int, most: int, path: str) -> None:
+def _check_size(
+    size: int, most: int, path: str, most_of_records: Callable[[], int | None] = lambda: None
+) -> None:
+    if size > _UNASKED_BYTES and (known := most_of_records()) is not None:
+        most = min(most, _UNASKED_BYTES + known)
     if size > most:
         raise RecordIndexError(
             f"{path} is damaged: it would take {size} bytes of memory, more than {most}"

@@ -316,6 +316,9 @@ _OF_ORIGINAL = ("orientation", "changes", "source_height", "source_width")
 # Versions below 1 have other meanings.
 _VERSIONS = 2**63 - 1
 
+# `dumps` would make one for each record.
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
 # Images and labels named in one detail.
 _MAX_NAMED = 5
 
@@ -364,7 +367,7 @@ def source_side(
     is_original = is_final or not row["changes"]
     size = row["size"] if row["size"] and is_original else row["length"]
     version = _version(row, shard_crc32c, with_values, is_final)
-    cells = json.dumps([*dict.fromkeys(labels)], ensure_ascii=False)
+    cells = _ENCODER.encode([*dict.fromkeys(labels)])
     side = JoinSide(row["path"], size, version, "", "", row["split"], cells=cells)
     return side._replace(kind=Kind.IMAGE_RECORD, record=record)
 

@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import errno
 import functools
+import glob
 import gzip
 import hashlib
 import io
@@ -44,6 +45,7 @@ from transforms.records.record_index import (
     read_index,
     shard_of_index,
 )
+from transforms.records.stored_images import COMPRESSED
 from transforms.storage.files import join, read_dataset_file, read_manifest, storage_of
 from transforms.storage.interface import READERS, Stored
 from transforms.storage.read_ahead import ReadAhead
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
+_TIMES_OF_GZIP = 1032
 # What any compressed file may hold, and the bytes that take the time of a record besides its own.
 _FREE_BYTES = 256 << 20
 _RECORD_BYTES = 400
@@ -227,6 +230,12 @@ def stored_lines(path: str, size: int) -> Iterator[bytes]:
 
 # Reads the indexes of shards, staged or published, and checks their checksums.
 
+# A row with one number takes 30 bytes of a shard, and 400 in memory if its CSV has a long path; the
+# smallest image takes a hundred in both.
+_MOST_TIMES_OF_ROWS = 16
+MOST_TIMES_OF_IMAGES = 3
+"""Memory that the index of images takes for each byte of their records."""
+
 _CHANGED = "was changed since the dataset was written"
 
 
@@ -240,18 +249,15 @@ def read_written_index(
         summary: of the shard.
         columns: those to read; None for all.
     """
-    entry = {
-        "records": summary.records,
-        "bytes": summary.index_bytes,
-        "crc32c": summary.index_crc32c,
-    }
+    entry = {"bytes": summary.index_bytes, "crc32c": summary.index_crc32c}
     for name in (f"{STAGING}/{summary.staged_index}", index_file(summary.file)):
         if not storage_of(output).exists(join(output, name)):
             continue
-        try:
-            return read_listed_index(output, {**entry, "file": name}, columns)
-        except RecordIndexError:
-            return None
+        path = join(output, name)
+        # Its shard may be in either place.
+        data = read_dataset_file(path, entry)
+        with contextlib.suppress(RecordIndexError):
+            return data and read_index(data, path, records=summary.records, columns=columns)
     return None
 
 
@@ -261,6 +267,7 @@ def read_listed_index(
     columns: Sequence[str] | None = None,
     *,
     changed: str = _CHANGED,
+    most_times: int = _MOST_TIMES_OF_ROWS,
 ) -> pa.Table:
     """The index of a shard, as the manifest lists it.
 
@@ -269,6 +276,7 @@ def read_listed_index(
         entry: file, number of records, bytes and checksum.
         columns: those to read; None for all.
         changed: what is said of an index that is not as the manifest lists it.
+        most_times: memory that it may take for each byte of its records.
 
     Raises:
         RecordIndexError: it was changed since it was written.
@@ -278,7 +286,20 @@ def read_listed_index(
     data = read_dataset_file(path, entry)
     if data is None:
         raise RecordIndexError(f"{path} {changed}")
-    return read_index(data, path, records=entry["records"], columns=columns)
+    most = functools.partial(_most_of_records, output, shard_of_index(entry["file"]), most_times)
+    return read_index(data, path, records=entry["records"], columns=columns, most_of_records=most)
+
+
+def _most_of_records(output: str, shard: str, times: int) -> int | None:
+    """So many times the bytes of a shard; None if neither it nor files of its records are there."""
+    storage = storage_of(output, follow_links=False)
+    paths = [join(output, name) for name in (shard, f"{shard}{COMPRESSED}")]
+    sizes = [(path, found.size) for path in paths if (found := storage.find(path)) is not None]
+    if not sizes:
+        single = join(glob.escape(join(output, ShardName.parse(shard).split)), "*")
+        sizes = [(file.uri, file.size) for file in storage.list_files(single)]
+    held = (size * (_TIMES_OF_GZIP if path.endswith(COMPRESSED) else 1) for path, size in sizes)
+    return times * sum(held) if sizes else None
 
 
 class IndexedRows:

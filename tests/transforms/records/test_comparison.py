@@ -233,8 +233,8 @@ def test_ids_of_classes() -> None:
         [Row("a", label="cat", label_id=0)],
         [Row("b", label="dog", label_id=2), Row("c", label="ant", label_id=1), Row("d")],
     )
-    assert compare_records(old, new).classes() == {"ant": (None, 1), "dog": (1, 2)}
-    assert compare_records(new, old).classes() == {"ant": (1, None), "dog": (2, 1)}
+    assert compare_records(old, new).classes == {"ant": (None, 1), "dog": (1, 2)}
+    assert compare_records(new, old).classes == {"ant": (1, None), "dog": (2, 1)}
 
 
 def test_several_labels_of_an_image() -> None:
@@ -243,7 +243,7 @@ def test_several_labels_of_an_image() -> None:
     turned = a._replace(label=["dog", "cat"], label_id=[1, 0])
     new = records_of([Row("c", label=["cat"], label_id=[0]), turned, b], many=True)
     assert keys_of(compare_records(old, new), "relabelled") == {"a", "c"}
-    assert compare_records(old, new).classes() == {}
+    assert compare_records(old, new).classes == {}
     # One label in a list is that label.
     same = records_of([Row("b", label="dog", label_id=1), Row("c")])
     assert keys_of(compare_records(same, old), "relabelled") == set()

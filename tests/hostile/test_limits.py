@@ -1,0 +1,74 @@
+"""Small files that would take the memory or the time of large ones."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from tests.images.pictures import saved
+from tests.transforms.records.test_record_index import photos
+from transforms.dataset.manifest import crc32c_hex
+from transforms.images.check import checked_header, examine_image
+from transforms.images.pixel_options import Limits
+from transforms.records.record_index import RecordIndexError, index_bytes, read_index
+from transforms.records.written_index import MOST_TIMES_OF_IMAGES, read_listed_index
+
+
+@pytest.fixture(scope="module")
+def index() -> bytes:
+    """Of 40,000 images, which takes 10 MB of memory."""
+    count = 40_000
+    table = read_index(photos(1), "x").take([0] * count)
+    noise = np.random.default_rng(1).bytes(16 * count)
+    content = pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(noise)])
+    for name, values in {"record": pa.array(np.arange(count)), "content": content}.items():
+        table = table.set_column(table.column_names.index(name), name, values)
+    return index_bytes(table)
+
+
+@pytest.mark.parametrize(
+    ("file", "size"),
+    [
+        ("train-00000-of-00001.tfrecord", 4 << 20),
+        ("train-00000-of-00001.tfrecord.gz", 4 << 10),
+        ("train/a.tfrecord", 4 << 20),
+    ],
+)
+def test_an_index_describes_no_more_than_its_shard_can_hold(
+    tmp_path: Path, index: bytes, file: str, size: int
+) -> None:
+    def read() -> Any:
+        (tmp_path / name).write_bytes(index)
+        return read_listed_index(str(tmp_path), entry, most_times=MOST_TIMES_OF_IMAGES)
+
+    name = "index/train-00000-of-00001.parquet"
+    entry = {"file": name, "records": 40_000, "bytes": len(index), "crc32c": crc32c_hex(index)}
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    # Indexes may lie alone: `diff` and `--holdout` read nothing else.
+    assert read().num_rows == 40_000
+    (tmp_path / file).write_bytes(bytes(size))
+    assert read().num_rows == 40_000
+    (tmp_path / file).write_bytes(bytes(size >> 8))
+    with pytest.raises(RecordIndexError, match=f"{name} is damaged: it would take "):
+        read()
+
+
+@pytest.mark.parametrize("format_", ["gif", "webp"])
+def test_pixels_that_tensorflow_decodes_are_not_copied(format_: str) -> None:
+    """The largest WebP and GIF took 1.4 GB; those of TensorFlow itself are not counted here."""
+    data, limits = saved(Image.new("RGB", (1000, 1000)), format_), Limits(10**6, 10**6)
+    header = checked_header(data, limits)
+    examine_image(data, header, mode="full", with_hash=True)
+    tracemalloc.start()
+    try:
+        examine_image(data, header, mode="full", with_hash=True)
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()
