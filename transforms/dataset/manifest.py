@@ -188,7 +188,18 @@ def _is_feature(value: Any) -> bool:
 
 
 def _are_splits(value: Any) -> bool:
-    return _dict_of(_with(_SPLIT))(value) and all(map(is_split_name, value))
+    is_right = _dict_of(_with(_SPLIT))(value) and all(map(is_split_name, value))
+    return is_right and _are_distinct(manifest_shards({"splits": value}))
+
+
+def _are_indexes(value: Any) -> bool:
+    return _list_of(_with(_INDEX))(value) and _are_distinct(value)
+
+
+def _are_distinct(entries: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether no file is listed twice: each entry takes a reading of its file."""
+    files = [entry["file"] for entry in entries]
+    return len({*files}) == len(files)
 
 
 _FILE: dict[str, Check] = {
@@ -215,7 +226,7 @@ _OPTIONAL: dict[str, Check] = {
     "decided": _list_of(_is_mapping),
     "pixels": _are_counts,
     "partners": _dict_of(_is_text),
-    "index": _list_of(_with(_INDEX)),
+    "index": _are_indexes,
 }
 
 

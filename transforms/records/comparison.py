@@ -45,8 +45,8 @@ def changed_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changed:
     >>> changed_values({"seed": 1, "key": "stem"}, {"key": "stem", "color": "rgb"})
     {'color': (None, 'rgb'), 'seed': (1, None)}
     """
-    differing = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-    return {name: (old.get(name), new.get(name)) for name in differing}
+    pairs = {name: (old.get(name), new.get(name)) for name in sorted({*old, *new})}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def option_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changed:
