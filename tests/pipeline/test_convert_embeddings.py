@@ -20,12 +20,13 @@ from pipeline.verify import check_dataset
 from tests.conftest import draw
 from tests.lazy import Lazy, lazy_module
 from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model
-from tests.pipeline.commands import ROOT, convert, digests, make_dataset
+from tests.pipeline.commands import ROOT, check_sound, convert, digests, make_dataset
 from tests.pipeline.reading import filenames, read
 from tests.pipeline.reusing import check_same
+from tests.servers.gcs import GcsServer
 from tests.spies import paths_given
 from transforms.embed_images import EmbeddingModelHandler
-from transforms.images.embeddings import BATCH_IMAGES, read_bfloat16
+from transforms.images.embeddings import BATCH_IMAGES
 from transforms.storage.local_storage import LocalStorage
 
 tf = lazy_module("tensorflow")
@@ -68,12 +69,8 @@ def direct(folder: Path, model: Any, size: tuple[int, int]) -> np.ndarray[Any, A
         slim = flags(folder, layout="slim", model=None)
         names = filenames(make_dataset(Path(scratch) / "slim", **slim))
     paths = [folder / "photos" / name for name in names]
-    pixels = [
-        tf.image.resize(
-            tf.io.decode_image(path.read_bytes(), channels=3, expand_animations=False), size
-        )
-        for path in paths
-    ]
+    decoded = [tf.io.decode_image(path.read_bytes(), channels=3) for path in paths]
+    pixels = [tf.image.resize(image, size) for image in decoded]
     batches = np.zeros((2 * BATCH_IMAGES, *pixels[0].shape), np.float32)
     batches[:COUNT] = pixels
     return np.concatenate([model.predict_on_batch(each) for each in np.split(batches, 2)])[:COUNT]
@@ -119,17 +116,6 @@ def test_the_shards_and_a_rerun_change_no_value(folder: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_bfloat16_is_the_nearest(folder: Path, tmp_path: Path) -> None:
-    exact = stored(make_dataset(tmp_path / "exact", **flags(folder)), SMALL_OUTPUT)
-    packed = make_dataset(tmp_path / "packed", **flags(folder, embed_dtype="bfloat16"))
-    spec = {"Feature": tf.io.FixedLenFeature([], tf.string)}
-    values = [read_bfloat16(record["Feature"]) for record in read(packed, spec)]
-    nearest = tf.cast(tf.cast(exact.reshape(COUNT, -1), tf.bfloat16), tf.float32).numpy()
-    assert np.array_equal(np.stack(values), nearest)
-    assert list(check_dataset(str(packed.folder), packed.manifest)[0]) == []
-
-
-@pytest.mark.slow
 def test_verify_sees_another_shape_and_another_model_is_another_dataset(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -163,11 +149,7 @@ UNFIT: dict[str, tuple[tuple[int | None, ...], int | None, Callable[[], Any]]] =
     "takes float32 ?x?x?x3": ((None, None, 3), None, lambda: L.Conv2D(1, 3)),
     "takes float32 ?x8x8x4": ((8, 8, 4), None, lambda: L.Flatten()),
     "takes float32 2x8x8x3": ((8, 8, 3), 2, lambda: L.Flatten()),
-    "does not return floats": (
-        (8, 8, 3),
-        None,
-        lambda: L.Discretization(bin_boundaries=[9.0]),
-    ),
+    "does not return floats": ((8, 8, 3), None, lambda: L.Discretization(bin_boundaries=[9])),
     "not finite": ((8, 8, 3), None, lambda: L.Rescaling(float("inf"))),
 }
 
@@ -183,29 +165,25 @@ def test_a_model_that_does_not_fit_is_refused(message: str, folder: Path, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"model": None}, "--layout embedding needs --model"),
-        ({"model": "EfficientNetB0"}, "give --model_weights FILE"),
-        ({"model": "no/such.keras"}, "cannot read --model no/such.keras"),
-        ({"model": "EfficientNetB9", "model_weights": "b0.weights.h5"}, "did you mean"),
-        ({"model": "ResNet50", "model_weights": "none.h5"}, "cannot read --model_weights"),
-        ({"model_weights": "b0.weights.h5"}, "is for a name"),
-        ({"layout": "slim"}, "--model has no effect with --layout slim"),
-        ({"layout": "slim", "model": None, "embed_dtype": "bfloat16"}, "--embed_dtype has no"),
-        pytest.param({"model": "photos"}, "cannot be loaded", marks=pytest.mark.slow),
-    ],
-)
-def test_wrong_flags_are_one_line(
-    changes: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draw(tmp_path / "photos" / "a" / "0.jpg")
-    for name in ("backbone.keras", "b0.weights.h5"):
-        (tmp_path / name).touch()
-    monkeypatch.chdir(tmp_path)
-    ran = convert(**flags(tmp_path, **{**changes, "output": "refused"}))
-    assert ran.code == 2 and message in ran.error()
+@pytest.mark.slow
+def test_a_folder_is_no_model(folder: Path, tmp_path: Path) -> None:
+    ran = convert(**flags(folder, model=folder / "photos", output=tmp_path / "refused"))
+    assert ran.code == 2
+    assert "cannot be loaded" in ran.error()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["backbone.keras", "saved"])
+def test_a_model_in_a_bucket(model: str, folder: Path, tmp_path: Path, gcs: GcsServer) -> None:
+    gcs.make_bucket("all")
+    gcs.put_folder("all", "", folder)
+    local = make_dataset(tmp_path / "local", **flags(folder, model=folder / model))
+    there = {"images": "gs://all/photos/*/*.jpg", "model": f"gs://all/{model}"}
+    remote = make_dataset(tmp_path / "remote", **flags(folder, **there))
+    values = stored(remote, SMALL_OUTPUT)
+    assert np.array_equal(values, stored(local, SMALL_OUTPUT))
+    assert values.std() > 0
+    check_sound(remote.folder)
 
 
 @pytest.mark.slow

@@ -64,9 +64,8 @@ def test_shards_are_those_of_the_same_files_on_disk(
     buckets: GcsServer, photos: Path, tmp_path: Path
 ) -> None:
     succeeds(label_from="directory")
-    local = make_dataset(
-        tmp_path / "out", images=f"{photos}/*/*.jpg", label_from="directory", splits=FLAGS["splits"]
-    )
+    flags = {"label_from": "directory", "splits": FLAGS["splits"]}
+    local = make_dataset(tmp_path / "out", images=f"{photos}/*/*.jpg", **flags)
     there = published(buckets)
     shards = [name for name in digests(local.folder) if name.endswith(".tfrecord")]
     assert len(shards) == 2
@@ -84,10 +83,14 @@ def test_labels_class_names_verify_show_and_plan_work_on_buckets(
     flags = {"labels": "gs://photos/*.csv", "class_names": "gs://photos/classes.txt"}
     assert plan(**FLAGS, **flags).code == 0
     assert buckets.names("datasets") == []
-    succeeds(**flags, compression="gzip")
+    layout = b"features: {image: image.bytes, image/class/text: label.text, sha: image.sha256}"
+    buckets.put("photos", "my.yaml", layout)
+    succeeds(**flags, compression="gzip", layout="gs://photos/my.yaml")
     assert published(buckets)["labels.txt"] == b"fox\ndog\ncat\n"
     check_sound(OUTPUT)
-    assert "image/class/text" in show(OUTPUT, "--limit", "1").out
+    shown = show(OUTPUT, "--limit", "1").out
+    assert "image/class/text" in shown
+    assert "sha" in shown
 
 
 @pytest.mark.slow
@@ -187,37 +190,25 @@ def test_an_object_that_changes_after_it_was_listed_is_rejected(
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("flags", "fault", "message"),
     [
-        ({"images": "gs://nowhere/*.jpg"}, "'gs://nowhere/*.jpg': no such bucket"),
-        ({"images": "gs://photos/none/*.jpg"}, "check the bucket and the path"),
-        ({"images": "gs://photos/in"}, "it is a folder: try 'gs://photos/in/**/*.jpg'"),
-        ({"labels": "gs://photos/none.csv"}, "no file matches --labels"),
-        ({"class_names": "gs://photos/none.txt"}, "no such file: --class_names"),
-        ({"output": "gs://nowhere/x"}, "cannot read --output gs://nowhere/x: no such bucket"),
+        ({"images": "gs://nowhere/*.jpg"}, {}, "'gs://nowhere/*.jpg': no such bucket"),
+        ({"images": "gs://photos/none/*.jpg"}, {}, "check the bucket and the path"),
+        ({"images": "gs://photos/in"}, {}, "it is a folder: try 'gs://photos/in/**/*.jpg'"),
+        ({"labels": "gs://photos/none.csv"}, {}, "no file matches --labels"),
+        ({"class_names": "gs://photos/none.txt"}, {}, "no such file: --class_names"),
+        ({"layout": "gs://photos/no.yaml"}, {}, "no such file: --layout gs://photos/no.yaml"),
+        ({"output": "gs://nowhere/x"}, {}, "cannot read --output gs://nowhere/x: no such bucket"),
+        ({}, {"kind": "list", "object": "photos.*", "status": 403}, "no permission"),
+        ({}, {"kind": "upload", "status": 403}, "cannot write to --output"),
+        ({}, requester_pays("photos"), "requester-pays"),
     ],
 )
-def test_what_is_not_there_is_reported_before_the_job(
-    buckets: GcsServer, flags: dict[str, Any], message: str
+def test_what_is_not_there_or_not_allowed_is_reported_before_the_job(
+    buckets: GcsServer, flags: dict[str, Any], fault: dict[str, Any], message: str
 ) -> None:
+    buckets.set_faults([fault] if fault else [])
     ran = convert(**{**FLAGS, **flags})
-    assert ran.code == 2
-    assert message in ran.error()
-
-
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        ({"kind": "list", "object": "photos.*", "status": 403}, "no permission"),
-        ({"kind": "upload", "status": 403}, "cannot write to --output"),
-        (requester_pays("photos"), "requester-pays"),
-    ],
-)
-def test_what_is_not_allowed_is_reported_before_the_job(
-    buckets: GcsServer, fault: dict[str, Any], message: str
-) -> None:
-    buckets.set_faults([fault])
-    ran = convert(**FLAGS)
     assert ran.code == 2
     assert message in ran.error()
     assert not [name for name in buckets.media_gets() if name.endswith(".jpg")]

@@ -1,34 +1,52 @@
-"""Images that the rows of a CSV list: no glob is given."""
+"""Images that the rows of a CSV list: no glob is given, and rows may say nothing of labels."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import draw
 from tests.images import picture, saved
-from tests.pipeline.commands import ROOT, Dataset, convert, make_dataset, plan, run_process
-from tests.pipeline.reading import filenames, labels
+from tests.marks import rest_slow
+from tests.pipeline.commands import (
+    Dataset,
+    check_sound,
+    convert,
+    make_dataset,
+    plan,
+    run_process,
+    write_layout,
+)
+from tests.pipeline.reading import NUMBER, TEXT, filenames, labels, read
 from tests.servers.gcs import GcsServer
 from tests.spies import paths_given
 from transforms.storage.local_storage import LocalStorage
 
 ALL = {"max_rejected": "100%"}
+NONE = {"label_from": "none"}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Four photos in `data/photos` and one elsewhere."""
-    for at, name in enumerate(["data/photos/1", "data/photos/2", "data/photos/a/5", "far/3"]):
+    """Five photos in `data/photos` and one elsewhere."""
+    for at, name in enumerate(
+        "data/photos/1 data/photos/2 data/photos/4 data/photos/a/5 far/3".split()
+    ):
         draw(tmp_path / f"{name}.jpg", seed=at)
     return tmp_path
 
 
+def listing(folder: Path, *rows: str) -> dict[str, Any]:
+    """Writes the CSV in `data`, and gives the flags for it."""
+    (folder / "data" / "list.csv").write_text("\n".join(rows))
+    return {"labels": folder / "data" / "list.csv"}
+
+
 def make(folder: Path, *rows: str, **flags: object) -> Dataset:
     """Converts what a CSV in `data` lists."""
-    (folder / "data" / "list.csv").write_text("\n".join(rows))
-    return make_dataset(folder / "out", labels=folder / "data" / "list.csv", **flags)
+    return make_dataset(folder / "out", **listing(folder, *rows), **flags)
 
 
 @pytest.mark.slow
@@ -38,32 +56,20 @@ def test_paths_are_relative_to_the_csv_or_absolute(folder: Path) -> None:
     far = str(folder / "far/3.jpg")
     assert sorted(filenames(dataset)) == sorted(["photos/1.jpg", "photos/a/5.jpg", far])
     assert labels(dataset) == {"1": "cat", "5": "dog", "3": "fox"}
-    assert dataset.ledger == {
-        "images_matched": 3,
-        "records_written": 3,
-        "rows_read": 3,
-        "rows_used": 3,
-    }
+    assert dataset.ledger == dict.fromkeys(
+        ("images_matched", "records_written", "rows_read", "rows_used"), 3
+    )
 
 
 def test_what_cannot_be_used_is_reported(folder: Path) -> None:
     rows = ["photos/1.jpg,cat", "photos/none.jpg,cat", "photos/none.jpg,cat", "s3://b/1.jpg,dog"]
     dataset = make(folder, "image_uri,label", *rows, "photos/2.jpg", "photos/1.jpg,cat", **ALL)
-    reasons = [(line["subject"], line["reason"]) for line in dataset.rejected]
-    assert sorted(reasons) == [
-        ("image", "unreadable"),
-        ("row", "malformed_row"),
-        ("row", "malformed_row"),
-    ]
+    reasons = sorted((line["subject"], line["reason"]) for line in dataset.rejected)
+    assert reasons == [("image", "unreadable"), *[("row", "malformed_row")] * 2]
     assert dataset.ledger == {
-        "images_matched": 2,
-        "records_written": 1,
-        "images_rejected": 1,
-        "rows_read": 6,
-        "rows_used": 1,
-        "rows_repeated": 1,
-        "rows_rejected": 4,
-    }
+        "images_matched": 2, "records_written": 1, "images_rejected": 1, "rows_read": 6,
+        "rows_used": 1, "rows_repeated": 1, "rows_rejected": 4,
+    }  # fmt: skip
     command = {"labels": folder / "data/list.csv", "output": folder / "out", **ALL}
     assert convert(**command).out.startswith("up to date")
     assert "2 matched = 1 to compare + 1 rejected" in plan(**command).out
@@ -72,19 +78,11 @@ def test_what_cannot_be_used_is_reported(folder: Path) -> None:
 @pytest.mark.parametrize("address", ["http://a.org/1.jpg", "s3://b/1.jpg", "made-up://b/1.jpg"])
 def test_rows_of_addresses_are_rejected(folder: Path, address: str) -> None:
     """Also where the first images show how boxes are turned; nothing is requested."""
-    row = "{},cat,1,1,5,5"
-    rows = ["image,label,xmin,ymin,xmax,ymax", row.format(address), row.format("photos/1.jpg")]
-    dataset = make(folder, *rows, layout="detection", **ALL)
+    rows = [f"{name},cat,1,1,5,5" for name in (address, "photos/1.jpg")]
+    dataset = make(folder, "image,label,xmin,ymin,xmax,ymax", *rows, layout="detection", **ALL)
     [line] = dataset.rejected
     assert line["detail"] == f"{address!r} is neither a path nor a gs:// URI"
     assert dataset.ledger["records_written"] == 1
-
-
-def test_only_web_addresses(folder: Path) -> None:
-    (folder / "data/list.csv").write_text("image,label\nhttps://a.org/1.jpg,cat\n")
-    ran = convert(labels=folder / "data/list.csv", output=folder / "out")
-    assert ran.code == 2
-    assert "such as 'https://a.org/1.jpg': download the images, and give --images" in ran.error()
 
 
 def test_boxes_of_files_elsewhere_open_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +91,8 @@ def test_boxes_of_files_elsewhere_open_none(folder: Path, monkeypatch: pytest.Mo
     rows = ["image,label,xmin,ymin,xmax,ymax", "photos/1.jpg,a,1,1,5,5", "/etc/passwd,a,1,1,5,5"]
     dataset = make(folder, *rows, layout="detection", **ALL)
     assert [line["reason"] for line in dataset.rejected] == ["outside_root"]
-    assert opened and not any("passwd" in path for path in opened)
+    assert opened
+    assert not any("passwd" in path for path in opened)
 
 
 @pytest.mark.slow
@@ -101,21 +100,94 @@ def test_objects_of_a_bucket(folder: Path, gcs: GcsServer) -> None:
     """The command runs in its own process, whose command line has no URL."""
     gcs.make_bucket("bucket")
     gcs.put("bucket", "x/9.jpg", saved(picture("RGB", 9, 9), "JPEG"))
-    rows = [
-        "image_uri,label",
-        "gs://bucket/x/9.jpg,cat",
-        "gs://bucket/no.jpg,cat",
-        "gs:///no.jpg,cat",
-        "photos/1.jpg,a",
-    ]
-    (folder / "data" / "list.csv").write_text("\n".join(rows))
-    flags = {"labels": folder / "data" / "list.csv", "output": folder / "out", **ALL}
-    flags["quarantine"] = folder / "q"
-    ran = run_process("pipeline.convert", cwd=ROOT, **flags)
+    names = ["gs://bucket/x/9.jpg", "gs://bucket/no.jpg", "gs:///no.jpg", "photos/1.jpg"]
+    flags = listing(folder, "image_uri,label", *(f"{name},cat" for name in names))
+    flags |= {"output": folder / "out", "quarantine": folder / "q", **ALL}
+    ran = run_process("pipeline.convert", **flags)
     assert ran.code == 0, ran.err
     dataset = Dataset(folder / "out")
-    assert sorted(filenames(dataset)) == ["gs://bucket/x/9.jpg", "photos/1.jpg"]
-    assert [(r["reason"], r["path"]) for r in dataset.rejected] == [
-        ("unreadable", "gs:///no.jpg"),
-        ("unreadable", "gs://bucket/no.jpg"),
-    ]
+    assert sorted(filenames(dataset)) == [names[0], names[3]]
+    rejected = [(line["reason"], line["path"]) for line in dataset.rejected]
+    assert rejected == [("unreadable", names[2]), ("unreadable", names[1])]
+
+
+@pytest.mark.parametrize("header", rest_slow(["image_uri", "path,size", ""]))
+def test_rows_may_have_no_labels(folder: Path, header: str) -> None:
+    end = ",big" if "size" in header else ""
+    rows = [f"photos/{name}.jpg{end}" for name in ("1", "2", "a/5", "a/5")]
+    flags = {**listing(folder, *filter(None, [header]), *rows), **NONE}
+    dataset = make_dataset(folder / "out", **flags)
+    assert sorted(filenames(dataset)) == ["photos/1.jpg", "photos/2.jpg", "photos/a/5.jpg"]
+    assert "image/class/label" not in {f["name"] for f in dataset.manifest["features"]}
+    assert dataset.classes == []
+    assert dataset.ledger == {
+        "images_matched": 3, "records_written": 3, "rows_read": 4, "rows_used": 3,
+        "rows_repeated": 1,
+    }  # fmt: skip
+    check_sound(dataset.folder)
+    assert convert(**flags, output=dataset.folder).out.startswith("up to date")
+    assert plan(**flags, output=folder / "planned").code == 0
+
+
+def test_rows_without_labels_say_split_and_columns(folder: Path) -> None:
+    rows = ["train,photos/1.jpg,7", "TEST,photos/2.jpg,8", "test,photos/4.jpg,9"]
+    layout = write_layout(folder, "  id: image.key\n  age: csv.age\n")
+    dataset = make(folder, "split,image_uri,age", *rows, layout=layout, **NONE)
+    features = {"id": TEXT, "age": NUMBER}
+    found = {
+        split: {record["id"]: int(record["age"]) for record in read(dataset, features, split)}
+        for split in dataset.manifest["splits"]
+    }
+    test = {b"photos/2.jpg": 8, b"photos/4.jpg": 9}
+    assert found == {"train": {b"photos/1.jpg": 7}, "test": test}
+    check_sound(dataset.folder)
+
+
+@pytest.mark.parametrize(
+    ("rows", "flags", "says"),
+    [
+        (
+            ["image,label", "https://a.org/1.jpg,cat"],
+            {},
+            "such as 'https://a.org/1.jpg': download the images, and give --images",
+        ),
+        (
+            ["image_uri", "photos/1.jpg"],
+            {},
+            "give --label_column a name or number; or, without --images, --label_from none",
+        ),
+        (
+            [],
+            {"label_column": "label", **NONE},
+            "--label_column cannot be used with --label_from none",
+        ),
+        (
+            [],
+            {"layout": "detection", **NONE},
+            "has the source object.ids, but --label_from is none",
+        ),
+        (
+            [],
+            {"layout": "my.yaml", **NONE},
+            "'a' has the source object.texts, but --label_from is none",
+        ),
+        (
+            [],
+            {"images": "data/photos/*.jpg", **NONE},
+            "--labels cannot be used with --label_from none",
+        ),
+    ],
+)
+def test_what_does_not_go(
+    folder: Path,
+    rows: list[str],
+    flags: dict[str, str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    write_layout(folder, "  a: object.texts\n")
+    given = listing(folder, *(rows or ["image_uri,label", "photos/1.jpg,cat"]))
+    ran = convert(output=folder / "out", **given, **flags)
+    assert ran.code == 2
+    assert says in ran.error()

@@ -22,10 +22,9 @@ from tests.pipeline.commands import (
     write_layout,
 )
 from tests.pipeline.reading import NUMBER, TEXT, read_lists
+from transforms.images.tags import exif_of
 
-FLOATS = tf.io.VarLenFeature(tf.float32)
-INTEGERS = tf.io.VarLenFeature(tf.int64)
-TEXTS = tf.io.VarLenFeature(tf.string)
+SIDES = ("xmin", "xmax", "ymin", "ymax")
 
 # 16 pixels wide and 12 high.
 BOXES = """\
@@ -41,35 +40,28 @@ a,4,8,3,12,dog
 def folder(tmp_path: Path) -> Path:
     """Images `a.jpg`, `b.jpg` and `c.jpg` of 12 x 16 pixels; EXIF turns `c` by 90 degrees."""
     for name in "abc":
-        exif = {"exif": saved_orientation(6)} if name == "c" else {}
+        exif = {"exif": exif_of(6)} if name == "c" else {}
         data = saved(picture("RGB", 12, 16, seed=ord(name)), "JPEG", **exif)
         (tmp_path / f"{name}.jpg").write_bytes(data)
     return tmp_path
 
 
-def saved_orientation(orientation: int) -> bytes:
-    from transforms.images.tags import exif_of
-
-    return exif_of(orientation)
+def given(folder: Path, rows: str, images: str = "[ab].jpg") -> dict[str, Any]:
+    """Writes a CSV, and gives the flags for it."""
+    (folder / "rows.csv").write_text(rows, "utf-8")
+    return {"images": f"{folder}/{images}", "labels": folder / "rows.csv"}
 
 
 def from_rows(folder: Path, rows: str, images: str = "[ab].jpg", **flags: Any) -> Dataset:
-    """The dataset of some images and a CSV."""
-    (folder / "rows.csv").write_text(rows, "utf-8")
-    dataset = make_dataset(
-        folder / "out",
-        images=f"{folder}/{images}",
-        labels=folder / "rows.csv",
-        overwrite=True,
-        **flags,
-    )
-    shown = show(dataset.folder)
-    assert shown.code == 0, shown.err
+    """The dataset of some images and a CSV, which `verify` and `show` accept."""
+    files = given(folder, rows, images)
+    dataset = make_dataset(folder / "out", overwrite=True, **files, **flags)
+    assert show(dataset.folder).code == 0
     check_sound(dataset.folder)
     return dataset
 
 
-def records(dataset: Dataset, features: dict[str, Any], by: str) -> dict[str, dict[str, Any]]:
+def records(dataset: Dataset, features: dict[str, Any], by: str = "id") -> dict[str, Any]:
     """Records by the stem of a feature."""
     return {record[by].decode().split(".")[0]: record for record in read_lists(dataset, features)}
 
@@ -80,39 +72,40 @@ def detected(dataset: Dataset) -> dict[str, dict[str, Any]]:
 
 def boxes(record: dict[str, Any]) -> list[list[float]]:
     """Each box as xmin, xmax, ymin, ymax."""
-    sides = [record[f"image/object/bbox/{side}"] for side in ("xmin", "xmax", "ymin", "ymax")]
+    sides = [record[f"image/object/bbox/{side}"] for side in SIDES]
     return [list(box) for box in zip(*sides, strict=True)]
 
 
 def test_boxes_as_object_detection_reads_them(folder: Path) -> None:
     dataset = from_rows(folder, BOXES, layout="detection")
     found = detected(dataset)
-    assert boxes(found["a"]) == [[0.25, 0.5, 0.25, 1], [0.5, 0.75, 0, 0.5], [0.25, 0.5, 0.25, 1]]
-    assert found["a"]["image/object/class/label"] == [2, 1, 2]
-    assert found["a"]["image/object/class/text"] == [b"dog", b"cat", b"dog"]
-    assert found["a"]["image/class/label"] == [2, 1]
+    a = found["a"]
+    assert boxes(a) == [[0.25, 0.5, 0.25, 1], [0.5, 0.75, 0, 0.5], [0.25, 0.5, 0.25, 1]]
+    assert a["image/object/class/label"] == [2, 1, 2]
+    assert a["image/object/class/text"] == [b"dog", b"cat", b"dog"]
+    assert a["image/class/label"] == [2, 1]
     assert boxes(found["b"]) == [[0, 1, 0, 0.5]]
-    assert tf.io.decode_image(found["a"]["image/encoded"]).shape == (12, 16, 3)
-    assert dataset.ledger == {
-        "images_matched": 2, "records_written": 2, "rows_read": 4, "rows_used": 4,
-    }  # fmt: skip
+    assert tf.io.decode_image(a["image/encoded"]).shape == (12, 16, 3)
+    counts = {"images_matched": 2, "records_written": 2, "rows_read": 4, "rows_used": 4}
+    assert dataset.ledger == counts
     assert dataset.manifest["splits"]["train"]["classes"] == {"cat": 2, "dog": 1}
     assert dataset.manifest["options"]["box_units"] == "pixel"
     described = {feature["name"]: feature for feature in dataset.manifest["features"]}
-    assert described["image/object/bbox/xmin"] == {
-        "name": "image/object/bbox/xmin", "source": "box.xmin", "dtype": "float", "shape": None,
-    }  # fmt: skip
+    name = "image/object/bbox/xmin"
+    assert described[name] == {"name": name, "source": "box.xmin", "dtype": "float", "shape": None}
+    planned = plan(output=folder / "planned", layout="detection", **given(folder, BOXES))
+    assert planned.code == 0, planned.err
+    assert "rows     4 read = 4 used" in planned.out
+    assert "  box units      pixel " in planned.out
 
 
 @pytest.mark.slow
 def test_boxes_follow_turned_and_resized_pixels(folder: Path) -> None:
-    rows = "id,xmin,xmax,ymin,ymax,label\nc,4,8,0,3,dog\n"
-    plain = from_rows(folder, rows, "c.jpg", layout="detection")
+    rows, flags = "id,xmin,xmax,ymin,ymax,label\nc,4,8,0,3,dog\n", {"layout": "detection"}
+    plain = from_rows(folder, rows, "c.jpg", **flags)
     assert boxes(detected(plain)["c"]) == [[0.25, 0.5, 0, 0.25]]
-    turned = from_rows(
-        folder, rows, "c.jpg", layout="detection", exif_orientation="apply", resize="24x32"
-    )
-    record = detected(turned)["c"]
+    flags |= {"exif_orientation": "apply", "resize": "24x32"}
+    record = detected(from_rows(folder, rows, "c.jpg", **flags))["c"]
     assert (record["image/height"], record["image/width"]) == (32, 24)
     assert boxes(record) == [[0.75, 1, 0.25, 0.5]]
 
@@ -130,8 +123,7 @@ def test_boxes_follow_turned_and_resized_pixels(folder: Path) -> None:
 )
 def test_a_wrong_box_rejects_its_image(folder: Path, box: str, says: str) -> None:
     rows = f"id,xmin,xmax,ymin,ymax,label\na,{box},dog\nb,0,4,0,4,dog\n"
-    dataset = from_rows(folder, rows, layout="detection", max_rejected=1)
-    (line,) = dataset.rejected
+    (line,) = from_rows(folder, rows, layout="detection", max_rejected=1).rejected
     assert (line["reason"], line["key"], line["detail"]) == ("bad_box", "a", says)
 
 
@@ -148,10 +140,9 @@ MULTI = "  id: image.key\n  labels: label.ids\n  names: label.texts\n"
     ),
 )
 def test_many_labels(folder: Path, rows: str, flags: dict[str, str]) -> None:
-    layout = write_layout(folder, MULTI)
-    dataset = from_rows(folder, rows, layout=layout, **flags)
-    features = {"id": TEXT, "labels": INTEGERS, "names": TEXTS}
-    assert records(dataset, features, "id") == {
+    dataset = from_rows(folder, rows, layout=write_layout(folder, MULTI), **flags)
+    lists = {"labels": tf.io.VarLenFeature(tf.int64), "names": tf.io.VarLenFeature(tf.string)}
+    assert records(dataset, {"id": TEXT, **lists}) == {
         "a": {"id": b"a", "labels": [1, 0], "names": [b"dog", b"cat"]},
         "b": {"id": b"b", "labels": [0], "names": [b"cat"]},
     }
@@ -171,32 +162,15 @@ COLUMNS = """\
 def test_columns_as_typed_features(folder: Path) -> None:
     rows = 'id,age,weight,note,scores,label\na,7,2.5,"é, x",1;2.5,dog\nb,,3,y,,dog\n'
     dataset = from_rows(folder, rows, layout=write_layout(folder, COLUMNS))
-    features = {
-        "id": TEXT,
-        "sha": TEXT,
-        "age": NUMBER,
-        "weight": tf.io.FixedLenFeature([], tf.float32),
-        "note": TEXT,
-        "scores": FLOATS,
+    features = {"id": TEXT, "sha": TEXT, "age": NUMBER, "note": TEXT}
+    features |= {"weight": tf.io.FixedLenFeature([], tf.float32)}
+    found = records(dataset, {**features, "scores": tf.io.VarLenFeature(tf.float32)})
+    names = ("sha", "age", "weight", "note", "scores")
+    sums = digests(folder)
+    assert {key: [record[name] for name in names] for key, record in found.items()} == {
+        "a": [sums["a.jpg"].encode(), 7, 2.5, "é, x".encode(), [1.0, 2.5]],
+        "b": [sums["b.jpg"].encode(), -1, 3.0, b"y", []],
     }
-    found = records(dataset, features, "id")
-    assert [found["a"][name] for name in ("age", "weight", "note")] == [7, 2.5, "é, x".encode()]
-    assert found["a"]["sha"].decode() == digests(folder)["a.jpg"]
-    assert found["a"]["scores"] == [1.0, 2.5]
-    assert (found["b"]["age"], found["b"]["weight"], found["b"]["scores"]) == (-1, 3.0, [])
-
-
-def test_plan_counts_all_rows(folder: Path) -> None:
-    (folder / "rows.csv").write_text(BOXES)
-    ran = plan(
-        images=f"{folder}/[ab].jpg",
-        labels=folder / "rows.csv",
-        layout="detection",
-        output=folder / "out",
-    )
-    assert ran.code == 0, ran.err
-    assert "rows     4 read = 4 used" in ran.out
-    assert "  box units      pixel " in ran.out
 
 
 @pytest.mark.parametrize(
@@ -207,22 +181,22 @@ def test_plan_counts_all_rows(folder: Path) -> None:
         ({"box_units": "pixel"}, "", "--box_units cannot be used with --layout slim"),
         ({"label_separator": "|"}, "", "--layout slim has one label"),
         ({"label_separator": "|", "layout": "detection"}, "", "a row is one object"),
-        ({"layout": "{in}/my.yaml"}, "  a: csv.size\n", "has no column 'size'"),
-        ({"layout": "{in}/my.yaml"}, "  a: image.size\n", "line 2: unknown source 'image.size'"),
-        ({"layout": "{in}/other.yaml"}, "", "no such file: --layout"),
+        ({"layout": "my.yaml"}, "  a: csv.size\n", "has no column 'size'"),
+        ({"layout": "my.yaml"}, "  a: image.size\n", "line 2: unknown source 'image.size'"),
+        ({"layout": "other.yaml"}, "", "no such file: --layout"),
         (
-            {"layout": "{in}/my.yaml", "labels": None, "label_from": "none"},
+            {"layout": "my.yaml", "labels": None, "label_from": "none"},
             "  a: label.id\n",
             "the feature 'a' has the source label.id, but --label_from is none",
         ),
     ],
 )
-def test_mistakes_before_the_job(folder: Path, flags: dict[str, Any], text: str, says: str) -> None:
-    (folder / "rows.csv").write_text("id,label\na,dog\nb,cat\n")
+def test_mistakes_before_the_job(
+    folder: Path, flags: dict[str, Any], text: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
     write_layout(folder, text)
-    flags = {"labels": folder / "rows.csv", **flags}
-    flags = {k: v.replace("{in}", str(folder)) if k == "layout" else v for k, v in flags.items()}
-    ran = convert(images=f"{folder}/[ab].jpg", output=folder / "out", **flags)
+    ran = convert(output="out", **{**given(folder, "id,label\na,dog\nb,cat\n"), **flags})
     assert ran.code == 2
     assert says in ran.error()
     assert not (folder / "out").exists()
@@ -231,18 +205,16 @@ def test_mistakes_before_the_job(folder: Path, flags: dict[str, Any], text: str,
 def test_records_without_an_image(folder: Path) -> None:
     dataset = from_rows(folder, "id,n\na,1\nb,2\n", layout=write_layout(folder, "  n: csv.n\n"))
     assert sorted(int(record["n"]) for record in read_lists(dataset, {"n": NUMBER})) == [1, 2]
-    pictures = folder / "pictures"
-    ran = show(dataset.folder, f"--images={pictures}")
+    ran = show(dataset.folder, f"--images={folder}/pictures")
     assert ran.code == 2
     assert "hold no image" in ran.error()
 
 
 @pytest.mark.slow
 def test_a_layout_that_has_changed_is_reported(folder: Path) -> None:
-    flags = {"layout": write_layout(folder, "  n: csv.n\n")}
-    from_rows(folder, "id,n\na,1\nb,2\n", **flags)
+    rows, flags = "id,n\na,1\nb,2\n", {"layout": write_layout(folder, "  n: csv.n\n")}
+    from_rows(folder, rows, **flags)
     write_layout(folder, "  number: csv.n\n")
-    files = {"images": f"{folder}/[ab].jpg", "labels": folder / "rows.csv"}
-    ran = convert(**files, **flags, output=folder / "out")
+    ran = convert(output=folder / "out", **given(folder, rows), **flags)
     assert ran.code == 2
     assert f"--layout {flags['layout']} has changed" in ran.error()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2
 
+from pipeline.read import load
 from pipeline.verify import check_dataset
 from tests.images import picture, saved, whole_images
 from tests.pipeline.commands import (
@@ -22,46 +26,35 @@ from tests.pipeline.commands import (
 )
 from tests.pipeline.reading import NUMBER, TEXT, read
 from transforms.dataset.record_checks import RecordVerifier
-from transforms.examples.layouts import Feature
+from transforms.examples import encoder
+from transforms.examples.layouts import SOURCES, Feature, Role, Source
 from transforms.images.pixel_options import Limits
 from transforms.records.written_index import open_records
 
-SIZES = {"height": NUMBER, "width": NUMBER, "channels": NUMBER}
-
-ANY_SHAPE = """\
-  id: image.key
-  pixels: image.pixels
-  height: image.height
-  width: image.width
-  channels: image.channels
-"""
+SIZES = ("height", "width", "channels")
+SHAPED = {"id": TEXT, "pixels": TEXT, **dict.fromkeys(SIZES, NUMBER)}
+PIXELS = "  pixels: image.pixels\n"
+ANY_SHAPE = f"  id: image.key\n{PIXELS}" + "".join(f"  {side}: image.{side}\n" for side in SIZES)
+FIXED = {"resize": "8x6", "color": "rgb"}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """`a.jpg` and `b.jpg`, 16 pixels wide and 12 high, and `c.png`, grey and smaller."""
     for name in "ab":
-        (tmp_path / f"{name}.jpg").write_bytes(
-            saved(picture("RGB", 12, 16, seed=ord(name)), "JPEG")
-        )
+        data = saved(picture("RGB", 12, 16, seed=ord(name)), "JPEG")
+        (tmp_path / f"{name}.jpg").write_bytes(data)
     (tmp_path / "c.png").write_bytes(saved(picture("L", 8, 9), "PNG"))
     return tmp_path
 
 
 def make(folder: Path, text: str, images: str = "[abc].*g", **flags: Any) -> Dataset:
     """The dataset of some images in a layout, which `verify` and `show` accept."""
-    labels = None if "labels" in flags else "none"
-    dataset = make_dataset(
-        folder / "out",
-        images=f"{folder}/{images}",
-        layout=write_layout(folder, text),
-        label_from=labels,
-        overwrite=True,
-        **flags,
-    )
+    given = {"images": f"{folder}/{images}", "layout": write_layout(folder, text)}
+    given["label_from"] = None if "labels" in flags else "none"
+    dataset = make_dataset(folder / "out", overwrite=True, **given, **flags)
     check_sound(dataset.folder)
-    shown = show(dataset.folder)
-    assert shown.code == 0, shown.err
+    assert show(dataset.folder).code == 0
     return dataset
 
 
@@ -73,7 +66,7 @@ def feature(dataset: Dataset, name: str) -> dict[str, Any]:
 
 def restored(record: dict[str, Any]) -> np.ndarray[Any, Any]:
     """The pixels, with the shape that the record says."""
-    shape = [record[side] for side in ("height", "width", "channels")]
+    shape = [record[side] for side in SIZES]
     return tf.reshape(tf.io.decode_raw(record["pixels"], tf.uint8), shape).numpy()
 
 
@@ -82,57 +75,50 @@ def test_pixels_are_those_that_tensorflow_decodes(tmp_path: Path) -> None:
     for name, data in whole_images().items():
         (tmp_path / f"{name}.img").write_bytes(data)
     dataset = make(tmp_path, ANY_SHAPE, "*.img", max_rejected="100%")
-    records = read(dataset, {"id": TEXT, "pixels": TEXT, **SIZES})
+    records = read(dataset, SHAPED)
     assert len(records) > 40
     for record in records:
         data = (tmp_path / record["id"].decode()).read_bytes()
         shown = tf.io.decode_image(data, expand_animations=False).numpy()
         np.testing.assert_array_equal(restored(record), shown, err_msg=record["id"].decode())
-    rejected = {Path(line["path"]).stem for line in dataset.rejected}
-    plain = make_dataset(
-        tmp_path / "plain", images=f"{tmp_path}/*.img", label_from="none", max_rejected="100%"
-    )
-    assert rejected == {Path(line["path"]).stem for line in plain.rejected}
+    flags = {"label_from": "none", "max_rejected": "100%"}
+    plain = make_dataset(tmp_path / "plain", images=f"{tmp_path}/*.img", **flags)
+    rejected = [{line["key"] for line in each.rejected} for each in (dataset, plain)]
+    assert rejected[0] == rejected[1]
 
 
 def test_pixels_beside_the_image_are_those_of_what_is_stored(folder: Path) -> None:
     text = ANY_SHAPE + "  image: image.bytes\n"
     dataset = make(folder, text, resize="longer=8", transcode="jpeg", quality=50)
-    features = {"id": TEXT, "pixels": TEXT, "image": TEXT, **SIZES}
-    for record in read(dataset, features):
+    records = read(dataset, {**SHAPED, "image": TEXT})
+    for record in records:
         np.testing.assert_array_equal(restored(record), tf.io.decode_image(record["image"]))
-    assert sorted(int(r["height"]) for r in read(dataset, features)) == [6, 6, 7]
+    assert sorted(int(record["height"]) for record in records) == [6, 6, 7]
 
 
 @pytest.mark.slow
 def test_pixels_alone_are_not_encoded_in_between(folder: Path) -> None:
     """Whatever the quality would lose."""
-    text = "  pixels: image.pixels\n"
-    size = {"resize": "8x6", "color": "rgb"}
-    found = {
-        quality: digests(make(folder, text, quality=quality, **size).folder)[
-            "train-00000-of-00001.tfrecord"
-        ]
-        for quality in (1, 95)
-    }
-    assert found[1] == found[95]
+    shard = "train-00000-of-00001.tfrecord"
+    low, high = (digests(make(folder, PIXELS, quality=q, **FIXED).folder)[shard] for q in (1, 95))
+    assert low == high
 
 
 def test_a_fixed_size_and_color_fix_the_shape(folder: Path) -> None:
-    dataset = make(folder, "  id: image.key\n  pixels: image.pixels\n", resize="8x6", color="rgb")
-    assert feature(dataset, "pixels") == {
-        "name": "pixels",
-        "source": "image.pixels",
-        "dtype": "bytes",
-        "shape": [6, 8, 3],
-        "encoding": "uint8",
-    }
+    dataset = make(folder, f"  id: image.key\n{PIXELS}", **FIXED)
+    said = {"name": "pixels", "source": "image.pixels", "dtype": "bytes", "encoding": "uint8"}
+    assert feature(dataset, "pixels") == {**said, "shape": [6, 8, 3]}
     for record in read(dataset, {"id": TEXT, "pixels": TEXT}):
         pixels = tf.reshape(tf.io.decode_raw(record["pixels"], tf.uint8), (6, 8, 3)).numpy()
         original = tf.io.decode_image((folder / record["id"].decode()).read_bytes(), channels=3)
         near = tf.image.resize(original, (6, 8), "lanczos3", antialias=True).numpy()
         assert np.abs(pixels - near).mean() < 6
     assert dataset.manifest["pixels"] == {"resized": 3, "recolored": 1}
+    # `verify` sees pixels of another size.
+    manifest = dataset.manifest
+    manifest["features"][1]["shape"] = [6, 8, 4]
+    problems = [str(each) for each in check_dataset(str(dataset.folder), manifest)[0]]
+    assert "has 144 bytes, not uint8 of shape [6, 8, 4]" in problems[1]
 
 
 def test_another_shape_than_that_of_the_layout_is_rejected(folder: Path) -> None:
@@ -144,24 +130,19 @@ def test_another_shape_than_that_of_the_layout_is_rejected(folder: Path) -> None
     assert line["detail"] == "[8, 9, 1], but 'pixels' has shape [12, 16, 3]"
 
 
+UNKNOWN = "the shape of 'pixels' (image.pixels) is unknown"
+
+
 @pytest.mark.parametrize(
     ("text", "flags", "says"),
     [
-        ("  a: image.pixels\n", {}, "the shape of 'a' (image.pixels) is unknown"),
-        ("  a: image.pixels\n", {"resize": "8x6"}, "the shape of 'a' (image.pixels) is unknown"),
-        (
-            "  a: image.pixels\n",
-            {"resize": "8x6,never_enlarge", "color": "rgb"},
-            "the shape of 'a' (image.pixels) is unknown",
-        ),
-        (
-            "  a: image.pixels\n  b: image.height\n",
-            {"color": "rgb"},
-            "the shape of 'a' (image.pixels) is unknown",
-        ),
+        (PIXELS, {}, UNKNOWN),
+        (PIXELS, {"resize": "8x6"}, UNKNOWN),
+        (PIXELS, {**FIXED, "resize": "8x6,never_enlarge"}, UNKNOWN),
+        (f"{PIXELS}  b: image.height\n", {"color": "rgb"}, UNKNOWN),
         (
             "  a: {source: image.pixels, shape: [8, 6, 3]}\n",
-            {"resize": "8x6", "color": "rgb"},
+            FIXED,
             "the shape of 'a' is [8, 6, 3], but --resize and --color make it [6, 8, 3]",
         ),
     ],
@@ -169,24 +150,11 @@ def test_another_shape_than_that_of_the_layout_is_rejected(folder: Path) -> None
 def test_pixels_without_a_shape_are_refused(
     folder: Path, text: str, flags: dict[str, str], says: str
 ) -> None:
-    ran = convert(
-        images=f"{folder}/a.jpg",
-        label_from="none",
-        layout=write_layout(folder, text),
-        output=folder / "out",
-        **flags,
-    )
+    given = {"images": f"{folder}/a.jpg", "layout": write_layout(folder, text), **flags}
+    ran = convert(label_from="none", output=folder / "out", **given)
     assert ran.code == 2
     assert says in ran.error()
     assert not (folder / "out").exists()
-
-
-def test_verify_sees_pixels_of_another_size(folder: Path) -> None:
-    dataset = make(folder, "  pixels: image.pixels\n", resize="8x6", color="rgb")
-    manifest = dataset.manifest
-    manifest["features"][0]["shape"] = [6, 8, 4]
-    problems = [str(each) for each in check_dataset(str(dataset.folder), manifest)[0]]
-    assert "has 144 bytes, not uint8 of shape [6, 8, 4]" in problems[1]
 
 
 def test_verify_sees_pixels_that_the_sizes_beside_them_contradict(folder: Path) -> None:
@@ -203,11 +171,6 @@ def test_verify_sees_pixels_that_the_sizes_beside_them_contradict(folder: Path) 
     )
 
 
-# Lists of a fixed shape.
-
-MATRIX = "  id: image.key\n  m: {source: csv.m, type: float, separator: ' ', shape: [2, 3]}\n"
-
-
 def rows(folder: Path, *lines: str) -> Path:
     path = folder / "rows.csv"
     path.write_text("\n".join(("id,m", *lines)), "utf-8")
@@ -216,9 +179,10 @@ def rows(folder: Path, *lines: str) -> Path:
 
 def test_a_list_of_fixed_shape(folder: Path) -> None:
     labels = rows(folder, "a,1 2 3 4 5 6.5", "b,0 0 0 0 0 -1")
-    dataset = make(folder, MATRIX, "[ab].jpg", labels=labels)
+    text = "  id: image.key\n  m: {source: csv.m, type: float, separator: ' ', shape: [2, 3]}\n"
+    dataset = make(folder, text, "[ab].jpg", labels=labels)
     assert feature(dataset, "m")["shape"] == [2, 3]
-    spec = {"id": TEXT, "m": tf.io.FixedLenFeature(feature(dataset, "m")["shape"], tf.float32)}
+    spec = {"id": TEXT, "m": tf.io.FixedLenFeature([2, 3], tf.float32)}
     found = {record["id"]: record["m"].tolist() for record in read(dataset, spec)}
     assert found == {b"a": [[1, 2, 3], [4, 5, 6.5]], b"b": [[0, 0, 0], [0, 0, -1]]}
 
@@ -233,3 +197,27 @@ def test_one_row_for_each_value_of_a_shape(folder: Path) -> None:
     assert [line["detail"] for line in dataset.rejected] == [
         "3 rows from rows.csv:3, column 'm': 3 values, not 2 of shape [2]"
     ]
+
+
+def test_a_source_that_is_registered_is_written_described_verified_and_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source needs an entry in the registry and the function of its value: readers follow."""
+    for source in (Source("image.aspect", "float"), Source("image.wide", "int64", Role.MARK)):
+        monkeypatch.setitem(SOURCES, source.name, source)
+    monkeypatch.setitem(encoder.VALUES, "image.aspect", lambda each: each.info.width / 8)
+    monkeypatch.setitem(encoder.VALUES, "image.wide", lambda each: int(each.info.width > 8))
+    (tmp_path / "a.png").write_bytes(saved(picture("RGB", 8, 10), "PNG"))
+    text = "  picture: image.bytes\n  ratio: image.aspect\n  is_wide: image.wide\n"
+    dataset = make(tmp_path, text, "*.png")
+    dtypes = [(f["name"], f["dtype"]) for f in dataset.manifest["features"]]
+    assert dtypes == [("picture", "bytes"), ("ratio", "float"), ("is_wide", "int64")]
+    assert "ratio" in show(dataset.folder).out
+    (record,) = load(str(dataset.folder), "train").as_numpy_iterator()
+    assert (record["ratio"], record["is_wide"], record["picture"].shape) == (1.25, 1, (8, 10, 3))
+    kinds = json.loads((dataset.folder / "features.json").read_text())["featuresDict"]["features"]
+    assert kinds["ratio"]["tensor"]["dtype"] == "float32"
+    text = (dataset.folder / "schema.pbtxt").read_text()
+    ratio, is_wide = text_format.Parse(text, schema_pb2.Schema()).feature[1:]
+    assert (ratio.name, ratio.type) == ("ratio", schema_pb2.FLOAT)
+    assert (is_wide.int_domain.min, is_wide.int_domain.max) == (0, 1)

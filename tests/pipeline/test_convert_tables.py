@@ -38,17 +38,11 @@ LISTS = LAYOUT.replace('{source: csv.tags, separator: ";"}', "csv.tags")
 
 
 def rows(photos: Path) -> list[dict[str, Any]]:
+    """A row for each photo, with a column that no cell can hold."""
     return [
-        {
-            "id": path.stem,
-            "label": path.parent.name,
-            "code": f"00{number}",
-            "age": number,
-            "size": number / 8,
-            "tags": ["a", "b", "c"][: number % 4],
-            "unused": {"nested": [number]},
-        }
-        for number, path in enumerate(sorted(photos.glob("*/*.jpg")))
+        {"id": path.stem, "label": path.parent.name, "code": f"00{n}", "age": n, "size": n / 8}
+        | {"tags": ["a", "b", "c"][: n % 4], "unused": {"nested": [n]}}
+        for n, path in enumerate(sorted(photos.glob("*/*.jpg")))
     ]
 
 
@@ -64,12 +58,9 @@ def write(path: Path, found: list[dict[str, Any]]) -> Path:
             writer = csv.DictWriter(file, found[0])
             writer.writeheader()
             for row in found:
-                lists = {
-                    name: ";".join(map(str, value))
-                    for name, value in row.items()
-                    if isinstance(value, list)
-                }
-                writer.writerow({**row, **lists})
+                lists = {name: value for name, value in row.items() if isinstance(value, list)}
+                joined = {name: ";".join(map(str, value)) for name, value in lists.items()}
+                writer.writerow({**row, **joined})
     return path
 
 
@@ -79,7 +70,7 @@ def shards(dataset: Dataset) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def tables(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same table in each format, with a column that no cell can hold."""
+    """The same table in each format."""
     folder = tmp_path_factory.mktemp("tables")
     for name in ("t.csv", "t.parquet", "t.jsonl", "t.jsonl.gz"):
         write(folder / name, rows(photos))
