@@ -1,4 +1,4 @@
-"""Splits and shards of whole datasets: sizes, numbers, and what stays when images come and go."""
+"""Splits and shards of whole datasets: what decides them, what is warned of, and what stays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 
 from tests.conftest import draw
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, convert, make_dataset, plan
-from tests.pipeline.decided_table import block
-from tests.pipeline.reading import filenames, split_of
+from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, plan
+from tests.pipeline.decided_table import block, warnings
+from tests.pipeline.reading import filenames, labels, split_of
 
 THIRDS = "train=0.6,validation=0.2,test=0.2"
+HALVES = "train=0.5,test=0.5"
+ALL = {"max_rejected": "100%"}
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +55,10 @@ def test_splits_have_about_their_shares_and_every_image_once(thirds: Dataset) ->
         assert abs(counts[split] / 400 - share) < 0.06, counts
         assert thirds.manifest["splits"][split]["records"] == counts[split]
     assert list(thirds.manifest["splits"]) == ["train", "validation", "test"]
-
-
-def test_records_are_shuffled(thirds: Dataset) -> None:
-    order = filenames(thirds, "train")
+    # They are shuffled.
+    order = [int(Path(name).stem) for name in filenames(thirds, "train")]
     assert order != sorted(order)
-    assert order != sorted(order, key=lambda name: int(name.split(".")[0]))
+    assert order != sorted(order, key=str)
 
 
 @pytest.mark.slow
@@ -74,35 +74,9 @@ def test_adding_images_moves_no_old_one(many: Path, thirds: Dataset, tmp_path: P
         assert stayed == filenames(thirds, split)
 
 
-@pytest.mark.parametrize("count", rest_slow([5, 1]))
-def test_num_shards_is_of_each_split(many: Path, tmp_path: Path, count: int) -> None:
-    dataset = make(tmp_path / "out", many, splits="train=0.7,test=0.3", num_shards=count)
-    assert dataset.shards() == [
-        f"{split}-{number:05d}-of-{count:05d}.tfrecord"
-        for split in ("test", "train")
-        for number in range(count)
-    ]
-    assert len(set(filenames(dataset))) == 400
-
-
-@pytest.mark.parametrize("compression", rest_slow(["none", "gzip"]))
-def test_more_shards_than_images(photos: Path, tmp_path: Path, compression: str) -> None:
-    dataset = make_dataset(
-        tmp_path / "out",
-        images=f"{photos}/cat/*.jpg",
-        label_from="none",
-        num_shards=20,
-        compression=compression,
-    )
-    assert len(dataset.shards()) == 20
-    assert len(filenames(dataset)) == 6
-
-
-STRATIFIED = {"splits": "train=0.5,validation=0.25,test=0.25", "stratify": "label"}
-
-
 def test_stratified_splits_have_the_shares_of_each_class(photos: Path, tmp_path: Path) -> None:
-    flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "label_from": "directory", **STRATIFIED}
+    stratified = {"splits": "train=0.5,validation=0.25,test=0.25", "stratify": "label"}
+    flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "label_from": "directory", **stratified}
     dataset = make_dataset(tmp_path / "out", **flags)
     splits = dataset.manifest["splits"]
     for name in ("cat", "dog", "fox"):
@@ -118,7 +92,8 @@ def test_stratified_splits_have_the_shares_of_each_class(photos: Path, tmp_path:
     assert "more than one image" not in planned.out + json.dumps(dataset.manifest["decided"])
     assert "up to date" in convert(output=dataset.folder, **flags).out
     other = convert(output=dataset.folder, **{**flags, "stratify": None})
-    assert (other.code, "--stratify is not given, was label" in other.error()) == (2, True)
+    assert other.code == 2
+    assert "--stratify is not given, was label" in other.error()
 
 
 def test_classes_that_are_off_their_shares_are_reported(photos: Path, tmp_path: Path) -> None:
@@ -128,17 +103,220 @@ def test_classes_that_are_off_their_shares_are_reported(photos: Path, tmp_path: 
         kind = path.parent.name
         rows.append(f"{path.stem},{kind},{path.stem if kind == 'dog' else kind}")
     (tmp_path / "labels.csv").write_text("\n".join(rows))
-    flags: dict[str, Any] = {
-        "images": f"{photos}/*/*.jpg",
-        "labels": tmp_path / "labels.csv",
-        "group_by": "who",
-        "splits": "train=0.5,test=0.5",
-        "stratify": "label",
-    }
+    flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv"}
+    flags |= {"group_by": "who", "splits": HALVES, "stratify": "label"}
     off = "are off their share by more than one image, the furthest 'cat' by 3 (train)"
     line = f"class shares   2 of 3 classes       {off} [--stratify]"
     assert line in block(convert(output=tmp_path / "out", **flags))
     assert line in block(plan(output=tmp_path / "planned", **flags))
-    decided = json.loads((tmp_path / "out" / "manifest.json").read_text())["decided"]
+    decided = Dataset(tmp_path / "out").manifest["decided"]
     [shares] = [each for each in decided if each["what"] == "class shares"]
     assert (shares["value"], shares["because"]) == ("2 of 3 classes", off)
+
+
+def given(folder: Path, names: str, glob: str, rows: str = "", **flags: Any) -> dict[str, Any]:
+    """Draws images, writes rows, and gives the flags for them."""
+    for at, name in enumerate(names.split()):
+        draw(folder / "in" / f"{name}.jpg", seed=at)
+    (folder / "rows.csv").write_text(rows)
+    labels = {"labels": folder / "rows.csv"} if rows else {}
+    return {"images": f"{folder}/in/{glob}", "output": folder / "out", **labels, **flags}
+
+
+def made(flags: dict[str, Any]) -> Dataset:
+    """The dataset of these flags."""
+    flags = {**flags}
+    return make_dataset(flags.pop("output"), **flags)
+
+
+def reasons(dataset: Dataset) -> dict[str, str]:
+    """The reason of each rejected image, by its key."""
+    return {line["key"]: line["reason"] for line in dataset.rejected}
+
+
+def test_a_group_stays_together_and_the_order_is_the_keys(tmp_path: Path) -> None:
+    stems = [str(number) for number in range(24)]
+    rows = "\n".join(["id,label,patient", *(f"{stem},a,p{int(stem) % 8}" for stem in stems)])
+    flags = given(tmp_path, " ".join(stems), "*.jpg", rows)
+    grouped = made({**flags, "splits": HALVES, "group_by": "patient"})
+    splits = split_of(grouped)
+    assert set(splits.values()) == {"train", "test"}
+    of_patients = [{splits[stem] for stem in stems if int(stem) % 8 == n} for n in range(8)]
+    assert [len(found) for found in of_patients] == [1] * 8
+    whole = filenames(made({**flags, "output": tmp_path / "whole"}))
+    for split in ("train", "test"):
+        assert filenames(grouped, split) == [n for n in whole if splits[Path(n).stem] == split]
+
+
+def test_a_column_says_which_split(tmp_path: Path) -> None:
+    said = ["TEST", "Train", "validation", "holdout", "bonus"]
+    rows = "\n".join(["id,label,set", *(f"{at},a,{split}" for at, split in enumerate(said))])
+    dataset = made(given(tmp_path, "0 1 2 3 4", "*.jpg", rows, split_column="set"))
+    folded = ["test", "train", "validation", "holdout", "bonus"]
+    assert split_of(dataset) == {str(at): split for at, split in enumerate(folded)}
+    in_order = ["train", "validation", "test", "bonus", "holdout"]
+    assert list(dataset.manifest["splits"]) == in_order
+    assert dataset.shards() == sorted(f"{s}-00000-of-00001.tfrecord" for s in in_order)
+    check_sound(dataset.folder)
+
+
+def test_names_that_differ_in_case_only_end_the_run(tmp_path: Path) -> None:
+    rows = "id,label,set\n0,a,dev\n1,a,Dev"
+    ran = convert(**given(tmp_path, "0 1", "*.jpg", rows, split_column="set"))
+    assert ran.code == 2
+    assert "'Dev' and 'dev' differ in upper and lower case only" in ran.error()
+
+
+@pytest.mark.parametrize(
+    ("rows", "flags", "rejected"),
+    [
+        (
+            "id,label,set,who\n0,a,,\n1,a,,\n2,a,,",
+            {"split_column": "set", "group_by": "who"},
+            dict.fromkeys("012", "no_group"),
+        ),
+        pytest.param(
+            "id,label,who\n0,a,p\n1,a, \n2,a",
+            {"group_by": "who"},
+            {"1": "no_group", "2": "no_group"},
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_an_image_without_a_place_is_rejected(
+    rows: str, flags: dict[str, str], rejected: dict[str, str], tmp_path: Path
+) -> None:
+    dataset = made(given(tmp_path, "0 1 2", "*.jpg", rows, **flags, **ALL))
+    assert reasons(dataset) == rejected
+    count = len(rejected)
+    counts = {"images_rejected": count, "rows_rejected": count, "records_written": 3 - count}
+    counts |= {"images_matched": 3, "rows_read": 3, "rows_used": 3 - count}
+    assert dataset.ledger == {name: number for name, number in counts.items() if number}
+    # Without images, there is no split.
+    assert list(dataset.manifest["splits"]) == ["train"][: 3 - count]
+    assert len(dataset.shards()) == min(1, 3 - count)
+    check_sound(dataset.folder)
+
+
+@pytest.mark.slow
+def test_folders_say_the_split_and_rows_the_labels(tmp_path: Path) -> None:
+    rows = "id,label\n0,a\n1,b\n2,c\n3,d\nstray,e"
+    names = "train/cat/0 train/dog/1 TEST/cat/2 holdout/dog/3 stray"
+    dataset = made(given(tmp_path, names, "**/*.jpg", rows, split_from="directory", **ALL))
+    assert labels(dataset) == dict(zip("0123", "abcd", strict=True))
+    assert split_of(dataset) == {"0": "train", "1": "train", "2": "test", "3": "holdout"}
+    assert reasons(dataset) == {"stray": "bad_split"}
+
+
+def test_a_regex_finds_labels_in_paths(tmp_path: Path) -> None:
+    names, regex = "2023/cat_01 2024/dog_02 2024/none", r"(?P<label>[a-z]+)_\d+\.jpg$"
+    dataset = made(given(tmp_path, names, "**/*.jpg", label_regex=regex, **ALL))
+    assert labels(dataset) == {"cat_01": "cat", "dog_02": "dog"}
+    assert reasons(dataset) == {"2024/none.jpg": "no_label"}
+    assert dataset.rejected[0]["detail"] == "--label_regex finds no label in its path"
+
+
+def test_a_class_all_of_whose_images_are_rejected(tmp_path: Path) -> None:
+    flags = given(tmp_path, "cat/1 cat/2 dog/3", "*/*.jpg", max_rejected=1)
+    (tmp_path / "in" / "dog" / "3.jpg").write_bytes(b"cut")
+    (tmp_path / "names.txt").write_text("cat\ndog\nfox\n")
+    lost = "keeps no image ('dog'): rejected.jsonl says why each one was left out"
+    ran = convert(**flags)
+    assert (ran.code, warnings(ran)) == (0, [f"1 of 2 classes {lost}"])
+    assert convert(**flags, strict=True).code == 2
+    # A name that no image has is no loss.
+    named = {**flags, "output": tmp_path / "named", "class_names": tmp_path / "names.txt"}
+    assert warnings(convert(**named)) == warnings(ran)
+
+
+@pytest.mark.slow
+def test_strict_accepts_a_dataset_without_warnings(photos: Path, tmp_path: Path) -> None:
+    flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out", "strict": True}
+    assert plan(**flags).code == 0
+    assert warnings(convert(**flags)) == []
+
+
+SETS = "id,label,set\n1,a,train\n2,b,\n3,a,Test\n"
+FOLDERS = "train/cat/1 train/dog/2 val/cat/3 test/dog/4"
+
+
+@pytest.mark.parametrize(
+    ("names", "glob", "rows", "says", "advice", "uses"),
+    [
+        (
+            FOLDERS,
+            "*/*/*.jpg",
+            "",
+            "the folders test, train, val look like splits and are not used",
+            "--split_from directory uses them",
+            {"split_from": "directory"},
+        ),
+        pytest.param(
+            "train/1 test/2",
+            "*/*.jpg",
+            "",
+            "the folders test, train",
+            "--split_from directory --label_from none uses them",
+            {"split_from": "directory", "label_from": "none"},
+            marks=pytest.mark.slow,
+        ),
+        (
+            "1 2 3",
+            "*.jpg",
+            SETS,
+            "the column 'set' looks like splits (test, train) and is not used",
+            "--split_column 'set' uses it",
+            {"split_column": "set"},
+        ),
+    ],
+)
+def test_splits_that_no_flag_uses(
+    names: str, glob: str, rows: str, says: str, advice: str, uses: dict[str, str], tmp_path: Path
+) -> None:
+    flags = given(tmp_path, names, glob, rows)
+    (text,) = warnings(plan(**flags))
+    assert text.startswith(says)
+    assert advice in text
+    used = plan(**flags, **uses)
+    assert used.code == 0, used.err
+    assert not [text for text in warnings(used) if "not used" in text]
+    if "label_from" in uses:
+        assert "column" not in used.out and used.out.count(" 1       1 ") == 2
+    else:
+        assert warnings(plan(**flags, split_from="hash")) == []
+
+
+def test_a_column_of_rows_without_images(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,split\n1,train\n2,test\n")
+    flags = {"labels": tmp_path / "t.csv", "layout": "rows", "output": tmp_path / "out"}
+    (text,) = warnings(plan(**flags))
+    assert text.startswith("the column 'split' looks like splits")
+    assert plan(**flags, strict=True).code == 2
+
+
+def test_shares_of_images_whose_folder_leaves_the_split_open(tmp_path: Path) -> None:
+    flags = given(tmp_path, "train/cat/1 unassigned/cat/2", "*/*/*.jpg", splits=HALVES)
+    assert plan(**flags, split_from="directory", label_from="directory").code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    rest_slow(
+        [
+            ({}, "add --split_from hash to ignore the column"),
+            ({"split_column": "split"}, "leave out --splits, or --split_column"),
+        ]
+    ),
+)
+def test_shares_that_a_column_leaves_nothing(
+    tmp_path: Path, flags: dict[str, str], says: str
+) -> None:
+    rows = "image,label,split\nin/1.jpg,a,train\nin/2.jpg,b,"
+    right = given(tmp_path, "1 2", "", f"{rows}test\n", splits=HALVES, images=None)
+    ran = plan(**right, **flags)
+    assert ran.code == 2
+    assert "--splits cannot be used with the column 'split'" in ran.error()
+    assert says in ran.error()
+    assert plan(**right, split_from="hash").code == 0
+    (tmp_path / "rows.csv").write_text(f"{rows}\n")
+    assert plan(**right, **flags).code == 0
