@@ -25,21 +25,13 @@ tf = lazy_module("tensorflow")
 
 # An image and an annotation in the form of instances_val2017.json.
 COCO_IMAGE = {
-    "license": 1,
-    "file_name": "000000289343.jpg",
-    "height": 640,
-    "width": 529,
-    "id": 289343,
-}
+    "license": 1, "file_name": "000000289343.jpg", "height": 640, "width": 529, "id": 289343,
+}  # fmt: skip
 COCO_ANNOTATION = {
     "segmentation": [[510.66, 423.01, 511.72, 420.03, 510.45, 416.0, 510.34, 413.02]],
-    "area": 702.1057499999998,
-    "iscrowd": 0,
-    "image_id": 289343,
+    "area": 702.1057499999998, "iscrowd": 0, "image_id": 289343, "category_id": 18, "id": 1768,
     "bbox": [473.07, 395.93, 38.65, 28.67],
-    "category_id": 18,
-    "id": 1768,
-}
+}  # fmt: skip
 CATEGORIES = [
     {"supercategory": "person", "id": 1, "name": "person"},
     {"supercategory": "outdoor", "id": 13, "name": "stop sign"},
@@ -150,11 +142,7 @@ def script_of_voc(
 ) -> dict[str, list[Any]]:
     """The features that TensorFlow's script writes for an image of Pascal VOC.
 
-    Args:
-        data: of the image.
-        file_name: of the image.
-        size: height and width.
-        objects: with `name`, `id`, `pose`, `truncated`, `difficult`, and the sides of the box.
+    Its size is height and width; its objects have the fields of the file and `id`.
     """
     height, width = size
     sides = {"xmin": width, "xmax": width, "ymin": height, "ymax": height}

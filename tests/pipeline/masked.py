@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pipeline.random_access import Records
 from tests.conftest import draw
 from tests.images import indexed
 from tests.pipeline.commands import Dataset
+from transforms.examples.tfrecord import masked_crc32c
 
 HEIGHT, WIDTH = 12, 16
 ENCODED, FORMAT = "image/segmentation/class/encoded", "image/segmentation/class/format"
@@ -53,3 +55,15 @@ def by_key(dataset: Dataset, **options: Any) -> dict[str, dict[str, Any]]:
 def reasons(dataset: Dataset) -> dict[str, tuple[str, str]]:
     """Subject and reason of each rejection by the name of its file."""
     return {Path(line["path"]).name: (line["subject"], line["reason"]) for line in dataset.rejected}
+
+
+def damage_mask(dataset: Dataset, place: Callable[[bytes], int]) -> None:
+    """Damages a byte of the first record before its checksum is made."""
+    shard = dataset.folder / dataset.shards()[0]
+    data = shard.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    record = data[12 : 12 + length]
+    at = place(record)
+    damaged = record[:at] + bytes([record[at] ^ 1]) + record[at + 1 :]
+    crc = masked_crc32c(damaged).to_bytes(4, "little")
+    shard.write_bytes(data[:12] + damaged + crc + data[16 + length :])

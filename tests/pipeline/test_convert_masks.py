@@ -15,32 +15,23 @@ import pytest
 from PIL import Image
 
 from pipeline.random_access import Records
+from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture, saved
-from tests.pipeline.commands import (
-    Dataset,
-    check_sound,
-    convert,
-    make_dataset,
-    plan,
-    show,
-    verify,
-)
+from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, plan, show, verify
 from tests.pipeline.masked import (
     ENCODED,
     FORMAT,
     HEIGHT,
     WIDTH,
     by_key,
+    damage_mask,
     flags,
     indices,
     mask,
     reasons,
     write_masked,
 )
-from transforms.examples.tfrecord import masked_crc32c
-
-# `--masks`, and further images of a layout file: joined, checked and stored with their image.
 
 
 @pytest.fixture
@@ -49,17 +40,27 @@ def inputs(tmp_path: Path) -> Path:
     return write_masked(tmp_path / "in")
 
 
-def test_masks_keep_their_indices(inputs: Path, tmp_path: Path) -> None:
-    made = make_dataset(tmp_path / "out", **flags(inputs))
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, for tests that only read them."""
+    return write_masked(tmp_path_factory.mktemp("shared") / "in")
+
+
+@pytest.fixture(scope="module")
+def made(shared: Path) -> Dataset:
+    """Their dataset."""
+    return make_dataset(shared.parent / "out", **flags(shared))
+
+
+def test_masks_keep_their_indices(shared: Path, made: Dataset, tmp_path: Path) -> None:
     stored, decoded = by_key(made), by_key(made, decode=True)
-    assert stored.keys() == {"0", "1", "2", "3"}
-    for key, record in stored.items():
-        assert record[FORMAT] == b"png"
+    assert {record[FORMAT] for record in stored.values()} == {b"png"}
+    for key in ("0", "1", "2", "3"):
         assert decoded[key][ENCODED].tolist() == indices(int(key))[:, :, None].tolist()
-    gray = (inputs / "masks" / "1.png").read_bytes()
+    gray = (shared / "masks" / "1.png").read_bytes()
     assert stored["1"][ENCODED] == gray != stored["0"][ENCODED]
     assert made.ledger["partners_matched"] == made.ledger["partners_used"] == 4
-    assert made.manifest["inputs"]["masks"] == [f"{inputs}/masks/*.png"]
+    assert made.manifest["inputs"]["masks"] == [f"{shared}/masks/*.png"]
     check_sound(made.folder)
     features = json.loads((made.folder / "features.json").read_text())["featuresDict"]["features"]
     assert features[ENCODED]["image"]["shape"]["dimensions"] == ["-1", "-1", "1"]
@@ -110,14 +111,9 @@ def test_bad_masks_are_rejections(inputs: Path, tmp_path: Path) -> None:
     assert details["cut.jpg"].startswith("the mask 'cut.png': ")
     assert by_key(made).keys() == {"0", "1", "2", "3", "한강"}
     assert made.ledger == {
-        "images_matched": 10,
-        "records_written": 5,
-        "images_rejected": 5,
-        "partners_matched": 11,
-        "partners_used": 8,
-        "partners_unmatched": 1,
-        "partners_rejected": 2,
-    }
+        "images_matched": 10, "records_written": 5, "images_rejected": 5, "partners_matched": 11,
+        "partners_used": 8, "partners_unmatched": 1, "partners_rejected": 2,
+    }  # fmt: skip
     line = "partners 11 matched = 8 used + 1 without an image + 2 rejected"
     planned = plan(output=tmp_path / "planned", **options)
     assert line in planned.out, planned.err
@@ -164,19 +160,6 @@ def stereo(inputs: Path, folder: Path) -> dict[str, Any]:
     return {**flags(inputs, layout=layout), "masks": None}
 
 
-def test_coordinates_in_further_images_are_counted(inputs: Path, tmp_path: Path) -> None:
-    options = stereo(inputs, tmp_path)
-    place = Image.Exif()
-    place.get_ifd(0x8825).update({1: "N", 2: (59.0, 19.0, 45.0), 3: "E", 4: (18.0, 4.0, 7.0)})
-    located = saved(picture("RGB", HEIGHT, WIDTH), "JPEG", exif=place)
-    (inputs / "right" / "1.jpg").write_bytes(located)
-    for strips in (False, True):
-        made = make_dataset(tmp_path / f"{strips}", strip_metadata=strips or None, **options)
-        statistics = json.loads((made.folder / "statistics.json").read_text())
-        assert statistics.get("gps", 0) == (0 if strips else 1)
-        assert (by_key(made)["1"]["right"] == located) is not strips
-
-
 def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> None:
     options = {**stereo(inputs, tmp_path), "resize": "8x6"}
     made = make_dataset(tmp_path / "out", **options)
@@ -188,107 +171,90 @@ def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> Non
         small = mask(int(key), has_palette=False).resize((8, 6), Image.Resampling.NEAREST)
         assert record["hand"][:, :, 0].tolist() == np.asarray(small).tolist()
     assert made.ledger["partners_used"] == 8
+
+
+def test_coordinates_in_further_images_are_counted(inputs: Path, tmp_path: Path) -> None:
+    """And what is no image is rejected with them."""
+    options = {**stereo(inputs, tmp_path), "max_rejected": "100%"}
+    place = Image.Exif()
+    place.get_ifd(0x8825).update({1: "N", 2: (59.0, 19.0, 45.0), 3: "E", 4: (18.0, 4.0, 7.0)})
+    located = saved(picture("RGB", HEIGHT, WIDTH), "JPEG", exif=place)
+    (inputs / "right" / "1.jpg").write_bytes(located)
     (inputs / "right" / "3.jpg").write_bytes(b"no image")
-    again = make_dataset(tmp_path / "again", max_rejected="100%", **options)
-    assert reasons(again) == {"3.jpg": ("image", "not_an_image")}
-    assert again.rejected[0]["detail"].startswith("its file of images.right '3.jpg': ")
-
-
-@pytest.mark.slow
-def test_exact_duplicates_are_dropped_with_their_masks(inputs: Path, tmp_path: Path) -> None:
-    draw(inputs / "photos" / "a" / "copy.jpg", seed=0)
-    mask(0).save(inputs / "masks" / "copy.png")
-    made = make_dataset(tmp_path / "out", **flags(inputs, dedupe="drop", max_rejected="100%"))
-    assert reasons(made) == {"copy.jpg": ("image", "duplicate_image")}
-    assert (made.ledger["partners_used"], made.ledger["partners_rejected"]) == (4, 1)
-
-
-@pytest.mark.slow
-def test_keys_leave_masks_out(inputs: Path, tmp_path: Path) -> None:
-    (tmp_path / "keys.txt").write_text("1\n3\n")
-    made = make_dataset(tmp_path / "out", **flags(inputs, keys=tmp_path / "keys.txt"))
-    assert by_key(made).keys() == {"1", "3"}
-    assert (made.ledger["partners_used"], made.ledger["partners_left_out"]) == (2, 2)
+    for strips in (False, True):
+        made = make_dataset(tmp_path / f"{strips}", strip_metadata=strips or None, **options)
+        statistics = json.loads((made.folder / "statistics.json").read_text())
+        assert statistics.get("gps", 0) == (0 if strips else 1)
+        assert (by_key(made)["1"]["right"] == located) is not strips
+        assert reasons(made) == {"3.jpg": ("image", "not_an_image")}
+        assert made.rejected[0]["detail"].startswith("its file of images.right '3.jpg': ")
 
 
 @pytest.mark.parametrize(
     "more, message",
     [
-        ({"masks": "{in}/masks/*.tif"}, "no file matches --masks"),
-        ({"masks": ["{in}/masks/*.png", "{in}/mask/*.png"]}, "matches --masks '{in}/mask/*.png'"),
-        ({"masks": "{in}/photos/a/*.jpg"}, "both match"),
+        ({"masks": "masks/*.tif"}, "no file matches --masks"),
+        ({"masks": ["masks/*.png", "mask/*.png"]}, "matches --masks 'mask/*.png'"),
+        ({"masks": "photos/a/*.jpg"}, "both match"),
         (
             {"key": "path"},
-            "images have keys like 'a/0.jpg', but '{in}/masks/0.png' is for '0.jpg' (--key path)",
+            "images have keys like 'a/0.jpg', but 'masks/0.png' is for '0.jpg' (--key path)",
         ),
         (
-            {"masks": "{in}/masks/0*.png", "images": "{in}/photos/a/2*.jpg"},
-            "images have keys like '2', but '{in}/masks/0.png' is for '0' (--key stem)",
+            {"masks": "masks/0*.png", "images": "photos/a/2*.jpg"},
+            "images have keys like '2', but 'masks/0.png' is for '0' (--key stem)",
         ),
         ({"key": "uri"}, "--key uri cannot be used with --masks"),
-        ({"images": None, "labels": "{in}/l.csv", "masks": "{in}/photos/**"}, "which a row of"),
+        ({"images": None, "labels": "l.csv", "masks": "photos/**"}, "which a row of"),
         ({"images": None}, "give --images GLOB, or --labels CSV"),
-        ({"images": None, "labels": "{in}/l.csv", "layout": "rows"}, "--masks"),
-        ({"layout": "{in}/plain.yaml"}, "has no feature with the source mask.bytes"),
-        ({"layout": "{in}/mask.yaml", "masks": None}, "give --masks GLOB"),
+        ({"images": None, "labels": "l.csv", "layout": "rows"}, "--masks"),
+        ({"layout": "plain.yaml"}, "has no feature with the source mask.bytes"),
+        ({"layout": "mask.yaml", "masks": None}, "give --masks GLOB"),
     ],
 )
-def test_mistakes(more: Mapping[str, Any], message: str, inputs: Path, tmp_path: Path) -> None:
+def test_mistakes(
+    more: Mapping[str, Any], message: str, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(inputs)
     (inputs / "plain.yaml").write_text("features: {image: image.bytes}")
     (inputs / "mask.yaml").write_text("features: {image: image.bytes, mask: mask.bytes}")
     (inputs / "l.csv").write_text("image_uri,label\nphotos/a/0.jpg,cat\n")
-
-    def filled(value: Any) -> Any:
-        if isinstance(value, list):
-            return [*map(filled, value)]
-        return value.replace("{in}", str(inputs)) if isinstance(value, str) else value
-
-    given = {name: filled(value) for name, value in {**flags(inputs), **more}.items()}
-    ran = convert(output=tmp_path / "out", **given)
-    assert ran.code == 2 and filled(message) in ran.error()
-
-
-def test_records_of_datasets_have_no_masks(inputs: Path, tmp_path: Path) -> None:
-    plain = {**flags(inputs, label_from="none"), "masks": None}
-    made = make_dataset(tmp_path / "base", **plain)
-    ran = convert(output=tmp_path / "out", **flags(inputs, images=made.folder))
-    assert ran.code == 2 and "--masks cannot be used with --images" in ran.error()
+    given = {"images": "photos/*/*.jpg", "masks": "masks/*.png", **more}
+    ran = convert(output="out", **given)
+    assert ran.code == 2
+    assert message in ran.error()
 
 
 @pytest.mark.slow
-def test_masks_of_records_are_left_out(inputs: Path, tmp_path: Path) -> None:
-    made = make_dataset(tmp_path / "base", **flags(inputs))
+def test_masks_and_records_of_datasets(shared: Path, made: Dataset, tmp_path: Path) -> None:
+    """Records have no masks to be joined, and those that they have are left out."""
+    plain = make_dataset(tmp_path / "base", **flags(shared, label_from="none", masks=None))
+    ran = convert(output=tmp_path / "out", **flags(shared, images=plain.folder))
+    assert ran.code == 2
+    assert "--masks cannot be used with --images" in ran.error()
     ran = convert(images=made.folder, output=tmp_path / "out")
-    assert ran.code == 0 and f"{ENCODED} of {made.folder}" in ran.out
+    assert ran.code == 0
+    assert f"{ENCODED} of {made.folder}" in ran.out
     assert ENCODED not in {each["name"] for each in Dataset(tmp_path / "out").manifest["features"]}
 
 
 @pytest.mark.slow
 def test_verify_checks_masks(inputs: Path, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "out", **flags(inputs))
-    [shard] = [made.folder / name for name in made.shards()]
-    data = shard.read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    record = data[12 : 12 + length]
-    at = record.rindex(b"IDAT") + 4
-    damaged = record[:at] + bytes([record[at] ^ 0xFF]) + record[at + 1 :]
-    crc = masked_crc32c(damaged).to_bytes(4, "little")
-    shard.write_bytes(data[:12] + damaged + crc + data[16 + length :])
+    damage_mask(made, lambda record: record.rindex(b"IDAT") + 4)
     ran = verify(made.folder)
-    assert ran.code != 0 and "the mask (mask.bytes) is corrupt_image" in ran.out + ran.err
+    assert ran.code != 0
+    assert "the mask (mask.bytes) is corrupt_image" in ran.out + ran.err
 
 
 @pytest.mark.slow
-def test_load_decodes_masks(inputs: Path, tmp_path: Path) -> None:
-    from pipeline.read import load
-
-    made = make_dataset(tmp_path / "out", **flags(inputs))
+def test_load_decodes_masks(made: Dataset) -> None:
     for record in load(made.folder, "train").as_numpy_iterator():
         key = Path(record["image/filename"].decode()).stem
         assert record[ENCODED].tolist() == indices(int(key))[:, :, None].tolist()
     pairs = load(made.folder, "train", as_supervised=True, image_size=(24, 32), batch_size=4)
     [(images, masks)] = pairs.as_numpy_iterator()
-    assert images.shape == (4, 24, 32, 3) and masks.shape == (4, 24, 32, 1)
+    assert (images.shape, masks.shape) == ((4, 24, 32, 3), (4, 24, 32, 1))
     assert set(masks.flat) <= {*range(5), 255}
     assert Image.open(io.BytesIO(next(iter(by_key(made).values()))[ENCODED])).mode == "L"
 
@@ -308,8 +274,7 @@ def named(folder: Path, images: str, masks: str) -> None:
 @pytest.mark.parametrize(
     "images, masks, key",
     [
-        # Carvana and Cityscapes, and DAVIS, where stems repeat.
-        ("train/{}.jpg", "train_masks/{}_mask.gif", "stem"),
+        # Cityscapes, and DAVIS, where stems repeat.
         ("left/x/{}_leftImg8bit.jpg", "gtFine/x/{}_gtFine_labelIds.png", "stem"),
         ("JPEGImages/{}/000.jpg", "Annotations/{}/000.png", "path"),
     ],
@@ -331,20 +296,6 @@ def test_the_endings_of_globs_are_compared(
             assert record[ENCODED][:, :, 0].tolist() == np.asarray(image).tolist()
 
 
-def test_an_extension_in_another_case_is_said(tmp_path: Path) -> None:
-    """By stems, its mask is found."""
-    named(tmp_path / "in", "photos/{}.jpg", "masks/{}.png")
-    (tmp_path / "in/photos/1.jpg").rename(tmp_path / "in/photos/1.JPG")
-    options = {"images": f"{tmp_path}/in/photos/*.jpg", "masks": f"{tmp_path}/in/masks/*.png"}
-    made = make_dataset(tmp_path / "paths", key="path", max_rejected="100%", **options)
-    details = {Path(each["path"]).name: each["detail"] for each in made.rejected}
-    assert details["1.JPG"] == (
-        "no file of --masks has the key '1.JPG'; the key of its file is '1.jpg', with '.jpg' as in "
-        "--images: rename the image"
-    )
-    assert make_dataset(tmp_path / "stems", key="stem", **options).rejected == []
-
-
 def test_an_up_to_date_run_notices_which_mask_an_image_gets(tmp_path: Path) -> None:
     for ending in ("old", "new"):
         named(tmp_path / "in", "photos/{}.jpg", f"masks/{{}}_{ending}.png")
@@ -363,24 +314,6 @@ def test_an_up_to_date_run_notices_which_mask_an_image_gets(tmp_path: Path) -> N
         assert np.unique(record[ENCODED]).tolist() == [2]
 
 
-def test_several_files_for_an_image(inputs: Path, tmp_path: Path) -> None:
-    for ending in ("a", "b"):
-        mask(1, has_palette=False).save(inputs / "masks" / f"1_{ending}.png")
-    given = [f"{inputs}/masks/{name}" for name in ("[0-9].png", "*_a.png", "*_b.png")]
-    made = make_dataset(tmp_path / "out", **flags(inputs, masks=given, max_rejected="100%"))
-    assert reasons(made) == {"1.jpg": ("image", "several_partners")}
-    assert made.rejected[0]["detail"].endswith("have the key '1': '1.png', '1_a.png', '1_b.png'")
-    assert (made.ledger["partners_used"], made.ledger["partners_rejected"]) == (3, 3)
-
-
-def listed(inputs: Path, name: str = "listed.csv") -> Path:
-    """A CSV that lists the photos with their labels."""
-    photos = sorted((inputs / "photos").glob("*/*.jpg"))
-    rows = [f"photos/{path.parent.name}/{path.name},{path.parent.name}" for path in photos]
-    (inputs / name).write_text("\n".join(["image_uri,label", *rows]))
-    return inputs / name
-
-
 @pytest.mark.parametrize("workers", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_images_that_rows_list_have_masks(
     workers: int | None, inputs: Path, tmp_path: Path
@@ -388,25 +321,19 @@ def test_images_that_rows_list_have_masks(
     for path in (inputs / "masks").iterdir():
         path.rename(path.with_stem(f"{path.stem}_mask"))
     mask(7).save(inputs / "masks" / "alone_mask.png")
-    labels = listed(inputs)
-    with labels.open("a") as file:
-        file.write("\nphotos/a/missing.jpg,a")
-    masks = f"{inputs}/masks/*_mask.png"
-    made = make_dataset(
-        tmp_path / "out", labels=labels, masks=masks, max_rejected="100%", workers=workers
-    )
+    names = [*(f"{'ab'[number % 2]}/{number}" for number in range(4)), "a/missing"]
+    rows = ["image_uri,label", *(f"photos/{name}.jpg,{name[0]}" for name in names)]
+    (inputs / "listed.csv").write_text("\n".join(rows))
+    options = {"labels": inputs / "listed.csv", "masks": f"{inputs}/masks/*_mask.png"}
+    made = make_dataset(tmp_path / "out", max_rejected="100%", workers=workers, **options)
     [key] = [each for each in made.manifest["decided"] if each["what"] == "key"]
     assert (key["value"], key["because"]) == ("stem", "default with --masks")
     assert reasons(made) == {
         "missing.jpg": ("image", "unreadable"),
         "alone_mask.png": ("partner", "partner_without_image"),
     }
-    assert {key: each["image/class/text"] for key, each in by_key(made).items()} == {
-        "0": b"a",
-        "1": b"b",
-        "2": b"a",
-        "3": b"b",
-    }
+    texts = {key: each["image/class/text"] for key, each in by_key(made).items()}
+    assert texts == {"0": b"a", "1": b"b", "2": b"a", "3": b"b"}
     for key, record in by_key(made, decode=True).items():
         assert record[ENCODED][:, :, 0].tolist() == indices(int(key)).tolist()
     assert (made.ledger["partners_matched"], made.ledger["partners_used"]) == (5, 4)

@@ -13,7 +13,6 @@ from PIL import Image, ImageOps
 from pycocotools import mask as coco_mask
 
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.annotated import COCO, decode_runs, examples, script_of_coco, write_coco
 from tests.pipeline.commands import (
     Dataset,
@@ -25,7 +24,7 @@ from tests.pipeline.commands import (
     show,
     verify,
 )
-from transforms.examples.tfrecord import masked_crc32c
+from tests.pipeline.masked import damage_mask
 
 MASK = "image/object/mask"
 LAYOUT = {"layout": "detection_masks"}
@@ -97,14 +96,9 @@ def test_what_is_not_there_is_said(coco: dict[str, Any], tmp_path: Path) -> None
     notes = [{**first, "segmentation": [], "keypoints": [1, 2, 2]}, changed, *rest[1:]]
     (tmp_path / "some.json").write_text(json.dumps({**SEGMENTED, "annotations": notes}))
     dataset = make_dataset(tmp_path / "out", **{**coco, "labels": tmp_path / "some.json"})
-    assert decided(dataset)["empty masks"] == (
-        "2 objects",
-        "these annotations have no segmentation",
-    )
-    assert decided(dataset)["no features"] == (
-        "1 keypoints",
-        "boxes, categories and segmentations are read",
-    )
+    said = decided(dataset)
+    assert said["empty masks"] == ("2 objects", "these annotations have no segmentation")
+    assert said["no features"] == ("1 keypoints", "boxes, categories and segmentations are read")
     empty, full = masks(dataset)["7.jpg"]
     assert empty.shape == (30, 40) and not empty.any() and full.any()
     planned = plan(output=tmp_path / "planned", **{**coco, "labels": tmp_path / "some.json"})
@@ -114,29 +108,14 @@ def test_what_is_not_there_is_said(coco: dict[str, Any], tmp_path: Path) -> None
 ONE = {"image_id": 7, "category_id": 1, "bbox": [3, 4, 5, 6], "area": 30, "iscrowd": 0}
 
 
-@pytest.mark.parametrize(
-    ("segmentation", "reason", "says"),
-    rest_slow(
-        [
-            ({"size": [40, 30], "counts": _COUNTS}, "mask_size", "its size is [40, 30], but its"),
-            ([[3, 4, 8, 4]], "bad_cell", "(instances.json:1, column 'segmentation': the polygon"),
-            ({"size": [30, 40], "counts": "x"}, "bad_cell", "are not run lengths"),
-            ([[1.25, 2.5] * 500_000], "bad_cell", "'more than 1048576 characters' is not a seg"),
-            ([[0, 0, 40, 0] * 30_000], "bad_cell", "an outline of 2400000 pixels, more than"),
-        ],
-        2,
-    ),
-)
-def test_wrong_segmentations_reject_their_image(
-    tmp_path: Path, segmentation: Any, reason: str, says: str
-) -> None:
-    notes = [{**ONE, "segmentation": segmentation}, ONE]
-    flags = write_coco(tmp_path, {**SEGMENTED, "annotations": notes}) | LAYOUT
+def test_a_wrong_segmentation_rejects_its_image(tmp_path: Path) -> None:
+    wrong = {**ONE, "segmentation": {"size": [40, 30], "counts": _COUNTS}}
+    flags = write_coco(tmp_path, {**SEGMENTED, "annotations": [wrong, ONE]}) | LAYOUT
     dataset = make_dataset(tmp_path / "out", max_rejected="100%", **flags)
     [rejected] = dataset.rejected
-    assert rejected["reason"] == reason and says.lstrip("(") in rejected["detail"]
+    assert rejected["reason"] == "mask_size"
+    assert "its size is [40, 30], but its" in rejected["detail"]
     assert dataset.ledger["records_written"] == 2
-    check_sound(dataset.folder)
 
 
 def write_turned(folder: Path) -> dict[str, Any]:
@@ -182,9 +161,8 @@ def test_again_with_reuse_and_workers(
     again = convert(output=converted.folder, **coco)
     assert again.code == 0 and again.out.startswith("up to date"), again.err
     plain = make_dataset(tmp_path / "plain", **{**coco, "layout": "detection"})
-    for number, more in enumerate(
-        [{"reuse": converted.folder}, {"reuse": plain.folder}, {"workers": 2}]
-    ):
+    others = [{"reuse": converted.folder}, {"reuse": plain.folder}, {"workers": 2}]
+    for number, more in enumerate(others):
         made = make_dataset(tmp_path / str(number) / "out", **coco, **more)
         assert digests(made.folder) == digests(converted.folder)
 
@@ -200,18 +178,6 @@ def test_records_of_a_dataset_keep_their_masks(converted: Dataset, tmp_path: Pat
         for mask, former in zip(found, masks(converted)[name], strict=True):
             wanted = Image.fromarray(former).resize((20, 15), Image.Resampling.NEAREST)
             assert mask.tolist() == np.asarray(wanted).tolist()
-
-
-@pytest.mark.slow
-def test_masks_of_records_are_turned(tmp_path: Path) -> None:
-    flags = write_turned(tmp_path)
-    kept = make_dataset(tmp_path / "kept", **flags)
-    of_records = {"images": kept.folder, "exif_orientation": "apply", **LAYOUT}
-    turned = make_dataset(tmp_path / "turned", **of_records)
-    check_sound(turned.folder)
-    wanted = make_dataset(tmp_path / "wanted", exif_orientation="apply", **flags)
-    [[mask]], [[other]] = masks(turned).values(), masks(wanted).values()
-    assert mask.shape == (40, 60) and mask.tolist() == other.tolist()
 
 
 @pytest.mark.slow
@@ -235,17 +201,11 @@ def test_a_table_and_a_layout_file(tmp_path: Path) -> None:
     cell = json.dumps([[0, 0, 16, 0, 16, 6, 0, 6]]).replace('"', '""')
     rows = f'image,label,x,y,w,h,Segmentation\nphoto,cat,0,0,16,6,"{cell}"\n'
     (tmp_path / "boxes.csv").write_text(rows)
-    (tmp_path / "my.yaml").write_text(
-        "features: {image/encoded: image.bytes, image/filename: image.path, mask: object.mask, "
-        "x: box.xmin}"
-    )
-    dataset = make_dataset(
-        tmp_path / "out",
-        images=f"{tmp_path}/*.jpg",
-        labels=tmp_path / "boxes.csv",
-        layout=tmp_path / "my.yaml",
-        box_units="pixel",
-    )
+    features = "image/encoded: image.bytes, image/filename: image.path, mask: object.mask"
+    (tmp_path / "my.yaml").write_text(f"features: {{{features}, x: box.xmin}}")
+    flags = {"images": f"{tmp_path}/*.jpg", "labels": tmp_path / "boxes.csv"}
+    flags |= {"layout": tmp_path / "my.yaml", "box_units": "pixel"}
+    dataset = make_dataset(tmp_path / "out", **flags)
     [record] = examples(dataset).values()
     [mask] = record["mask"]
     assert np.asarray(Image.open(io.BytesIO(mask)))[:, 0].tolist() == [1] * 6 + [0] * 6
@@ -279,42 +239,31 @@ def test_outlines_of_yolo(tmp_path: Path) -> None:
     assert outline.tolist() == drawn.tolist() and outline.any()
     assert not box.any() and whole.all() and found["8.jpg"] == []
     assert examples(dataset)["7.jpg"]["image/object/class/label"] == [1, 2, 1]
-    assert decided(dataset)["empty masks"] == (
-        "1 of the first 3 objects",
-        "these lines are boxes, not outlines",
-    )
+    empty = ("1 of the first 3 objects", "these lines are boxes, not outlines")
+    assert decided(dataset)["empty masks"] == empty
     again = convert(output=dataset.folder, **flags)
     assert again.code == 0 and again.out.startswith("up to date"), again.err
-
-
-@pytest.mark.slow
-def test_verify_and_show(converted: Dataset, coco: dict[str, Any], tmp_path: Path) -> None:
-    shown = show(converted.folder)
-    assert shown.code == 0 and f"{MASK}" in shown.out and "png 30x40x1>" in shown.out
-    dataset = write_damaged(coco, tmp_path / "out")
-    ran = verify(dataset.folder)
-    assert ran.code != 0
-    assert "the mask of object 0 (object.mask) is corrupt_image" in ran.out + ran.err
 
 
 def write_damaged(coco: dict[str, Any], folder: Path) -> Dataset:
     """A dataset of one image, whose first mask was damaged before its record was written."""
     one = coco["images"].replace("*", "7")
     dataset = make_dataset(folder, max_rejected="100%", **{**coco, "images": one})
-    [shard] = [dataset.folder / name for name in dataset.shards()]
-    data = shard.read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    record = data[12 : 12 + length]
-    at = record.index(b"IDAT", record.index(MASK.encode())) + 8
-    damaged = record[:at] + bytes([record[at] ^ 1]) + record[at + 1 :]
-    crc = masked_crc32c(damaged).to_bytes(4, "little")
-    shard.write_bytes(data[:12] + damaged + crc + data[16 + length :])
+    damage_mask(dataset, lambda record: record.index(b"IDAT", record.index(MASK.encode())) + 8)
     return dataset
 
 
-def test_damaged_masks_of_records_reject_their_image(coco: dict[str, Any], tmp_path: Path) -> None:
-    """Whether they are copied or resized."""
+@pytest.mark.slow
+def test_show_and_damaged_masks(coco: dict[str, Any], converted: Dataset, tmp_path: Path) -> None:
+    """They reject their image, whether they are copied or resized."""
+    shown = show(converted.folder)
+    assert shown.code == 0
+    assert MASK in shown.out
+    assert "png 30x40x1>" in shown.out
     base = write_damaged(coco, tmp_path / "base")
+    ran = verify(base.folder)
+    assert ran.code != 0
+    assert "the mask of object 0 (object.mask) is corrupt_image" in ran.out + ran.err
     for name, options in {"same": {}, "small": {"resize": "20x15"}}.items():
         flags = {**LAYOUT, **options, "max_rejected": "100%"}
         made = make_dataset(tmp_path / name, images=base.folder, **flags)

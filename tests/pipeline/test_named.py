@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.options.parser import parse_flags, words_of
 from tests.conftest import draw
@@ -86,16 +85,12 @@ def test_records_are_those_without_a_name(plain: Dataset, named: tuple[Dataset, 
         assert plain.manifest[name] == named[0].manifest[name]
 
 
-def test_all_shards_and_indexes_have_their_sha256(named: tuple[Dataset, Ran]) -> None:
+def test_the_files_are_listed_hashed_and_verified(named: tuple[Dataset, Ran]) -> None:
     dataset, _ = named
     check_hashes(dataset)
     indexes = [entry["file"] for entry in dataset.manifest["index"]]
-    assert set(hashes(dataset)) == {*dataset.shards(), *indexes, "labels.txt"}
     assert len(indexes) == 2
-
-
-def test_the_files_are_listed_and_verified(named: tuple[Dataset, Ran]) -> None:
-    dataset, _ = named
+    assert set(hashes(dataset)) == {*dataset.shards(), *indexes, "labels.txt"}
     assert set(dataset.manifest["files"]) >= OWN
     assert {name: dataset.manifest["options"][name] for name in SAID} == SAID
     check_sound(dataset.folder)
@@ -139,57 +134,6 @@ def test_a_readme_of_the_user_stays(inputs: str, plain: Dataset, tmp_path: Path)
     assert ran.code == 2
     assert "holds a README.md that no run wrote, and --name would replace it" in ran.error()
     assert snapshot(folder) == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "files"), [({"files": "per_image"}, "train/*"), ({"compression": "gzip"}, "")]
-)
-def test_other_files(inputs: str, tmp_path: Path, flags: dict[str, str], files: str) -> None:
-    shards = {} if "files" in flags else {"num_shards": 2}
-    every = {"images": inputs, "label_from": "directory", **flags, **shards, **SAID}
-    ran = convert(output=tmp_path / "out", **every)
-    assert ran.code == 0 and "tfds" not in ran.out, ran.err
-    dataset = Dataset(tmp_path / "out")
-    check_hashes(dataset)
-    sets = [each.get("includes") for each in croissant(dataset)["distribution"]]
-    assert (files in sets) == bool(files)
-    assert "tfds" not in (dataset.folder / "README.md").read_text("utf-8")
-    check_sound(dataset.folder)
-
-
-@pytest.mark.slow
-def test_rows_have_a_card(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("age,kind\n1,cat\n2,dog\n")
-    dataset = make_dataset(tmp_path / "out", labels=tmp_path / "rows.csv", layout="rows", **SAID)
-    check_hashes(dataset)
-    card = (dataset.folder / "README.md").read_text("utf-8")
-    header = yaml.safe_load(card.split("---\n")[1])
-    assert header["size_categories"] == ["n<1K"] and "task_categories" not in header
-    assert "2 records as TFRecords" in card
-    check_sound(dataset.folder)
-
-
-@pytest.mark.parametrize(
-    ("flags", "why"),
-    [
-        ({"name": "My Pets"}, "--name 'My Pets' is not a name: use a-z, 0-9 and _"),
-        ({"dataset_version": "1.2"}, "--dataset_version '1.2' is not a version"),
-        ({"name": None, "license": "MIT"}, "_version needs --name NAME"),
-        ({"description": " "}, "--description: it is blank"),
-        ({"homepage": "example.org"}, "--homepage 'example.org' is not a web address"),
-        ({"croissant": "nowhere.yaml"}, "no such file: --croissant nowhere.yaml"),
-        ({"croissant": '{"name": "x"}'}, "--croissant: 'name' is filled from --name"),
-        ({"version": "1.2"}, "--dataset_version '1.2' is not a version"),
-    ],
-)
-def test_mistakes_are_one_line(
-    inputs: str, tmp_path: Path, flags: dict[str, Any], why: str
-) -> None:
-    given = {"dataset_version": None, **SAID, **flags}
-    ran = convert(images=inputs, output=tmp_path / "out", **FLAGS, **given)
-    assert ran.code == 2 and why in ran.error(), ran.err
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
