@@ -13,7 +13,6 @@ import google_crc32c
 import pytest
 from apache_beam.io.filesystems import FileSystems
 
-from tests.servers.gcs import GcsServer, requester_pays
 from tests.transforms.storage.conftest import ARCHIVES, FOLDERS, Kept, in_ranges
 from transforms.core.messages import ChangedError, TooLargeError, is_final
 from transforms.dataset.output_names import ForeignNameError
@@ -304,27 +303,6 @@ def test_an_archive_is_never_written(kept: Kept, change: Callable[[Storage, str]
 # What a user may have to do something about.
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind", "says"),
-    [
-        ({"status": 403}, PermissionError, "no permission"),
-        ({"status": 404}, FileNotFoundError, "no such object"),
-        (requester_pays("photos"), OSError, "requester-pays"),
-    ],
-)
-@of("bucket", "zip in a bucket")
-def test_a_bucket_that_refuses(
-    kept: Kept, gcs: GcsServer, fault: dict[str, object], kind: type[OSError], says: str
-) -> None:
-    kept.put({"1.jpg": b"x"})
-    [file] = listed(kept, "*")
-    gcs.set_faults([{"kind": "media", **fault}])
-    with pytest.raises(kind) as raised:
-        read(file, storage_of(file.uri))
-    assert says in str(raised.value.strerror)
-    assert "\n" not in str(raised.value)
-
-
 class RefusedError(Exception):
     """An error of the client of another storage."""
 
@@ -364,16 +342,3 @@ def test_a_bucket_that_is_not_there(ask: str) -> None:
     list_all: Callable[[str], Iterable[object]] = getattr(storage_of("gs://nowhere/x"), ask)
     with pytest.raises(FileNotFoundError, match="no such bucket"):
         list(list_all("gs://nowhere/x"))
-
-
-@pytest.mark.parametrize(
-    ("path", "problem"),
-    [
-        ("gs:///a", "names no bucket"),
-        ("file:///a.jpg", "is the URL of a local file: write '/a.jpg'"),
-        ("nobody://a", "has a scheme that no installed file system of Beam reads"),
-        ("gs:///a.zip!/1.jpg", "names no bucket"),
-    ],
-)
-def test_what_names_nothing(path: str, problem: str) -> None:
-    assert storage_of(path).name_problem(path).startswith(problem)
