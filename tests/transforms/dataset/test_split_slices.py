@@ -45,6 +45,7 @@ TEST = [f"d{n}" for n in range(3)]
         ("train[-10%:]", TRAIN[9:]),
         ("train[:25%]", TRAIN[:2]),  # 2.5 is rounded to the even number
         ("train[12.5%:90%]", TRAIN[1:9]),
+        *(("train[:33%]", TRAIN[:3]), ("train[33%:]", TRAIN[3:])),
         ("train[0:1]", ["a0"]),
         ("train[0shard]", TRAIN[:4]),
         ("train[-1shard]", TRAIN[4:]),

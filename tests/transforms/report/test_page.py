@@ -13,7 +13,16 @@ from tests.marks import rest_slow
 from tests.report_sources import make_manifest, make_sources, make_statistics
 from transforms.core.messages import Decision, decisions_to_json
 from transforms.core.rejections import Reason, Rejection
-from transforms.report.page import advice, page_template, pieces, prose, render, settings, wrapped
+from transforms.report.page import (
+    advice,
+    class_table,
+    page_template,
+    pieces,
+    prose,
+    render,
+    settings,
+    wrapped,
+)
 from transforms.write_report import MAX_LISTED
 
 MAX_PAGE = 5_000_000
@@ -118,6 +127,12 @@ def test_a_dataset_of_rows_alone() -> None:
     page = render(make_sources(manifest, {}, []))
     assert "images matched" not in page and "<b>10</b> rows read" in page
     assert 'id="class-table"' not in page
+
+
+def test_classes_are_in_the_order_of_their_names() -> None:
+    shown = class_table({"all": {"classes": {"10": 1, "9": 5, "b": 2, "": 7, "a": 9}}}, 1)
+    assert [row["name"] for row in shown["rows"]] == ["9", "10", "a", "b"]
+    assert shown["total"] == 4
 
 
 def test_what_was_decided_is_a_table() -> None:
