@@ -69,42 +69,39 @@ def test_boxes_turn_and_areas_grow_with_the_pixels() -> None:
     assert found["image/object/area"] == [100, 200]
 
 
-def test_masks_of_objects_follow_the_pixels() -> None:
-    mask = Image.new("L", (20, 10))
-    mask.putpixel((0, 0), 1)
-    data = saved(mask, "PNG")
-    feature = Feature.of_source("mask", "object.mask")
-    example = {"mask": np.array([data, data], object)}
+MASK = Image.new("L", (20, 10))
+MASK.putpixel((0, 0), 1)
+DATA = saved(MASK, "PNG")
+
+
+def of_masks(*masks: bytes, check: str = "full", **given: Any) -> list[bytes]:
+    example = {"mask": np.array(masks, object)}
     record = Kept({"object.mask": "mask"}, example, (), (10, 20))
-    made = KeptValues([feature])
-    assert made.of("", record, stored=(10, 20)) == {"mask": [data, data]}
-    [turned, _] = made.of("", record, turn=6, stored=(40, 20))["mask"]
+    made = KeptValues([Feature.of_source("mask", "object.mask")], check=check)
+    return list(made.of("", record, **given)["mask"])
+
+
+def test_masks_of_objects_follow_the_pixels() -> None:
+    assert of_masks(DATA, DATA, stored=(10, 20)) == [DATA, DATA]
+    [turned, _] = of_masks(DATA, DATA, turn=6, stored=(40, 20))
     found = np.asarray(Image.open(io.BytesIO(turned)))
     # The upper left corner becomes the upper right one, twice as large.
-    assert found.shape == (40, 20) and np.argwhere(found).tolist() == [
-        [row, column] for row in (0, 1) for column in (18, 19)
-    ]
+    assert found.shape == (40, 20)
+    assert np.argwhere(found).tolist() == [[row, at] for row in (0, 1) for at in (18, 19)]
+
+
+def test_masks_that_take_long_or_are_damaged_reject_their_image() -> None:
+    """A damaged one does also if nothing changes it."""
     # Each of two different masks would have a billion pixels.
-    example["mask"][1] = data + b"x"
     with pytest.raises(RejectedImageError, match="of 2 objects, each of 40000 x 20000") as caught:
-        made.of("", record, stored=(40_000, 20_000))
+        of_masks(DATA, DATA + b"x", stored=(40_000, 20_000))
     assert caught.value.reason.code == "too_costly"
-    with pytest.raises(RejectedImageError, match="does not hold object.mask"):
-        made.of("", kept("object.mask"))
-
-
-def test_a_damaged_mask_rejects_its_image() -> None:
-    """Also if nothing changes it."""
-    data = saved(Image.new("L", (20, 10)), "PNG")
-    feature = Feature.of_source("mask", "object.mask")
-    example = {"mask": np.array([data, data[:-20]], object)}
-    record = Kept({"object.mask": "mask"}, example, (), (10, 20))
-    with pytest.raises(RejectedImageError) as caught:
-        KeptValues([feature]).of("", record)
+    with pytest.raises(
+        RejectedImageError, match="^.*the mask of object 1 in its record: "
+    ) as caught:
+        of_masks(DATA, DATA[:-20])
     assert caught.value.reason.code == "corrupt_image"
-    assert caught.value.detail.startswith("the mask of object 1 in its record: ")
-    of_headers = KeptValues([feature], check="header")
-    assert of_headers.of("", record) == {"mask": [data, data[:-20]]}
+    assert of_masks(DATA, DATA[:-20], check="header") == [DATA, DATA[:-20]]
 
 
 def test_what_no_record_has_is_as_of_empty_cells() -> None:
@@ -113,6 +110,8 @@ def test_what_no_record_has_is_as_of_empty_cells() -> None:
     assert KeptValues([crowd]).of(CELLS, kept("object.is_crowd")) == {"crowd": [0, 0]}
     with pytest.raises(RejectedImageError, match="does not hold box.xmin"):
         values(kept("box.xmin"))
+    with pytest.raises(RejectedImageError, match="does not hold object.mask"):
+        KeptValues([Feature.of_source("mask", "object.mask")]).of("", kept("object.mask"))
 
 
 def test_columns() -> None:

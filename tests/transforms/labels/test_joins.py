@@ -68,117 +68,70 @@ def gone(count: int) -> Count:
 A, B = image("a/k.jpg"), image("b/k.jpg")
 CAT, DOG = image("a/k.jpg", "cat"), image("a/k.jpg", "dog")
 NEW = CAT._replace(version=2)
-BOTH = "2 images have the key 'k': 'a/k.jpg', 'b/k.jpg'"
+OLD = CAT._replace(size=90)
 SEVEN = [image(f"{number}/k.jpg") for number in range(7)]
-MANY = "7 images have the key 'k': '0/k.jpg', '1/k.jpg', '2/k.jpg', '3/k.jpg', '4/k.jpg' and 2 more"
+
 NO_IMAGE = [
     rejected("row_without_image", "no image has the key 'k'", f"labels.csv:{line}", "row")
     for line in (2, 3)
 ]
-
-
-@pytest.mark.parametrize(
-    ("sides", "results"),
-    [
-        ([A, row("cat", 2)], [labelled(A, "cat", 1)]),
-        ([A, row("cat", 2), A, A], [again(2), labelled(A, "cat", 1)]),
-        # Rows that say the same are one label, and those that do not none.
-        ([row("cat", 2), A, row("cat", 9)], [labelled(A, "cat", 2)]),
-        (
-            [A, row("cat", 2), row("dog", 3), row("cat", 5)],
-            [
-                rejected(
-                    "label_conflict",
-                    "labelled 'cat' (labels.csv:2), 'cat' (labels.csv:5), 'dog' (labels.csv:3)",
-                ),
-                gone(3),
-            ],
-        ),
-        # A missing row, or a missing label.
-        ([A], [rejected("no_label", "no row has the key 'k'")]),
-        (
-            [A, row("", 2), row("", 5)],
-            [rejected("no_label", "the label is missing in labels.csv:2, labels.csv:5"), gone(2)],
-        ),
-        (
-            [A, row("", 2), row("cat", 3)],
-            [
-                labelled(A, "cat", 1),
-                rejected("malformed_row", "its label is missing", "labels.csv:2", "row"),
-            ],
-        ),
-        # Rows without an image.
-        ([row("cat", 2), row("dog", 3)], NO_IMAGE),
-        ([row("", 2), row("", 3)], NO_IMAGE),
-        ([row("", 2), row("cat", 3)], NO_IMAGE),
-        # Several images with one key, named once each.
-        (
-            [B, A, B],
-            [again(1), rejected("duplicate_key", BOTH), rejected("duplicate_key", BOTH, B.path)],
-        ),
-        *[
-            (
-                [A, B, row("", 2), row(second, 3)],
-                [rejected("duplicate_key", BOTH), rejected("duplicate_key", BOTH, B.path), gone(2)],
-            )
-            for second in ("", "cat")
-        ],
-        (SEVEN, [rejected("duplicate_key", MANY, each.path) for each in SEVEN]),
-    ],
-)
-def test_images_and_rows(sides: list[JoinSide], results: list[Joined]) -> None:
-    assert Counter(join(*sides)) == Counter(join(*sides[::-1])) == Counter(results)
-
-
-def test_all_rows_of_a_conflict_are_named() -> None:
-    [conflict, _] = join(A, *(row(f"l{line}", line) for line in range(5)))
-    assert isinstance(conflict, Rejection) and "more" not in conflict.detail
+NO_ROW = rejected("no_label", "no row has the key 'k'")
+NO_FOLDER = rejected("no_label", "it is not in the folder of a class")
+MISSING = rejected("no_label", "the label is missing in labels.csv:2, labels.csv:5")
+MALFORMED = rejected("malformed_row", "its label is missing", "labels.csv:2", "row")
+THREE = "labelled 'cat' (labels.csv:2), 'cat' (labels.csv:5), 'dog' (labels.csv:3)"
+CONFLICT = rejected("label_conflict", THREE)
+AMBIGUOUS = "its folders or pairs give it several labels: '', 'cat', 'dog'"
+BOTH = "2 images have the key 'k': 'a/k.jpg', 'b/k.jpg'"
+TWICE = [rejected("duplicate_key", BOTH, path) for path in (A.path, B.path)]
+MANY = "7 images have the key 'k': '0/k.jpg', '1/k.jpg', '2/k.jpg', '3/k.jpg', '4/k.jpg' and 2 more"
 
 
 @pytest.mark.parametrize(
     ("label_from", "sides", "results"),
     [
+        ("csv", [A, row("cat", 2)], [labelled(A, "cat", 1)]),
+        ("csv", [A, row("cat", 2), A, A], [again(2), labelled(A, "cat", 1)]),
+        # Rows that say the same are one label, and those that do not none.
+        ("csv", [row("cat", 2), A, row("cat", 9)], [labelled(A, "cat", 2)]),
+        ("csv", [A, row("cat", 2), row("dog", 3), row("cat", 5)], [CONFLICT, gone(3)]),
+        # A missing row, or a missing label.
+        ("csv", [A], [NO_ROW]),
+        ("csv", [A, row("", 2), row("", 5)], [MISSING, gone(2)]),
+        ("csv", [A, row("", 2), row("cat", 3)], [labelled(A, "cat", 1), MALFORMED]),
+        ("csv", [row("cat", 2), row("dog", 3)], NO_IMAGE),
+        ("csv", [row("", 2), row("", 3)], NO_IMAGE),
+        ("csv", [row("", 2), row("cat", 3)], NO_IMAGE),
+        # Several images with one key, named once each.
+        ("csv", [B, A, B], [again(1), *TWICE]),
+        ("csv", [A, B, row("", 2), row("", 3)], [*TWICE, gone(2)]),
+        ("csv", [A, B, row("", 2), row("cat", 3)], [*TWICE, gone(2)]),
+        ("csv", SEVEN, [rejected("duplicate_key", MANY, each.path) for each in SEVEN]),
+        ("directory", [CAT, DOG, B], [again(1), *TWICE]),
+        ("none", [CAT, DOG, B], [again(1), *TWICE]),
+        # Labels of folders and pairs.
         ("directory", [CAT], [labelled(CAT, "cat", 0)]),
-        ("directory", [A], [rejected("no_label", "it is not in the folder of a class")]),
+        ("directory", [A], [NO_FOLDER]),
         ("none", [A], [labelled(A, "", 0)]),
         # One image with several labels is one rejection, unless nobody asks for them.
         *[
-            (
-                source,
-                [DOG, CAT, A, DOG],
-                [
-                    again(3),
-                    rejected(
-                        "ambiguous_label",
-                        "its folders or pairs give it several labels: '', 'cat', 'dog'",
-                    ),
-                ],
-            )
+            (source, [DOG, CAT, A, DOG], [again(3), rejected("ambiguous_label", AMBIGUOUS)])
             for source in ("directory", "regex", "given")
         ],
         ("none", [DOG, CAT], [again(1), labelled(A, "", 0)]),
         ("csv", [DOG, CAT, row("fox", 2)], [again(1), labelled(A, "fox", 1)]),
         # An image that changed between two listings is one image.
-        ("directory", [NEW._replace(size=90, version=1), NEW], [again(1), labelled(NEW, "cat", 0)]),
-        *[
-            (
-                source,
-                [CAT, DOG, B],
-                [
-                    again(1),
-                    rejected("duplicate_key", BOTH),
-                    rejected("duplicate_key", BOTH, B.path),
-                ],
-            )
-            for source in ("directory", "none")
-        ],
+        ("directory", [OLD, NEW], [again(1), labelled(NEW, "cat", 0)]),
     ],
 )
-def test_other_sources_of_labels(
-    label_from: str, sides: list[JoinSide], results: list[Joined]
-) -> None:
-    assert join(*sides, label_from=label_from) == results
-    assert join(*sides[::-1], label_from=label_from) == results
+def test_images_and_rows(label_from: str, sides: list[JoinSide], results: list[Joined]) -> None:
+    found = join(*sides, label_from=label_from)
+    assert Counter(found) == Counter(join(*sides[::-1], label_from=label_from)) == Counter(results)
+
+
+def test_all_rows_of_a_conflict_are_named() -> None:
+    [conflict, _] = join(A, *(row(f"l{line}", line) for line in range(5)))
+    assert isinstance(conflict, Rejection) and "more" not in conflict.detail
 
 
 @pytest.mark.parametrize(
@@ -195,54 +148,42 @@ def test_rows_need_no_label_where_there_is_no_column_of_labels() -> None:
 
 
 ROWS = {"columns": ("a",), "needs_rows": True}
+ONE = '["labels.csv:2",["cat"],["1"]]'
+ORDERED = f'["labels.csv:1",["dog"],["2"]],{ONE},["labels.csv:10",["cat"],["1"]]'
+TOO_MANY = rejected("too_costly", "it has 3 rows, more than 2: split the image")
+OTHERS = rejected("label_conflict", "labelled 'cat' (labels.csv:3), 'dog' (labels.csv:2)")
 
 
 @pytest.mark.parametrize(
-    ("sides", "asked", "results"),
+    ("sides", "asked", "most", "results"),
     [
         # In the order of their lines.
         (
-            [row("cat", 10, "1"), A, row("dog", 9, "2"), row("cat", 11, "1")],
+            [row("cat", 10, "1"), A, row("dog", 1, "2"), row("cat", 2, "1")],
             {"many": True, "many_labels": True},
-            [
-                labelled(
-                    A,
-                    "",
-                    3,
-                    '[["labels.csv:9",["dog"],["2"]],["labels.csv:10",["cat"],["1"]],'
-                    '["labels.csv:11",["cat"],["1"]]]',
-                )
-            ],
+            3,
+            [labelled(A, "", 3, f"[{ORDERED}]")],
         ),
         # Rows that are alike are one, unless all count.
         (
             [row("cat", 3, "1"), A, row("cat", 2, "1"), row("cat", 4, "1")],
             {},
-            [labelled(A, "cat", 3, '[["labels.csv:2",["cat"],["1"]]]')],
+            2,
+            [labelled(A, "cat", 3, f"[{ONE}]")],
         ),
-        (
-            [row("cat", 2, "1"), A, row("cat", 3, "1"), row("cat", 4, "1")],
-            {"many": True},
-            [rejected("too_costly", "it has 3 rows, more than 2: split the image"), gone(3)],
-        ),
-        (
-            [row("cat", 3, "1"), A, row("dog", 2, "1")],
-            {},
-            [
-                rejected("label_conflict", "labelled 'cat' (labels.csv:3), 'dog' (labels.csv:2)"),
-                gone(2),
-            ],
-        ),
+        ([A, *(row("cat", n, "1") for n in range(3))], {"many": True}, 2, [TOO_MANY, gone(3)]),
+        ([row("cat", 3, "1"), A, row("dog", 2, "1")], {}, 2, [OTHERS, gone(2)]),
     ],
 )
 def test_rows_that_are_kept(
     sides: list[JoinSide],
     asked: dict[str, bool],
+    most: int,
     results: list[Joined],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An image has no more rows than its index can name."""
-    monkeypatch.setattr(joins, "MAX_OBJECTS", 3 if "many_labels" in asked else 2)
+    monkeypatch.setattr(joins, "MAX_OBJECTS", most)
     assert join(*sides, **ROWS, **asked) == results
 
 
