@@ -1,19 +1,26 @@
-"""Cells of rows become values of their features' types, and boxes and labels lists."""
+"""Cells of rows become values of the types of their columns, and boxes and labels lists."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from transforms.core.records import JoinSide, PlannedImage
 from transforms.core.rejections import RejectedImageError
 from transforms.examples.boxes import BoxRules
 from transforms.examples.layouts import DETECTION, LAYOUTS, Feature
 from transforms.examples.row_features import (
+    DTYPES,
     TYPES,
     RowValues,
+    cell_values,
+    infer_types,
+    odd_cells,
     parse_cell,
     parse_mark,
     row_requirements,
@@ -26,6 +33,7 @@ from transforms.labels.joins import (
     rows_text,
     with_ids,
 )
+from transforms.labels.label_rows import LabelRow
 
 SIDES = ("xmin", "ymin", "xmax", "ymax")
 
@@ -175,3 +183,181 @@ def test_rows_from_the_join_to_the_shard() -> None:
     ]
     with pytest.raises(RejectedImageError, match=r"'dog' \(a.csv:2\) is not in --class_names"):
         with_ids(text, {"cat": 0}.get, str)
+
+
+# A column has the narrowest type that its values fit, and the cell that decided it is named.
+
+OPEN = Feature("x", "csv.a", "")
+IMAGE = Feature("i", "image.bytes", "bytes")
+GIVEN = OPEN._replace(dtype="int64", type="uint32")
+LISTS = OPEN._replace(shape=None, separator="|")
+PAIRS = LISTS._replace(shape=(2,))
+
+
+def rows_of(*cells: str) -> list[LabelRow]:
+    return [LabelRow("", "", line, cells=(cell,)) for line, cell in enumerate(cells, 2)]
+
+
+def infer(feature: Feature, *cells: str) -> tuple[str, str]:
+    """The type of a column, and why it is that."""
+    (typed, image), (decision,) = infer_types([feature, IMAGE], rows_of(*cells), ["a"])
+    assert (decision.what, decision.flag, image) == ("type of x", "--layout", IMAGE)
+    assert decision.value == (feature.type or typed.dtype)
+    return typed.dtype, decision.because
+
+
+def odd(feature: Feature, *cells: str) -> list[str]:
+    """The warnings about a column."""
+    features, _ = infer_types([feature, IMAGE], rows_of(*cells), ["a"])
+    return odd_cells([feature, IMAGE], features, rows_of(*cells), ["a"])
+
+
+INTEGERS = "all are integers, first '1' (line 2)"
+REJECTED = "cells missing: rejected without a default"
+
+
+@pytest.mark.parametrize(
+    ("feature", "cells", "dtype", "because"),
+    [
+        (OPEN, ["1", "-7"], "int64", INTEGERS),
+        (OPEN, ["1", "2.5"], "float", "'2.5' (line 3) is not an integer"),
+        (OPEN, ["1", "2.5", "x", "y"], "bytes", "'x' (line 4) is not a number"),
+        (OPEN, ["x"], "bytes", "'x' (line 2) is not a number"),
+        (OPEN, ["true", "false"], "int64", "all are integers, first 'true' (line 2)"),
+        (OPEN, ["1", "007"], "int64", f"{INTEGERS}; '007' (line 3) loses its zeros"),
+        (OPEN, ["", ""], "bytes", f"no cell has a value; 2 of 2 {REJECTED}"),
+        (OPEN, ["1", "NA", "nan", ""], "int64", f"{INTEGERS}; 3 of 4 {REJECTED}"),
+        (OPEN, ["NA", "x"], "bytes", "'x' (line 3) is not a number"),
+        (OPEN, ["NA", "x", ""], "bytes", f"'x' (line 3) is not a number; 1 of 3 {REJECTED}"),
+        # A default is a value, and stands for missing cells.
+        (OPEN._replace(default="unknown"), ["1"], "bytes", "'unknown' (default) is not a number"),
+        (
+            OPEN._replace(default="-1"),
+            ["3", "NA", ""],
+            "int64",
+            "all are integers, first '-1' (default); 2 of 3 cells missing: read as '-1'",
+        ),
+        # Lists.
+        (LISTS, ["1|2", "3"], "int64", INTEGERS),
+        (LISTS, ["1|x"], "bytes", "'x' (line 2) is not a number"),
+        (LISTS, ["1", "NA"], "int64", f"{INTEGERS}; 1 of 2 cells missing: empty lists"),
+        (PAIRS, ["1|2", ""], "int64", f"{INTEGERS}; 1 of 2 {REJECTED}"),
+        (
+            PAIRS,
+            ["1|2", "3"],
+            "int64",
+            f"{INTEGERS}; 1 of 2 cells do not fit, first '3' (line 3): rejected",
+        ),
+        (PAIRS._replace(separator=""), ["1", "2"], "int64", INTEGERS),
+        # A type that is given stays.
+        (GIVEN, ["x"], "int64", "given; 1 of 1 cells do not fit, first 'x' (line 2): rejected"),
+        (GIVEN, ["1", "NA", "", "007"], "int64", f"given; 2 of 4 {REJECTED}"),
+        (
+            GIVEN._replace(default="5"),
+            ["1", "NA", "", "007"],
+            "int64",
+            "given; 2 of 4 cells missing: read as '5'",
+        ),
+        (
+            LISTS._replace(dtype="int64"),
+            ["1", "NA", "", "007"],
+            "int64",
+            "given; 2 of 4 cells missing: empty lists",
+        ),
+        (OPEN._replace(dtype="bytes"), ["1", "NA", ""], "bytes", f"given; 1 of 3 {REJECTED}"),
+        (
+            OPEN._replace(dtype="bytes", default="none"),
+            ["1", "NA", ""],
+            "bytes",
+            "given; 2 of 3 cells missing: read as 'none'",
+        ),
+    ],
+)
+def test_types(feature: Feature, cells: list[str], dtype: str, because: str) -> None:
+    assert infer(feature, *cells) == (dtype, because)
+
+
+@pytest.mark.parametrize(
+    ("cell", "dtype", "reason"),
+    [
+        ("1e39", "bytes", "outside the range of 32-bit floats"),
+        ("-inf", "bytes", "not finite"),
+        ("Infinity", "bytes", "not finite"),
+        ("+nan", "bytes", "not finite"),
+        ("1_0", "bytes", "not a number"),
+        ("9" * 19, "float", "outside the range of int64"),
+        ("9" * 40, "bytes", "outside the range of 32-bit floats"),
+        ("2.5", "float", "not an integer"),
+    ],
+)
+def test_the_cell_that_decides_is_described_as_it_is(cell: str, dtype: str, reason: str) -> None:
+    assert infer(OPEN, "1", cell) == (dtype, f"{cell!r} (line 3) is {reason}")
+    # One of thousands is a warning, too; two of them are not one.
+    narrower = DTYPES[DTYPES.index(dtype) - 1]
+    others = ["1.5" if narrower == "float" else "7"] * 999
+    text = (
+        f"1 of 1000 cells of column 'a' makes it {dtype}, not {narrower}: {cell!r} (line 2) is "
+        f"{reason}; correct it, or give the type in a layout file"
+    )
+    assert odd(OPEN, cell, *others) == [text]
+    assert odd(OPEN, cell, *others[1:]) == odd(OPEN, cell, cell, *others) == []
+    assert odd(OPEN._replace(dtype="float"), cell, *others) == []
+
+
+@pytest.mark.parametrize("type_", sorted(TYPES))
+@given(
+    st.lists(
+        st.sampled_from(["", "NA", "1", "007", "-1", "2.5", "1e40", "x", "true", "9" * 19, "1|2"])
+    ),
+    st.sampled_from([None, "1"]),
+    st.sampled_from([((), ""), (None, "|"), ((2,), "|")]),
+)
+def test_the_cells_that_are_counted_are_those_that_reject(
+    type_: str, cells: list[str], default: str | None, form: tuple[tuple[int, ...] | None, str]
+) -> None:
+    """This holds for given and for inferred types."""
+    shape, separator = form
+    default = default if shape != (2,) else default and "1|1"
+    given_type = Feature("x", "csv.a", TYPES[type_], shape, default, separator, type=type_)
+    for feature in (given_type, given_type._replace(dtype="", type="")):
+        (typed,), (decision,) = infer_types([feature], rows_of(*cells), ["a"])
+        values = RowValues([typed])
+        rejected = 0
+        for cell in cells:
+            try:
+                values.of_row(("a.csv", 2), [cell])
+            except RejectedImageError:
+                rejected += 1
+        counts = re.findall(r"([0-9]+) of [0-9]+ cells[^;]*: rejected", decision.because)
+        assert sum(map(int, counts)) == rejected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default", "cell", "value"),
+    [
+        *[("int64", "-1", cell, -1) for cell in ("", "NA", "nan", "null", "None")],
+        *[("float", "0.5", cell, 0.5) for cell in ("", "NA", "nan", "null", "None")],
+        # Texts may say NA unless there is a default.
+        ("bytes", None, "NA", b"NA"),
+        ("bytes", "unknown", "NA", b"unknown"),
+    ],
+)
+def test_missing_cells_are_the_default(
+    dtype: str, default: str | None, cell: str, value: object
+) -> None:
+    feature = Feature("x", "csv.a", dtype, (), default)
+    assert cell_values(feature, "a.csv:2", cell) == [value]
+    assert RowValues([feature]).of_row(("a.csv", 2), [cell]) == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("", "the cell is empty; give it a default"),
+        ("NA", "'NA' is a missing value; give it a default"),
+    ],
+)
+def test_missing_numbers_without_a_default_are_reported(cell: str, says: str) -> None:
+    with pytest.raises(RejectedImageError) as caught:
+        cell_values(Feature("x", "csv.a", "int64"), "a.csv:2", cell)
+    assert caught.value.detail.startswith(f"a.csv:2, column 'a': {says}")

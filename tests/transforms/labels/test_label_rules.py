@@ -246,6 +246,7 @@ def test_folders_are_classes_and_splits(
 ) -> None:
     rules = PathRules("directory", has_splits=has_splits)
     assert (rules.split(path), rules.label(path, folder=folder)) == (split, label)
+    assert PathRules("directory").split(path) == ""
     assert not is_split_name(NO_FOLDER)
 
 

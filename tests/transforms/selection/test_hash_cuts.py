@@ -1,4 +1,4 @@
-"""Lines are divided at exactly the ranks that are asked for, whatever the bins."""
+"""Lines, and splits into shards, are divided at exactly the ranks that are asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transforms.selection.dividing import divide
-from transforms.selection.hash_cuts import Cuts, Draw, Ranks, bin_of
+from transforms.dataset.ledger import PlanTotals
+from transforms.labels.shards import ShardPlan, shard_index
+from transforms.selection.hash_cuts import (
+    Cuts,
+    Draw,
+    Ranks,
+    ShardLines,
+    bin_of,
+    shard_ranks,
+    shard_starts,
+)
 
 HASHES = st.integers(0, 2**64 - 1)
 # Hashes that are close to each other, and to both ends.
@@ -106,3 +116,30 @@ def test_what_records_add_is_counted_for_their_parts(
     assert cuts.added == {
         f"{hash_}": Counter({cuts.part("a", hash_): count}) for hash_, count in records.items()
     }
+
+
+# The shards of a split have equal numbers of records, and each record has one shard.
+
+ORDERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-3, 3))
+
+
+@given(st.dictionaries(st.sampled_from("ab"), st.sets(ORDERS, max_size=40)), st.integers(1, 9))
+def test_shards_differ_by_at_most_one_record(splits: dict[str, set[int]], shards: int) -> None:
+    images = Counter({split: len(orders) for split, orders in splits.items()})
+    lines = ShardLines(ShardPlan((), 1, shards, gzip=False, by_records=True))
+    lines.prepare(PlanTotals(images, images))
+    draws = [lines.draw(split, order) for split, orders in splits.items() for order in orders]
+    starts = shard_starts(divide(draws, lines.ranks, lines.bins))
+    for split, orders in splits.items():
+        places = [shard_index(order, shards, starts.get(split, ())) for order in sorted(orders)]
+        assert places == sorted(places)
+        sizes = [places.count(number) for number in range(shards)]
+        assert sum(sizes) == len(orders)
+        assert max(sizes) - min(sizes) <= 1
+
+
+@given(st.integers(0, 10**9), st.integers(1, 300))
+def test_no_shard_is_planned_larger_by_two(records: int, shards: int) -> None:
+    ends = [0, *shard_ranks(records, shards), records]
+    sizes = {end - start for start, end in zip(ends[:-1], ends[1:], strict=True)}
+    assert max(sizes) - min(sizes) <= 1
