@@ -1,47 +1,65 @@
-"""Images get their shards and class ids, whatever the bundles."""
+"""Images and rows get their splits, shards and class ids, whatever the bundles."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from apache_beam.pvalue import AsSingleton
 
+from tests.marks import rest_slow
 from tests.transforms.beam import collect
-from transforms import packing
-from transforms import packing as pack_names
+from transforms import packing, plan_shards
 from transforms.core.messages import LabelsError
-from transforms.core.records import PlannedImage
+from transforms.core.records import Count, PlannedImage
+from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals
+from transforms.join_labels import BATCH_ROWS, ReadRows, TableReader
 from transforms.labels import shards as planned_shards
+from transforms.labels.joins import labels_cells
 from transforms.labels.keys import key_hashes
+from transforms.labels.label_rows import NO_COLUMN, Column, CsvColumns
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
-from transforms.labels.shards import ShardPlan, shard_index
+from transforms.labels.shards import ShardPlan, SplitAssigner, Splits, shard_index
 from transforms.labels.vocabulary import LabelCells
-from transforms.plan_shards import PlanShards, TotalLabels
+from transforms.packing import PackRecords
+from transforms.plan_shards import (
+    BalanceShards,
+    FindCuts,
+    PlanShards,
+    StratifySplits,
+    TotalLabels,
+)
+from transforms.selection import hash_cuts
+from transforms.selection.hash_cuts import ClassLines, Cuts, Draw, Ranks, bin_count
 
 PLAN = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=False)
 
 
-def labelled(
-    number: int, *, split: str = "train", label: str = "cat", rows: int = 1
-) -> PlannedImage:
+def labelled(number: int, **fields: Any) -> PlannedImage:
     key = str(number)
     order = key_hashes(key, seed=0)[1] - 2**63
-    return PlannedImage(order, key, f"{key}.jpg", 10, number, label, split=split, rows=rows)
+    fields = {"label": "cat", "split": "train", "rows": 1, **fields}
+    return PlannedImage(order, key, f"{key}.jpg", 10, number, **fields)
 
 
 def plan(
-    images: list[PlannedImage], rules: LabelRules = ANY_LABELS, how: ShardPlan = PLAN
+    images: list[PlannedImage],
+    rules: LabelRules = ANY_LABELS,
+    how: ShardPlan = PLAN,
+    cells: list[LabelCells] | None = None,
 ) -> tuple[dict[str, Any], list[Any], Any]:
-    """The images in order of each shard that has some, the rejections, and the totals."""
+    """The images in order of each shard, the rejections, and the totals."""
 
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         created = pipeline | "Images" >> beam.Create(images).with_output_types(PlannedImage)
-        totals = created | "Total" >> TotalLabels(None)
+        read = cells and pipeline | "Cells" >> beam.Create(cells).with_output_types(LabelCells)
+        totals = created | "Total" >> TotalLabels(read)
         planned = created | "Plan" >> PlanShards(how, totals, rules=rules)
         return {**planned._asdict(), "totals": totals}
 
@@ -49,7 +67,6 @@ def plan(
     [totals] = planned["totals"]
     shards = {name: sorted(group) for name, group in planned["shards"]}
     assert len(shards) == len(planned["shards"])
-    shards = {name: images for name, images in shards.items() if images}
     return shards, planned["rejections"], totals
 
 
@@ -58,7 +75,8 @@ def test_every_image_gets_its_shard_and_its_id() -> None:
     test = [labelled(number, split="test", label="ant") for number in range(31, 33)]
     shards, rejections, totals = plan([*train, *test])
     files = [f"train-0000{number}-of-00004.tfrecord" for number in range(4)]
-    assert set(shards) == {*files, "test-00000-of-00001.tfrecord"}
+    one, none = ("test-00000-of-00001.tfrecord", "none-00000-of-00001.tfrecord")
+    assert set(shards) == {*files, one, none}
     ids = {"ant": 0, "cat": 1, "dog": 2}
     in_order = [
         PlannedImage(i.order, i.key, i.path, i.size, i.version, i.label, ids[i.label])
@@ -67,14 +85,11 @@ def test_every_image_gets_its_shard_and_its_id() -> None:
     assert [image for file in files for image in shards[file]] == in_order
     for number, file in enumerate(files):
         assert {shard_index(image.order, 4) for image in shards[file]} <= {number}
-    assert [image.label_id for image in shards["test-00000-of-00001.tfrecord"]] == [0, 0]
+    assert [image.label_id for image in shards[one]] == [0, 0] and shards[none] == []
     assert rejections == []
     labels = Counter(image.label for image in [*train, *test])
-    assert totals == PlanTotals(
-        images=totals.images, bytes=totals.bytes, labels=labels, rows_used=33
-    )
-    assert totals.images == {"train": 31, "test": 2}
-    assert totals.bytes == {"train": 310, "test": 20}
+    images, sizes = Counter(train=31, test=2), Counter(train=310, test=20)
+    assert totals == PlanTotals(images, sizes, labels, 33)
 
 
 def test_batches_of_any_size_make_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,22 +98,19 @@ def test_batches_of_any_size_make_the_same_plan(monkeypatch: pytest.MonkeyPatch)
     planned = plan(images, rules)
     assert len(planned[1]) == 14
     for batch in (1, 7):
-        monkeypatch.setattr(pack_names, "BATCH_NAMES", batch)
+        monkeypatch.setattr(packing, "BATCH_NAMES", batch)
         assert plan(images, rules) == planned
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_every_planned_shard_is_there_also_without_images(count: int) -> None:
-    plan_of_three = ShardPlan(("train", "test"), shard_size=100, num_shards=3, gzip=False)
-
-    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        images = pipeline | "Images" >> beam.Create([labelled(n) for n in range(count)])
-        return {"shards": (images | PlanShards(plan_of_three, images | TotalLabels(None))).shards}
-
-    sizes = {name: len([*group]) for name, group in collect(construct)["shards"]}
+    how = ShardPlan(("train", "test"), shard_size=100, num_shards=3, gzip=False)
+    shards, _, totals = plan([labelled(n, label="", rows=0) for n in range(count)], how=how)
     numbers = [f"{number:05}-of-00003.tfrecord" for number in range(3)]
-    assert sorted(sizes) == [*(f"test-{n}" for n in numbers), *(f"train-{n}" for n in numbers)]
-    assert sum(sizes.values()) == count
+    assert sorted(shards) == [*(f"test-{n}" for n in numbers), *(f"train-{n}" for n in numbers)]
+    images = [image for group in shards.values() for image in group]
+    assert [(image.label, image.label_id) for image in images] == [("", 0)] * count
+    assert totals.images.total() == count
 
 
 def test_elsewhere_a_shard_of_too_many_names_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,52 +124,259 @@ def test_elsewhere_a_shard_of_too_many_names_ends_the_run(monkeypatch: pytest.Mo
         plan(images, how=plan_of_two)
 
 
-def test_the_kind_is_that_of_all_cells_not_of_the_images_that_are_there() -> None:
+@pytest.mark.parametrize(
+    ("cells", "labels", "kind", "counted"),
+    [
+        # The kind is that of all cells, not of the images that are there.
+        ([LabelCells(1), LabelCells(0, 1), LabelCells()], {"7": 1}, "text", (1, 1)),
+        # A row relabels one record, and the others keep names or numbers.
+        ([LabelCells(integers=1)], {"7": 1, "cat": 8, "": 2}, "text", (1, 8)),
+        ([LabelCells(integers=9)], {"7": 9, "": 2}, "integer", (9, 0)),
+        ([LabelCells()], {"7": 9}, "integer", (9, 0)),
+        ([LabelCells(others=3), LabelCells(others=2)], {"cat": 1, "dog": 2}, "text", (0, 5)),
+        ([LabelCells(others=1)], {"cat": 1, "7": 2}, "text", (2, 1)),
+    ],
+)
+def test_the_kind_of_labels_is_that_of_rows_and_records(
+    cells: list[LabelCells], labels: dict[str, int], kind: str, counted: tuple[int, int]
+) -> None:
+    names = Counter(labels).elements()
+    images = [labelled(n, label=name, rows=bool(name)) for n, name in enumerate(names)]
+    shards, _, totals = plan(images, cells=cells)
+    assert totals.label_kind == kind
+    assert totals.labels == Counter(labels)
+    assert (totals.cells.integers, totals.cells.others) == counted
+    ids = {image.label: image.label_id for group in shards.values() for image in group}
+    assert kind == "text" or ids.items() <= {"7": 7, "": 0}.items()
+
+
+@pytest.mark.parametrize(
+    ("labels", "cells", "says"),
+    [
+        ({"7": 1}, LabelCells(9, 1, odd=(("a.csv", 9, "x"),)), r"but 'x' \(a.csv:9\)"),
+        ({"cat": 1, "7": 9}, LabelCells(integers=1), r"but 'cat' \(of a record"),
+    ],
+)
+def test_labels_that_contradict_each_other_end_the_run(
+    labels: dict[str, int], cells: LabelCells, says: str
+) -> None:
+    images = [labelled(n, label=name) for n, name in enumerate(Counter(labels).elements())]
+    with pytest.raises(LabelsError, match=f"9 of 10 labels are integers, {says}"):
+        plan(images, cells=[cells])
+
+
+BY_RECORDS = ShardPlan((), shard_size=1, num_shards=4, gzip=False, by_records=True)
+
+
+def test_shards_have_equal_numbers_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = [labelled(at, split="test" if at < 5 else "train") for at in range(43)]
+
+    def starts(images: list[PlannedImage], batch: int) -> Any:
+        def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+            created = pipeline | beam.Create(images).with_output_types(PlannedImage)
+            balance = BalanceShards(BY_RECORDS, created | TotalLabels(None), PlannedImage)
+            return {"totals": created | PackRecords() | balance}
+
+        monkeypatch.setattr(packing, "BATCH_NAMES", batch)
+        [totals] = collect(construct)["totals"]
+        assert totals.images.total() == 43
+        return totals.shard_starts
+
+    found = starts(images, 7)
+    for split, sizes in (("train", [9, 10, 9, 10]), ("test", [1, 1, 1, 2])):
+        orders = [image.order for image in images if image.split == split]
+        places = [shard_index(order, 4, found[split]) for order in orders]
+        assert [places.count(number) for number in range(4)] == sizes
+    assert starts(images[::-1], 2) == found
+
+
+class Halves:
+    """Lines of draws that are divided in the middle."""
+
+    def prepare(self, totals: PlanTotals, *before: Cuts) -> None:
+        self._images = totals.images
+        self._skipped = sum(parts.total() for cuts in before for parts in cuts.added.values())
+
+    def draws(self, element: str) -> Iterable[Draw]:
+        return [Draw(*json.loads(element))]
+
+    def bins(self, line: str) -> int:
+        return bin_count(self._images[line])
+
+    def ranks(self, line: str, records: int) -> Ranks:
+        return Ranks([(records << 63) + (self._skipped << 64)])
+
+
+def cuts_of(draws: list[Draw], again: list[Draw] | None = None) -> list[list[Cuts]]:
+    """The cuts of draws, and those of others that depend on them."""
+    images = Counter[str]()
+    for draw in draws:
+        images[draw.line] += draw.records
+
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        images = pipeline | "Images" >> beam.Create([labelled(1, label="7")])
-        cells = pipeline | "Cells" >> beam.Create([LabelCells(1), LabelCells(0, 1), LabelCells()])
-        totals = images | TotalLabels(cells)
-        planned = images | PlanShards(PLAN, totals)
-        return {"totals": totals, "shards": planned.shards}
+        totals = pipeline | "Totals" >> beam.Create([PlanTotals(images)])
+        drawn = pipeline | "Draws" >> beam.Create([*map(json.dumps, draws)])
+        cuts = drawn | "First" >> FindCuts(Halves(), Halves.draws, totals)
+        if again is None:
+            return {"cuts": cuts}
+        others = pipeline | "Others" >> beam.Create([*map(json.dumps, again)])
+        later = others | "Again" >> FindCuts(Halves(), Halves.draws, totals, [AsSingleton(cuts)])
+        return {"cuts": cuts, "again": later}
 
-    found = collect(construct)
-    [totals] = found["totals"]
-    assert (totals.label_kind, totals.cells) == ("text", LabelCells(1, 1))
-    [image] = [image for _, group in found["shards"] for image in group]
-    assert (image.label, image.label_id) == ("7", 0)
-
-
-def test_labels_that_contradict_each_other_end_the_run() -> None:
-    odd = (("a.csv", 9, "x"),)
-    with pytest.raises(LabelsError, match=r"9 of 10 labels are integers, but 'x' \(a.csv:9\)"):
-        with beam.Pipeline("FnApiRunner") as pipeline:
-            images = pipeline | "Images" >> beam.Create([labelled(1, label="7")])
-            cells = pipeline | "Cells" >> beam.Create([LabelCells(9, 1, odd=odd)])
-            _ = images | TotalLabels(cells)
+    return [*collect(construct).values()]
 
 
-def test_without_labels() -> None:
-    shards, rejections, _ = plan([labelled(1, label="")])
-    [image] = (image for group in shards.values() for image in group)
-    assert (image.label, image.label_id) == ("", 0)
-    assert rejections == []
+@pytest.mark.parametrize(("held", "in_bin"), [(100, 100), (3, 3)])
+def test_lines_are_halved(held: int, in_bin: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hash_cuts, "BIN_RECORDS", in_bin)
+    monkeypatch.setattr(plan_shards, "_HELD", held)
+    spread = [Draw("a", number << 57, 1) for number in range(100)]
+    last = [Draw("b", 2**64 - 1 - number, 1) for number in range(8)]
+    # Half of one is none: all of it is after the cut.
+    expected = Cuts({"a": [50 << 57], "b": [2**64 - 4], "c": [7]})
+    assert cuts_of([*spread, *last, Draw("c", 7, 1)]) == [[expected]]
+    assert cuts_of([]) == [[Cuts({})]]
 
 
-def test_no_image_at_all() -> None:
-    shards, rejections, totals = plan([])
-    assert (shards, rejections, totals) == ({}, [], PlanTotals())
+def test_what_records_add_to_parts_is_known_with_the_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bins with a cut, and in those between them; later cuts may depend on it."""
+    monkeypatch.setattr(hash_cuts, "BIN_RECORDS", 3)
+    draws = [Draw("a", number << 58, 1, (("x", 2), (f"{number}", 1))) for number in range(64)]
+    first = [Draw("b", number, 2, (("y", 1),)) for number in range(5)]
+    [[cuts], [again]] = cuts_of([*draws, *first], draws)
+    assert cuts.lines == {"a": [32 << 58], "b": [2]}
+    singles = {f"{number}": Counter({int(number >= 32): 1}) for number in range(64)}
+    assert cuts.added == {"x": Counter({0: 64, 1: 64}), "y": Counter({0: 2, 1: 3}), **singles}
+    # 128 + 5 + 64 are more than there are: the cut is after all.
+    before = {"x": Counter({0: 128}), **dict.fromkeys(singles, Counter({0: 1}))}
+    assert again == Cuts({"a": [(63 << 58) + 1]}, before)
 
 
-@given(st.permutations([labelled(number, rows=number) for number in range(6)]), st.integers(0, 6))
-def test_totals_do_not_depend_on_bundles(images: list[PlannedImage], cut: int) -> None:
-    def add(part: list[PlannedImage]) -> PlanTotals:
-        totals = PlanTotals()
-        for image in part:
-            totals.add(image)
-        return totals
+# Of ten, two are cats; the images of a group have different classes.
+IMAGES = [
+    PlannedImage(at, f"{at}", "", 1, 1, label, split="train", group=f"{at // 3}")
+    for at, label in enumerate(["cat", "dog", "dog", "dog", "dog"] * 12)
+]
 
-    merged = PlanTotals()
-    for part in (images[:cut], [], images[cut:]):
-        merged.merge(add(part))
-    assert merged == add(images)
-    assert (merged.rows_used, merged.rows_repeated) == (5, 10)
+
+def stratified(
+    images: list[PlannedImage], monkeypatch: pytest.MonkeyPatch, **how: bool
+) -> dict[str, PlannedImage]:
+    """The images by their keys, in the same splits on every runner."""
+    shares = Splits((("train", 0.8), ("test", 0.2)))
+    lines = ClassLines(shares, 1, **{"by_group": False, "many_labels": False, **how})
+    # Each takes some tenths of a second; golden conversions have all of them.
+    monkeypatch.setattr(hash_cuts, "ROUNDS", 2)
+
+    def run(images: list[PlannedImage], batch: int) -> dict[str, PlannedImage]:
+        def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
+            created = pipeline | beam.Create(images).with_output_types(PlannedImage)
+            return {"images": created | StratifySplits(lines, None, ANY_LABELS)}
+
+        monkeypatch.setattr(packing, "BATCH_NAMES", batch)
+        return {image.key: PlannedImage(*image) for image in collect(construct)["images"]}
+
+    found = run(images, 7)
+    # As the workers of another runner make them.
+    monkeypatch.setattr(plan_shards, "_HELD", 4)
+    assert run(images[::-1], 3) == found
+    return found
+
+
+def test_each_class_has_its_share_on_every_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = stratified(IMAGES, monkeypatch)
+    assert {key: image._replace(split="train") for key, image in found.items()} == {
+        image.key: image for image in IMAGES
+    }
+    counts = Counter((image.label, image.split) for image in found.values())
+    # 12 cats and 48 dogs: 9.6 and 38.4.
+    assert counts["cat", "train"] in (9, 10) and counts["dog", "train"] in (38, 39)
+
+
+def test_groups_stay_whole_on_every_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = stratified(IMAGES, monkeypatch, by_group=True)
+    places = {(image.group, found[image.key].split) for image in IMAGES}
+    assert len(places) == 20
+    # A group counts for its rarest class. Groups without cats: 8 of 3 dogs.
+    with_cats = {image.group for image in IMAGES if image.label == "cat"}
+    counts = Counter((group in with_cats, split) for group, split in places)
+    assert counts[False, "train"] in (6, 7) and counts[True, "train"] in (9, 10)
+
+
+@pytest.mark.parametrize("by_group", rest_slow([False, True]))
+def test_images_with_one_class_make_up_for_the_others_on_every_runner(
+    by_group: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of twelve dogs and twelve foxes, nine or ten are in train, and a cat is with each."""
+    several = [labels_cells(["cat", "dog" if at % 2 else "fox"]) for at in range(24)]
+    images = [
+        image._replace(label="" if cells else "cat", cells=cells, group=f"who {image.key}")
+        for image, cells in zip(IMAGES, [*several, *[""] * 36], strict=True)
+    ]
+    found = stratified(images, monkeypatch, by_group=by_group, many_labels=True)
+    train = [image for image in found.values() if image.split == "train"]
+    assert len(train) == 48
+    assert 18 <= sum(bool(image.cells) for image in train) <= 20
+
+
+CELLS = (Column(1, "b"), Column(0, "a"))
+COLUMNS = CsvColumns(NO_COLUMN, NO_COLUMN, 2, cells=CELLS, is_strict=True)
+
+
+def planned_rows(folder: Path) -> dict[str, list[Any]]:
+    """What the tables of a folder amount to."""
+    paths = sorted(str(path) for path in folder.glob("*.csv"))
+    assigner = SplitAssigner(Splits([("train", 0.5), ("test", 0.5)]), seed=3)
+    options: dict[str, Any] = {"root": str(folder), "encoding": "utf-8", "row_bytes": 100}
+    reader = TableReader(COLUMNS, assigner=assigner, **options)
+    how = ShardPlan(("train", "test"), shard_size=10**9, num_shards=2, gzip=False)
+
+    def construct(pipeline: Any) -> dict[str, Any]:
+        rows = pipeline | "Read rows" >> ReadRows(paths, reader)
+        shards = (rows.batches | PlanShards(how, rows.totals, of_rows=True)).shards
+        found = {"totals": rows.totals, "rejections": rows.rejections, "counts": rows.counts}
+        return {"shards": shards, **found}
+
+    return collect(construct)
+
+
+@pytest.mark.parametrize("rows", [1, BATCH_ROWS, BATCH_ROWS + 1])
+def test_every_row_is_in_one_shard_by_the_hash_of_its_place(rows: int, tmp_path: Path) -> None:
+    text = "a,b\n" + "".join(f"{n},x{n}\n" for n in range(rows))
+    (tmp_path / "t.csv").write_text(text)
+    found = planned_rows(tmp_path)
+    shards = {name: sorted(each) for name, each in found["shards"]}
+    for split in ("test", "train"):
+        orders = [row.order for name in sorted(shards) if split in name for row in shards[name]]
+        assert orders == sorted(orders)
+    written = [row for shard in shards.values() for row in shard]
+    assert sorted(row.line for row in written) == list(range(2, rows + 2))
+    for row in written:
+        assert (row.key, row.path, row.cells) == ("", "t.csv", f"x{row.line - 2}\0{row.line - 2}")
+        assert row.order == key_hashes(f"t.csv:{row.line}", seed=3)[1] - 2**63
+    assert Count("rows_read", rows) in found["counts"]
+    assert found["totals"][0].images.total() == rows
+
+
+def test_several_tables_and_what_is_wrong_with_them(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a,b\n1,2\n3\n")
+    (tmp_path / "2.csv").write_text("b,a\n5,4\n")
+    (tmp_path / "3.csv").write_text("a,b\n")
+    found = planned_rows(tmp_path)
+    rows = sorted((row.path, row.cells) for _, shard in found["shards"] for row in shard)
+    assert rows == [("1.csv", "2\x001"), ("2.csv", "5\x004")]
+    where = f"{tmp_path}/1.csv:3"
+    expected = Rejection("row", "malformed_row", "1 cells for 2 columns", where, "")
+    assert [Rejection(*each) for each in found["rejections"]] == [expected]
+    assert sorted(count.value for count in found["counts"]) == [0, 1, 2]
+
+
+def test_a_row_that_names_no_split_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\nTRAIN,1\n2nd,2\n,3\n")
+    assigner = SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="csv")
+    columns = COLUMNS._replace(split=Column(0, "a"))
+    reader = TableReader(columns, root="", encoding="utf-8", assigner=assigner, row_bytes=1)
+    results = list(reader.read(str(tmp_path / "t.csv")))
+    [rejected] = [each for each in results if isinstance(each, Rejection)]
+    assert (rejected.subject, rejected.reason) == ("row", "bad_split")
+    assert rejected.path == f"{tmp_path}/t.csv:3"

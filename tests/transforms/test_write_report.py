@@ -17,9 +17,14 @@ import pytest
 
 from pipeline.resolve.config import ConvertConfig
 from tests.images import picture, saved
-from tests.transforms.beam import convert, convert_images, copy_converted, make_config, make_images
+from tests.transforms.beam import (
+    changed,
+    convert,
+    convert_images,
+    copy_converted,
+    make_images,
+)
 from transforms import write_report
-from transforms import write_report as report_images
 from transforms.core.rejections import Reason, Rejection
 from transforms.dataset.manifest import content_digest, crc32c_hex, manifest_shards
 from transforms.dataset.output_names import STATISTICS
@@ -30,17 +35,15 @@ from transforms.write_report import MAX_LISTED, make_report, picture_records, pi
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(20)]
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> ConvertConfig:
-    """A dataset of forty images, not made yet."""
-    make_images(tmp_path / "images", NAMES)
-    return make_config(tmp_path / "images", tmp_path / "out")
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The images and, next to them, the dataset."""
+    """The images and, next to them, the dataset; tests only read both."""
     return convert_images(tmp_path_factory.mktemp("made"), NAMES)
+
+
+@pytest.fixture
+def output(made: Path) -> Path:
+    return made / "out"
 
 
 @pytest.fixture
@@ -53,161 +56,129 @@ def manifest_of(output: Path) -> dict[str, Any]:
     return dict(json.loads((output / "manifest.json").read_text()))
 
 
-def statistics_of(folder: Path) -> Any:
-    """What `statistics.json` says."""
-    return json.loads((folder / STATISTICS).read_text("utf-8"))
+def samples_of(output: Path) -> Any:
+    return json.loads((output / STATISTICS).read_text("utf-8"))["samples"]
+
+
+def pictured(output: Path, **statistics: Any) -> tuple[set[tuple[str, int]], list[str]]:
+    """The places whose pictures are found for statistics, and the notes."""
+    notes: list[str] = []
+    return {*picture_records(str(output), manifest_of(output), statistics, notes)}, notes
+
+
+def place_of(sample: Any) -> tuple[str, int]:
+    return sample["file"], sample["offset"]
 
 
 def test_a_report_that_fails_leaves_the_dataset_published(
-    config: ConvertConfig,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    published: ConvertConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(output: str, manifest: Any) -> str:
         raise RuntimeError("no room\nat all")
 
-    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+    (tmp_path / "out" / "report.html").unlink()
+    with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr(write_report, "make_report", fail)
-        convert(config)
-    assert manifest_of(tmp_path / "out")["ledger"]["records_written"] == 40
+        convert(changed(published, seed=5, overwrite=True))
+    assert manifest_of(tmp_path / "out")["options"]["seed"] == 5
     assert not (tmp_path / "out" / "report.html").exists()
-    [message] = [
-        record.getMessage() for record in caplog.records if "report" in record.getMessage()
-    ]
+    [message] = [each for each in caplog.messages if "report" in each]
     assert message == f"report.html could not be written ({tmp_path}/out): no room"
     # The same command again makes what is missing.
-    convert(config)
+    convert(changed(published, seed=5))
     assert (tmp_path / "out" / "report.html").exists()
 
 
-def test_pictures_are_read_by_their_offsets(
-    published: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A report of a large dataset must not read it again."""
-    statistics = statistics_of(tmp_path / "out")
-    samples = random.Random(1).sample(statistics["samples"], 5)
-    read: list[tuple[int, int]] = []
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Offset and length of what is read."""
+    noted: list[tuple[int, int]] = []
     read_range = LocalStorage.read_range
 
-    def noted(storage: LocalStorage, path: str, offset: int, length: int, **options: bool) -> bytes:
-        read.append((offset, length))
-        return read_range(storage, path, offset, length, **options)
+    def read(storage: LocalStorage, path: str, offset: int, length: int, **more: bool) -> bytes:
+        noted.append((offset, length))
+        return read_range(storage, path, offset, length, **more)
 
-    monkeypatch.setattr(LocalStorage, "read_range", noted)
-    found = picture_records(
-        published.folder.output, manifest_of(tmp_path / "out"), {"samples": samples}, notes := []
-    )
-    assert notes == []
-    assert found.keys() == {(sample["file"], sample["offset"]) for sample in samples}
-    assert sorted(read) == sorted((each["offset"], each["length"] + 16) for each in samples)
+    monkeypatch.setattr(LocalStorage, "read_range", read)
+    return noted
 
 
-def test_pictures_of_duplicates_are_few(
-    published: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_are_read_by_their_offsets(output: Path, reads: list[tuple[int, int]]) -> None:
+    """A report of a large dataset must not read it again."""
+    samples = random.Random(1).sample(samples_of(output), 5)
+    assert pictured(output, samples=samples) == ({*map(place_of, samples)}, [])
+    assert sorted(reads) == sorted((each["offset"], each["length"] + 16) for each in samples)
+
+
+def test_pictures_of_duplicates_are_few(output: Path, reads: list[tuple[int, int]]) -> None:
     """Each costs as much as the conversion of an image, and lists have hundreds of images."""
-    file = statistics_of(tmp_path / "out")["samples"][0]["file"]
+    file = samples_of(output)[0]["file"]
     places = ({"file": file, "offset": number, "length": 10} for number in itertools.count())
 
     def listed(images: int) -> dict[str, Any]:
         return {"listed": [{"images": [next(places) for _ in range(images)]} for _ in range(100)]}
 
-    read: list[int] = []
-
-    def noted(_: LocalStorage, __: str, offset: int, ___: int, **____: bool) -> bytes:
-        read.append(offset)
-        return b""
-
-    monkeypatch.setattr(LocalStorage, "read_range", noted)
-    found = {"duplicates": {"exact": listed(4), "near": listed(2)}}
-    picture_records(published.folder.output, manifest_of(tmp_path / "out"), found, [])
+    pictured(output, duplicates={"exact": listed(4), "near": listed(2)})
     exact, near = range(0, 12 * 4, 4), range(400, 400 + 12 * 2)
-    assert sorted(read) == [*exact, *near]
+    assert sorted(offset for offset, _ in reads) == [*exact, *near]
 
 
-def test_wrong_places_are_reported_and_cost_their_own_picture(
-    published: ConvertConfig, tmp_path: Path
-) -> None:
-    samples = statistics_of(tmp_path / "out")["samples"]
+def test_wrong_places_are_reported_and_cost_their_own_picture(output: Path) -> None:
+    samples = samples_of(output)
     wrong = [
         {**samples[0], "offset": samples[0]["offset"] + 1},
         {**samples[1], "length": samples[1]["length"] - 1},
         {**samples[2], "offset": 10**12},
-        {**samples[3], "file": manifest_shards(manifest_of(tmp_path / "out"))[1]["file"]},
+        {**samples[3], "file": manifest_shards(manifest_of(output))[1]["file"]},
     ]
-    manifest = manifest_of(tmp_path / "out")
-    notes: list[str] = []
-    found = picture_records(
-        published.folder.output, manifest, {"samples": [*wrong, samples[4]]}, notes
-    )
-    assert found.keys() == {(samples[4]["file"], samples[4]["offset"])}
-    assert len(notes) == 1 and notes[0].startswith("The images of 4 records cannot be read")
+    found, [note] = pictured(output, samples=[*wrong, samples[4]])
+    assert found == {place_of(samples[4])}
+    assert note.startswith("The images of 4 records cannot be read")
 
 
 @pytest.mark.parametrize("name", ["../me.tfrecord", "gone.tfrecord", "labels.txt"])
-def test_statistics_name_no_file_of_others(
-    published: ConvertConfig, tmp_path: Path, name: str
-) -> None:
-    samples = statistics_of(tmp_path / "out")["samples"]
-    shutil.copy(tmp_path / "out" / samples[0]["file"], tmp_path / "me.tfrecord")
-    manifest = manifest_of(tmp_path / "out")
-    notes: list[str] = []
-    found = picture_records(
-        published.folder.output, manifest, {"samples": [{**samples[0], "file": name}]}, notes
-    )
-    assert found == {}
-    assert notes == [f"statistics.json names {name!r}, which is not a file of this dataset."]
+def test_statistics_name_no_file_of_others(output: Path, name: str) -> None:
+    sample = samples_of(output)[0]
+    shutil.copy(output / sample["file"], output.parent / "me.tfrecord")
+    note = f"statistics.json names {name!r}, which is not a file of this dataset."
+    assert pictured(output, samples=[{**sample, "file": name}]) == (set(), [note])
 
 
 @pytest.mark.parametrize("kind", ["exact", "near"])
-def test_images_that_were_left_out_have_no_record_to_show(
-    published: ConvertConfig, tmp_path: Path, kind: str
-) -> None:
-    kept = statistics_of(tmp_path / "out")["samples"][0]
+def test_images_that_were_left_out_have_no_record_to_show(output: Path, kind: str) -> None:
+    kept = samples_of(output)[0]
     dropped = {**kept, "file": None, "offset": None, "length": None}
-    shown = {"duplicates": {kind: {"listed": [{"images": [dropped, kept]}]}}}
-    notes: list[str] = []
-    found = picture_records(published.folder.output, manifest_of(tmp_path / "out"), shown, notes)
-    assert found.keys() == {(kept["file"], kept["offset"])}
-    assert notes == []
+    found = {kind: {"listed": [{"images": [dropped, kept]}]}}
+    assert pictured(output, duplicates=found) == ({place_of(kept)}, [])
 
 
 def reject(path: Path | str, reason: Reason = Reason.CORRUPT_IMAGE) -> Rejection:
     return Rejection("image", reason.code, "", str(path), "")
 
 
-def test_rejected_files_that_cannot_be_shown(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "text").write_text("no picture")
-    rejections = [
-        reject(tmp_path / "fifo"),
-        reject(tmp_path / "text"),
-        reject(tmp_path / "gone"),
-        reject(tmp_path),
-        reject("http://127.0.0.1:9/1.jpg"),
-        reject(f"{tmp_path}\0"),
-    ]
-    assert picture_rejected(rejections, str(tmp_path)) == {}
-
-
-def test_a_picture_elsewhere_is_not_the_reports(tmp_path: Path) -> None:
+def test_which_rejected_files_have_a_picture(tmp_path: Path) -> None:
     """An edited `rejected.jsonl` must not bring private pictures into a page that is shared."""
-    make_images(tmp_path, ["me/1.jpg", "photos/2.jpg"])
-    root = str(tmp_path / "photos")
-    paths = [f"{tmp_path}/me/1.jpg", f"{root}/../me/1.jpg", f"{root}2.jpg", f"{root}/2.jpg"]
-    assert list(picture_rejected(map(reject, paths), root)) == [f"{root}/2.jpg"]
-    assert picture_rejected(map(reject, paths), "") == {}
-
-
-@pytest.mark.parametrize("reason", [Reason.TOO_MANY_PIXELS, Reason.DECODER_CRASH])
-def test_what_was_too_much_for_the_conversion_is_not_tried_again(
-    tmp_path: Path, reason: Reason
-) -> None:
-    make_images(tmp_path, ["1.jpg"])
-    root = str(tmp_path)
-    assert picture_rejected([reject(tmp_path / "1.jpg", reason)], root) == {}
-    assert len(picture_rejected([reject(tmp_path / "1.jpg")], root)) == 1
+    make_images(tmp_path, ["me/1.jpg", "photos/2.jpg", "photos/3.jpg", "photos/4.jpg"])
+    root = tmp_path / "photos"
+    os.mkfifo(root / "fifo")
+    (root / "text").write_text("no picture")
+    none: list[Any] = [
+        root / "fifo",
+        root / "text",
+        root / "gone",
+        root,
+        "http://127.0.0.1:9/1.jpg",
+        f"{root}\0",
+    ]
+    elsewhere: list[Any] = [tmp_path / "me/1.jpg", f"{root}/../me/1.jpg", f"{root}2.jpg"]
+    # What was too much for the conversion is not tried again.
+    too_much = [
+        reject(root / "3.jpg", Reason.TOO_MANY_PIXELS),
+        reject(root / "4.jpg", Reason.DECODER_CRASH),
+    ]
+    rejections = [*map(reject, [*none, *elsewhere, root / "2.jpg"]), *too_much]
+    assert list(picture_rejected(rejections, str(root))) == [f"{root}/2.jpg"]
+    assert picture_rejected(rejections, "") == {}
 
 
 def test_only_so_many_rejected_files_are_read(tmp_path: Path) -> None:
@@ -238,19 +209,24 @@ def test_lines_of_a_reason_that_are_not_shown_are_not_parsed(
 
 
 def test_a_crash_costs_its_picture_and_nothing_else(
-    config: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published: ConvertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    convert(config)
     crashing, sound = tmp_path / "images" / NAMES[0], tmp_path / "images" / "other.jpg"
     sound.write_bytes(saved(picture("RGB"), "JPEG"))
     lines = "".join(f"{reject(path).to_json()}\n" for path in (crashing, sound)).encode()
     (tmp_path / "out" / "rejected.jsonl").write_bytes(lines)
-    manifest = manifest_of(tmp_path / "out") | {"rejected": {"corrupt_image": 2}}
-    page = make_report(config.folder.output, manifest)
-    assert "what can be decoded" not in page and "rejected.jsonl is ignored" in page
+    manifest = manifest_of(tmp_path / "out") | {
+        "root": str(tmp_path / "images"),
+        "rejected": {"corrupt_image": 2},
+    }
+
+    def page() -> str:
+        return make_report(published.folder.output, manifest)
+
+    assert "what can be decoded" not in page() and "rejected.jsonl is ignored" in page()
     manifest["files"]["rejected.jsonl"] = {"bytes": len(lines), "crc32c": crc32c_hex(lines)}
     manifest["digest"] = content_digest(manifest)
-    assert "what can be decoded" in make_report(config.folder.output, manifest)
+    assert "what can be decoded" in page()
     original, dangerous = DecodingChild.call, {crashing.read_bytes()}
 
     def call(child: Any, budget: Any, function: Any, data: bytes, **kwargs: Any) -> Any:
@@ -258,9 +234,8 @@ def test_a_crash_costs_its_picture_and_nothing_else(
             return original(child, budget, os.abort)
         return original(child, budget, function, data, **kwargs)
 
-    monkeypatch.setattr(report_images, "DecodingChild", DecodingChild)
+    monkeypatch.setattr(write_report, "DecodingChild", DecodingChild)
     monkeypatch.setattr(DecodingChild, "call", call)
     assert list(picture_rejected([reject(crashing), reject(sound)], str(tmp_path))) == [str(sound)]
     dangerous.add(sound.read_bytes())
-    page = make_report(config.folder.output, manifest)
-    assert "what can be decoded" not in page and "corrupt_image" in page
+    assert "what can be decoded" not in page() and "corrupt_image" in page()
