@@ -96,21 +96,11 @@ def test_the_header_check_does_not_decode(tmp_path: Path) -> None:
     [quick] = converter(tmp_path, check="header").load([image])
     [full] = converter(tmp_path).load([image])
     assert isinstance(quick, CheckedImage) and isinstance(full, Rejection)
-
-
-def test_images_are_encoded_one_by_one(tmp_path: Path) -> None:
-    """No image waits in memory for others."""
-    jpeg = saved(picture("RGB"), "JPEG")
-    (tmp_path / "1.jpg").write_bytes(jpeg)
-    made = converter(tmp_path)
-    planned_images = [planned("1.jpg", len(jpeg))._replace(label_id=at) for at in range(3)]
-    images = [each for each in made.load(planned_images) if isinstance(each, CheckedImage)]
-    left = iter(images)
-    records = made.encode(left)
-    encoder = ExampleEncoder(LAYOUTS["slim"])
-    assert next(records) == encoder.encode(images[0])
-    assert next(left) is images[1]
-    assert list(records) == [encoder.encode(images[2])]
+    # Records are made one by one: no image waits in memory for others.
+    left = iter([quick, quick._replace(image=image._replace(label_id=1))])
+    records = converter(tmp_path).encode(left)
+    assert next(records) == ExampleEncoder(LAYOUTS["slim"]).encode(quick)
+    assert next(left).image.label_id == 1
 
 
 def test_pixels_are_changed_between_reading_and_encoding(tmp_path: Path) -> None:
@@ -138,8 +128,7 @@ def test_pixels_are_changed_between_reading_and_encoding(tmp_path: Path) -> None
 class NoModel:
     """Takes pixels as a model does, and leaves them alone."""
 
-    input_shape = (8, 8, 3)
-    input_bytes = 768
+    input_shape, input_bytes = (8, 8, 3), 768
 
     def setup(self) -> None:
         pass
@@ -199,21 +188,17 @@ def stored_images(
         assert isinstance(checked, CheckedImage)
         [example] = made.encode([checked])
         row = {
+            **dict.fromkeys(("perceptual_hash", "source_height", "source_width")),
+            **dict.fromkeys(("orientation", "gps"), 0),
+            **dict(zip(("format", "height", "width", "channels"), checked.info, strict=True)),
+            **image._asdict(),
             "shard": SHARD,
             "record": record,
             "offset": len(frames),
             "length": len(example),
-            "size": image.size,
-            "version": image.version,
-            "perceptual_hash": None,
             "content": bytes.fromhex(checked.stored_content),
             "source_content": bytes.fromhex(checked.content),
-            **dict(zip(("format", "height", "width", "channels"), checked.info, strict=True)),
-            "orientation": 0,
-            "gps": 0,
             "changes": ",".join(checked.changes),
-            "source_height": None,
-            "source_width": None,
         }
         stored.append(image._replace(stored=(stored_side(0, row, image.path).record[0],)))
         frames += framed(example)
@@ -248,12 +233,9 @@ def test_images_that_are_too_large_do_not_hold_what_their_neighbours_read(
         images.append(planned(f"{number}.png", len(data)))
     base, stored = stored_images(tmp_path / "base", images, tmp_path)
     made: list[ShardOrigins] = []
-
-    def noted(*given: Any) -> ShardOrigins:
-        made.append(ShardOrigins(*given))
-        return made[-1]
-
-    monkeypatch.setattr(convert_images, "ShardOrigins", noted)
+    monkeypatch.setattr(
+        convert_images, "ShardOrigins", lambda *given: made.append(ShardOrigins(*given)) or made[-1]
+    )
     limits = LIMITS._replace(max_bytes=images[1].size - 1)
     loaded = [*converter(tmp_path, limits=limits, bases=[base]).load(stored)]
     assert [getattr(each, "is_reused", None) for each in loaded] == [True, None, True]

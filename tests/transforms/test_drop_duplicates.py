@@ -19,7 +19,6 @@ from tests.transforms.beam import collect, make_pipeline
 from tests.transforms.records.tables import IndexedImage, index_of
 from tests.transforms.records.test_stored_images import ROW
 from transforms import drop_duplicates, packing
-from transforms import drop_duplicates as choose_images
 from transforms.core.records import BucketDuplicates, PlannedImage
 from transforms.dataset.ledger import ShardSummary
 from transforms.drop_duplicates import ChooseImages, DropDuplicates, FindEqualImages
@@ -168,19 +167,6 @@ def test_rows_and_partners_of_dropped_images_are_counted(
     assert counted == {"rows_rejected": 2, "partners_rejected": 4}
 
 
-@pytest.mark.parametrize("in_process", [True, False])
-def test_a_file_without_a_checksum_may_equal_an_object_that_has_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool
-) -> None:
-    """Rows and globs may name images of several storages."""
-    monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
-    images = [image for image in listed(tmp_path) if image.key in ("130", "131")]
-    images[1] = images[1]._replace(checksum="")
-    outputs = chosen(images, tmp_path)
-    assert sorted(image.key for image in outputs["images"]) == ["130"]
-    assert outputs["counts"] == [1]
-
-
 CHANGED = OtherDataset("out", "", "image/encoded")
 FINAL = CHANGED._replace(is_final=True)
 
@@ -192,26 +178,36 @@ def in_record(image: PlannedImage, **more: Any) -> PlannedImage:
     return image._replace(checksum="", record=side.record)
 
 
-class PairRecords(ShardOrigins):
+@pytest.fixture
+def _pair_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each record holds the image of the content `pair`."""
 
-    def read(self, image: Any) -> ReadImage:
-        if not image.record:
-            return super().read(image)
-        return ReadImage(b"pair", SourceRecord.of(image.record).stored)
+    class PairRecords(ShardOrigins):
+        def read(self, image: Any) -> ReadImage:
+            if not image.record:
+                return super().read(image)
+            return ReadImage(b"pair", SourceRecord.of(image.record).stored)
 
-
-@pytest.mark.parametrize("in_process", [True, False])
-def test_a_record_may_equal_an_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool
-) -> None:
-    """No listing gives a record a checksum."""
-    monkeypatch.setattr(LocalStorage, "lists_checksums", True)
     monkeypatch.setattr(drop_duplicates, "ShardOrigins", PairRecords)
+
+
+@pytest.mark.usefixtures("_pair_records")
+@pytest.mark.parametrize("in_process", [True, False])
+@pytest.mark.parametrize("is_record", [True, False])
+def test_what_has_no_checksum_may_equal_an_object_that_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool, is_record: bool
+) -> None:
+    """Rows and globs name images of several storages, and no listing has that of a record."""
+    monkeypatch.setattr(LocalStorage, "lists_checksums", is_record)
     monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
     one, other = (image for image in listed(tmp_path) if image.key in ("130", "131"))
-    outputs = chosen([one, in_record(other)], tmp_path, [CHANGED])
+    other = in_record(other) if is_record else other._replace(checksum="")
+    outputs = chosen([one, other], tmp_path, [CHANGED] * is_record)
     assert [image.key for image in outputs["images"]] == ["130"]
+    assert outputs["counts"] == [1]
+
+
+IMAGE = PlannedImage(0, "a", "a.jpg", 5, 1, "cat", split="train")
 
 
 # Also of what is changed again: a dataset changed the original before.
@@ -220,8 +216,7 @@ def test_a_record_may_equal_an_object(
 def test_records_are_named_by_the_hash_that_is_compared(
     source: OtherDataset, has_holdouts: bool
 ) -> None:
-    image = PlannedImage(0, "a", "a.jpg", 5, 1, "cat", split="train")
-    image = in_record(image, content=b"s" * 16, source_content=b"o" * 16)
+    image = in_record(IMAGE, content=b"s" * 16, source_content=b"o" * 16)
     holdouts = (OtherDataset("bench", "", records=1),) * has_holdouts
     origins = Origins(RECORDS, sources=(source,))
     name = DropDuplicates(origins, max_bytes=9, held_out=holdouts)._naming()
@@ -243,34 +238,25 @@ def test_records_are_named_by_the_hash_that_is_compared(
 def test_any_image_may_equal_one_whose_size_is_not_known(
     held: list[bool], given: list[bool], is_by_size: bool
 ) -> None:
-    image = PlannedImage(0, "a", "a.jpg", 5, 1, "cat", split="train")
     holdouts = tuple(OtherDataset("bench", "", has_sizes=has_sizes) for has_sizes in held)
     sources = tuple(CHANGED._replace(has_sizes=has_sizes) for has_sizes in given)
     origins = Origins("", sources=sources)
     name = DropDuplicates(origins, max_bytes=9, held_out=holdouts)._naming()
-    if is_by_size:
-        assert name is not None
-        assert name(image) == ("5 ", image)
-    else:
-        assert name is None
+    assert (name and name(IMAGE)) == (("5 ", IMAGE) if is_by_size else None)
 
 
-def test_images_whose_hashes_are_not_known_are_all_compared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(drop_duplicates, "ShardOrigins", PairRecords)
-    source = CHANGED._replace(has_hashes=False)
-    image = PlannedImage(0, "a", "a.jpg", 5, 1, "cat", split="train")
+@pytest.mark.usefixtures("_pair_records")
+def test_images_whose_hashes_are_not_known_are_all_compared() -> None:
     one, other, large = (
-        in_record(image._replace(key=key, path=f"{key}.jpg", size=size))
+        in_record(IMAGE._replace(key=key, path=f"{key}.jpg", size=size))
         for key, size in (("a", 5), ("b", 6), ("c", 101))
     )
-    found = chosen([other, large, one], RECORDS, [source])
+    found = chosen([other, large, one], RECORDS, [CHANGED._replace(has_hashes=False)])
     assert {each.key for each in found["images"]} == {"a", "c"}
     assert [each.key for each in found["rejections"]] == ["b"]
 
 
-KEEP = choose_images._keep
+KEEP = drop_duplicates._keep
 SIZES: list[int] = []
 
 
@@ -283,12 +269,11 @@ def counted(part: tuple[str, Iterable[Any]]) -> Iterator[Any]:
 
 def test_no_group_has_all_equal_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do more than `MAX_IMAGES` names of one content cross a shuffle to be added up."""
-    sizes = SIZES
-    sizes.clear()
+    SIZES.clear()
     monkeypatch.setattr(LocalStorage, "lists_checksums", True)
     monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
-    monkeypatch.setattr(choose_images, "_keep", counted)
+    monkeypatch.setattr(drop_duplicates, "_keep", counted)
     images = [image for image in listed(tmp_path) if image.key in map("{:03}".format, range(120))]
     assert len(chosen(images, tmp_path)["rejections"]) == 99
-    assert sum(sizes) == 120 + len({part_of(image) for image in images[20:]})
-    assert max(sizes) < 10
+    assert sum(SIZES) == 120 + len({part_of(image) for image in images[20:]})
+    assert max(SIZES) < 10

@@ -14,9 +14,7 @@ from tests.servers.gcs import GcsServer
 from tests.servers.gcs_requests import parameters_of
 from tests.transforms.beam import collect
 from tests.transforms.records.test_stored_images import ROW
-from transforms import join_labels
-from transforms import join_labels as match_sides
-from transforms import packing as pack_names
+from transforms import join_labels, packing
 from transforms.core.records import Count, JoinSide, Kind, NameRange, PlannedImage
 from transforms.examples.partners import Partner
 from transforms.input_readers import ImageFinder, PartnerFinder, RowReader
@@ -90,7 +88,7 @@ def test_a_long_glob_of_a_bucket_is_listed_in_ranges(
     gcs.reset()
     gcs.set_page(10)
     monkeypatch.setattr(join_labels, "LISTED_NAMES", (20, 10, 30))
-    monkeypatch.setattr(pack_names, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     in_ranges = read()
     assert in_ranges["sides"] == alone["sides"]
     assert sum(count.value for count in in_ranges["counts"]) == len(alone["sides"])
@@ -156,7 +154,7 @@ def test_masks_are_listed_in_ranges_like_images(
     assert len(listed) == 3
     listed.clear()
     monkeypatch.setattr(join_labels, "LISTED_NAMES", (20, 10, 30))
-    monkeypatch.setattr(pack_names, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     in_ranges = read()
     assert in_ranges["sides"] == alone["sides"]
     keys = Counter(key for key, side in in_ranges["sides"] if side.group == "mask")
@@ -185,15 +183,18 @@ def join(
     return collect(construct)
 
 
-def test_join_labels() -> None:
+def test_join_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [f"key {number}" for number in range(20)]
     images = [(key, JoinSide(f"{key}.jpg", 10, 2**62, "", "", kind=Kind.IMAGE)) for key in keys]
     rows = [(key, JoinSide("", 0, 0, f"label of {key}", f"a.csv:{key}")) for key in keys]
     lone = JoinSide("lone.jpg", 1, 1, "", "", kind=Kind.IMAGE)
     other = ("other", JoinSide("", 0, 0, "x", "a.csv:99"))
-    joined = join("csv", [*images, images[0], ("lone", lone)], [*rows, rows[1], other])
+    sides = [*images, images[0], ("lone", lone)], [*rows, rows[1], other]
+    joined = join("csv", *sides)
 
-    assert [image.key for image in sorted(joined["images"], key=by_number)] == keys
+    assert [
+        image.key for image in sorted(joined["images"], key=lambda image: int(image.key.split()[1]))
+    ] == keys
     for image in joined["images"]:
         split_hash, order_hash = key_hashes(image.key, seed=3)
         assert image == PlannedImage(
@@ -213,16 +214,9 @@ def test_join_labels() -> None:
         ("row", "row_without_image", "other"),
     ]
     assert joined["counts"] == [Count("images_found_again", 1)]
-
-
-def test_batches_of_any_size_are_joined_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    images = [(f"{n}", JoinSide(f"{n}.jpg", n, 1, "", "", kind=Kind.IMAGE)) for n in range(20)]
-    rows = [(f"{n}", JoinSide("", 0, 0, "x", f"a.csv:{n}")) for n in range(3, 24)]
-    joined = join("csv", images, rows)
-    assert [len(joined[name]) for name in ("images", "rejections")] == [17, 7]
-    for held in (1, 7):
-        monkeypatch.setattr(pack_names, "_HELD_SIDES", held)
-        assert join("csv", images, rows) == joined
+    # Batches of any size are joined the same.
+    monkeypatch.setattr(packing, "_HELD_SIDES", 7)
+    assert join("csv", *sides) == joined
 
 
 def test_keys_that_only_a_base_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +227,7 @@ def test_keys_that_only_a_base_has_are_not_counted(monkeypatch: pytest.MonkeyPat
         counted["rejected"] += rejected
 
     progress = SimpleNamespace(count=count)
-    monkeypatch.setattr(match_sides, "PROGRESS", progress)
+    monkeypatch.setattr(join_labels, "PROGRESS", progress)
     record = stored_side(0, {**ROW, "size": 1, "version": 1}, "1.jpg")
     image = JoinSide("1.jpg", 1, 1, "cat", "", kind=Kind.IMAGE)
     row = JoinSide("", 0, 0, "x", "a.csv:9")
@@ -241,13 +235,3 @@ def test_keys_that_only_a_base_has_are_not_counted(monkeypatch: pytest.MonkeyPat
     joined = join("csv", sides, datasets=("--reuse",))
     assert [each.reason for each in joined["rejections"]] == ["no_label", "row_without_image"]
     assert counted == {"planning": 2, "rejected": 1}
-
-
-def by_number(image: PlannedImage) -> int:
-    return int(image.key.split()[1])
-
-
-def test_join_without_rows() -> None:
-    joined = join("directory", [("1", JoinSide("cat/1.jpg", 10, 5, "cat", "", kind=Kind.IMAGE))])
-    [image] = joined["images"]
-    assert (image.label, image.rows) == ("cat", 0)

@@ -86,43 +86,32 @@ COSTS = {
 
 
 def prepared(
-    folder: Path, data: bytes, pixels: PixelOptions = AS_THEY_ARE, *, fingerprints: bool = False
+    folder: Path, data: bytes, pixels: PixelOptions = AS_THEY_ARE
 ) -> tuple[ImageConverter, PlannedImage]:
     """A converter that is set up, and the plan of an image with this data."""
     path = folder / "a.jpg"
     path.write_bytes(data)
     status = path.stat()
     planned = PlannedImage(1, "a", "a.jpg", status.st_size, status.st_mtime_ns, "cat", 0)
-    dedupe = "report" if fingerprints else "off"
-    checks = CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe=dedupe)
     converter = ImageConverter(
         origins=Origins(str(folder)),
         features=LAYOUTS["slim"],
-        checks=checks,
+        checks=CheckOptions(max_pixels=10**6, max_bytes=10**6, dedupe="report"),
         pixels=pixels,
     )
     converter.setup()
     return converter, planned
 
 
-def load(folder: Path, data: bytes, pixels: PixelOptions) -> Callable[[], Any]:
-    """A function that takes one image from its plan to its record, or to its rejection."""
-    converter, planned = prepared(folder, data, pixels, fingerprints=True)
-
-    def one() -> Any:
-        [loaded] = converter.load([planned])
-        if isinstance(loaded, Rejection):
-            return loaded
-        assert isinstance(loaded, CheckedImage)
-        return next(converter.encode([loaded]))
-
-    return one
-
-
 @pytest.mark.parametrize("kind", COSTS)
 def test_one_image(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, pixels, most = COSTS[kind]
-    one = load(tmp_path, data, pixels)
+    converter, planned = prepared(tmp_path, data, pixels)
+
+    def one() -> Any:
+        [loaded] = converter.load([planned])
+        return loaded if isinstance(loaded, Rejection) else next(converter.encode([loaded]))
+
     decoded: list[str] = []
     monkeypatch.setattr(check, "_check_with_tensorflow", _noted(decoded))
     # What is made once for all images is made now.

@@ -54,22 +54,20 @@ def test_the_table_lists_every_metric() -> None:
 
 
 def test_the_counters_are_the_manifests_numbers(tmp_path: Path) -> None:
-    images, output = tmp_path / "images", tmp_path / "out"
     names = [f"{number}.jpg" for number in range(9)]
-    make_images(images, names)
-    (images / "3.jpg").write_bytes(b"")
+    make_images(tmp_path / "images", names)
+    (tmp_path / "images" / "3.jpg").write_bytes(b"")
     (tmp_path / "labels.csv").write_text("id,label\n" + "".join(f"{n},cat\n" for n in names))
-    config = make_config(
-        images,
-        output,
-        label_from="csv",
-        key="name",
-        csv_paths=(str(tmp_path / "labels.csv"),),
-        columns=CsvColumns(Column(0, "id"), Column(1, "label"), 2),
-        max_rejected=RejectionLimit.parse("1"),
-    )
+    rows = {
+        "label_from": "csv",
+        "key": "name",
+        "csv_paths": (str(tmp_path / "labels.csv"),),
+        "columns": CsvColumns(Column(0, "id"), Column(1, "label"), 2),
+    }
+    limit = RejectionLimit.parse("1")
+    config = make_config(tmp_path / "images", tmp_path / "out", **rows, max_rejected=limit)
     result = convert(config)
-    manifest = parse_manifest((output / "manifest.json").read_text(), "")
+    manifest = parse_manifest((tmp_path / "out" / "manifest.json").read_text(), "")
     ledger, split = manifest["ledger"], manifest["splits"]["train"]
     expected = {
         "images_found": ledger["images_matched"],
@@ -82,7 +80,7 @@ def test_the_counters_are_the_manifests_numbers(tmp_path: Path) -> None:
     }
     assert counters(result) == expected
     assert (expected["images_written"], expected["images_rejected"]) == (8, 1)
-    read = sum((images / name).stat().st_size for name in names)
+    read = sum((tmp_path / "images" / name).stat().st_size for name in names)
     assert expected["bytes_read"] == read
 
     [spent] = result.metrics().query()["distributions"]
@@ -110,24 +108,24 @@ def test_progress() -> None:
     assert progress.stages() == [Stage("converting", "images", 7, 0, 0)]
 
 
-def test_progress_of_two_is_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = iter((1, 2))
-    monkeypatch.setattr(os, "getpid", lambda: next(numbers, 3))
-    for worker in (Progress(str(tmp_path)), Progress(str(tmp_path))):
-        worker.plan(9)
-        worker.advance(3, 1)
-    progress = Progress()
-    progress.clear(workers=str(tmp_path))
-    assert progress.stages() == [Stage("converting", "images", 9, 6, 2)]
+PROGRAM = "from transforms.storage.metrics import PROGRESS as p; p.plan(9); p.advance(3, 1)"
 
 
-@pytest.mark.slow
-def test_progress_of_worker_processes_is_added_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_progress_of_workers_is_added_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: bool
+) -> None:
     """A worker learns of the folder by its environment, as the runner's do."""
-    program = "from transforms.storage.metrics import PROGRESS as p; p.plan(9); p.advance(3, 1)"
+    numbers = iter((1, 2))
+    environment = {**os.environ, WORKERS_FOLDER: str(tmp_path)}
     for _ in range(2):
-        environment = {**os.environ, WORKERS_FOLDER: str(tmp_path)}
-        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+        if processes:
+            subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True)
+        else:
+            monkeypatch.setattr(os, "getpid", lambda: next(numbers, 3))
+            worker = Progress(str(tmp_path))
+            worker.plan(9)
+            worker.advance(3, 1)
     progress = Progress()
     progress.clear(workers=str(tmp_path))
     assert progress.stages() == [Stage("converting", "images", 9, 6, 2)]
