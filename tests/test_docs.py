@@ -142,70 +142,26 @@ def test_python_of_the_layouts_reads_what_its_commands_write() -> None:
 
 
 ELSEWHERE = {
-    "--num-shards",  # the README says that dashes are accepted
-    "--pipeline",  # docs/development/beam_data_buffer.py
-    "--describe",  # benchmarks/photos.py
-    "--dry_run",  # refused with a hint
-    "--dali",  # export
-    "--include_masks",  # create_coco_tf_record.py
-    "--limit",  # show
-    "--class",
-    "--split",
-    "--json",  # diff
-    "--fast",  # verify
-    "--full",
-    "--dist",  # pytest
-    "--share",  # benchmarks
-    "--direct_num_workers",  # Beam
-    "--direct_running_mode",
-    "--compile-bytecode",  # uv
-    "--constraint",  # pip
-    "--dry-run",
-    "--dataflow_service_options",  # Beam, on Dataflow
-    "--disk_size_gb",
-    "--enable_streaming_engine",
-    "--job_name",
-    "--label",
-    "--max_num_workers",
-    "--no_save_main_session",
-    "--no_use_public_ips",
-    "--number_of_worker_harness_threads",
-    "--project",
-    "--region",
-    "--sdk_container_image",
-    "--sdk_location",
-    "--setup_file",
-    "--temp_location",
-    "--worker_machine_type",
-    "--conf",  # airflow
-    "--dag-id",
-    "--from-date",
-    "--to-date",
-    "--environment_cache_millis",  # Beam, on other engines
-    "--environment_config",
-    "--environment_type",
-    "--flink_job_server_jar",
-    "--flink_master",
-    "--experiments",
-    "--job_endpoint",
-    "--job_port",
-    "--parallelism",
-    "--prism_location",
-    "--runner",
-    "--sdk_worker_parallelism",
-    "--service_port",
-    "--shell",  # shtab
-    "--file",  # docker
-    "--tag",
-    "--image",  # gcloud
-    "--max-workers",
-    "--metadata-file",
-    "--parameters",
-    "--sdk-language",
-    "--staging-location",
-    "--temp-location",
-    "--template-file-gcs-location",
-    "--worker-machine-type",
+    flag
+    for flags in (
+        "--num-shards",  # the README says that dashes are accepted
+        "--dry_run",  # refused with a hint
+        "--dali --limit --class --split --json --fast --full",  # our other commands
+        "--pipeline --describe --share --include_masks",  # other scripts
+        "--dist --compile-bytecode --constraint --dry-run --shell --file --tag",  # pytest, uv, pip
+        "--conf --dag-id --from-date --to-date",  # airflow
+        "--direct_num_workers --direct_running_mode --runner --experiments",  # Beam
+        "--dataflow_service_options --disk_size_gb --enable_streaming_engine --job_name --label",
+        "--max_num_workers --no_save_main_session --no_use_public_ips --project --region",
+        "--number_of_worker_harness_threads --sdk_container_image --sdk_location --setup_file",
+        "--temp_location --worker_machine_type",
+        "--environment_cache_millis --environment_config --environment_type --job_endpoint",
+        "--flink_job_server_jar --flink_master --job_port --parallelism --prism_location",
+        "--sdk_worker_parallelism --service_port",
+        "--image --max-workers --metadata-file --parameters --sdk-language --staging-location",
+        "--temp-location --template-file-gcs-location --worker-machine-type",  # gcloud
+    )
+    for flag in flags.split()
 }
 """Flags of other programs, and of other commands than `convert`."""
 

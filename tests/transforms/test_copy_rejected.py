@@ -35,13 +35,11 @@ def images(tmp_path: Path) -> Path:
     return folder
 
 
-def run(images: Path, quarantine: str, *, max_rejected: str = "3") -> Ran:
-    return convert(
-        images=f"{images}/*/*.jpg",
-        output=images.parent / "out",
-        quarantine=quarantine,
-        max_rejected=max_rejected,
-    )
+def run(images: Path, /, **flags: Any) -> Ran:
+    """Converts the images; the copies go to `q` next to them."""
+    folder = images.parent
+    given = {"images": f"{images}/*/*.jpg", "quarantine": folder / "q", "max_rejected": "3"}
+    return convert(output=folder / "out", **{**given, **flags})
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -54,7 +52,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(("max_rejected", "code"), [("3", 0), ("1", 3)])
 def test_copies_by_reason_published_or_not(images: Path, max_rejected: str, code: int) -> None:
-    ran = run(images, f"{images.parent}/q/", max_rejected=max_rejected)
+    ran = run(images, quarantine=f"{images.parent}/q/", max_rejected=max_rejected)
     assert ran.code == code, ran.err
     assert files_of(images.parent / "q") == {
         "empty_file/dog/empty.jpg": b"",
@@ -72,23 +70,17 @@ def test_killed_runs_leave_nothing_but_copies(
         patch.setattr(
             LocalStorage, "remove", lambda self, path: "/q/probe." in path or remove(self, path)
         )
-        assert run(images, f"{images.parent}/q").code == 0
+        assert run(images).code == 0
         assert len(files_of(images.parent / "q")) == 3
     shutil.rmtree(images.parent / "out")
-    assert run(images, f"{images.parent}/q").code == 0
+    assert run(images).code == 0
     assert len(files_of(images.parent / "q")) == 2
 
 
 def test_images_without_a_row_are_copied(images: Path) -> None:
     labels = images.parent / "labels.csv"
     labels.write_text("id,label\nb,dog\n")
-    ran = convert(
-        images=f"{images}/*/[ab].jpg",
-        labels=labels,
-        output=images.parent / "out",
-        quarantine=images.parent / "q",
-        max_rejected=1,
-    )
+    ran = run(images, images=f"{images}/*/[ab].jpg", labels=labels)
     assert ran.code == 0, ran.err
     assert list(files_of(images.parent / "q")) == ["no_label/cat/a.jpg"]
 
@@ -114,12 +106,8 @@ def test_no_copy_gets_out_of_the_folder(images: Path, monkeypatch: pytest.Monkey
 )
 def test_a_folder_that_cannot_be_used(images: Path, folder: str, message: str) -> None:
     (images.parent / "file").touch()
-    ran = convert(
-        images=f"{images}/**/*.jpg",
-        output=images.parent / "out",
-        label_from="none",
-        quarantine=images.parent / folder,
-    )
+    flags = {"images": f"{images}/**/*.jpg", "label_from": "none"}
+    ran = run(images, **flags, quarantine=images.parent / folder)
     assert ran.code == 2
     assert message in ran.error()
     assert not list((images.parent / "out").glob("*.tfrecord"))
@@ -132,36 +120,21 @@ def test_a_name_of_255_bytes_is_copied(tmp_path: Path) -> None:
     assert files_of(tmp_path / "q") == {name: b"long"}
 
 
-def test_names_of_objects_that_no_folder_can_have(
-    gcs: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_objects_that_no_folder_can_have(gcs: GcsServer, tmp_path: Path) -> None:
     """`a` and `a/b.jpg` are both objects; so is a name of 1,000 characters without a slash."""
     names = ["a", "a/b.jpg", "c/d/e.jpg", "c/d", f"{'l' * 300}.jpg", f"{'m' * 300}/1.jpg"]
     gcs.make_bucket("objects")
     for name in names:
         gcs.put("objects", f"in/{name}", name.encode())
-    ran = convert(
-        images="gs://objects/in/**",
-        output=tmp_path / "out",
-        label_from="none",
-        quarantine=tmp_path / "q",
-        max_rejected="0",
-    )
-    assert ran.code == 3, ran.err
-    copies = files_of(tmp_path / "q" / "not_an_image")
-    assert sorted(copies.values()) == sorted(name.encode() for name in names)
-    again = copies.keys()
-    assert (
-        convert(
-            images="gs://objects/in/**",
-            output=tmp_path / "out",
-            label_from="none",
-            quarantine=tmp_path / "q",
-            max_rejected="0",
-        ).code
-        == 3
-    )
-    assert files_of(tmp_path / "q" / "not_an_image").keys() == again
+    flags = {"images": "gs://objects/in/**", "label_from": "none", "max_rejected": "0"}
+    copied = []
+    for _ in range(2):
+        ran = run(tmp_path / "in", **flags)
+        assert ran.code == 3, ran.err
+        copies = files_of(tmp_path / "q" / "not_an_image")
+        assert sorted(copies.values()) == sorted(name.encode() for name in names)
+        copied.append(copies.keys())
+    assert copied[0] == copied[1]
 
 
 def test_from_bucket_to_bucket_over_a_former_copy(gcs: GcsServer) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -125,28 +127,23 @@ Make = Callable[[], World]
 def bucket(gcs: GcsServer) -> Make:
     """Makes folders of a bucket with a dataset, and another one staged."""
     gcs.make_bucket("datasets")
-    return _maker("gs://datasets")
+    return functools.partial(_make, "gs://datasets")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Make:
     """The same on disk."""
-    return _maker(str(tmp_path))
+    return functools.partial(_make, str(tmp_path))
 
 
-def _maker(root: str) -> Make:
-    numbers = iter(range(1000))
-
-    def make() -> World:
-        output = f"{root}/{next(numbers)}"
-        former = World(output, "former", 2)
-        for name, data in former.files.items():
-            former.write(name, data)
-        world = World(output, "mine", 3)
-        world.stage()
-        return world
-
-    return make
+def _make(root: str) -> World:
+    output = f"{root}/{uuid.uuid4().hex}"
+    former = World(output, "former", 2)
+    for name, data in former.files.items():
+        former.write(name, data)
+    world = World(output, "mine", 3)
+    world.stage()
+    return world
 
 
 @pytest.fixture(params=[pytest.param("bucket", marks=pytest.mark.slow), "folder"])
@@ -338,9 +335,10 @@ def test_a_dataset_stays_while_it_is_replaced_by_itself(make: Make) -> None:
 def test_a_folder_is_synced_before_its_manifest_and_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[str] = []
+    world, done = World(str(tmp_path / "out"), "mine", 3), list[str]()
+    world.stage()
 
-    def noted(name: str) -> None:
+    def note(name: str) -> None:
         original = getattr(LocalStorage, name)
 
         def call(self: LocalStorage, path: str, *rest: Any, **keywords: Any) -> None:
@@ -349,33 +347,29 @@ def test_a_folder_is_synced_before_its_manifest_and_after_it(
 
         monkeypatch.setattr(LocalStorage, name, call)
 
-    world = World(str(tmp_path / "out"), "mine", 3)
-    world.stage()
-    noted("rename")
-    noted("sync_folder")
+    note("rename")
+    note("sync_folder")
     world.run_all()
-    assert world.there() == world.files
     assert done[-5:] == ["labels.txt", "rejected.jsonl", "sync out", "manifest.json", "sync out"]
     # The names of all staged small files reach the disk with the list of them.
     assert done.count("sync .staging") == 1
 
 
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        # A shard that a run was writing has the recipe of one with unchanged images.
+        ([f".{'a' * 32}.partial"], []),
+        (["", ".json"], ["dropped 1 shards staged by an earlier run with other inputs or options"]),
+    ],
+)
 def test_only_complete_shards_of_other_inputs_are_work_that_is_lost(
-    folder: Make, caplog: pytest.LogCaptureFixture
+    left: list[str], said: list[str], folder: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A shard that a run was writing has the recipe of one with unchanged images."""
     world = folder()
-    shard = f"train-00000-of-00002.tfrecord.{RECIPES['other']}"
-    partial = f".staging/{shard}.{'a' * 32}.partial"
-    world.write(partial, b"half")
+    for suffix in left:
+        shard = f"train-00000-of-00002.tfrecord.{RECIPES['other']}{suffix}"
+        world.write(f".staging/{shard}", b"left")
     world.run_all()
-    assert caplog.messages == []
-    assert world.there() == world.files
-    world = folder()
-    world.write(f".staging/{shard}", b"whole")
-    world.write(f".staging/{shard}.json", b"{}")
-    world.run_all()
-    assert caplog.messages == [
-        "dropped 1 shards staged by an earlier run with other inputs or options"
-    ]
+    assert caplog.messages == said
     assert world.there() == world.files
