@@ -57,6 +57,12 @@ class Ran(NamedTuple):
         return lines[0]
 
 
+def check_ended(ran: Ran, code: int, *says: str) -> None:
+    """Checks how a command ended, and that each of some texts is in what it printed."""
+    printed = ran.out + ran.err
+    assert (ran.code, [text for text in says if text not in printed]) == (code, []), printed
+
+
 def take_interrupts() -> None:
     """A `preexec_fn`: background jobs of a shell and workers of xdist ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

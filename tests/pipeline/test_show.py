@@ -1,125 +1,243 @@
-"""`show` prints what is in a dataset and saves its pictures."""
+"""`show` prints records, finds them by split, class and key, and saves their pictures."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from PIL import Image
+import tensorflow as tf
 
-from pipeline import convert, show
-from pipeline.errors import DatasetError
-from pipeline.show import Record
+from pipeline.show import Record, save_image
 from tests.images import picture, saved
-from tests.pipeline.commands import digests
+from tests.pipeline.commands import Ran, digests, make_dataset, show
 from tests.servers.gcs import GcsServer
-from transforms.core.messages import WriteError
+
+
+def heads(ran: Ran) -> list[str]:
+    """The first line of each record."""
+    assert ran.code == 0, ran.err
+    return [line for line in ran.out.splitlines() if line[0] != " "]
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("show")
-    for number in range(12):
-        path = folder / "photos" / ("cat", "개")[number % 2] / f"n {number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (3, 2), (20 * number, 7, 9)).save(path)
-    flags = ["--label_from", "directory", "--splits", "train=0.5,test=0.5", "--progress", "off"]
-    images = f"{folder}/photos/*/*.png"
-    convert.main(["--images", images, "--output", f"{folder}/out", *flags])
-    return folder
+def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same photos in three layouts: class text and path, key and id alone, id alone."""
+    folder = tmp_path_factory.mktemp("shown")
+    flags = {"images": f"{photos}/*/*.jpg", "key": "stem", "splits": "train=0.5,test=0.5"}
+    return {
+        layout: make_dataset(folder / layout, layout=layout, **flags).folder
+        for layout in ("slim", "landmark", "tutorial")
+    }
 
 
-def test_prints_features_with_types(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show.main([str(dataset / "out"), "--limit", "1"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "train-00000-of-00001.tfrecord record 0"
-    shown = {line.split()[0]: line.split()[1:3] for line in lines[1:]}
-    assert shown["image/height"] == ["int64[1]", "2"]
-    assert shown["image/format"] == ["bytes[1]", "'png'"]
-    assert shown["image/class/text"][1] in ("'cat'", "'개'")
-    assert shown["image/encoded"][1] == f"<{(dataset / 'photos/cat/n 0.png').stat().st_size}"
+def test_features_are_printed_with_their_types(made: dict[str, Path], photos: Path) -> None:
+    size = (photos / "dog" / "dog-3.jpg").stat().st_size
+    _, *lines = show(made["slim"], "--key", "dog-3").out.splitlines()
+    shown = dict(line.split(maxsplit=1) for line in lines)
+    assert shown["image/height"].split() == ["int64[1]", "12"]
+    assert shown["image/format"].split() == ["bytes[1]", "'jpeg'"]
+    assert shown["image/class/text"].split() == ["bytes[1]", "'dog'"]
+    assert shown["image/encoded"] == f"bytes[1] <{size} B, jpeg 12x16x3>"
 
 
-def test_limit_and_split(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show.main([str(dataset / "out"), "--split", "test", "--limit", "2"])
-    heads = [line for line in capsys.readouterr().out.splitlines() if line[0] != " "]
-    assert heads == [f"test-00000-of-00001.tfrecord record {number}" for number in (0, 1)]
+def test_limit_and_split(made: dict[str, Path]) -> None:
+    first = "test-00000-of-00001.tfrecord record"
+    assert heads(show(made["slim"], "--split", "test", "--limit", 2)) == [
+        f"{first} 0",
+        f"{first} 1",
+    ]
 
 
-def test_saved_pictures_are_the_files(dataset: Path, tmp_path: Path) -> None:
-    show.main([str(dataset / "out"), "--limit", "99", "--images", str(tmp_path / "pictures")])
-    saved = sorted(path.read_bytes() for path in (tmp_path / "pictures").iterdir())
-    assert saved == sorted(path.read_bytes() for path in dataset.glob("photos/*/*.png"))
-
-
-def test_a_folder_that_cannot_be_made_is_said_with_what_to_do(
-    dataset: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / ("a" * 300)
-    with pytest.raises(
-        WriteError, match=r"cannot write .*/a+/t.*png: its path of .* too long: give"
-    ):
-        show.main([str(dataset / "out"), "--images", str(folder)])
-
-
-def test_a_hostile_name_stays_in_the_folder(tmp_path: Path) -> None:
-    example = {"bytes": [b"x"], "path": [b"../../etc/\n passwd"]}
-    record = Record("train-00000-of-00001.tfrecord", 0, example)
-    path = show.save_image(record, tmp_path, image="bytes", named="path")
-    assert path.parent == tmp_path and path.name == "train-00000-of-00001-00000-_passwd.bin"
+@pytest.mark.parametrize("layout", ["slim", "landmark", "tutorial"])
+def test_a_class_is_found_by_text_and_by_id(made: dict[str, Path], layout: str) -> None:
+    by_text = heads(show(made[layout], "--class", "dog", "--limit", 99))
+    assert len(by_text) == 6
+    assert heads(show(made[layout], "--class", "1", "--limit", 99)) == by_text
+    some = heads(show(made[layout], "--class", "dog", "--split", "test", "--limit", 99))
+    assert some == [head for head in by_text if head.startswith("test-")]
 
 
 @pytest.mark.parametrize(
-    ("named", "kind", "extension"),
+    ("layout", "key", "stored"),
     [
-        ("cat.1", "JPEG", ".jpg"),
-        ("cat", "PNG", ".png"),
-        ("cat.v2.final", "GIF", ".gif"),
-        ("cat.JPG", "JPEG", ".JPG"),
-        (None, "WEBP", ".webp"),
+        *(("slim", key, "dog/dog-3.jpg") for key in ("dog-3", "dog-3.jpg", "dog/dog-3.jpg")),
+        ("landmark", "dog-3", "dog-3"),
     ],
 )
-def test_a_picture_has_an_extension(
-    named: str | None, kind: str, extension: str, tmp_path: Path
+def test_a_key_is_found_as_it_is_stored(
+    made: dict[str, Path], layout: str, key: str, stored: str
 ) -> None:
-    example = {"bytes": [saved(picture("RGB", 8, 8), kind)], "path": [(named or "").encode()]}
-    record = Record("train-00000-of-00001.tfrecord", 0, example)
-    path = show.save_image(record, tmp_path, image="bytes", named="path" if named else None)
-    assert path.suffix == extension
+    ran = show(made[layout], "--key", key)
+    assert len(heads(ran)) == 1 and f"'{stored}'" in ran.out
 
 
-@pytest.mark.parametrize("name", ["a" * 251 + ".jpg", "한" * 83 + ".jpg"])
-def test_a_long_name_is_cut(tmp_path: Path, name: str) -> None:
-    """A name of 255 bytes after the name of the shard is too long for a file system."""
-    example = {"bytes": [b"x"], "path": [name.encode()]}
-    record = Record("train-00000-of-00001.tfrecord", 0, example)
-    path = show.save_image(record, tmp_path, image="bytes", named="path")
-    assert path.read_bytes() == b"x"
-    assert path.name.startswith("train-00000-of-00001-00000-") and path.suffix == ".jpg"
+@pytest.mark.parametrize(
+    ("layout", "words", "code", "says"),
+    [
+        ("tutorial", "--key dog-3", 2, "(layout tutorial) hold neither a key nor a path"),
+        ("slim", "--class cat --key dog-3", 1, "of 18 records has --class cat and --key dog-3"),
+        ("slim", "--split val", 2, "there is no --split val; the dataset has train, test"),
+    ],
+)
+def test_what_no_record_has(
+    made: dict[str, Path], layout: str, words: str, code: int, says: str
+) -> None:
+    ran = show(made[layout], *words.split())
+    assert (ran.code, ran.out) == (code, "") and says in ran.error()
 
 
-def test_a_damaged_shard_is_named(dataset: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(dataset / "out", tmp_path / "out")
-    shard = copy / "test-00000-of-00001.tfrecord"
-    shard.write_bytes(shard.read_bytes()[:-3])
-    with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
-        show.main([str(copy), "--split", "test", "--limit", "99"])
-
-
-def test_pictures_of_a_dataset_in_a_bucket(dataset: Path, gcs: GcsServer, tmp_path: Path) -> None:
+def test_saved_pictures_are_the_files(
+    made: dict[str, Path], photos: Path, gcs: GcsServer, tmp_path: Path
+) -> None:
+    """Of a dataset in a bucket, too."""
     gcs.make_bucket("datasets")
-    gcs.put_folder("datasets", "out/", dataset / "out")
-    for folder, output in (("here", dataset / "out"), ("there", "gs://datasets/out")):
-        show.main([str(output), "--limit", "99", "--images", str(tmp_path / folder)])
-    assert len(digests(tmp_path / "there")) == 12
+    gcs.put_folder("datasets", "out/", made["slim"])
+    for folder, output in (("here", made["slim"]), ("there", "gs://datasets/out")):
+        assert show(output, "--limit", 99, "--images", tmp_path / folder).code == 0
+    files = sorted(path.read_bytes() for path in photos.glob("*/*.jpg"))
+    assert sorted(path.read_bytes() for path in (tmp_path / "here").iterdir()) == files
     assert digests(tmp_path / "there") == digests(tmp_path / "here")
 
 
-def test_a_damaged_shard_in_a_bucket_is_named(dataset: Path, gcs: GcsServer) -> None:
-    shard = "out/test-00000-of-00001.tfrecord"
-    gcs.make_bucket("datasets")
-    gcs.put_folder("datasets", "out/", dataset / "out")
-    gcs.put("datasets", shard, gcs.get("datasets", shard)[:-3])
-    with pytest.raises(DatasetError, match=r"test-00000-of-00001.tfrecord: record \d"):
-        show.main(["gs://datasets/out", "--split", "test", "--limit", "99"])
+def test_a_folder_that_cannot_be_made_is_said_with_what_to_do(
+    made: dict[str, Path], tmp_path: Path
+) -> None:
+    ran = show(made["slim"], "--images", tmp_path / ("a" * 300))
+    assert ran.code == 1 and ": its path of " in ran.error() and " too long: give" in ran.error()
+
+
+@pytest.mark.parametrize(
+    ("named", "kind", "name"),
+    [
+        ("cat.1", "JPEG", "cat.1.jpg"),
+        ("cat", "PNG", "cat.png"),
+        ("cat.v2.final", "GIF", "cat.v2.final.gif"),
+        ("cat.JPG", "JPEG", "cat.JPG"),
+        (None, "WEBP", "image.webp"),
+        # A name stays in the folder, and is not too long for a file system.
+        ("../../etc/\n passwd", "", "_passwd.bin"),
+        ("a" * 251 + ".jpg", "", "a" * 96 + ".jpg"),
+        ("한" * 83 + ".jpg", "", "한" * 32 + ".jpg"),
+    ],
+)
+def test_the_name_of_a_picture(named: str | None, kind: str, name: str, tmp_path: Path) -> None:
+    data = saved(picture("RGB", 8, 8), kind) if kind else b"x"
+    record = Record("train-00000", 0, {"bytes": [data], "path": [(named or "").encode()]})
+    path = save_image(record, tmp_path, image="bytes", named="path" if named else None)
+    assert path == tmp_path / f"train-00000-00000-{name}"
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("where", ["local", "gs"])
+def test_a_damaged_shard_is_named(
+    where: str, made: dict[str, Path], gcs: GcsServer, tmp_path: Path
+) -> None:
+    output = str(shutil.copytree(made["slim"], tmp_path / "out"))
+    shard = tmp_path / "out" / "test-00000-of-00001.tfrecord"
+    shard.write_bytes(shard.read_bytes()[:-3])
+    if where == "gs":
+        gcs.make_bucket("datasets")
+        gcs.put_folder("datasets", "out/", tmp_path / "out")
+        output = "gs://datasets/out"
+    ran = show(output, "--split", "test", "--limit", 99)
+    assert ran.code == 1 and f"{shard.name}: record " in ran.error()
+
+
+def feature(*values: Any) -> tf.train.Feature:
+    """A feature of the list for the type of the first value."""
+    if isinstance(values[0], bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def example(**features: tf.train.Feature) -> bytes:
+    """A serialized Example."""
+    return bytes(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+
+
+def write(path: Path, records: list[bytes], compression: str = "") -> Path:
+    """A TFRecord file as TensorFlow writes it."""
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for record in records:
+            writer.write(record)
+    return path
+
+
+def test_records_of_others(tmp_path: Path) -> None:
+    """The second file is compressed, which no name tells."""
+    image, unset = feature(saved(picture("RGB", 12, 16), "JPEG")), tf.train.Feature()
+    scores, folder = feature(0.5, 1.5, 2.5, 3.5), tmp_path / "theirs"
+    records = [
+        example(id=feature(b"flower%d" % n), image=image, scores=scores, unset=unset)
+        if n % 2 == 0
+        else example(**{"class": feature(n), "image": image, "scores": scores})
+        for n in range(4)
+    ]
+    folder.mkdir()
+    first = write(folder / "flowers-00000-of-00002", records[:2])
+    second = write(folder / "flowers-00001-of-00002", records[2:], "GZIP")
+    whole = heads(show(folder))
+    assert whole == [f"{file.name} record {n}" for file in (first, second) for n in range(2)]
+    assert heads(show(f"{folder}/flowers-*")) == heads(show(first, second)) == whole
+    ran = show(second, "--class", 3, "--images", tmp_path / "pictures")
+    assert heads(ran) == [f"{second.name} record 1"]
+    assert "  scores                   float[4] 0.5, 1.5, 2.5 ..." in ran.out
+    (picture_,) = (tmp_path / "pictures").iterdir()
+    assert (picture_.suffix, picture_.read_bytes()[:2]) == (".jpg", b"\xff\xd8")
+    assert heads(show(folder, "--key", "flower2")) == [f"{second.name} record 0"]
+    assert len(heads(show(folder, "--split", "flowers"))) == 4
+    assert show(folder, "--split", "test").code == 2
+
+
+def test_shards_of_a_dataset_that_lost_its_manifest(made: dict[str, Path], tmp_path: Path) -> None:
+    lost = shutil.copytree(made["slim"], tmp_path / "lost")
+    (lost / "manifest.json").unlink()
+    assert len(heads(show(lost, "--class", "dog", "--limit", 99))) == 6
+
+
+def sequence() -> bytes:
+    """A serialized SequenceExample."""
+    made = tf.train.SequenceExample()
+    made.context.feature["id"].bytes_list.value.append(b"x")
+    made.feature_lists.feature_list["frames"].feature.add().int64_list.value.append(1)
+    return bytes(made.SerializeToString())
+
+
+GOOD = example(id=feature(1))
+
+
+@pytest.mark.parametrize(
+    ("record", "flipped", "says"),
+    [
+        (sequence(), None, "1: it is a tf.train.SequenceExample, not a tf.train.Exam"),
+        (b"hello", None, "1: its bytes are not a tf.train.Example"),
+        (GOOD, len(GOOD) + 30, f"1 at byte {len(GOOD) + 16}: the checksum of its bytes"),
+        (GOOD, 9, "0 at byte 0: the checksum of its length is wrong; it is not a TFRecord file"),
+    ],
+    ids=["sequence", "text", "flipped bytes", "flipped length"],
+)
+def test_a_record_that_cannot_be_read_is_named(
+    record: bytes, flipped: int | None, says: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "some.tfrecord", [GOOD, record])
+    if flipped is not None:
+        data = bytearray(path.read_bytes())
+        data[flipped] ^= 1
+        path.write_bytes(data)
+    ran = show(path)
+    assert ran.code == 1 and f"some.tfrecord: record {says}" in ran.error()
+    assert heads(Ran(0, ran.out, "")) == ([] if says[0] == "0" else ["some.tfrecord record 0"])
+
+
+def test_a_glob_without_a_file(tmp_path: Path) -> None:
+    assert show(tmp_path / "*.tfrecord").error().endswith("*.tfrecord")
+
+
+def test_a_hostile_feature_name_stays_on_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "some.tfrecord", [example(**{"a\nb\x1b[2J": feature(1)})])
+    ran = show(path)
+    assert len(ran.out.splitlines()) == 2 and "\x1b" not in ran.out

@@ -7,162 +7,232 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
-from pipeline import convert, verify
-from pipeline.errors import DatasetError, run_command
+from pipeline import class_names
+from pipeline import verify as verify_command
+from pipeline.errors import UsageError
 from pipeline.open_dataset import open_dataset
-from pipeline.verify import check_dataset
+from tests.images import picture, saved
 from tests.marks import rest_slow
+from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, verify
+from tests.servers.gcs import GcsServer
 from transforms.dataset import record_checks
 from transforms.dataset.manifest import crc32c_hex, manifest_shards, to_bytes
 from transforms.dataset.record_checks import RecordVerifier, Verified
 from transforms.images.guard import DecoderGuard
 from transforms.verify_shards import VerifyShards, read_results, verify_shard
 
-
-def _draw(folder: Path) -> None:
-    for number in range(8):
-        path = folder / ("cat", "dog")[number % 2] / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (3, 2), (30 * number, 7, 9)).save(path)
+TRAIN, TEST = (
+    [f"{split}-0000{n}-of-00002.tfrecord" for n in (0, 1)] for split in ("train", "test")
+)
+SPLITS = {"splits": "train=0.5,test=0.5", "num_shards": 2}
 
 
-@pytest.fixture(scope="module", params=rest_slow(["none", "gzip"]))
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small dataset of two shards."""
-    folder = tmp_path_factory.mktemp("verify")
-    _draw(folder / "photos")
-    flags = ["--label_from", "directory", "--num_shards", "2", "--compression", request.param]
-    images = f"{folder}/photos/*/*.png"
-    convert.main(["--images", images, "--output", f"{folder}/out", "--progress", "off", *flags])
-    return folder / "out"
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six PNGs of each of three classes, 3 pixels wide and 2 high."""
+    folder = tmp_path_factory.mktemp("photos")
+    for number in range(18):
+        path = folder / ("cat", "dog", "fox")[number % 3] / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(saved(picture("RGB", 2, 3, seed=number), "PNG"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of two splits, two shards each."""
+    folder = tmp_path_factory.mktemp("verify") / "out"
+    return make_dataset(folder, images=f"{photos}/*/*.png", **SPLITS).folder
 
 
 @pytest.fixture
-def dataset(made: Path, tmp_path: Path) -> Path:
+def dataset(made: Path, tmp_path: Path) -> Dataset:
     """A copy that a test may damage."""
-    return Path(shutil.copytree(made, tmp_path / "dataset"))
+    return Dataset(Path(shutil.copytree(made, tmp_path / "dataset")))
 
 
-def _problems(dataset: Path) -> list[str]:
-    return [str(problem) for problem in check_dataset(str(dataset), open_dataset(str(dataset)))[0]]
-
-
-def _edit(dataset: Path, **changes: object) -> None:
+def edit(dataset: Dataset, **changes: object) -> None:
     """Changes the manifest as its program would have written it."""
-    path = dataset / "manifest.json"
-    path.write_bytes(to_bytes({**json.loads(path.read_text()), **changes}))
+    data = to_bytes({**dataset.manifest, **changes})
+    (dataset.folder / "manifest.json").write_bytes(data)
 
 
-def test_a_sound_dataset_passes(dataset: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(lambda: verify.main([str(dataset)]), "verify") == 0
-    assert "2 shards, 8 records, every image decodes" in capsys.readouterr().out
+def test_the_table_has_a_line_for_each_split(dataset: Dataset) -> None:
+    ran = verify(dataset.folder)
+    assert ran.code == 0, ran.err
+    _, *lines, last = (line.split() for line in ran.out.splitlines())
+    counts = {name: str(split["records"]) for name, split in dataset.manifest["splits"].items()}
+    assert [[*line[:3], line[-1]] for line in lines[:2]] == [
+        [name, "2", counts[name], "ok"] for name in ("train", "test")
+    ]
+    assert (lines[2][:2], lines[2][-1]) == (["other", "files"], "ok")
+    assert " ".join(last).endswith("4 shards, 18 records, every image decodes")
 
 
+@pytest.mark.parametrize("words", [[], ["--full"], ["--fast"]])
+def test_each_damage_is_reported_in_its_own_words(dataset: Dataset, words: list[str]) -> None:
+    """All of them are found without decoding an image."""
+    folder = dataset.folder
+    first, second, third, fourth = (folder / name for name in dataset.shards())
+    sizes = {shard["file"]: shard["bytes"] for shard in manifest_shards(dataset.manifest)}
+    first.unlink()
+    second.write_bytes(second.read_bytes()[:-5])
+    third.write_bytes(bytes([third.read_bytes()[0] ^ 1]) + third.read_bytes()[1:])
+    fourth.write_bytes(fourth.read_bytes() + b"more")
+    shutil.copy(third, folder / "backup.tfrecord")
+    (folder / "labels.txt").write_text("cat\nwolf\nfox\n")
+    (folder / "rejected.jsonl").unlink()
+    manifest = json.dumps({**dataset.manifest, "root": "/elsewhere"})
+    (folder / "manifest.json").write_text(manifest)
+    ran = verify(folder, *words)
+    assert ran.code == 1
+    said = [line for line in ran.out.splitlines() if ": " in line]
+    expected = [
+        "manifest.json: was edited since the dataset was written",
+        "labels.txt: was changed since the dataset was written",
+        "rejected.jsonl: the file is missing",
+        "backup.tfrecord: is not a file of this dataset; remove it",
+        f"{first.name}: the file is missing",
+        f"{second.name}: is truncated: {sizes[second.name] - 5} of {sizes[second.name]} bytes",
+        f"{third.name}: its bytes differ: the file's CRC32C is ",
+        f"{fourth.name}: is longer than the {sizes[fourth.name]} bytes in the manifest",
+    ]
+    assert [each for each in expected if not any(line.startswith(each) for line in said)] == []
+    assert ran.out.count("2 of 2 damaged") == 2
+    assert f"3 of {len(dataset.manifest['files']) + 1} damaged" in ran.out
+    assert ran.error().startswith(f"verify: {folder} differs from its manifest: ")
+
+
+@pytest.mark.parametrize("compression", rest_slow(["none", "gzip"]))
 @pytest.mark.parametrize("step", rest_slow([17, 1]))
-def test_every_flipped_byte_names_its_shard(dataset: Path, step: int) -> None:
+def test_every_flipped_byte_names_its_shard(
+    compression: str, step: int, photos: Path, tmp_path: Path
+) -> None:
     """And its record, unless gzip has it decompress to the same records (header, padding bits)."""
-    shard = next(iter(sorted(dataset.glob("train-00000*"))))
+    flags = {"images": f"{photos}/cat/*.png", "label_from": "none", "compression": compression}
+    dataset = make_dataset(tmp_path / "out", **flags)
+    shard = dataset.folder / dataset.shards()[0]
+    [listed] = manifest_shards(dataset.manifest)
     data = shard.read_bytes()
-    manifest = open_dataset(str(dataset))
-    (listed,) = [each for each in manifest_shards(manifest) if each["file"] == shard.name]
-    verifier = RecordVerifier.of(manifest).with_labels({0: "cat", 1: "dog"})
-    guard = DecoderGuard(10**6)
+    verifier, guard = RecordVerifier.of(open_dataset(str(dataset.folder))), DecoderGuard(10**6)
     for position in range(0, len(data), step):
         flipped = bytearray(data)
         flipped[position] ^= 0x40
         shard.write_bytes(flipped)
-        found = [str(each) for each in verify_shard(str(dataset), listed, verifier, guard).problems]
+        problems = verify_shard(str(dataset.folder), listed, verifier, guard).problems
+        found = [str(each) for each in problems]
         assert found and all(shard.name in problem for problem in found), position
         if not re.search(r": record \d+: ", found[0]):
             assert "every record is intact" in found[0], (position, found)
             assert shard.suffix == ".gz" and gzip.decompress(flipped) == gzip.decompress(data)
 
 
-def test_the_damaged_record_is_the_one_named(dataset: Path) -> None:
-    shard = next(iter(sorted(dataset.glob("train-00001*"))))
-    is_gzip = shard.suffix == ".gz"
-    data = bytearray(gzip.decompress(shard.read_bytes()) if is_gzip else shard.read_bytes())
-    second = 16 + int.from_bytes(data[:8], "little")
-    data[second + 12 + 20] ^= 1
-    shard.write_bytes(gzip.compress(data) if is_gzip else data)
-    assert f"{shard.name}: record 1: the checksum of its bytes is wrong" in _problems(dataset)[0]
+def second_record(data: bytes) -> bytes:
+    """A shard with a flipped bit in its second record."""
+    at = 16 + int.from_bytes(data[:8], "little") + 12 + 20
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-@pytest.mark.parametrize("size", [0, 1, 100])
-def test_a_cut_shard(dataset: Path, size: int) -> None:
-    shard = next(iter(sorted(dataset.glob("train-00000*"))))
-    shard.write_bytes(shard.read_bytes()[:size])
-    found = _problems(dataset)
-    assert any("records can be read, the manifest says" in problem for problem in found)
-    assert all(shard.name in problem for problem in found)
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        pytest.param(second_record, "record 1: the checksum of its bytes is wrong", id="flipped"),
+        *((lambda data, size=size: data[:size], "records can be read, the manifest says")
+          for size in (0, 1, 100)),
+        # A few megabytes of gzip can hold hundreds of millions: not all are read.
+        pytest.param(
+            lambda data: data + data[: int.from_bytes(data[:8], "little") + 16] * 2000,
+            "at least {more} records can be read, the manifest says", id="too many",
+        ),
+    ],
+)  # fmt: skip
+def test_a_shard_with_other_records(
+    dataset: Dataset, change: Callable[[bytes], bytes], says: str
+) -> None:
+    shard = dataset.folder / TRAIN[1]
+    shard.write_bytes(change(shard.read_bytes()))
+    records = {each["file"]: each["records"] for each in manifest_shards(dataset.manifest)}
+    said = [line for line in verify(dataset.folder).out.splitlines() if ": " in line]
+    assert any(says.format(more=records[shard.name] + 1000) in line for line in said)
+    assert all(line.startswith(shard.name) for line in said)
 
 
-def test_missing_extra_and_edited_files(dataset: Path) -> None:
-    shard = next(iter(sorted(dataset.glob("train-00000*"))))
-    shutil.copy(shard, dataset / "train-00000-of-00009.tfrecord")
-    shard.unlink()
-    (dataset / "labels.txt").write_text("cat\nwolf\n")
-    found = "\n".join(_problems(dataset))
-    assert f"{shard.name}: the file is missing" in found
-    assert "train-00000-of-00009.tfrecord: is not a file of this dataset" in found
-    assert "labels.txt: was changed" in found
-    assert "label 1 is 'wolf' in labels.txt, but not here" in found
+def test_a_small_file_that_is_listed_with_gigabytes_is_not_read(dataset: Dataset) -> None:
+    files = dataset.manifest["files"]
+    for name in files:
+        os.truncate(dataset.folder / name, 600 << 20)
+    edit(dataset, files={name: {**entry, "bytes": 600 << 20} for name, entry in files.items()})
+    out = verify(dataset.folder).out
+    for name in ("labels.txt", "rejected.jsonl"):
+        assert f"\n{name}: cannot be read: it has more" in out
 
 
-def test_of_records_that_are_too_many_not_all_are_read(dataset: Path) -> None:
-    """A few megabytes of gzip can hold hundreds of millions."""
-    shard = next(iter(sorted(dataset.glob("train-00000*"))))
-    data = shard.read_bytes()
-    records = {
-        each["file"]: each["records"] for each in manifest_shards(open_dataset(str(dataset)))
-    }
-    shard.write_bytes(data + data[: int.from_bytes(data[:8], "little") + 16] * 2000)
-    expected = f"at least {records[shard.name] + 1000} records can be read, the manifest says"
-    assert any(expected in problem for problem in _problems(dataset))
+def swapped(features: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Features of which height and width are each other's."""
+    other = {"image.height": "image.width", "image.width": "image.height"}
+    return [{**each, "source": other.get(each["source"], each["source"])} for each in features]
 
 
-def test_a_small_file_that_is_listed_with_gigabytes_is_not_read(dataset: Path) -> None:
-    files = open_dataset(str(dataset))["files"]
-    listed = {name: {**entry, "bytes": 600 << 20} for name, entry in files.items()}
-    for name in listed:
-        os.truncate(dataset / name, 600 << 20)
-    _edit(dataset, files=listed)
-    found = _problems(dataset)
-    assert [each for each in found if each.startswith("labels.txt: cannot be read: it has more")]
-    assert [each for each in found if each.startswith("rejected.jsonl: cannot be read: it has")]
+def with_classes(splits: dict[str, Any], **classes: int) -> dict[str, Any]:
+    return splits | {"train": splits["train"] | {"classes": classes}}
 
 
-def test_numbers_of_the_manifest_that_do_not_add_up(dataset: Path) -> None:
-    manifest = open_dataset(str(dataset))
-    _edit(dataset, ledger={**manifest["ledger"], "images_rejected": 1})
-    assert "manifest.json: the ledger does not balance" in _problems(dataset)[0]
+EDITS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+    "a ledger that does not balance": (
+        *("ledger", lambda ledger: {**ledger, "images_rejected": 1}),
+        "manifest.json: the ledger does not balance",
+    ),
+    "other classes": (
+        *("splits", lambda splits: with_classes(splits, cat=9, dog=3)),
+        "records of class 'cat', the manifest says 9",
+    ),
+    "other sources": (
+        *("features", swapped),
+        "the image's height is 2, the record says 3",
+    ),
+    "a feature more": (
+        *("features", lambda features: features[:-1]),
+        "has the feature 'image/filename', which",
+    ),
+}  # fmt: skip
 
 
-def test_classes_that_do_not_add_up(dataset: Path) -> None:
-    splits = open_dataset(str(dataset))["splits"]
-    splits["train"]["classes"] = {"cat": 5, "dog": 3}
-    _edit(dataset, splits=splits)
-    assert "has 4 records of class 'cat', the manifest says 5" in _problems(dataset)[0]
+@pytest.mark.parametrize("name", EDITS)
+def test_a_manifest_that_says_something_else(dataset: Dataset, name: str) -> None:
+    part, change, says = EDITS[name]
+    edit(dataset, **{part: change(dataset.manifest[part])})
+    ran = verify(dataset.folder)
+    assert ran.code == 1 and says in ran.out
+
+
+@pytest.mark.parametrize("name", ["ledger", "features", "splits", "files", "options"])
+@pytest.mark.parametrize("value", rest_slow([{}, [1], {"a": {"b": 1}}, None], 2))
+def test_a_manifest_that_lost_its_shape(dataset: Dataset, name: str, value: object) -> None:
+    text = json.dumps({**dataset.manifest, name: value})
+    (dataset.folder / "manifest.json").write_text(text)
+    ran = verify(dataset.folder)
+    assert ran.code in (1, 2)
+    assert "was edited" in ran.out + ran.error()
 
 
 @pytest.mark.parametrize("damage", ["classes", "bytes"])
 def test_several_machines_report_the_same_and_hand_back_no_classes(
-    dataset: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     """A worker compares the classes: those of all groups would be gigabytes."""
     if damage == "classes":
-        splits = open_dataset(str(dataset))["splits"]
-        splits["train"]["classes"] = {"cat": 5, "dog": 2, "bird": 1}
-        _edit(dataset, splits=splits)
+        edit(dataset, splits=with_classes(dataset.manifest["splits"], cat=9, dog=2, bird=1))
     else:
-        for shard in dataset.glob("train-0000*"):
-            shard.write_bytes(shard.read_bytes()[:100])
+        for name in TRAIN:
+            os.truncate(dataset.folder / name, 100)
     handed_back: list[Verified] = []
 
     def read(path: str) -> list[Verified]:
@@ -171,11 +241,12 @@ def test_several_machines_report_the_same_and_hand_back_no_classes(
         return found
 
     monkeypatch.setattr("transforms.verify_shards.read_results", read)
-    assert len(_problems(dataset)) >= 3
-    assert [(each.split, each.shards, each.labels) for each in handed_back] == [("train", 2, {})]
+    assert re.search(r": [3-9] problems$", verify(dataset.folder).error())
+    found = [(each.split, each.shards, each.labels) for each in handed_back]
+    assert sorted(found) == [("test", 2, {}), ("train", 2, {})]
 
 
-def test_the_graph_holds_no_class(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_graph_holds_no_class(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers read labels.txt: the names of a million classes are more than a graph can hold."""
     verifiers: list[RecordVerifier] = []
 
@@ -184,51 +255,126 @@ def test_the_graph_holds_no_class(dataset: Path, monkeypatch: pytest.MonkeyPatch
         return VerifyShards(output, verifier, **options)
 
     monkeypatch.setattr("transforms.verify_shards.VerifyShards", made)
-    labels = dataset / "labels.txt"
-    labels.write_text(labels.read_text().replace("cat", "car"))
-    assert "label 0 is 'car' in labels.txt, but not here" in "\n".join(_problems(dataset))
+    (dataset.folder / "labels.txt").write_text("car\ndog\nfox\n")
+    assert "label 0 is 'car' in labels.txt, but not here" in verify(dataset.folder).out
     assert [verifier.labels for verifier in verifiers] == [{}]
 
 
-def test_very_many_problems_are_counted(
-    dataset: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (dataset / "labels.txt").write_text("wolf\nwolf\n")
+def test_very_many_problems_are_counted(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    (dataset.folder / "labels.txt").write_text("wolf\nwolf\nwolf\n")
+    monkeypatch.setattr(verify_command, "_MAX_LINES", 2)
     outputs = []
     for kept in (1000, 6):
         monkeypatch.setattr(record_checks, "MAX_PROBLEMS", kept)
-        monkeypatch.setattr(verify, "_MAX_LINES", 2)
-        assert run_command(lambda: verify.main([str(dataset)]), "verify") == 1
-        outputs.append(capsys.readouterr())
+        outputs.append(verify(dataset.folder))
     assert outputs[0] == outputs[1]
-    assert outputs[0].out.splitlines()[-1] == "... and 7 more problems in 2 files"
-    assert "its manifest: 9 problems" in outputs[0].err
+    assert outputs[0].out.splitlines()[-1] == "... and 17 more problems in 3 files"
+    assert "its manifest: 19 problems" in outputs[0].error()
 
 
-def test_features_and_sizes_are_compared(dataset: Path) -> None:
-    features = open_dataset(str(dataset))["features"]
-    swapped = {"image.height": "image.width", "image.width": "image.height"}
-    for feature in features:
-        feature["source"] = swapped.get(feature["source"], feature["source"])
-    _edit(dataset, features=features)
-    assert "the image's height is 2, the record says 3" in _problems(dataset)[0]
-    _edit(dataset, features=features[:-1])
-    assert "has the feature 'image/filename', which" in _problems(dataset)[0]
-
-
-def test_an_image_that_does_not_decode(tmp_path: Path) -> None:
-    """A header check lets it in; `verify` decodes."""
-    _draw(tmp_path / "photos")
-    broken = tmp_path / "photos" / "cat" / "0.png"
+def test_an_image_that_does_not_decode(photos: Path, tmp_path: Path) -> None:
+    """A header check lets it in, and `--fast` does not look; `verify` decodes."""
+    shutil.copytree(photos / "cat", tmp_path / "in" / "cat")
+    broken = tmp_path / "in" / "cat" / "0.png"
     broken.write_bytes(broken.read_bytes()[:-14])
-    images = f"{tmp_path}/photos/*/*.png"
-    flags = ["--label_from", "directory", "--check", "header", "--progress", "off"]
-    convert.main(["--images", images, "--output", f"{tmp_path}/out", *flags])
-    found = _problems(tmp_path / "out")
-    assert len(found) == 1 and "the image is corrupt_image" in found[0]
-    with pytest.raises(DatasetError, match="1 problem"):
-        verify.main([str(tmp_path / "out")])
+    flags = {"images": f"{tmp_path}/in/*/*.png", "label_from": "directory", "check": "header"}
+    out = make_dataset(tmp_path / "out", **flags).folder
+    ran = verify(out)
+    assert (ran.code, ran.out.count("the image is corrupt_image")) == (1, 1)
+    assert ran.error().endswith(": 1 problem")
+    assert verify(out, "--fast").code == 0
+
+
+def test_fast_decodes_nothing(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transforms.dataset.record_checks.check_image", None)
+    ran = verify(made, "--fast")
+    assert ran.code == 0, ran.err
+    assert "18 records, sizes, checksums and counts agree (--fast" in ran.out
 
 
 def test_crc32c_is_castagnoli() -> None:
     assert crc32c_hex(b"123456789") == "e3069283"
+
+
+@pytest.mark.slow
+def test_beam_runs_it_in_other_processes(dataset: Dataset) -> None:
+    (dataset.folder / TEST[0]).unlink()
+    words = ["--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    ran = run_process("pipeline.verify", str(dataset.folder), *words)
+    assert ran.code == 1
+    assert f"{TEST[0]}: the file is missing" in ran.out and "1 of 2 damaged" in ran.out
+
+
+def test_a_remote_runner_needs_a_place_for_what_it_finds(made: Path) -> None:
+    ran = verify(made, "--runner=FlinkRunner")
+    assert ran.code == 2 and "verify needs --temp_location" in ran.error()
+
+
+def test_half_a_dataset(photos: Path, tmp_path: Path) -> None:
+    """A run that did not publish left its shards staged."""
+    shutil.copytree(photos / "cat", tmp_path / "photos")
+    (tmp_path / "photos" / "broken.png").write_bytes(b"broken")
+    flags = {"images": f"{tmp_path}/photos/*", "label_from": "none", "max_rejected": "0"}
+    assert convert(output=tmp_path / "out", **flags).code == 3
+    ran = verify(tmp_path / "out")
+    assert ran.code == 2
+    assert "a run is still writing it" in ran.error()
+    assert "run the same command again" in ran.error()
+
+
+def test_a_label_file_that_is_no_text(dataset: Dataset) -> None:
+    (dataset.folder / "labels.txt").write_bytes(b"\xff\xfe")
+    ran = verify(dataset.folder)
+    assert ran.code == 1 and "labels.txt: was changed since" in ran.out
+
+
+@pytest.mark.parametrize("words", [["--fast"], []])
+def test_a_dataset_in_a_bucket(dataset: Dataset, gcs: GcsServer, words: list[str]) -> None:
+    """With --fast, no shard is downloaded."""
+    cut, other, gone = TRAIN[0], TRAIN[1], TEST[1]
+    data = {name: (dataset.folder / name).read_bytes() for name in (cut, other)}
+    (dataset.folder / cut).write_bytes(data[cut][:-5])
+    (dataset.folder / other).write_bytes(data[other][::-1])
+    (dataset.folder / gone).unlink()
+    gcs.make_bucket("datasets")
+    gcs.put_folder("datasets", "out/", dataset.folder)
+    gcs.reset()
+    ran = verify("gs://datasets/out", *words)
+    assert ran.code == 1
+    assert f"\n{cut}: is truncated: {len(data[cut]) - 5} of {len(data[cut])} bytes are" in ran.out
+    assert f"\n{other}: its bytes differ: " in ran.out and f"\n{gone}: the file is miss" in ran.out
+    assert "2 of 2 damaged" in ran.out and "1 of 2 damaged" in ran.out
+    assert ran.error().startswith("verify: gs://datasets/out differs from its manifest: ")
+    read = [name for name in gcs.media_gets() if name.endswith(".tfrecord")]
+    assert bool(read) == (not words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["verify", "show"])
+def test_start_up_brings_neither_tensorflow_nor_the_cloud(made: Path, command: str) -> None:
+    """They would be most of the time that a small dataset takes."""
+    code = (
+        f"import sys; from pipeline.{command} import main; main([{str(made)!r}])\n"
+        "print({'tensorflow', 'pandas', 'google.cloud.storage'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize("words", [[], ["--fast"]])
+def test_a_folder_that_is_a_link_is_reported(dataset: Dataset, words: list[str]) -> None:
+    """`convert --overwrite` refuses it, since it would replace files elsewhere."""
+    index = dataset.folder / "index"
+    index.rename(dataset.folder.with_name("elsewhere"))
+    index.symlink_to(dataset.folder.with_name("elsewhere"))
+    ran = verify(dataset.folder, *words)
+    assert ran.code == 1
+    assert f"{index} is a link: it must be a real folder; remove it" in ran.out + ran.err
+
+
+def test_classes_of_a_dataset_without_their_file(dataset: Dataset) -> None:
+    assert class_names(dataset.folder) == {0: "cat", 1: "dog", 2: "fox"}
+    (dataset.folder / "labels.txt").unlink()
+    with pytest.raises(UsageError, match=r"there is no .*labels.txt: the dataset is damaged"):
+        class_names(dataset.folder)
