@@ -14,8 +14,17 @@ import pytest
 
 import pipeline.diff
 from tests.conftest import draw
-from tests.pipeline.commands import ROOT, Dataset, Ran, make_dataset, plan, run_here
+from tests.pipeline.commands import (
+    ROOT,
+    Dataset,
+    Ran,
+    check_ended,
+    make_dataset,
+    plan,
+    run_here,
+)
 from tests.pipeline.many_records import RECORDS, write_many
+from tests.pipeline.reusing import flip, write_manifest
 from tests.servers.gcs import GcsServer
 
 
@@ -111,31 +120,25 @@ def test_equal_datasets(old: Dataset, tmp_path: Path) -> None:
     assert json.loads(diff(old.folder, again.folder, "--json").out)["equal"] is True
 
 
-def test_boxes_are_compared_as_checksums(old: Dataset, tmp_path: Path) -> None:
-    made = []
+def test_boxes_are_compared_as_checksums(made: Path, tmp_path: Path) -> None:
+    folders = []
     for side in (5, 6):
         rows = "\n".join(f"{stem},x,0,0,{side},4" for stem in LABELS)
         (tmp_path / "boxes.csv").write_text(f"id,label,xmin,ymin,xmax,ymax\n{rows}\n")
-        made.append(
-            make_dataset(
-                tmp_path / f"boxes-{side}",
-                images=f"{tmp_path}/in/*.jpg",
-                labels=tmp_path / "boxes.csv",
-                layout="detection",
-                box_units="pixel",
-            )
-        )
-    ran = diff(made[0].folder, made[1].folder)
-    assert ran.code == 1 and ran.out.endswith(": 1 files\n")
-    assert ran.out.splitlines()[-2].startswith("files       1 with other features")
+        flags = {"images": f"{made}/in/*.jpg", "labels": tmp_path / "boxes.csv"}
+        more = {"layout": "detection", "box_units": "pixel"}
+        folders.append(make_dataset(tmp_path / f"boxes-{side}", **flags, **more).folder)
+    ran = diff(*folders)
+    check_ended(ran, 1, "\nfiles       1 with other features")
+    assert ran.out.endswith(": 1 files\n")
 
 
-def test_datasets_in_a_bucket(old: Dataset, gcs: GcsServer) -> None:
+def test_datasets_in_a_bucket(made: Path, gcs: GcsServer) -> None:
     gcs.make_bucket("copies")
-    gcs.put_folder("copies", "old/", old.folder)
-    assert diff(old.folder, "gs://copies/old").code == 0
-    ran = diff("gs://copies/old", "gs://copies/none")
-    assert ran.code == 2 and "gs://copies/none holds no dataset" in ran.error()
+    gcs.put_folder("copies", "old/", made / "old")
+    check_ended(diff(made / "old", "gs://copies/old"), 0)
+    said = "gs://copies/none holds no dataset"
+    check_ended(diff("gs://copies/old", "gs://copies/none"), 2, said)
 
 
 def _index(folder: Path) -> Path:
@@ -143,17 +146,22 @@ def _index(folder: Path) -> Path:
     return path
 
 
-def _edit_manifest(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    edit(manifest)
-    path.write_text(json.dumps(manifest))
-
-
 def _unfinished(folder: Path) -> None:
     (folder / "manifest.json").unlink()
     (folder / ".staging").mkdir()
     (folder / ".staging" / "probe.1").touch()
+
+
+def _without_indexes(folder: Path) -> None:
+    write_manifest(Dataset(folder), Dataset(folder).manifest, "index")
+
+
+def _of_version_1(folder: Path) -> None:
+    write_manifest(Dataset(folder), {**Dataset(folder).manifest, "format_version": 1})
+
+
+def _longer(folder: Path) -> None:
+    _index(folder).write_bytes(_index(folder).read_bytes() + b"?")
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -163,35 +171,23 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         "holds no dataset: there are TFRecords but no",
     ),
     "half written": (_unfinished, "holds no dataset: a run is still writing it"),
-    "no indexes": (
-        lambda folder: _edit_manifest(folder, lambda manifest: manifest.pop("index")),
-        "",
-    ),
+    "no indexes": (_without_indexes, ""),
     "a missing index": (lambda folder: _index(folder).unlink(), "cannot read the index "),
     "a flipped byte": (
-        lambda folder: _index(folder).write_bytes(
-            _index(folder).read_bytes()[:-9] + b"?" + _index(folder).read_bytes()[-8:]
-        ),
+        lambda folder: flip(_index(folder), -9),
         " is damaged, or was replaced by another run: its checksum is not that of the manifest",
     ),
-    "a longer index": (
-        lambda folder: _index(folder).write_bytes(_index(folder).read_bytes() + b"?"),
-        " is damaged, or was replaced by another run",
-    ),
-    "another format": (
-        lambda folder: _edit_manifest(folder, lambda manifest: manifest.update(format_version=1)),
-        "has format version 1",
-    ),
+    "a longer index": (_longer, " is damaged, or was replaced by another run"),
+    "another format": (_of_version_1, "has format version 1"),
 }
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_dataset_that_cannot_be_compared(name: str, old: Dataset, tmp_path: Path) -> None:
-    damaged = tmp_path / "damaged"
-    shutil.copytree(old.folder, damaged)
+def test_a_dataset_that_cannot_be_compared(name: str, made: Path, tmp_path: Path) -> None:
+    damaged = shutil.copytree(made / "old", tmp_path / "damaged")
     damage, says = DAMAGE[name]
     damage(damaged)
-    for words in ((old.folder, damaged), (damaged, old.folder)):
+    for words in ((made / "old", damaged), (damaged, made / "old")):
         ran = diff(*words, "--json")
         assert (ran.code, ran.out) == (2, "")
         assert says in ran.error() and str(damaged) in ran.error()
@@ -200,8 +196,7 @@ def test_a_dataset_that_cannot_be_compared(name: str, old: Dataset, tmp_path: Pa
 def test_rows_without_images_are_not_compared(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("id,x\na,1\n")
     table = make_dataset(tmp_path / "out", labels=tmp_path / "table.csv", layout="rows")
-    ran = diff(table.folder, table.folder)
-    assert ran.code == 2 and "holds rows without images" in ran.error()
+    check_ended(diff(table.folder, table.folder), 2, "holds rows without images")
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,17 +12,20 @@ import pyarrow as pa
 import pytest
 
 from tests.marks import rest_slow
-from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset, verify
-from tests.test_docs import blocks
-from transforms.dataset.manifest import crc32c_hex, to_bytes
-from transforms.examples.decoder import decode_example
-from transforms.records.record_index import (
-    HEAD_BYTES,
-    content_hash,
-    index_bytes,
-    read_index,
-    source_contents,
+from tests.pipeline.commands import (
+    ROOT,
+    Dataset,
+    check_ended,
+    check_sound,
+    digests,
+    make_dataset,
+    verify,
 )
+from tests.pipeline.reusing import edit_index, first, flip, with_column, write_manifest
+from tests.test_docs import blocks
+from transforms.dataset.manifest import crc32c_hex
+from transforms.examples.decoder import decode_example
+from transforms.records.record_index import HEAD_BYTES, content_hash, read_index, source_contents
 from transforms.records.written_index import open_records
 
 DOCUMENT = ROOT / "docs" / "record_index.md"
@@ -146,30 +149,6 @@ def test_an_index_goes_with_its_dataset(inputs: Path, dataset: Dataset) -> None:
     ]
 
 
-def edit(dataset: Dataset, change: Callable[[pa.Table], pa.Table]) -> str:
-    """Changes the first index, and the manifest as if it had been written so."""
-    manifest = dataset.manifest
-    entry = manifest["index"][0]
-    path = dataset.folder / entry["file"]
-    data = index_bytes(change(read_index(path.read_bytes(), "x")))
-    path.write_bytes(data)
-    entry |= {"bytes": len(data), "crc32c": crc32c_hex(data)}
-    manifest.pop("digest")
-    (dataset.folder / "manifest.json").write_bytes(to_bytes(manifest))
-    return str(entry["file"])
-
-
-def with_column(name: str, value: object) -> Callable[[pa.Table], pa.Table]:
-    """A change of the first value of a column."""
-
-    def change(table: pa.Table) -> pa.Table:
-        values = [value, *table.column(name).to_pylist()[1:]]
-        at = table.schema.get_field_index(name)
-        return table.set_column(at, table.field(at), pa.array(values, table.field(at).type))
-
-    return change
-
-
 WRONG = {
     "content": b"0123456789abcdef",
     "length": 7,
@@ -184,54 +163,47 @@ WRONG = {
 
 @pytest.mark.parametrize("column", rest_slow(list(WRONG)))
 def test_a_row_that_differs_from_its_record_is_a_problem(dataset: Dataset, column: str) -> None:
-    edit(dataset, with_column(column, WRONG[column]))
-    ran = verify(dataset.folder)
-    assert ran.code == 1
-    assert f"{dataset.shards()[-2]}: record 0: its {column} is " in ran.out
-    assert "the index says " in ran.out and ran.error().endswith(": 1 problem")
+    edit_index(dataset, with_column(column, first(WRONG[column])))
+    said = f"{dataset.shards()[-2]}: record 0: its {column} is "
+    check_ended(verify(dataset.folder), 1, said, "the index says ", ": 1 problem\n")
 
 
 @pytest.mark.parametrize("column", ["shard", "split"])
 def test_a_row_of_another_shard_is_a_problem(dataset: Dataset, column: str) -> None:
-    name = edit(dataset, with_column(column, "val-00000-of-00001.tfrecord"))
-    ran = verify(dataset.folder)
-    assert ran.code == 1
-    assert f"\n{name}: was changed since the dataset was written" in ran.out
-    assert ran.error().endswith(": 1 problem")
+    name = edit_index(dataset, with_column(column, first("val-00000-of-00001.tfrecord")))
+    said = f"\n{name}: was changed since the dataset was written"
+    check_ended(verify(dataset.folder), 1, said, ": 1 problem\n")
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "flipped": (lambda path: flip(path, 50), "was changed since the dataset"),
+    "missing": (lambda path: path.unlink(), "the file is missing"),
+    "cut": (lambda path: os.truncate(path, path.stat().st_size - 1), "was changed since the data"),
+}
 
 
 @pytest.mark.parametrize("words", [[], ["--fast"]])
-@pytest.mark.parametrize("damage", ["flipped", "missing", "cut"])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_index_is_a_problem(dataset: Dataset, damage: str, words: list[str]) -> None:
-    entry = dataset.manifest["index"][0]
-    path = dataset.folder / entry["file"]
-    data = path.read_bytes()
-    match damage:
-        case "flipped":
-            path.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
-        case "missing":
-            path.unlink()
-        case "cut":
-            path.write_bytes(data[:-1])
-    ran = verify(dataset.folder, *words)
-    assert ran.code == 1
-    said = "the file is missing" if damage == "missing" else "was changed since the dataset"
-    assert f"\n{entry['file']}: {said}" in ran.out
-    assert ran.error().endswith(": 1 problem")
+    change, said = DAMAGES[damage]
+    name = dataset.manifest["index"][0]["file"]
+    change(dataset.folder / name)
+    check_ended(verify(dataset.folder, *words), 1, f"\n{name}: {said}", ": 1 problem\n")
 
 
 def test_an_index_of_nothing_and_too_few_rows_are_problems(dataset: Dataset) -> None:
-    path = dataset.folder / "index" / "old-00000-of-00001.parquet"
-    path.write_bytes((dataset.folder / dataset.manifest["index"][0]["file"]).read_bytes())
     manifest = dataset.manifest
-    dropped = manifest["index"].pop()
-    manifest.pop("digest")
-    (dataset.folder / "manifest.json").write_bytes(to_bytes(manifest))
-    ran = verify(dataset.folder)
-    assert ran.code == 1
-    assert "index/old-00000-of-00001.parquet: is not a file of this dataset; remove it" in ran.out
-    assert f"{dropped['file']}: is not a file of this dataset; remove it" in ran.out
-    assert "manifest.json: the indexes of split 'test' have " in ran.out
+    path = dataset.folder / "index" / "old-00000-of-00001.parquet"
+    shutil.copy(dataset.folder / manifest["index"][0]["file"], path)
+    dropped = manifest["index"].pop()["file"]
+    write_manifest(dataset, manifest)
+    extra = "is not a file of this dataset; remove it"
+    check_ended(
+        verify(dataset.folder),
+        1,
+        *(f"{name}: {extra}" for name in (f"index/{path.name}", dropped)),
+        "manifest.json: the indexes of split 'test' have ",
+    )
 
 
 def test_an_up_to_date_dataset_needs_its_indexes(inputs: Path, tmp_path: Path) -> None:
@@ -242,10 +214,10 @@ def test_an_up_to_date_dataset_needs_its_indexes(inputs: Path, tmp_path: Path) -
 
 
 def test_the_document_lists_every_column(made: Dataset) -> None:
-    [first] = [table for _, table in tables(made)][:1]
-    text = DOCUMENT.read_text()
-    listed = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
-    assert [name.strip("` ") for cell in listed for name in cell.split(",")] == (first.column_names)
+    lines = DOCUMENT.read_text().splitlines()
+    listed = [line.split("|")[1] for line in lines if line.startswith("| `")]
+    names = [name.strip("` ") for cell in listed for name in cell.split(",")]
+    assert names == tables(made)[0][1].column_names
 
 
 def test_the_python_of_the_document_runs(
@@ -257,7 +229,4 @@ def test_the_python_of_the_document_runs(
     names: dict[str, Any] = {}
     [block] = blocks("python", DOCUMENT)
     exec(compile(block, DOCUMENT.name, "exec"), names)
-    assert (
-        len(names["records"])
-        == json.loads((made.folder / "manifest.json").read_text())["ledger"]["records_written"]
-    )
+    assert len(names["records"]) == made.ledger["records_written"]

@@ -2,59 +2,61 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pipeline.diff
 from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
-    Ran,
+    check_ended,
     convert,
     make_dataset,
     plan,
+    run_here,
     snapshot,
     write_layout,
 )
 from tests.pipeline.decided_table import block
 from transforms import packing
-
-# The dry run: it writes nothing, and tells what `convert` then does.
-
-
-def table(ran: Ran) -> dict[str, list[str]]:
-    """The words of each line of a plan, by the first."""
-    assert (ran.code, ran.err) == (0, "")
-    return {line.split()[0]: line.split()[1:] for line in ran.out.splitlines()}
+from transforms.core.messages import format_bytes
 
 
-def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) -> None:
-    flags: dict[str, Any] = {
-        "images": f"{sample}/images/*/*",
-        "labels": sample / "labels.csv",
-        "splits": "train=0.7,validation=0.2,test=0.1",
+@pytest.fixture
+def flags(sample: Path, tmp_path: Path) -> dict[str, Any]:
+    """Flags of a conversion of the sample."""
+    splits = "train=0.7,validation=0.2,test=0.1"
+    images, output = f"{sample}/images/*/*", tmp_path / "out"
+    return {"images": images, "labels": sample / "labels.csv", "splits": splits} | {
         "num_shards": 3,
+        "output": output,
     }
-    before = snapshot(tmp_path), snapshot(sample)
-    ran = plan(output=tmp_path / "out", **flags)
-    assert (snapshot(tmp_path), snapshot(sample)) == before
-    planned = table(ran)
-    dataset = make_dataset(tmp_path / "out", max_rejected="20%", **flags)
 
+
+def test_plan_of_the_sample_is_what_convert_makes(
+    flags: dict[str, Any], sample: Path, tmp_path: Path
+) -> None:
+    before = snapshot(tmp_path), snapshot(sample)
+    ran = plan(**flags)
+    assert (ran.code, ran.err) == (0, "")
+    assert (snapshot(tmp_path), snapshot(sample)) == before
+    lines = ran.out.splitlines()
+    planned = {line.split()[0]: line.split()[1:] for line in lines}
+    assert convert(max_rejected="20%", **flags).code == 0
+    dataset = Dataset(tmp_path / "out")
     at_convert = [line for line in dataset.rejected if line["reason"] != "no_label"]
     lost = {line["path"] for line in at_convert if line["subject"] == "image"}
-    total = 0
     for split, made in dataset.manifest["splits"].items():
-        images, shards, *_ = planned[split]
-        total += int(images)
-        assert int(images) >= made["records"]
-        assert int(shards) == len(made["shards"])
+        images, shards, *_ = map(int, planned[split][:2])
+        assert images >= made["records"] and shards == len(made["shards"])
+    total = sum(int(planned[split][0]) for split in dataset.manifest["splits"])
     assert total == dataset.ledger["records_written"] + len(lost) == 51
     assert planned["train"][1] != "1"
-
-    lines = ran.out.splitlines()
     decided = {line[:15].strip(): line[15:].split("  ")[0].strip() for line in block(ran)}
     assert decided == {
         "labels from": "csv",
@@ -73,100 +75,66 @@ def test_plan_of_the_sample_is_what_convert_makes(sample: Path, tmp_path: Path) 
 
 
 def test_plan_leaves_a_finished_dataset_alone(photos: Path, tmp_path: Path) -> None:
-    flags = {"images": f"{photos}/*/*.jpg"}
-    dataset = make_dataset(tmp_path / "out", **flags)
+    flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out"}
+    assert convert(**flags).code == 0
     before = snapshot(tmp_path)
-    compared = plan(output=dataset.folder, **flags)
-    assert compared.code == 0 and compared.out.splitlines()[-1] == (
-        f"nothing written; convert would compare the dataset in {dataset.folder} with this plan, "
-        "and replace it only with --overwrite"
+    compared = (
+        f"nothing written; convert would compare the dataset in {tmp_path / 'out'} with this plan, "
+        "and replace it only with --overwrite\n"
     )
-    replaced = plan(output=dataset.folder, overwrite=True, seed=3, **flags)
-    assert replaced.code == 0
-    assert replaced.out.endswith(f"convert would replace the dataset in {dataset.folder}\n")
-    assert plan(output=dataset.folder, seed=3, **flags).code == 2
+    check_ended(plan(**flags), 0, compared)
+    replaced = f"convert would replace the dataset in {tmp_path / 'out'}\n"
+    check_ended(plan(overwrite=True, seed=3, **flags), 0, replaced)
+    assert plan(seed=3, **flags).code == 2
     assert snapshot(tmp_path) == before
 
 
 def test_plan_needs_no_writable_output(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "file" / "out"}
-    assert plan(**flags).code == 0
-
-
-def test_plan_is_the_same_on_several_machines(
-    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flags: dict[str, Any] = {
-        "images": f"{sample}/images/*/*",
-        "labels": sample / "labels.csv",
-        "splits": "train=0.7,validation=0.2,test=0.1",
-        "num_shards": 3,
-        "output": tmp_path / "out",
-    }
-    here = plan(**flags)
-    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
-    assert plan(**flags) == here
-    assert here.code == 0
-
-
-def test_cells_that_reject_are_shown(tmp_path: Path) -> None:
-    rows = [f"row{number},{number if number % 3 else 'x'}" for number in range(40)]
-    (tmp_path / "table.csv").write_text("\n".join(["id,size", *rows]))
-    (tmp_path / "layout.yaml").write_text(
-        "features:\n  size: {source: csv.size, type: int64}\n  id: csv.id\n"
-    )
-    flags: dict[str, Any] = {
-        "labels": tmp_path / "table.csv",
-        "layout": tmp_path / "layout.yaml",
-        "label_key": "id",
-        "output": tmp_path / "out",
-    }
-    here = plan(**flags)
-    assert "14 bad_cell: " in here.out
-    assert here.out.count("'x' is not of type int64") == 3
+    check_ended(plan(images=f"{photos}/*/*.jpg", output=tmp_path / "file" / "out"), 0)
 
 
 def test_plan_elsewhere_needs_a_folder_for_its_result(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out"}
     ran = plan("--runner=DataflowRunner", "--project=vision", **flags)
-    assert ran.code == 2
-    assert "plan needs --temp_location with this --runner: a folder for results" in ran.error()
+    said = "plan needs --temp_location with this --runner: a folder for results"
+    check_ended(ran, 2, said)
 
 
 # `plan` says which cells will be rejected, and `convert` rejects them.
 
-CSV = "id,label,age\na,cat,41\nb,cat,NA\nc,dog,x\nd,dog,\ne,cat,7\n"
-FEATURES = "  age: {source: csv.age, type: int64}\n"
+
+def test_of_many_cells_that_reject_some_are_shown(tmp_path: Path) -> None:
+    rows = [f"row{number},{number if number % 3 else 'x'}" for number in range(40)]
+    (tmp_path / "table.csv").write_text("\n".join(["id,size", *rows]))
+    layout = write_layout(tmp_path, "  size: {source: csv.size, type: int64}\n  id: csv.id\n")
+    given = {"labels": tmp_path / "table.csv", "layout": layout, "label_key": "id"}
+    here = plan(**given, output=tmp_path / "out")
+    check_ended(here, 0, "14 bad_cell: ")
+    assert here.out.count("'x' is not of type int64") == 3
 
 
 @pytest.mark.parametrize("of_rows", rest_slow([True, False]))
 def test_cells_that_will_be_rejected_are_counted_and_shown(of_rows: bool, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(CSV)
-    features = FEATURES if of_rows else f"{FEATURES}  image: image.bytes\n"
-    flags = {
-        "labels": tmp_path / "a.csv",
-        "layout": write_layout(tmp_path, features),
-        "output": tmp_path / "out",
-        "max_rejected": "100%",
-    }
+    (tmp_path / "a.csv").write_text("id,label,age\na,cat,41\nb,cat,NA\nc,dog,x\nd,dog,\ne,cat,7\n")
+    features = "  age: {source: csv.age, type: int64}\n"
+    flags: dict[str, Any] = {"labels": tmp_path / "a.csv", "max_rejected": "100%"}
     if not of_rows:
         flags["images"] = f"{tmp_path}/p/*.jpg"
+        features += "  image: image.bytes\n"
         for seed, stem in enumerate("abcde"):
             draw(tmp_path / "p" / f"{stem}.jpg", seed=seed)
+    flags |= {"layout": write_layout(tmp_path, features), "output": tmp_path / "out"}
     ran = plan(**flags)
-    assert ran.code == 0, ran.err
-    lines = [line.strip() for line in ran.out.splitlines()]
+    check_ended(ran, 0, "3 bad_cell: ", "2 to convert + 3 rejected")
     details = [
         "a.csv:3, column 'age': 'NA' is a missing value; give it a default",
         "a.csv:4, column 'age': 'x' is not of type int64",
         "a.csv:5, column 'age': the cell is empty; give it a default",
     ]
+    lines = [line.strip() for line in ran.out.splitlines()]
     assert [line for line in lines if line.startswith("a.csv:")] == details
-    assert any(line.startswith("3 bad_cell: ") for line in lines)
-    assert any("2 to convert + 3 rejected" in line for line in lines)
-    ran = convert(**flags)
-    assert ran.code == 0, ran.err
+    check_ended(convert(**flags), 0)
     dataset = Dataset(tmp_path / "out")
     assert sorted(line["detail"] for line in dataset.rejected) == details
     assert dataset.ledger["records_written"] == 2
@@ -176,8 +144,8 @@ def test_missing_cells_are_the_default(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("age,name\n41,x\nNA,y\n,z\n")
     layout = write_layout(tmp_path, "  age: {source: csv.age, default: -1}\n")
     ran = plan(labels=tmp_path / "a.csv", layout=layout, output=tmp_path / "out")
-    assert ran.code == 0 and "bad_cell" not in ran.out
-    assert "2 of 3 cells missing: read as '-1' [--layout]" in ran.out
+    check_ended(ran, 0, "2 of 3 cells missing: read as '-1' [--layout]")
+    assert "bad_cell" not in ran.out
 
 
 @pytest.mark.parametrize("of_rows", rest_slow([True, False]))
@@ -190,8 +158,167 @@ def test_a_cell_that_decides_the_type_of_thousands(of_rows: bool, tmp_path: Path
         draw(tmp_path / "p" / "7.jpg")
         layout = write_layout(tmp_path, "  age: csv.age\n  image: image.bytes\n")
         flags |= {"images": f"{tmp_path}/p/*.jpg", "layout": layout}
-    ran = plan(**flags)
-    assert (
+    said = (
         "\nwarning  1 of 1001 cells of column 'age' makes it bytes, not float: 'inf' (line 2) is "
         "not finite; correct it, or give the type in a layout file\n"
-    ) in ran.out
+    )
+    check_ended(plan(**flags), 0, said)
+
+
+# `plan --reuse`: what would be reused and read, and the differences, in the words of `diff`.
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """Eight images, and their labels."""
+    for number in range(8):
+        draw(tmp_path / "in" / f"{number}.jpg", seed=number)
+    write_labels(tmp_path, "aabbaabb")
+    return tmp_path / "in"
+
+
+def write_labels(folder: Path, labels: str) -> None:
+    rows = "".join(f"{number},{label}\n" for number, label in enumerate(labels))
+    (folder / "labels.csv").write_text(f"id,label\n{rows}")
+
+
+def flags_of(images: Path, **flags: Any) -> dict[str, Any]:
+    given = {"images": f"{images}/*.jpg", "labels": images.parent / "labels.csv"}
+    return {**given, "num_shards": 2, **flags}
+
+
+@pytest.fixture
+def base(images: Path, tmp_path: Path) -> Path:
+    """Their dataset."""
+    return make_dataset(tmp_path / "base", **flags_of(images)).folder
+
+
+def edited(images: Path) -> dict[str, Any]:
+    """The flags of a second version: an image is new, one changed, one touched and one gone."""
+    draw(images / "8.jpg", seed=8)
+    draw(images / "1.jpg", seed=11)
+    os.utime(images / "2.jpg", ns=(5, 5))
+    (images / "7.jpg").unlink()
+    write_labels(images.parent, "aabbcaabb")
+    return flags_of(images, splits="train=0.5,test=0.5", max_rejected="100%", seed=4)
+
+
+def test_what_would_be_read_and_the_differences(images: Path, base: Path, tmp_path: Path) -> None:
+    flags = edited(images)
+    before = snapshot(tmp_path)
+    ran = plan(output=tmp_path / "out", reuse=base, **flags)
+    assert ran.code == 0, ran.err
+    assert snapshot(tmp_path) == before
+    lines = ran.out.splitlines()
+    at = lines.index("reused   5 images from their records (--reuse)")
+    size = sum((images / f"{name}.jpg").stat().st_size for name in (1, 2, 8))
+    assert lines[at + 1] == f"read     3 originals, {format_bytes(size)}"
+    count, originals, ranges, indexes = map(int, re.findall(r"\d+", lines[at + 2]))
+    # Records that are split or shuffled are no neighbours.
+    assert (originals, indexes) == (3, 3) and 1 <= ranges <= 5
+    assert count == originals + ranges + indexes
+    assert lines[at + 3] == f"diff     {base} -> {tmp_path / 'out'}"
+    assert "  pixels      2 to be read again: '1', '2'" in lines
+    done = convert(output=tmp_path / "out", reuse=base, **flags)
+    check_ended(done, 0, "reused   5 images from their records (--reuse)")
+    words = [str(base), str(tmp_path / "out")]
+    differences = run_here(pipeline.diff.main, "diff", words).out.splitlines()
+    # Only what is in the images is not known before.
+    later = ("pixels", "originals", "files", "different")
+    known = [line for line in differences if not line.startswith(later)]
+    assert len(known) == 7 and {"added       1: '8'", "removed     1: '7'"} <= {*known}
+    planned = [line[2:] for line in lines[at + 4 : at + 12]]
+    assert [line for line in planned if not line.startswith(later)] == known
+
+
+def test_shards_that_are_copied_are_not_read(images: Path, tmp_path: Path) -> None:
+    (images / "8.jpg").write_bytes(b"no image")
+    write_labels(tmp_path, "aabbaabbc")
+    flags = flags_of(images, max_rejected="100%")
+    base = make_dataset(tmp_path / "base", **flags).folder
+    # What was rejected is read again; the base has one manifest, and an index for each shard.
+    check_ended(
+        plan(output=tmp_path / "out", reuse=base, **flags),
+        0,
+        "reused   8 images from their records (--reuse)\n",
+        "requests 6: 1 for originals, 0 for records, 3 for manifests and indexes, 2 for copied "
+        "shards\n",
+    )
+
+
+@pytest.mark.parametrize("is_reused", [False, True])
+def test_plan_is_the_same_on_several_machines(
+    is_reused: bool,
+    images: Path,
+    base: Path,
+    flags: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: Any,
+) -> None:
+    if is_reused:
+        half = {"images": f"{images}/[0-3].jpg", "label_from": "none", "key": "name"}
+        bases = [base, make_dataset(tmp_path / "two", **half).folder]
+        flags = {**edited(images), "reuse": bases, "output": tmp_path / "out"}
+    here = plan(**flags)
+    assert here.code == 0, here.err
+    assert here.out.count("\ndiff     ") == 2 * is_reused
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
+    assert plan(**flags) == here
+
+
+def test_a_base_that_cannot_be_reused_or_compared(images: Path, base: Path, tmp_path: Path) -> None:
+    other = make_dataset(tmp_path / "other", **flags_of(images, check="header")).folder
+    flags = flags_of(images, output=tmp_path / "out")
+    check_ended(
+        plan(reuse=other, **flags),
+        0,
+        "reused   0 images from their records (--reuse)\n",
+        "requests 8: 8 for originals, 0 for records, 0 for manifests and indexes\n",
+        "  options     1: --check from header to full\n",
+    )
+    index = next((base / "index").iterdir())
+    index.write_bytes(b"PAR1")
+    said = f"diff     {base} cannot be compared: {index} is damaged"
+    check_ended(plan(reuse=base, **flags), 0, said)
+    quiet = plan("--quiet", reuse=base, **flags)
+    assert quiet.out == f"nothing written; convert would write {tmp_path / 'out'}\n"
+
+
+def test_a_finished_output_is_only_compared(images: Path, base: Path, tmp_path: Path) -> None:
+    flags = flags_of(images, output=tmp_path / "out", reuse=base)
+    assert convert(**flags).code == 0
+    ran = plan(**flags)
+    check_ended(
+        ran,
+        0,
+        # `convert` would take no image from a record, and would open no original.
+        "reused   nothing: --reuse applies only with --overwrite or another --output\n",
+        "images   8 matched = 8 to compare + 0 rejected\n",
+        f"convert would compare the dataset in {tmp_path / 'out'}",
+    )
+    assert ran.out.count("reused") == 1
+    assert not any(f"\n{name}" in ran.out for name in ("read ", "requests", "diff", "  pixels"))
+    done = convert(**flags)
+    assert done.out.startswith("up to date") and "reused" not in done.out
+    said = "reused   8 images from their records (--reuse)"
+    check_ended(plan(overwrite=True, **flags), 0, said)
+
+
+def test_records_of_a_dataset_are_not_originals(
+    images: Path, tmp_path: Path, opened: list[str]
+) -> None:
+    source = make_dataset(tmp_path / "source", **flags_of(images, num_shards=1)).folder
+    (tmp_path / "keys.txt").write_text("0\n1\n2\n")
+    base = make_dataset(tmp_path / "base", images=source, keys=tmp_path / "keys.txt").folder
+    flags = {"images": source, "output": tmp_path / "out", "reuse": base}
+    ran = plan(**flags)
+    said = "reused   3 images from their records (--reuse)\n"
+    check_ended(ran, 0, f"{said}read     0 originals, 0 B, and 5 records of --images\n")
+    [line] = [line for line in ran.out.splitlines() if line.startswith("requests ")]
+    count, originals, ranges, indexes = map(int, re.findall(r"\d+", line))
+    # Those that are reused are in between.
+    assert (originals, indexes) == (0, 4) and 2 <= ranges <= 8
+    assert count == ranges + indexes
+    opened.clear()
+    check_ended(convert(**flags), 0, said)
+    assert opened == []

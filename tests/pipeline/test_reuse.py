@@ -6,21 +6,38 @@ import errno
 import os
 import random
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 from tests.campaign import size
 from tests.conftest import draw
 from tests.images import picture, saved
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, convert, digests, make_dataset
+from tests.pipeline.commands import Dataset, check_ended, convert, digests, make_dataset
 from tests.pipeline.paired import draw_mask
-from tests.pipeline.reusing import check_same, drawn, flags_of, make_older
-from tests.servers.gcs import GcsServer
+from tests.pipeline.reusing import (
+    check_equal,
+    check_same,
+    drawn,
+    edit_index,
+    edit_record,
+    first,
+    flags_of,
+    flip,
+    make_older,
+    with_column,
+    write_manifest,
+)
 from tests.spies import paths_given
+from transforms.records.other_datasets import ReuseReader
+from transforms.records.record_index import content_hash
 from transforms.storage.local_storage import LocalStorage
+
+ALL = "reused   12 images from their records (--reuse)"
 
 
 @pytest.fixture
@@ -41,6 +58,18 @@ def whole(originals: Path) -> Dataset:
     return make_dataset(originals.with_name("whole"), **flags_of(originals))
 
 
+@pytest.fixture(scope="module")
+def shuffled(originals: Path) -> Dataset:
+    """The same in another order, of which no shard is one of `whole`."""
+    return make_dataset(originals.with_name("shuffled"), **flags_of(originals, seed=9))
+
+
+@pytest.fixture
+def base(whole: Dataset, tmp_path: Path) -> Dataset:
+    """A copy of `whole` that a test may damage."""
+    return Dataset(shutil.copytree(whole.folder, tmp_path / "base"))
+
+
 CHANGES: dict[str, dict[str, Any]] = {
     "nothing": {},
     "labels": {"label_from": "regex", "label_regex": r"(?P<label>\d)\.jpg"},
@@ -59,25 +88,23 @@ def test_no_original_is_opened(
     name: str, originals: Path, whole: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
     flags = flags_of(originals, **CHANGES[name])
-    fresh = make_dataset(tmp_path / "one" / "out", **flags) if CHANGES[name] else whole
+    fresh = make_dataset(tmp_path / "fresh", **flags) if CHANGES[name] else whole
     opened.clear()
-    ran = convert(output=tmp_path / "two" / "out", reuse=whole.folder, **flags)
-    assert (ran.code, opened) == (0, []), ran.err
-    assert "reused   12 images from their records (--reuse)" in ran.out
-    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
+    ran = check_equal(fresh, whole.folder, tmp_path / "out", **flags)
+    assert ALL in ran.out and opened == []
 
 
-def test_records_with_perceptual_hashes_of_another_version_are_not_used(
-    images: Path,
+def test_hashes_of_another_version_are_not_used(
+    originals: Path,
+    whole: Dataset,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    flags = flags_of(images)
-    base = make_older(monkeypatch, tmp_path / "base", **flags)
-    ran = check_same(base.folder, tmp_path, **flags)
+    flags = flags_of(originals)
+    older = make_older(monkeypatch, tmp_path / "older", **flags).folder
+    assert "reused   " not in check_equal(whole, older, tmp_path / "out", **flags).out
     assert "another version of this program made its perceptual hashes" in caplog.text
-    assert "reused   " not in ran.out
 
 
 def test_equal_shards_are_linked_and_not_read(
@@ -85,65 +112,35 @@ def test_equal_shards_are_linked_and_not_read(
 ) -> None:
     (images / "cat" / "bad.jpg").write_bytes(b"no image")
     flags = flags_of(images, max_rejected="100%")
-    base = make_dataset(tmp_path / "base" / "out", **flags)
+    base, copy = make_dataset(tmp_path / "base" / "out", **flags), tmp_path / "copy" / "out"
     read = paths_given(monkeypatch, LocalStorage, "read_range")
     opened.clear()
-    copy = tmp_path / "copy" / "out"
-    ran = convert(output=copy, reuse=base.folder, **flags)
-    assert "reused   12 images from their records (--reuse)" in ran.out
-    # What was rejected is tried again.
-    assert (ran.code, opened[:1], {*opened}) == (0, ["bad.jpg"], {"bad.jpg"}), ran.err
-    # The report shows pictures of the result.
+    assert ALL in check_equal(base, base.folder, copy, **flags).out
+    # What was rejected is tried again, and the report shows pictures of the result.
+    assert {*opened} == {"bad.jpg"}
     assert not [path for path in read if path.startswith(str(base.folder))]
-    assert digests(copy) == digests(base.folder)
-    names = base.shards()
-    inodes = [(folder / name).stat().st_ino for folder in (copy, base.folder) for name in names]
-    assert inodes[:3] == inodes[3:]
+    inodes = [[(folder / name).stat().st_ino for name in base.shards()]
+              for folder in (copy, base.folder)]  # fmt: skip
+    assert inodes[0] == inodes[1]
     # The base is replaced: its files are other ones then, and the copy stays.
     copied = digests(copy)
     assert convert("--overwrite", output=base.folder, **{**flags, "seed": 9}).code == 0
     assert digests(copy) == copied != digests(base.folder)
 
 
-@pytest.mark.slow
-def test_equal_shards_of_a_bucket_are_copied_by_the_server(images: Path, gcs: GcsServer) -> None:
-    gcs.make_bucket("photos")
-    gcs.make_bucket("datasets")
-    gcs.put_folder("photos", "in/", images)
-    flags = {**flags_of(images), "images": "gs://photos/in/*/*.jpg"}
-    assert convert(output="gs://datasets/base/out", **flags).code == 0
-    before, shown = gcs.counts(), gcs.media_gets()
-    ran = convert(output="gs://datasets/copy/out", reuse="gs://datasets/base/out", **flags)
-    assert (ran.code, "reused   12 images" in ran.out) == (0, True), ran.err
-    # The report of the base showed pictures.
-    read = [name for name, count in gcs.media_gets().items() if count != shown.get(name, 0)]
-    read = [name for name in read if name.endswith(".tfrecord") and "base/" in name]
-    # A shard is uploaded in parts; here none is.
-    parts = gcs.counts().get("PUT upload", 0) - before.get("PUT upload", 0)
-    assert (read, parts) == ([], 0)
-    copied, base = (
-        {name.partition("/")[2]: gcs.get("datasets", name) for name in names}
-        for names in (
-            [name for name in gcs.names("datasets") if name.startswith(folder)]
-            for folder in ("copy/", "base/")
-        )
-    )
-    assert copied == base
-
-
 def test_a_linked_base_is_replaced_by_itself(images: Path, tmp_path: Path) -> None:
+    """One shard gets an image more; the others are the same."""
     flags = flags_of(images, num_shards=4)
     base = make_dataset(tmp_path / "base" / "out", **flags).folder
-    # One shard gets an image more; the others are the same.
     draw(images / "cat" / "new.jpg", seed=99)
     fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
-    ran = convert("--overwrite", output=base, reuse=base, **flags)
-    assert (ran.code, "reused   12 images" in ran.out) == (0, True), ran.err
+    check_ended(convert("--overwrite", output=base, reuse=base, **flags), 0, ALL)
     assert digests(base) == digests(fresh.folder)
     assert not (base / ".staging").exists()
 
 
 def test_an_image_that_was_unreadable_makes_another_shard(images: Path, tmp_path: Path) -> None:
+    """A permission that is granted later changes no version."""
     flags = flags_of(images, max_rejected="100%", num_shards=1)
     read = LocalStorage.read_listed
 
@@ -155,7 +152,6 @@ def test_an_image_that_was_unreadable_makes_another_shard(images: Path, tmp_path
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalStorage, "read_listed", forbidden)
         base = make_dataset(tmp_path / "base", **flags).folder
-    # A permission that is granted later changes no version.
     assert "reused   11 images" in check_same(base, tmp_path, **flags).out
 
 
@@ -168,46 +164,34 @@ def test_new_touched_and_rejected_images_are_opened(
     draw(images / "cat" / "new.jpg", seed=99)
     os.utime(images / "dog" / "1.jpg", ns=(1, 1))
     (images / "dog" / "3.jpg").unlink()
-    fresh = make_dataset(tmp_path / "one" / "out", **flags)
+    fresh = make_dataset(tmp_path / "fresh", **flags)
     opened.clear()
-    ran = convert(output=tmp_path / "two" / "out", reuse=base, **flags)
-    assert (ran.code, sorted(opened)) == (0, ["1.jpg", "bad.jpg", "new.jpg"]), ran.err
-    assert "reused   10 images" in ran.out
-    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
+    assert "reused   10 images" in check_equal(fresh, base, tmp_path / "out", **flags).out
+    assert sorted(opened) == ["1.jpg", "bad.jpg", "new.jpg"]
 
 
 @pytest.mark.slow
 def test_changed_pixels_and_boxes(
     images: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = "".join(
-        f"{path.relative_to(images)},{path.parent.name},1,1,9,9\n"
-        for path in sorted(images.glob("*/*.jpg"))
-    )
+    paths = [path.relative_to(images) for path in sorted(images.glob("*/*.jpg"))]
+    rows = "".join(f"{path},{path.parent.name},1,1,9,9\n" for path in paths)
     (images / "boxes.csv").write_text(f"image,label,xmin,ymin,xmax,ymax\n{rows}")
-    flags = {
-        "labels": images / "boxes.csv",
-        "layout": "detection",
-        "resize": "shorter=20",
-        "box_units": "pixel",
-    }
-    base = make_dataset(tmp_path / "base", **flags).folder
-    assert "reused   12 images" in check_same(base, tmp_path, seed=3, **flags).out
-    others = {**flags, "resize": "shorter=21"}
-    ran = check_same(base, tmp_path, **others)
-    assert "from their records" not in ran.out
+    flags = {"labels": images / "boxes.csv", "layout": "detection", "box_units": "pixel"}
+    base = make_dataset(tmp_path / "base", resize="shorter=20", **flags).folder
+    assert ALL in check_same(base, tmp_path, seed=3, resize="shorter=20", **flags).out
+    assert "from their records" not in check_same(base, tmp_path, resize="shorter=21", **flags).out
     assert caplog.messages == [f"--reuse {base} has no effect: it was made with another --resize"]
 
 
 def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: list[str]) -> None:
     """The file was changed, and has the size and the time that it had."""
-    path = tmp_path / "in" / "1.jpg"
+    path, bases = tmp_path / "in" / "1.jpg", []
     path.parent.mkdir()
-    bases = []
+    flags = {"images": f"{tmp_path}/in/*.jpg", "label_from": "none"}
     for comment in (b"one", b"two"):
         path.write_bytes(saved(picture("RGB", 12, 16), "JPEG", comment=comment))
         os.utime(path, ns=(5, 5))
-        flags = {"images": f"{tmp_path}/in/*.jpg", "label_from": "none"}
         bases.append(make_dataset(tmp_path / comment.decode(), **flags).folder)
     opened.clear()
     assert "from their records" not in check_same(bases, tmp_path, **flags).out
@@ -216,11 +200,7 @@ def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: lis
 
 
 def test_a_relative_root_is_that_of_an_absolute_one(
-    originals: Path,
-    whole: Dataset,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    opened: list[str],
+    originals: Path, whole: Dataset, tmp_path: Path, monkeypatch: Any, opened: list[str]
 ) -> None:
     monkeypatch.chdir(originals.parent)
     ran = convert(output=tmp_path / "out", reuse=whole.folder, **flags_of(Path("in"), seed=1))
@@ -229,11 +209,7 @@ def test_a_relative_root_is_that_of_an_absolute_one(
 
 @pytest.mark.parametrize("is_absolute", rest_slow([False, True]))
 def test_listed_images_are_found_by_another_spelling_of_the_csv(
-    is_absolute: bool,
-    images: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    opened: list[str],
+    is_absolute: bool, images: Path, tmp_path: Path, monkeypatch: Any, opened: list[str]
 ) -> None:
     rows = [f"{path.relative_to(tmp_path)},x" for path in sorted(images.glob("*/*.jpg"))]
     (tmp_path / "list.csv").write_text("\n".join(["image,label", *rows]))
@@ -241,20 +217,211 @@ def test_listed_images_are_found_by_another_spelling_of_the_csv(
     spelled = [Path("list.csv"), tmp_path / "list.csv"]
     one, other = spelled if is_absolute else reversed(spelled)
     base = make_dataset(tmp_path / "base", labels=one, num_shards=2).folder
-    fresh = make_dataset(tmp_path / "one" / "out", labels=other, seed=1)
+    fresh = make_dataset(tmp_path / "fresh", labels=other, seed=1)
     opened.clear()
-    ran = convert(output=tmp_path / "two" / "out", labels=other, seed=1, reuse=base)
-    assert (ran.code, opened) == (0, []), ran.err
-    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
+    check_equal(fresh, base, tmp_path / "out", labels=other, seed=1)
+    assert opened == []
 
 
-EDITS = ("add", "remove", "rename", "touch", "change", "relabel", "mask", "mask", "mask")
+# Bases that are damaged, and what is none.
+
+SOME = "originals are read instead of some records of "
+DAMAGES = {
+    "flipped record": SOME,
+    "no shard": SOME,
+    "flipped index": "is not used further: ",
+    "other bytes": SOME,
+    "changed meanwhile": "is not used further: it was changed meanwhile",
+    "foreign shard": "is not used further: its index names records that it does not have",
+    "no index": "is not used further: ",
+    "no indexes": "has no effect: it has no index",
+    "overwritten meanwhile": SOME,
+}
+
+
+def flip_pixel(record: bytearray) -> None:
+    record[400] ^= 1
+
+
+def damage_base(base: Dataset, damage: str, other: Path, patch: pytest.MonkeyPatch) -> None:
+    shard, index = base.folder / base.shards()[0], sorted((base.folder / "index").iterdir())[0]
+    match damage:
+        case "flipped record":
+            flip(shard, 300)
+        case "no shard":
+            shard.unlink()
+        case "flipped index":
+            flip(index, 60)
+        case "other bytes":  # Only the hash tells.
+            edit_record(shard, flip_pixel)
+        case "foreign shard":
+            name = "../me/train-00000-of-00001.tfrecord"
+            edit_index(base, with_column("shard", lambda values: [name] * len(values)))
+        case "no index":
+            index.unlink()
+        case "no indexes":  # As of a version that did not write them.
+            write_manifest(base, base.manifest, "index")
+        case "overwritten meanwhile":  # After its indexes were read, before its records are.
+            read = ReuseReader.read
+
+            def read_and_replace(reader: ReuseReader, number: int) -> Iterator[Any]:
+                yield from [*read(reader, number)]
+                shutil.copytree(other, base.folder, dirs_exist_ok=True)
+
+            patch.setattr(ReuseReader, "read", read_and_replace)
+        case "changed meanwhile":
+            manifest = {**base.manifest, "digest": "x"}
+            patch.setattr("pipeline.resolve.samples.open_dataset", lambda _: manifest)
+
+
+@pytest.mark.parametrize("damage", rest_slow(DAMAGES))
+def test_a_damaged_base_gives_the_same_bytes(
+    damage: str,
+    base: Dataset,
+    originals: Path,
+    whole: Dataset,
+    shuffled: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    damage_base(base, damage, shuffled.folder, monkeypatch)
+    check_equal(whole, base.folder, tmp_path / "out", **flags_of(originals))
+    # One line for each file.
+    assert len(caplog.messages) == (3 if damage == "overwritten meanwhile" else 1)
+    for line in caplog.messages:
+        assert DAMAGES[damage] in line and str(base.folder) in line
+
+
+def swapped(values: list[Any]) -> list[Any]:
+    return [values[1], values[0], *values[2:]]
+
+
+EDITS: dict[str, dict[str, Callable[[list[Any]], list[Any]]]] = {
+    "two images change places": dict.fromkeys(("key", "path", "size", "version"), swapped),
+    "another format": {"format": first("png")},
+    "a larger image": {"height": first(4000)},
+    "no format": {"format": first("exe")},
+    "no height": {"height": first(-1)},
+    "no channels": {"channels": first(9)},
+    "no orientation": {"orientation": first(77)},
+    "no change": {"changes": first("resized,eaten")},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
+    edit: str, base: Dataset, originals: Path, shuffled: Dataset, tmp_path: Path, caplog: Any
+) -> None:
+    for name, change in EDITS[edit].items():
+        edit_index(base, with_column(name, change))
+    check_equal(shuffled, base.folder, tmp_path / "out", **flags_of(originals, seed=9))
+    [line] = caplog.messages
+    said = ("its index says of an image what none can be", "the image is not that of the index")
+    assert line.endswith(said[not edit.startswith("no ")])
+
+
+def test_a_record_with_a_broken_header_is_read_from_its_original(
+    base: Dataset, originals: Path, shuffled: Dataset, tmp_path: Path, caplog: Any
+) -> None:
+    """Its checksums and its hash are those of the broken image."""
+
+    def without_height(record: bytearray) -> None:
+        height = record.index(b"\xff\xc0") + 5
+        record[height : height + 2] = bytes(2)
+
+    record = edit_record(base.folder / base.shards()[0], without_height)
+    [broken] = (
+        tf.train.Example.FromString(record).features.feature["image/encoded"].bytes_list.value
+    )
+    edit_index(base, with_column("content", first(bytes.fromhex(content_hash(broken)))))
+    check_equal(shuffled, base.folder, tmp_path / "out", **flags_of(originals, seed=9))
+    assert "broken jpeg header" in caplog.messages[0]
+
+
+def test_what_is_no_base(base: Dataset, originals: Path, tmp_path: Path) -> None:
+    manifest = base.folder / "manifest.json"
+    flags = {**flags_of(originals), "output": tmp_path / "out"}
+    none = f"{originals} holds no dataset: there is no "
+    check_ended(convert(reuse=originals, **flags), 2, none)
+    manifest.write_text(manifest.read_text().replace('"format_version": 2', '"format_version": 1'))
+    said = "has format version 1, this program reads 2"
+    check_ended(convert(reuse=base.folder, **flags), 2, said)
+    # Half written, as a run that was killed leaves it.
+    manifest.unlink()
+    (base.folder / ".staging").mkdir()
+    (base.folder / ".staging" / "lock.json").touch()
+    said = "holds no dataset: a run is still writing it. "
+    check_ended(convert(reuse=base.folder, **flags), 2, said)
+
+
+def pixel_layout(folder: Path, more: str = "") -> Path:
+    """A layout of decoded pixels."""
+    pixels = "image: image.pixels, h: image.height, w: image.width, c: image.channels"
+    path = folder / "pixels.yaml"
+    path.write_text(f"features: {{{pixels}{more}}}\n")
+    return path
+
+
+@pytest.mark.parametrize("kind", rest_slow(["gzip", "per_image", "pixels", "both"]))
+def test_any_layout_of_files_can_be_a_base(
+    kind: str, originals: Path, whole: Dataset, tmp_path: Path, opened: list[str]
+) -> None:
+    options: dict[str, dict[str, Any]] = {
+        "gzip": {"compression": "gzip", "num_shards": 2},
+        "per_image": {"files": "per_image", "num_shards": None},
+        "pixels": {"layout": pixel_layout(tmp_path), "label_from": "none", "resize": "shorter=20"},
+        "both": {"layout": pixel_layout(tmp_path, ", file: image.bytes"), "label_from": "none"},
+    }
+    flags = flags_of(originals, **options[kind])
+    base = make_dataset(tmp_path / "base", **flags).folder
+    # Other shards of the same order.
+    others = {**flags, "num_shards": 3, "files": None, "compression": None}
+    fresh = make_dataset(tmp_path / "fresh", **others) if "layout" in others else whole
+    opened.clear()
+    ran = check_equal(fresh, base, tmp_path / "out", **others)
+    # Of a compressed shard, a part is not worth decompressing the rest.
+    assert len(opened) == 12 - int(ran.out.split("reused ")[1].split()[0])
+    assert len(opened) < 6 if kind == "gzip" else opened == []
+
+
+def test_a_compressed_base_in_another_order_is_not_read(
+    originals: Path, shuffled: Dataset, tmp_path: Path, opened: list[str]
+) -> None:
+    flags = flags_of(originals, compression="gzip", num_shards=1)
+    base = make_dataset(tmp_path / "base", **flags).folder
+    opened.clear()
+    check_equal(shuffled, base, tmp_path / "out", **flags_of(originals, seed=9))
+    assert opened
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["no hashes", "rows", "pixels"])
+def test_a_base_without_readable_records_is_said_so(
+    kind: str, originals: Path, whole: Dataset, tmp_path: Path, caplog: Any
+) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    options: dict[str, dict[str, Any]] = {
+        "no hashes": flags_of(originals, dedupe="off"),
+        "rows": {"labels": tmp_path / "a.csv", "layout": "rows"},
+        "pixels": flags_of(originals, layout=pixel_layout(tmp_path), label_from="none"),
+    }
+    base = make_dataset(tmp_path / "base", **options[kind]).folder
+    ran = check_equal(whole, base, tmp_path / "out", **flags_of(originals))
+    assert "from their records" not in ran.out
+    effect = "is not used further" if kind == "no hashes" else "has no effect"
+    assert [line.partition(": ")[0] for line in caplog.messages] == [f"--reuse {base} {effect}"]
+
+
+# Any edits.
+
+KINDS = ("add", "remove", "rename", "touch", "change", "relabel", "mask", "mask", "mask")
 
 
 def edit(images: Path, source: random.Random, number: int) -> None:
     """Makes a random change to the images, or to the mask of one."""
     path = source.choice(sorted(images.glob("*/*.jpg")))
-    match source.choice(EDITS):
+    match source.choice(KINDS):
         case "mask":
             edit_mask(images.parent / "masks" / f"{path.stem}.png", source, number)
         case "add":

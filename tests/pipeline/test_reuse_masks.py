@@ -1,4 +1,4 @@
-"""`--reuse` of images with masks and further images, and what their index says."""
+"""`--reuse` of images with masks and further images, and what their index says of them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.images import picture, saved
 from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
+    check_ended,
     check_sound,
     convert,
-    digests,
     make_dataset,
     plan,
     run_here,
@@ -37,19 +37,30 @@ from tests.pipeline.paired import (
     with_layout,
     write_pairs,
 )
-from tests.pipeline.reusing import check_same
+from tests.pipeline.reusing import (
+    check_equal,
+    check_same,
+    edit_index,
+    edit_record,
+    with_column,
+    write_manifest,
+)
 from transforms.core.messages import format_bytes
-from transforms.dataset.manifest import crc32c_hex, to_bytes
-from transforms.examples.tfrecord import masked_crc32c
-from transforms.records.record_index import HEAD_BYTES, PARTNERS, index_bytes, read_index
+from transforms.records.record_index import PARTNERS
 
-# `--reuse` of images with masks and further images: unchanged ones come from the record, too.
+ALL = f"reused   {COUNT} images from their records (--reuse)"
 
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
     """See `write_pairs`."""
     return write_pairs(tmp_path / "in")
+
+
+@pytest.fixture
+def base(inputs: Path, tmp_path: Path) -> Dataset:
+    """Their dataset."""
+    return make_dataset(tmp_path / "base", **flags_of(inputs))
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -68,26 +79,21 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", rest_slow(list(CHANGES)))
 def test_no_image_and_no_mask_is_opened(
-    name: str, inputs: Path, tmp_path: Path, opened: list[str]
+    name: str, inputs: Path, base: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
-    base = make_dataset(tmp_path / "base", **flags_of(inputs)).folder
     flags = flags_of(inputs, **CHANGES[name])
-    fresh = make_dataset(tmp_path / "one" / "out", **flags)
+    fresh = make_dataset(tmp_path / "fresh", **flags) if CHANGES[name] else base
     opened.clear()
-    ran = convert(output=tmp_path / "two" / "out", reuse=base, **flags)
-    assert (ran.code, opened) == (0, []), ran.err
-    assert f"reused   {COUNT} images from their records (--reuse)" in ran.out
-    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
+    assert ALL in check_equal(fresh, base.folder, tmp_path / "out", **flags).out
+    assert opened == []
 
 
 def other_folder(inputs: Path) -> None:
     """Files of the same names, sizes and times."""
-    shutil.copytree(inputs / "masks", inputs / "kept")
-    for path in (inputs / "kept").iterdir():
-        draw_mask(inputs / "masks" / path.name, seed=50 + int(path.stem))
-        shutil.copystat(path, inputs / "masks" / path.name)
-    (inputs / "masks").rename(inputs / "others")
-    (inputs / "kept").rename(inputs / "masks")
+    shutil.copytree(inputs / "masks", inputs / "others")
+    for path in (inputs / "masks").iterdir():
+        draw_mask(inputs / "others" / path.name, seed=50 + int(path.stem))
+        shutil.copystat(path, inputs / "others" / path.name)
 
 
 MASKS = [f"{number}.png" for number in range(COUNT)]
@@ -97,12 +103,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], dict[str, list[str] | None], li
     "mask touched": (lambda at: os.utime(at / "masks/1.png", ns=(1, 1)), {}, ["1.png"], 8),
     "mask gone": (lambda at: (at / "masks/1.png").unlink(), {}, [], 7),
     "mask damaged": (lambda at: (at / "masks/1.png").write_bytes(b"no"), {}, ["1.png"], 7),
-    "image changed": (
-        lambda at: draw(at / "photos/b/1.jpg", seed=91),
-        {},
-        ["1.jpg", "1.png"],
-        7,
-    ),
+    "image changed": (lambda at: draw(at / "photos/b/1.jpg", seed=9), {}, ["1.jpg", "1.png"], 7),
     "image gone": (lambda at: (at / "photos/b/1.jpg").unlink(), {}, [], 7),
     "both new": (new_pair, {}, ["new.jpg", "new.png"], 8),
     "no masks": (lambda _: None, {"masks": None}, [], 8),
@@ -113,45 +114,28 @@ EDITS: dict[str, tuple[Callable[[Path], object], dict[str, list[str] | None], li
 
 @pytest.mark.parametrize("name", rest_slow(list(EDITS)))
 def test_only_what_has_changed_is_opened(
-    name: str, inputs: Path, tmp_path: Path, opened: list[str]
+    name: str, inputs: Path, base: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
     draw_mask(inputs / "none" / "far.png", seed=3)
-    base = make_dataset(tmp_path / "base", **flags_of(inputs)).folder
     change, more, read, reused = EDITS[name]
     change(inputs)
-    flags = flags_of(inputs)
-    flags |= {
-        flag: globs and [f"{inputs}/{each}" for each in globs] for flag, globs in more.items()
-    }
+    globs = {flag: each and [f"{inputs}/{glob}" for glob in each] for flag, each in more.items()}
+    flags = flags_of(inputs) | globs
     opened.clear()
-    ran = convert(output=tmp_path / "once" / "out", reuse=base, **flags)
+    ran = convert(output=tmp_path / "once" / "out", reuse=base.folder, **flags)
     assert (ran.code, sorted(opened)) == (0, read), ran.err
     assert f"reused   {reused} images" in ran.out
     for options in (flags, {**flags, "seed": 4, "num_shards": 2}):
-        check_same(base, tmp_path, **options)
+        check_same(base.folder, tmp_path, **options)
 
 
-def test_masks_are_added_to_reused_images(inputs: Path, tmp_path: Path, opened: list[str]) -> None:
-    base = make_dataset(tmp_path / "base", **flags_of(inputs, masks=None)).folder
+def test_masks_are_added_to_reused_images(
+    inputs: Path, base: Dataset, tmp_path: Path, opened: list[str]
+) -> None:
+    without = make_dataset(tmp_path / "without", **flags_of(inputs, masks=None)).folder
     opened.clear()
-    ran = convert(output=tmp_path / "out", reuse=base, **flags_of(inputs))
-    assert (ran.code, sorted(opened)) == (0, MASKS), ran.err
-    assert f"reused   {COUNT} images" in ran.out
-    check_same(base, tmp_path, **flags_of(inputs))
-
-
-@pytest.mark.slow
-def test_rows_may_list_the_images(inputs: Path, tmp_path: Path, opened: list[str]) -> None:
-    paths = [path.relative_to(inputs) for path in sorted(inputs.glob("photos/*/*"))]
-    rows = "".join(f"{path},{path.parent.name}\n" for path in paths)
-    (inputs / "list.csv").write_text(f"image_uri,label\n{rows}")
-    flags = flags_of(inputs, images=None, label_from=None, labels=inputs / "list.csv")
-    base = make_dataset(tmp_path / "base", **flags).folder
-    draw_mask(inputs / "masks" / "1.png", seed=91)
-    opened.clear()
-    ran = convert(output=tmp_path / "out", reuse=base, **flags)
-    assert (ran.code, opened) == (0, ["1.png"]), ran.err
-    assert f"reused   {COUNT} images" in check_same(base, tmp_path, **flags).out
+    ran = check_equal(base, without, tmp_path / "out", **flags_of(inputs))
+    assert ALL in ran.out and sorted(opened) == MASKS
 
 
 def turned(path: Path) -> None:
@@ -169,6 +153,7 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "pixels as stored": (PIXELS, {"label_from": "none"}),
     "stripped": ("image: image.bytes", {"strip_metadata": True}),
     "both": (f"image: image.bytes, {PIXELS}", {}),
+    "heic": ("image: image.bytes", {"transcode": "auto"}),
 }
 
 
@@ -178,32 +163,19 @@ def test_further_images_and_all_that_is_counted_of_them(
 ) -> None:
     turned(inputs / "right" / "2.jpg")
     turned(inputs / "photos" / "b" / "3.jpg")
+    if name == "heic":
+        (inputs / "right" / "1.jpg").write_bytes(heic(picture("RGB", HEIGHT, WIDTH)))
     features, more = OPTIONS[name]
     flags = {**with_layout(inputs, features), **more}
-    base = make_dataset(tmp_path / "base", **flags).folder
+    base = make_dataset(tmp_path / "base", **flags)
+    shuffled = make_dataset(tmp_path / "shuffled", seed=5, **flags)
     opened.clear()
-    for number, options in enumerate((flags, {**flags, "seed": 5})):
-        ran = convert(output=tmp_path / f"{number}", reuse=base, **options)
-        assert (ran.code, opened) == (0, []), ran.err
-    for options in (flags, {**flags, "seed": 5}):
-        assert f"reused   {COUNT} images" in check_same(base, tmp_path, **options).out
-    check_sound(tmp_path / "reused" / "out")
-
-
-@pytest.mark.slow
-def test_a_heic_among_further_images_is_counted(
-    inputs: Path, tmp_path: Path, opened: list[str]
-) -> None:
-    flags = {**with_layout(inputs), "transcode": "auto"}
-    (inputs / "right" / "1.jpg").write_bytes(heic(picture("RGB", HEIGHT, WIDTH)))
-    base = make_dataset(tmp_path / "base", **flags).folder
-    opened.clear()
-    for seed in (0, 5):
-        again = convert(output=tmp_path / f"{seed}", reuse=base, **{**flags, "seed": seed})
-        assert (again.code, opened) == (0, []), again.err
-        assert Dataset(tmp_path / f"{seed}").manifest["pixels"]["from_heic"] == 1
-    for seed in (0, 5):
-        check_same(base, tmp_path, **{**flags, "seed": seed})
+    for fresh, seed in ((base, 0), (shuffled, 5)):
+        out = tmp_path / f"{seed}"
+        assert ALL in check_equal(fresh, base.folder, out, seed=seed, **flags).out
+        assert Dataset(out).manifest["pixels"].get("from_heic", 0) == (name == "heic")
+    assert opened == []
+    check_sound(out)
 
 
 @pytest.mark.slow
@@ -212,11 +184,10 @@ def test_masks_that_became_too_large_are_rejected(inputs: Path, tmp_path: Path) 
     text = PngInfo()
     text.add_text("note", "x" * 5000)
     large.write_bytes(saved(Image.open(large), "PNG", pnginfo=text))
-    flags = flags_of(inputs)
-    base = make_dataset(tmp_path / "base", **flags).folder
-    smaller = {**flags, "max_bytes": 4000}
+    base = make_dataset(tmp_path / "base", **flags_of(inputs)).folder
     assert max(path.stat().st_size for path in inputs.glob("photos/*/*")) < 4000
-    assert f"reused   {COUNT - 1} images" in check_same(base, tmp_path, **smaller).out
+    ran = check_same(base, tmp_path, **flags_of(inputs, max_bytes=4000))
+    assert f"reused   {COUNT - 1} images" in ran.out
 
 
 @pytest.mark.slow
@@ -230,94 +201,56 @@ def test_the_base_whose_records_hold_the_image_is_used(
     names = make_dataset(tmp_path / "names", **flags).folder
     files = make_dataset(tmp_path / "files", **{**flags, "layout": None}).folder
     draw(inputs / "photos" / "a" / "new.jpg", seed=99)
+    fresh = make_dataset(tmp_path / "fresh", **flags)
     opened.clear()
-    ran = convert(output=tmp_path / "out", reuse=[names, files], **flags)
-    assert (ran.code, opened) == (0, ["new.jpg"]), ran.err
-    check_same([names, files], tmp_path, **flags)
+    check_equal(fresh, [names, files], tmp_path / "out", **flags)
+    assert opened == ["new.jpg"]
 
 
 # What the index says of masks and further images: for `--reuse`, `plan`, `diff` and `verify`.
 
 
-def edited(base: Dataset, change: Callable[[Any], Any]) -> None:
-    """Changes all indexes, and the manifest as if they had been written so."""
-    manifest = base.manifest
-    for entry in manifest["index"]:
-        path = base.folder / entry["file"]
-        data = index_bytes(change(read_index(path.read_bytes(), "x")))
-        path.write_bytes(data)
-        entry |= {"bytes": len(data), "crc32c": crc32c_hex(data)}
-    manifest.pop("digest")
-    (base.folder / "manifest.json").write_bytes(to_bytes(manifest))
+def with_partners(**values: Any) -> Callable[[Any], Any]:
+    """A change of an index: other values of all masks."""
+    return with_column(
+        PARTNERS, lambda rows: [[{**each, **values} for each in row] for row in rows]
+    )
 
 
-def with_partners(table: Any, **values: Any) -> Any:
-    """An index with other values of all masks."""
-    import pyarrow as pa
-
-    at, field = table.schema.get_field_index(PARTNERS), table.schema.field(PARTNERS)
-    column = [[{**each, **values} for each in row] for row in table.column(PARTNERS).to_pylist()]
-    return table.set_column(at, field, pa.array(column, field.type))
+def flip_mask(record: bytearray) -> None:
+    record[record.rindex(b"IDAT") + 20] ^= 1
 
 
-DAMAGES: dict[str, tuple[int, bool]] = {
-    # The files that are opened of 16, and whether a line says so.
-    "other bytes": (2, True),
-    "no column": (COUNT, False),
-    "no roots": (COUNT, False),
-    "no path": (COUNT, False),
-    "no entry": (COUNT, False),
-    "no version": (COUNT, False),
-    "other content": (2 * COUNT, True),
-    "other length": (0, False),
+CHANGED: dict[str, Callable[[Any], Any]] = {
+    # As of a version that did not write it.
+    "no column": lambda table: table.drop_columns([PARTNERS]),
+    "no path": with_partners(path=None),
+    "no entry": with_partners(name="masks.other"),
+    "no version": with_partners(version=0),
+    "other content": with_partners(content=bytes(16)),
+    "other length": with_partners(length=2**60),
 }
+# The files that are opened of 16; a line says it of those that have to be compared.
+OPENED = {"other bytes": 2, "other content": 2 * COUNT, "other length": 0}
 
 
-@pytest.mark.parametrize("damage", rest_slow(list(DAMAGES)))
+@pytest.mark.parametrize("damage", rest_slow(["other bytes", "no roots", *CHANGED]))
 def test_a_damaged_base_gives_the_same_bytes(
-    damage: str,
-    inputs: Path,
-    tmp_path: Path,
-    opened: list[str],
-    caplog: pytest.LogCaptureFixture,
+    damage: str, inputs: Path, base: Dataset, tmp_path: Path, opened: list[str], caplog: Any
 ) -> None:
     flags = flags_of(inputs)
-    base = make_dataset(tmp_path / "base", **flags)
-    match damage:
-        case "other bytes":
-            # A sound record of the same length, with another pixel: only the hash tells.
-            name = next(name for name in base.shards() if (base.folder / name).stat().st_size)
-            data = bytearray((base.folder / name).read_bytes())
-            end = HEAD_BYTES + int.from_bytes(data[:8], "little")
-            data[data.rindex(b"IDAT", 0, end) + 20] ^= 1
-            data[end : end + 4] = masked_crc32c(bytes(data[HEAD_BYTES:end])).to_bytes(4, "little")
-            (base.folder / name).write_bytes(data)
-        case "no column":
-            # As of a version that did not write it.
-            edited(base, lambda table: table.drop_columns([PARTNERS]))
-        case "no roots":
-            manifest = base.manifest
-            del manifest["partners"], manifest["digest"]
-            (base.folder / "manifest.json").write_bytes(to_bytes(manifest))
-        case "no path":
-            edited(base, lambda table: with_partners(table, path=None))
-        case "no entry":
-            edited(base, lambda table: with_partners(table, name="masks.other"))
-        case "no version":
-            edited(base, lambda table: with_partners(table, version=0))
-        case "other content":
-            edited(base, lambda table: with_partners(table, content=bytes(16)))
-        case "other length":
-            edited(base, lambda table: with_partners(table, length=2**60))
-    others = {**flags, "seed": 4}
-    fresh = make_dataset(tmp_path / "fresh" / "out", **others)
+    if damage == "other bytes":  # Only the hash tells.
+        name = next(name for name in base.shards() if (base.folder / name).stat().st_size)
+        edit_record(base.folder / name, flip_mask)
+    elif damage == "no roots":
+        write_manifest(base, base.manifest, "partners")
+    else:
+        edit_index(base, CHANGED[damage], every=True)
+    fresh = make_dataset(tmp_path / "shuffled", seed=4, **flags)
     opened.clear()
-    ran = convert(output=tmp_path / "reused" / "out", reuse=base.folder, **others)
-    assert ran.code == 0, ran.err
-    assert digests(tmp_path / "reused" / "out") == digests(fresh.folder)
-    count, is_said = DAMAGES[damage]
-    assert len(opened) == count
-    assert bool(caplog.messages) == is_said
+    check_equal(fresh, base.folder, tmp_path / "out", seed=4, **flags)
+    assert len(opened) == OPENED.get(damage, COUNT)
+    assert bool(caplog.messages) == (damage in ("other bytes", "other content"))
     for line in caplog.messages:
         assert line.startswith("originals are read instead of some records of ")
         assert line.endswith("a mask or further image is not that of the index")
@@ -326,49 +259,49 @@ def test_a_damaged_base_gives_the_same_bytes(
         check_same(base.folder, tmp_path, **flags)
 
 
-def test_plan_and_diff_count_masks(inputs: Path, tmp_path: Path) -> None:
+def test_plan_and_diff_count_masks(inputs: Path, base: Dataset, tmp_path: Path) -> None:
     flags = flags_of(inputs)
-    base = make_dataset(tmp_path / "base", **flags).folder
     draw_mask(inputs / "masks" / "1.png", seed=91)
     draw(inputs / "photos" / "a" / "2.jpg", seed=92)
     new_pair(inputs)
     files = ["masks/1.png", "photos/a/2.jpg", "masks/2.png", "photos/a/new.jpg", "masks/new.png"]
     size = sum((inputs / name).stat().st_size for name in files)
-    lines = plan(output=tmp_path / "out", reuse=base, **flags).out.splitlines()
-    assert f"reused   {COUNT - 1} images from their records (--reuse)" in lines
-    assert f"read     5 originals, {format_bytes(size)}" in lines
-    [requests] = [line for line in lines if line.startswith("requests ")]
-    assert " 5 for originals, " in requests
-    assert "  pixels      1 to be read again: '2'" in lines
-    again = "  partners    2 with a mask or further image to be read again: '1', '2'"
-    assert again in lines
-    made = make_dataset(tmp_path / "out", reuse=base, **flags)
-    found = run_here(pipeline.diff.main, "diff", [str(base), str(made.folder)])
+    check_ended(
+        plan(output=tmp_path / "out", reuse=base.folder, **flags),
+        0,
+        f"reused   {COUNT - 1} images from their records (--reuse)\n",
+        f"read     5 originals, {format_bytes(size)}\n",
+        " 5 for originals, ",
+        "  pixels      1 to be read again: '2'\n",
+        "  partners    2 with a mask or further image to be read again: '1', '2'\n",
+    )
+    made = make_dataset(tmp_path / "out", reuse=base.folder, **flags).folder
+    words = [str(base.folder), str(made)]
     # The mask of the second one is the same.
-    assert "partners    1 with another mask or further image: '1'" in found.out.splitlines()
-    assert found.out.endswith(": 1 added, 1 pixels, 1 originals, 1 partners\n")
-    found = run_here(pipeline.diff.main, "diff", ["--json", str(base), str(made.folder)])
-    assert '{"change": "partners", "key": "1"}' in found.out.splitlines()
-    same = plan(output=tmp_path / "again", reuse=made.folder, **flags).out.splitlines()
-    assert any("0 for originals, 0 for records" in line for line in same)
-    assert "  partners    0 with a mask or further image to be read again" in same
+    check_ended(
+        run_here(pipeline.diff.main, "diff", words),
+        1,
+        "\npartners    1 with another mask or further image: '1'\n",
+        ": 1 added, 1 pixels, 1 originals, 1 partners\n",
+    )
+    listed = run_here(pipeline.diff.main, "diff", ["--json", *words])
+    assert '{"change": "partners", "key": "1"}' in listed.out.splitlines()
+    same = "  partners    0 with a mask or further image to be read again\n"
+    ran = plan(output=tmp_path / "again", reuse=made, **flags)
+    check_ended(ran, 0, "0 for originals, 0 for records", same)
 
 
 def test_verify_compares_masks_with_the_index(inputs: Path, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "out", **{**with_layout(inputs), "num_shards": 1})
     check_sound(made.folder)
-    edited(made, lambda table: with_partners(table, content=bytes(16), path="x"))
-    ran = verify(made.folder)
-    assert ran.code == 1
-    for problem in ("its images.right.path is '", "its images.right.bytes is '"):
-        assert f"record 0: {problem}" in ran.out
-    assert "its masks.hand.bytes is '" in ran.out
+    edit_index(made, with_partners(content=bytes(16), path="x"))
+    names = ("images.right.path", "images.right.bytes", "masks.hand.bytes")
+    check_ended(verify(made.folder), 1, *(f"record 0: its {name} is '" for name in names))
 
 
-def test_another_dataset_of_these_masks_says_so(inputs: Path, tmp_path: Path) -> None:
-    made = make_dataset(tmp_path / "out", **flags_of(inputs))
-    assert made.manifest["partners"] == {"mask": f"{inputs}/masks"}
-    assert "up to date" in convert(output=made.folder, **flags_of(inputs)).out
+def test_another_dataset_of_these_masks_says_so(inputs: Path, base: Dataset) -> None:
+    assert base.manifest["partners"] == {"mask": f"{inputs}/masks"}
+    check_ended(convert(output=base.folder, **flags_of(inputs)), 0, "up to date")
     draw_mask(inputs / "masks" / "1.png", seed=91)
-    ran = convert(output=made.folder, **flags_of(inputs))
-    assert "of other inputs (images, masks or labels were added" in ran.error()
+    said = "of other inputs (images, masks or labels were added"
+    check_ended(convert(output=base.folder, **flags_of(inputs)), 2, said)

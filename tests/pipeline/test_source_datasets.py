@@ -14,24 +14,18 @@ from tests.images import picture, saved
 from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
+    check_ended,
     check_sound,
     convert,
     digests,
     make_dataset,
     plan,
 )
-from tests.pipeline.reading import labels, read
-from tests.pipeline.reusing import make_older
+from tests.pipeline.reading import labels, split_of
+from tests.pipeline.reusing import drawn, flip, make_older
 from tests.servers.gcs import GcsServer
 
 SPLIT = {"splits": "train=0.6,test=0.4", "num_shards": 2}
-
-
-def drawn(folder: Path) -> Path:
-    """Twelve images of two classes."""
-    for number in range(12):
-        draw(folder / ("cat", "dog")[number % 2] / f"{number}.jpg", seed=number)
-    return folder
 
 
 @pytest.fixture
@@ -67,16 +61,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", rest_slow(list(OPTIONS)))
 def test_the_same_options_give_the_same_records(name: str, images: Path, tmp_path: Path) -> None:
     flags: dict[str, Any] = {**SPLIT, **OPTIONS[name]}
-    rows = [f"{path.name},{path.parent.name},1,2,9,9" for path in sorted(images.glob("*/*.jpg"))]
-    # Two objects in one image, none in another.
-    rows = [
-        rows[0].replace("1,2,9,9", "0,0,5,5"),
-        *rows,
-        rows[1].replace("cat", "dog"),
-        "none.jpg,,,,,",
-    ]
     draw(images / "cat" / "none.jpg", seed=99)
-    (images / "boxes.csv").write_text("\n".join(["image,label,xmin,ymin,xmax,ymax", *rows]))
+    # Two objects in one image, none in another.
+    rows = [f"{path.name},{path.parent.name},1,2,9,9" for path in sorted(images.glob("*/?*.jpg"))]
+    rows = [each for each in rows if "none" not in each]
+    more = [rows[0].replace("1,2,9,9", "0,0,5,5"), rows[1].replace("cat", "dog"), "none.jpg,,,,,"]
+    (images / "boxes.csv").write_text("\n".join(["image,label,xmin,ymin,xmax,ymax", *rows, *more]))
     of_rows = {"labels": images / "boxes.csv", "box_units": "pixel"} if name == "detection" else {}
     base = make_dataset(tmp_path / "base", images=f"{images}/*/*.jpg", **of_rows, **flags)
     shutil.rmtree(images)
@@ -102,49 +92,39 @@ def test_images_with_hashes_of_another_version_get_those_of_this_one(
 def test_splits_labels_and_keys_stay_and_a_rerun_is_up_to_date(
     base: Dataset, tmp_path: Path
 ) -> None:
-    planned = plan(images=base.folder, output=tmp_path / "made")
-    assert planned.code == 0, planned.err
-    assert "12 to convert" in planned.out
-    ran = convert(images=base.folder, output=tmp_path / "made")
-    assert ran.code == 0, ran.err
-    assert "splits from    records" in ran.out
+    flags = {"images": base.folder, "output": tmp_path / "made"}
+    check_ended(plan(**flags), 0, "12 to convert")
+    check_ended(convert(**flags), 0, "splits from    records")
     made = Dataset(tmp_path / "made")
-    assert labels(made) == labels(base)
-    for split in ("train", "test"):
-        names = [
-            {row["image/filename"] for row in read(each, split=split)} for each in (made, base)
-        ]
-        assert names[0] == names[1]
-    again = convert(images=base.folder, output=tmp_path / "made")
-    assert "up to date" in again.out
-    config = convert(config=tmp_path / "made" / "manifest.json", output=tmp_path / "made")
-    assert "up to date" in config.out
+    assert (labels(made), split_of(made)) == (labels(base), split_of(base))
+    check_ended(convert(**flags), 0, "up to date")
+    config = made.folder / "manifest.json"
+    check_ended(convert(config=config, output=made.folder), 0, "up to date")
     one = make_dataset(tmp_path / "one", images=base.folder, split_from="hash")
     assert list(one.manifest["splits"]) == ["train"]
 
 
-def test_filters_relabels_and_merges(base: Dataset, tmp_path: Path) -> None:
+def test_records_are_filtered_and_merged(base: Dataset, tmp_path: Path) -> None:
     (tmp_path / "keys.txt").write_text("cat/0.jpg\ndog/1.jpg\ndog/3.jpg\n")
     few = make_dataset(tmp_path / "few", images=base.folder, keys=tmp_path / "keys.txt")
     assert few.ledger["images_left_out"] == 9
-    (tmp_path / "rows.csv").write_text("image,label\ncat/0.jpg,tiger\n")
     draw(tmp_path / "new" / "cat" / "20.jpg", seed=20)
-    merged = make_dataset(
-        tmp_path / "merged",
-        images=[few.folder, base.folder, f"{tmp_path}/new/*/*.jpg"],
-        label_from="directory",
-        root=tmp_path / "new",
-    )
+    images = [few.folder, base.folder, f"{tmp_path}/new/*/*.jpg"]
+    flags = {"images": images, "label_from": "directory", "root": tmp_path / "new"}
+    merged = make_dataset(tmp_path / "merged", **flags)
     # Three records are in both datasets.
     assert merged.ledger == {"images_matched": 13, "records_written": 13}
     assert labels(merged) == {**labels(base), "20": "cat"}
-    changed = make_dataset(tmp_path / "changed", images=base.folder, labels=tmp_path / "rows.csv")
-    assert labels(changed) == {**labels(base), "0": "tiger"}
-    assert changed.ledger["rows_used"] == 1
-    # The others keep their names.
-    (tmp_path / "rows.csv").write_text("image,label\ncat/0.jpg,7\n")
-    made = make_dataset(tmp_path / "numbered", images=base.folder, labels=tmp_path / "rows.csv")
-    assert labels(made) == {**labels(base), "0": "7"}
+
+
+@pytest.mark.parametrize("label", ["tiger", "7"])
+def test_a_row_relabels_a_record_and_the_others_keep_their_names(
+    base: Dataset, tmp_path: Path, label: str
+) -> None:
+    (tmp_path / "rows.csv").write_text(f"image,label\ncat/0.jpg,{label}\n")
+    made = make_dataset(tmp_path / "made", images=base.folder, labels=tmp_path / "rows.csv")
+    assert labels(made) == {**labels(base), "0": label}
+    assert made.ledger["rows_used"] == 1
 
 
 @pytest.mark.slow
@@ -160,9 +140,7 @@ def test_images_of_records_are_reused(base: Dataset, tmp_path: Path) -> None:
 def test_a_damaged_record_is_rejected(base: Dataset, tmp_path: Path) -> None:
     damaged = shutil.copytree(base.folder, tmp_path / "damaged")
     shard = damaged / base.shards("train")[0]
-    data = bytearray(shard.read_bytes())
-    data[200] ^= 1
-    shard.write_bytes(data)
+    flip(shard, 200)
     made = make_dataset(tmp_path / "made", images=damaged, max_rejected="50%")
     [line] = made.rejected
     assert line["reason"] == "unreadable"
@@ -197,43 +175,67 @@ def test_originals_that_look_the_same_when_changed_are_no_duplicates(tmp_path: P
     assert made.ledger["records_written"] == 3
 
 
-def test_other_kinds_of_folders_are_refused(images: Path, tmp_path: Path) -> None:
-    glob = f"{images}/*/*.jpg"
-    gzip = make_dataset(tmp_path / "gzip", images=glob, compression="gzip").folder
-    base = make_dataset(tmp_path / "base", images=glob).folder
-    writing = tmp_path / "writing"
-    (writing / ".staging").mkdir(parents=True)
-    (writing / ".staging" / "train-00000-of-00001.tfrecord.0.partial").write_bytes(b"")
-    newer = shutil.copytree(base, tmp_path / "newer") / "manifest.json"
-    newer.write_text(newer.read_text().replace('"format_version": ', '"format_version": 9'))
-    said = {
-        gzip: "its shards are compressed",
-        writing: "a run is still writing it",
-        newer.parent: "a newer image-tfrecords wrote it",
-        images: "it is a folder: try",
-    }
-    for folder, problem in said.items():
-        ran = convert(images=folder, output=tmp_path / "made")
-        assert ran.code == 2
-        assert problem in ran.error()
-    for flags, problem in (
+def refused_folder(kind: str, base: Dataset, folder: Path) -> Path:
+    """A folder whose records cannot be images."""
+    match kind:
+        case "gzip":
+            draw(folder / "in" / "1.jpg")
+            images = f"{folder}/in/*.jpg"
+            make_dataset(folder / kind, images=images, label_from="none", compression="gzip")
+        case "writing":
+            (folder / kind / ".staging").mkdir(parents=True)
+            (folder / kind / ".staging" / "train-00000-of-00001.tfrecord.0.partial").touch()
+        case "newer":
+            manifest = shutil.copytree(base.folder, folder / kind) / "manifest.json"
+            newer = manifest.read_text().replace('"format_version": ', '"format_version": 9')
+            manifest.write_text(newer)
+        case "images":
+            draw(folder / kind / "1.jpg")
+    return folder / kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("gzip", "its shards are compressed"),
+        ("writing", "a run is still writing it"),
+        ("newer", "a newer image-tfrecords wrote it"),
+        ("images", "it is a folder: try"),
+    ],
+)
+def test_other_kinds_of_folders_are_refused(
+    kind: str, says: str, base: Dataset, tmp_path: Path
+) -> None:
+    folder = refused_folder(kind, base, tmp_path)
+    check_ended(convert(images=folder, output=tmp_path / "made"), 2, says)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
         ({"key": "stem"}, "leave --key out"),
         ({"layout": "detection"}, "needs box.xmin"),
         ({"label_from": "directory"}, "whose records have labels"),
-        ({"quarantine": tmp_path / "bad"}, "--quarantine copies image files"),
-        ({"root": tmp_path}, "--root is for image files"),
-    ):
-        ran = convert(images=base, output=tmp_path / "made", **flags)
-        assert (ran.code, problem in ran.error()) == (2, True), ran.err
-    for name in ("manifest.json", "train-00000-of-00001.tfrecord", "*.tfrecord*"):
-        ran = convert(images=f"{base}/{name}", output=tmp_path / "made")
-        assert ran.code == 2
-        assert f"{name}' is not for images: the records of a dataset are named" in ran.error()
-        assert str(base) in ran.error().rpartition("by its folder, ")[2]
-    (tmp_path / "current").symlink_to(base)
-    for name in (base, tmp_path / "current"):
-        ran = convert(images=name, output=base, overwrite=True)
-        assert "is also --output" in ran.error()
+        ({"quarantine": "bad"}, "--quarantine copies image files"),
+        ({"root": "."}, "--root is for image files"),
+        *(
+            ({"images": f"{{base}}/{name}"}, f"{name}' is not for images: the records of a dataset "
+             "are named by its folder, '{base}'")
+            for name in ("manifest.json", "train-00000-of-00001.tfrecord", "*.tfrecord*")
+        ),
+        ({"output": "{base}", "overwrite": True}, "is also --output"),
+        ({"images": "current", "output": "{base}", "overwrite": True}, "is also --output"),
+    ],
+)  # fmt: skip
+def test_flags_that_records_refuse(
+    flags: dict[str, Any], says: str, base: Dataset, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("current").symlink_to(base.folder)
+    given = {"images": "{base}", "output": "made", **flags}
+    filled = {name: each.format(base=base.folder) if isinstance(each, str) else each
+              for name, each in given.items()}  # fmt: skip
+    check_ended(convert(**filled), 2, says.format(base=base.folder))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.images import picture, saved
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, Ran, convert, plan
+from tests.pipeline.commands import Dataset, Ran, check_ended, convert, plan
 from transforms.core.option import parse_size
 from transforms.labels.label_options import parse_shard_size
 
@@ -20,12 +20,8 @@ from transforms.labels.label_options import parse_shard_size
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("1MB", 10**6),
-        ("1 MB", 10**6),
-        ("1mib", 2**20),
-        ("0.5GB", 5 * 10**8),
-        ("1000KB", 10**6),
-        ("1000000B", 10**6),
+        *(("1MB", 10**6), ("1 MB", 10**6), ("1mib", 2**20), ("0.5GB", 5 * 10**8)),
+        *(("1000KB", 10**6), ("1000000B", 10**6)),
     ],
 )
 def test_the_size_of_a_shard(text: str, size: int) -> None:
@@ -71,48 +67,36 @@ def test_a_limit_in_bytes_has_no_unit_or_is_large() -> None:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three images of 0.8 MB each: noise, which no PNG makes smaller."""
+    """Three images of 0.8 MB and one of 2.4 MB: noise, which no PNG makes smaller."""
     folder = tmp_path_factory.mktemp("large")
-    for number in range(3):
-        (folder / f"{number}.png").write_bytes(_png(520, number))
+    for number, edge in enumerate((520, 520, 520, 900)):
+        data = saved(picture("RGB", edge, edge, seed=number), "PNG", compress_level=0)
+        (folder / f"{number}.png").write_bytes(data)
     return folder
 
 
-def _png(edge: int, seed: int = 0) -> bytes:
-    return saved(picture("RGB", edge, edge, seed=seed), "PNG", compress_level=0)
+def _flags(folder: Path, images: str, out: Path) -> dict[str, Any]:
+    return {"images": f"{folder}/{images}.png", "label_from": "none", "output": out / "out"}
 
 
-def _flags(folder: Path, out: Path) -> dict[str, Any]:
-    return {"images": f"{folder}/*.png", "label_from": "none", "output": out}
-
-
-def test_the_size_decides_how_many_shards(large: Path, tmp_path: Path) -> None:
-    flags = _flags(large, tmp_path / "out")
-    planned = plan(**flags, shard_size="1MB").out.splitlines()
-    ran = convert(**flags, shard_size="1MB")
-    assert ran.code == 0, ran.err
-    assert len(Dataset(tmp_path / "out").shards()) == 3
-    assert any(line.split()[:3] == ["train", "3", "3"] for line in planned)
-
-
-def test_there_are_no_more_shards_than_images(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "1.png").write_bytes(_png(900))
-    flags = _flags(tmp_path / "one", tmp_path / "out")
-    assert 2 * 10**6 < (tmp_path / "one" / "1.png").stat().st_size
-    assert any(
-        line.split()[:3] == ["train", "1", "1"]
-        for line in plan(**flags, shard_size="1MB").out.splitlines()
-    )
+@pytest.mark.parametrize(("images", "shards"), [("[012]", 3), ("3", 1)])
+def test_the_size_decides_how_many_shards(
+    images: str, shards: int, large: Path, tmp_path: Path
+) -> None:
+    """Of 1 MB each, and no more than there are images."""
+    flags = {**_flags(large, images, tmp_path), "shard_size": "1MB"}
+    planned = [line.split()[:3] for line in plan(**flags).out.splitlines()]
+    assert ["train", f"{shards}", f"{shards}"] in planned
+    if shards == 3:
+        check_ended(convert(**flags), 0)
+        assert len(Dataset(tmp_path / "out").shards()) == 3
 
 
 @pytest.mark.parametrize("command", rest_slow([plan, convert]))
 def test_num_shards_may_be_more_and_is_warned_of(
     command: Callable[..., Ran], large: Path, tmp_path: Path
 ) -> None:
-    flags = {**_flags(large, tmp_path / "out"), "num_shards": 5}
-    warning = "warning  split 'train' has 3 records in 5 shards: at least 2 are empty"
-    ran = command(**flags)
-    assert ran.code == 0
-    assert [line for line in ran.out.splitlines() if line.startswith(warning)]
-    assert "warning" not in command(**{**flags, "num_shards": 3, "overwrite": True}).out
+    flags = _flags(large, "[012]", tmp_path)
+    warning = "\nwarning  split 'train' has 3 records in 5 shards: at least 2 are empty"
+    check_ended(command(**flags, num_shards=5), 0, warning)
+    assert "warning" not in command(**flags, num_shards=3, overwrite=True).out

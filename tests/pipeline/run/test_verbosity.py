@@ -67,15 +67,20 @@ def test_the_summary_ends_with_the_next_command(
     right_inputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = right_flags(right_inputs)
-    script = right_inputs / "bin" / PROGRAM
-    script.parent.mkdir()
-    script.touch(0o755)
+    script = program(right_inputs / "bin")
     monkeypatch.setattr(sys, "argv", [str(script)])
     monkeypatch.setenv("PATH", str(script.parent), prepend=os.pathsep)
     for _ in range(2):
         ran = convert(**flags)
         assert ran.out.splitlines()[-1] == f"next     image-tfrecords show {flags['output']}"
     assert show(flags["output"]).code == 0
+
+
+def program(folder: Path, name: str = PROGRAM) -> Path:
+    """A program in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).touch(0o755)
+    return folder / name
 
 
 def test_the_next_command_of_an_environment_that_is_not_active(
@@ -85,52 +90,57 @@ def test_the_next_command_of_an_environment_that_is_not_active(
     monkeypatch.setattr(sys, "argv", ["pipeline/convert.py"])
     monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv/bin/python"))
     assert runnable("show", "a b") == ".venv/bin/python -m pipeline.show 'a b'"
-    (tmp_path / ".venv/bin").mkdir(parents=True)
-    (tmp_path / ".venv/bin" / PROGRAM).touch()
+    program(tmp_path / ".venv/bin")
     assert runnable("show", "o") == ".venv/bin/image-tfrecords show o"
     monkeypatch.setenv("PATH", str(tmp_path / ".venv/bin"))
-    (tmp_path / ".venv/bin/python").touch(0o755)
+    program(tmp_path / ".venv/bin", "python")
     assert runnable("show", "o") == "python -m pipeline.show o"
 
 
 def test_the_next_command_of_a_script_that_was_started_by_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = tmp_path / "its own" / "bin" / PROGRAM
-    script.parent.mkdir(parents=True)
-    script.touch(0o755)
-    monkeypatch.chdir(tmp_path)
+    script = program(tmp_path / "its own" / "bin")
     monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.chdir(tmp_path)
     assert runnable("show", "o") == f"'its own/bin/{PROGRAM}' show o"
-    (tmp_path / "other").mkdir()
-    monkeypatch.chdir("other")
+    monkeypatch.chdir(program(tmp_path / "other").parent)
     assert runnable("show", "o") == f"'{script}' show o"
     monkeypatch.setenv("PATH", str(script.parent), prepend=os.pathsep)
     assert runnable("show", "o") == f"{PROGRAM} show o"
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal that shows colors."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    return Terminal()
+
+
 @pytest.mark.parametrize("line", ["warning  a split is empty", "leakage  1 group across splits"])
-def test_what_needs_attention_is_colored_on_a_terminal(
-    line: str, monkeypatch: pytest.MonkeyPatch
+def test_what_needs_attention_is_colored_on_a_terminal(line: str, terminal: Terminal) -> None:
+    assert emphasized(line, terminal) == f"\x1b[1;33m{line}\x1b[0m"
+    assert emphasized("images   2 matched", terminal) == "images   2 matched"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("TERM", "dumb"), ("NO_COLOR", "1"), ("TERM", "xterm")]
+)
+def test_nothing_is_colored_where_nobody_wants_it(
+    name: str, value: str, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert emphasized(line, Terminal()) == f"\x1b[1;33m{line}\x1b[0m"
-    assert emphasized("images   2 matched", Terminal()) == "images   2 matched"
-    assert emphasized(line, io.StringIO()) == line
-    monkeypatch.setenv("TERM", "dumb")
-    assert emphasized(line, Terminal()) == line
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert emphasized(line, Terminal()) == line
+    monkeypatch.setenv(name, value)
+    stream = io.StringIO() if value == "xterm" else terminal
+    assert emphasized("warning  a split is empty", stream) == "warning  a split is empty"
 
 
-def test_an_error_is_colored_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", Terminal())
+def test_an_error_is_colored_on_a_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal)
     run_command(refuse, "convert")
-    assert sys.stderr.getvalue().startswith("\x1b[1;31mconvert\x1b[0m: no s3://")  # type: ignore[attr-defined]
+    assert terminal.getvalue().startswith("\x1b[1;31mconvert\x1b[0m: no s3://")
 
 
 def test_leakage_is_a_line_of_its_own(photos: Path, tmp_path: Path) -> None:
