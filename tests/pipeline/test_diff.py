@@ -14,15 +14,7 @@ import pytest
 
 import pipeline.diff
 from tests.conftest import draw
-from tests.pipeline.commands import (
-    ROOT,
-    Dataset,
-    Ran,
-    check_ended,
-    make_dataset,
-    plan,
-    run_here,
-)
+from tests.pipeline.commands import ROOT, Dataset, Ran, check_ended, make_dataset, plan, run_here
 from tests.pipeline.many_records import RECORDS, write_many
 from tests.pipeline.reusing import flip, write_manifest
 from tests.servers.gcs import GcsServer

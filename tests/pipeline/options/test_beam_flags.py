@@ -18,8 +18,8 @@ from apache_beam.runners.runner import _RUNNER_MAP
 from pipeline.errors import UsageError
 from pipeline.options.beam_flags import RUNNERS, check_beam_flags, underscored
 from pipeline.options.parser import parse_flags
-from tests.pipeline.commands import convert, make_dataset, plan, snapshot, verify
-from tests.pipeline.right_command import check_usage, right_flags
+from tests.pipeline.commands import check_ended, convert, plan, snapshot, verify
+from tests.pipeline.right_command import right_flags
 
 # Every option of Beam is decided: it passes, or it is refused with what was meant.
 
@@ -166,50 +166,62 @@ def test_a_label_file_is_no_label_of_the_job(word: str) -> None:
         assert "KEY=VALUE" in str(raised.value)
 
 
-@pytest.mark.parametrize("label", ["team=vision", "team=", '{"team": "vision"}', "팀=비전"])
-def test_a_label_of_the_job_is_none_of_ours(label: str) -> None:
-    flags, rest = parse_flags("convert", [*NEEDED, "--label", label])
-    assert (flags.labels, rest) == (None, ["--label", label])
+JSON = '{"goog-dataflow-template": "flex"}'
 
 
-def test_what_beam_cannot_parse_is_one_line() -> None:
-    """Its own actions raise what argparse does not catch."""
-    for flag in ("--gcs_custom_audit_entries", "--beam_services"):
-        with pytest.raises(UsageError, match=flag):
-            parse_flags("convert", [*NEEDED, f"{flag}=x"])
+@pytest.mark.parametrize(
+    ("flag", "label"),
+    [
+        *(("label", label) for label in ("team=vision", "team=", JSON, "팀=비전")),
+        *(("labels", label) for label in ("airflow-version=v3-3-2", "team=", JSON)),
+    ],
+)
+def test_a_label_of_the_job_is_none_of_ours(flag: str, label: str) -> None:
+    """Launchers give labels of the job by the name of our label file."""
+    words = [*NEEDED, "--label_file=gs://b/labels.csv", f"--{flag}={label}"]
+    flags, rest = parse_flags("convert", words)
+    assert flags.labels == "gs://b/labels.csv"
+    assert PipelineOptions(rest).view_as(GoogleCloudOptions).labels == [label]
 
 
-def test_two_label_files_are_a_glob() -> None:
-    with pytest.raises(UsageError, match="--labels is given twice"):
-        parse_flags("convert", [*NEEDED, "--labels=a.csv", "--label_file", "b.csv"])
+PATHS = ["labels.csv", "day=1/labels.csv", "a=b.csv", "gs://b/day=1/*.csv", "/d=1", "labels"]
 
 
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("flag", ["labels", "label_file"])
+def test_paths_are_those_of_the_label_file(flag: str, path: str) -> None:
+    flags, rest = parse_flags("convert", [*NEEDED, f"--{flag}={path}"])
+    assert (flags.labels, rest) == (path, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        # Beam's own actions raise what argparse does not catch.
+        (["--gcs_custom_audit_entries=x"], "--gcs_custom_audit_entries"),
+        (["--beam_services=x"], "--beam_services"),
+        (["--labels=a.csv", "--label_file", "b.csv"], "--labels is given twice"),
+    ],
+)
+def test_what_cannot_be_parsed_is_one_line(words: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        parse_flags("convert", [*NEEDED, *words])
+
+
+@pytest.mark.parametrize(("word", "says"), [("--dry_run", "`plan`"), ("--label=a.csv", "--labels")])
+@pytest.mark.parametrize("command", ["convert", "plan"])
 @pytest.mark.usefixtures("no_run")
-@pytest.mark.parametrize("command", [convert, plan])
-def test_the_two_that_were_found(command: object, right_inputs: Path) -> None:
+def test_a_command_refuses_them(command: str, word: str, says: str, right_inputs: Path) -> None:
     """They ran a whole conversion, with labels from folders."""
-    assert callable(command)
-    flags = {**right_flags(right_inputs), "labels": None}
     before = snapshot(right_inputs)
-    for given, hint in (("--label=labels.csv", "--labels"), ("--dry_run", "`plan`")):
-        ran = command(given, **flags)
-        assert ran.code == 2
-        assert hint in ran.error()
+    run = {"convert": convert, "plan": plan}[command]
+    check_ended(run(word, **{**right_flags(right_inputs), "labels": None}), 2, says)
     assert snapshot(right_inputs) == before
 
 
-def test_verify_refuses_the_same(tmp_path: Path) -> None:
-    ran = verify(tmp_path, "--dry_run")
-    assert ran.code == 2
-    assert "--dry_run" in ran.error()
-    ran = verify(tmp_path, "--labels=labels.csv")
-    assert ran.code == 2
-    assert "KEY=VALUE" in ran.error()
-
-
-def test_a_message_is_one_line(right_inputs: Path) -> None:
-    ran = convert("--label", "labels.csv", **right_flags(right_inputs))
-    check_usage(ran, "--labels labels.csv")
+@pytest.mark.parametrize(("word", "says"), [("--dry_run", "--dry_run"), ("--labels=a", "KEY=VALU")])
+def test_verify_refuses_the_same(word: str, says: str, tmp_path: Path) -> None:
+    check_ended(verify(tmp_path, word), 2, says)
 
 
 @pytest.mark.parametrize(
@@ -218,51 +230,41 @@ def test_a_message_is_one_line(right_inputs: Path) -> None:
         (["--direct_num_workers=3"], "--direct_num_workers: give one of them"),
         (["--direct-running-mode", "in_memory"], "--direct-running-mode: give one of them"),
         (["--sdk_worker_parallelism=2"], "--sdk_worker_parallelism: give one of them"),
-        (
-            ["--runner", "FlinkRunner"],
-            "--runner FlinkRunner: it sets the worker processes of the default runner, on this "
-            "machine",
-        ),
+        (["--runner", "FlinkRunner"], "--runner FlinkRunner: it sets the worker processes of the "
+         "default runner, on this machine"),
         (["--runner=PrismRunner"], "--runner PrismRunner: .*"),
     ],
-)
+)  # fmt: skip
 def test_workers_are_decided_once(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=f"^--workers cannot be used with {message}$"):
-        parse_flags("convert", ["--images=i", "--output=o", "--workers=2", *words])
-    flags, _ = parse_flags("convert", ["--images=i", "--output=o", *words])
-    assert flags.workers is None
-
-
-def test_workers_go_with_the_local_runner() -> None:
-    words = ["--images=i", "--output=o", "--workers=2", "--runner=FnApiRunner"]
-    assert parse_flags("convert", words)[0].workers == 2
+        parse_flags("convert", [*NEEDED, "--workers=2", *words])
+    assert parse_flags("convert", [*NEEDED, *words])[0].workers is None
+    local = parse_flags("convert", [*NEEDED, "--workers=2", "--runner=FnApiRunner"])
+    assert local[0].workers == 2
 
 
 def test_the_runners_that_beam_knows_are_those_of_ours() -> None:
     assert {name.lower() for name in RUNNERS} == {*_RUNNER_MAP}
 
 
+DATAFLOW = "needs --project PROJECT, --temp_location gs://BUCKET/tmp; see docs/dataflow.md"
+
+
 @pytest.mark.parametrize(
-    ("runner", "hint"),
+    ("runner", "says"),
     [
-        ("Dataflw", "did you mean DataflowRunner?"),
-        ("flinkk", "did you mean FlinkRunner?"),
-        ("DirectRuner", "did you mean DirectRunner?"),
-        ("Local", f"Beam has {', '.join(RUNNERS)}"),
+        ("Dataflw", ": unknown runner; did you mean DataflowRunner?"),
+        ("flinkk", ": unknown runner; did you mean FlinkRunner?"),
+        ("DirectRuner", ": unknown runner; did you mean DirectRunner?"),
+        ("Local", f": unknown runner; Beam has {', '.join(RUNNERS)}"),
+        # What Dataflow needs is listed at once.
+        *((name, f" {DATAFLOW}") for name in ("Dataflow", "dataflowrunner", "DataflowRunner")),
     ],
 )
-def test_an_unknown_runner_is_refused_with_the_one_that_was_meant(runner: str, hint: str) -> None:
-    with pytest.raises(UsageError, match="unknown runner") as caught:
-        check_beam_flags([f"--runner={runner}"])
-    assert str(caught.value) == f"--runner {runner}: unknown runner; {hint}"
-
-
-@pytest.mark.parametrize("runner", ["Dataflow", "dataflowrunner", "DataflowRunner"])
-def test_what_dataflow_needs_is_listed_at_once(runner: str) -> None:
+def test_a_runner_is_refused_with_what_was_meant(runner: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        check_beam_flags(["--runner", runner, "--region", "us-central1"])
-    needed = "--project PROJECT, --temp_location gs://BUCKET/tmp"
-    assert str(caught.value) == f"--runner {runner} needs {needed}; see docs/dataflow.md"
+        check_beam_flags([f"--runner={runner}", "--region", "us-central1"])
+    assert str(caught.value) == f"--runner {runner}{says}"
 
 
 @pytest.mark.parametrize(
@@ -273,41 +275,8 @@ def test_what_dataflow_needs_is_listed_at_once(runner: str) -> None:
         ["--runner=my.package.Runner"],
         ["--runner=Dataflow", "--project=p"],
         ["--runner=Dataflow", "--dataflow_endpoint=http://localhost:4600"],
+        ["--temp_location", "gs://b/t"],
     ],
 )
 def test_other_runners_pass(words: list[str]) -> None:
     check_beam_flags(words)
-
-
-# Launchers give labels of the job by the name of our label file; both arrive where they belong.
-
-
-@pytest.mark.parametrize(
-    "label", ["airflow-version=v3-3-2", "team=", '{"goog-dataflow-template": "flex"}']
-)
-def test_labels_of_the_job_are_those_of_beam(label: str) -> None:
-    words = [*NEEDED, "--label_file=gs://b/labels.csv", f"--labels={label}"]
-    flags, rest = parse_flags("convert", words)
-    assert flags.labels == "gs://b/labels.csv"
-    assert PipelineOptions(rest).view_as(GoogleCloudOptions).labels == [label]
-
-
-@pytest.mark.parametrize(
-    "path", ["labels.csv", "day=1/labels.csv", "a=b.csv", "gs://b/day=1/*.csv", "/d=1", "labels"]
-)
-@pytest.mark.parametrize("flag", ["labels", "label_file"])
-def test_paths_are_those_of_the_label_file(flag: str, path: str) -> None:
-    flags, rest = parse_flags("convert", [*NEEDED, f"--{flag}={path}"])
-    assert (flags.labels, rest) == (path, [])
-
-
-def test_a_run_with_both(photos: Path, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.csv"
-    labels.write_text("".join(f"{path.stem},x\n" for path in photos.glob("*/*.jpg")))
-    dataset = make_dataset(
-        tmp_path / "out",
-        "--labels=airflow-version=v3-3-2",
-        images=f"{photos}/*/*.jpg",
-        label_file=labels,
-    )
-    assert dataset.classes == ["x"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,6 @@ from pipeline.errors import UsageError
 from pipeline.options import beam_flags as unknown_flags
 from pipeline.options.beam_flags import (
     as_typed,
-    check_beam_flags,
     flag_name,
     flags_of,
     refuse_unknown,
@@ -31,7 +30,7 @@ from tests.pipeline.options.test_beam_flags import by_flag
 
 # Flags that do not exist are named, with the one that was probably meant.
 
-NEEDED = ["--images=i", "--output=o"]
+NEEDED = ["--images=i-m_g", "--output=o-u_t"]
 
 MEANT = {
     # What other programs call our flags.
@@ -94,15 +93,31 @@ def test_the_flag_that_was_meant(flag: str) -> None:
     assert str(raised.value) == f"unknown flag {flag}; {hint}"
 
 
-@pytest.mark.parametrize("flag", ["--output_dir", "-o", "--outptu"])
-def test_an_unknown_flag_comes_before_a_missing_one(flag: str) -> None:
-    with pytest.raises(UsageError, match=f"unknown flag {flag}"):
-        parse_flags("convert", ["--images=i", flag, "out"])
-
-
-def test_a_missing_flag_is_named() -> None:
-    with pytest.raises(UsageError, match="--output DIR is missing: give the folder of the dataset"):
-        parse_flags("convert", ["--images=i"])
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        # An unknown flag comes before a missing one.
+        *((["--images=i", flag, "out"], f"unknown flag {flag}")
+          for flag in ("--output_dir", "-o", "--outptu")),
+        (["--images=i"], "--output DIR is missing: give the folder of the dataset"),
+        (["--output=o", "--images", "a.jpg", "b.jpg"],
+         "'b.jpg': the shell expanded a glob. Quote it: --images"),
+        # Messages name what was typed.
+        ([*NEEDED, "--dry-run"], "--dry-run is for tests of Beam"),
+        ([*NEEDED, "--allow-outside", "yes"],
+         "unexpected argument 'yes': --allow-outside takes no value"),
+        ([*NEEDED, "--label-file=a.csv", "--labels=b.csv"], "--labels is given twice"),
+        ([*NEEDED, "--gcs-custom-audit-entries=x"],
+         "Beam cannot read one of --gcs-custom-audit-entries"),
+        ([*NEEDED, "--num-shardz=3"], "unknown flag --num-shardz; did you mean --num_shards?"),
+    ],
+)  # fmt: skip
+def test_wrong_words(words: list[str], says: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).touch()
+    with pytest.raises(UsageError, match=re.escape(says)):
+        parse_flags("convert", words)
 
 
 def test_every_synonym_names_flags_that_are_there() -> None:
@@ -136,41 +151,17 @@ def test_no_hint_leads_to_what_is_refused() -> None:
         with pytest.raises(UsageError) as raised:
             refuse_unknown([flag], [flag], OneLineParser())
         assert not any(f"mean {name}?" in str(raised.value) for name in refused)
-    check_beam_flags(["--temp_location", "gs://b/t"])
-
-
-def test_a_glob_that_the_shell_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.jpg", "b.jpg"):
-        (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=r"'b.jpg': the shell expanded a glob. Quote it: --images"):
-        parse_flags("convert", ["--output=o", "--images", "a.jpg", "b.jpg"])
-
-
-def test_a_parser_without_flags() -> None:
-    assert flags_of(argparse.ArgumentParser(add_help=False)) == []
 
 
 # `--num-shards` is `--num_shards`: for our flags, Beam's and every command; values stay.
 
-REQUIRED = ["--images=i-m_g", "--output=o-u_t"]
-
 # One word of each kind of option; texts of a user have both characters.
-WORDS = [
-    "--label_from=directory",
-    "--label_key=a-b_c",
-    "--label_column=--x-y_z",
-    "--num_shards=8",
-    "--splits=a_b=0.5,c_d=0.5",
-    "--dense_labels",
-    "--allow_outside",
-    "--job_name=a-b",
-    "--direct_num_workers=2",
-    "--experiments=use_x-y=a_b",
-    "--number_of_worker_harness_threads=2",
-    "--labels=team=a-b_c",
-    "--no_save_main_session",
-]
+WORDS = (
+    "--label_from=directory --label_key=a-b_c --label_column=--x-y_z --num_shards=8 "
+    "--splits=a_b=0.5,c_d=0.5 --dense_labels --allow_outside --job_name=a-b "
+    "--direct_num_workers=2 --experiments=use_x-y=a_b --number_of_worker_harness_threads=2 "
+    "--labels=team=a-b_c --no_save_main_session"
+).split()
 
 
 @st.composite
@@ -190,9 +181,7 @@ def spelled(draw: st.DrawFn, words: Sequence[str] = tuple(WORDS)) -> tuple[list[
 @given(spelled())
 def test_both_spellings_parse_to_the_same(words: tuple[list[str], list[str]]) -> None:
     right, typed = words
-    assert parse_flags("convert", [*REQUIRED, *typed]) == parse_flags(
-        "convert", [*REQUIRED, *right]
-    )
+    assert parse_flags("convert", [*NEEDED, *typed]) == parse_flags("convert", [*NEEDED, *right])
 
 
 @given(st.lists(st.text("-_=a /.", max_size=9) | st.text(max_size=9)))
@@ -212,36 +201,25 @@ def test_only_names_change(words: list[str]) -> None:
 def test_an_unknown_flag_is_shown_as_it_is_typed(words: tuple[list[str], list[str]]) -> None:
     _, typed = words
     with contextlib.nullcontext() if not typed else pytest.raises(UsageError) as raised:
-        parse_flags("convert", [*REQUIRED, *typed])
+        parse_flags("convert", [*NEEDED, *typed])
     if typed:
         first = typed[0].partition("=")[0]
         assert str(raised.value).startswith(f"unknown flag {first}; ")  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("main", [show.main, verify.main, report.main])
-def test_the_other_commands_show_what_was_typed(main: Callable[[list[str]], None]) -> None:
-    with pytest.raises(UsageError, match="unknown flag --no-such_flag; see --help"):
-        main(["out", "--no-such_flag=a-b"])
-
-
-def test_verify_takes_beams_flags_in_both_spellings() -> None:
-    with pytest.raises(UsageError, match=r"--max-num-workers needs --runner DataflowRunner"):
-        verify.main(["out", "--max-num-workers=2"])
-
-
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("main", "word", "says"),
     [
-        (["--dry-run"], "--dry-run is for tests of Beam"),
-        (["--allow-outside", "yes"], "unexpected argument 'yes': --allow-outside takes no value"),
-        (["--label-file=a.csv", "--labels=b.csv"], "--labels is given twice"),
-        (["--gcs-custom-audit-entries=x"], "Beam cannot read one of --gcs-custom-audit-entries"),
-        (["--num-shardz=3"], "unknown flag --num-shardz; did you mean --num_shards?"),
+        *((main, "--no-such_flag=a-b", "unknown flag --no-such_flag; see --help")
+          for main in (show.main, verify.main, report.main)),
+        (verify.main, "--max-num-workers=2", "--max-num-workers needs --runner DataflowRunner"),
     ],
-)
-def test_messages_name_what_was_typed(words: list[str], says: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(says)):
-        parse_flags("convert", [*REQUIRED, *words])
+)  # fmt: skip
+def test_the_other_commands_show_what_was_typed(
+    main: Callable[[list[str]], None], word: str, says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        main(["out", word])
 
 
 def test_the_template_takes_both() -> None:

@@ -11,21 +11,19 @@ import pytest
 from pipeline.resolve import label_flags
 from tests.conftest import draw
 from tests.marks import rest_slow
-from tests.pipeline.commands import convert, plan
+from tests.pipeline.commands import check_ended, convert, plan
 
 
 @pytest.fixture
 def twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two images with one name, in a working directory."""
-    for at, name in enumerate(["a/1", "b/1"]):
-        draw(tmp_path / "in" / f"{name}.jpg", seed=at)
+    """Two images with one name, and folders, in a working directory."""
+    for at, name in enumerate(["in/a/1.jpg", "in/b/1.jpg", "c/one.PNG", "c/two.PNG"]):
+        draw(tmp_path / name, seed=at)
+    for name in ("empty/x", "one/1.csv", "tables/1.csv", "tables/2.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("id,label\n1,a\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def refused(hint: str, **flags: Any) -> None:
-    ran = plan(**flags)
-    assert ran.code == 2 and hint in ran.error(), ran.err
 
 
 def rows(folder: Path, *keys: str) -> Path:
@@ -37,37 +35,41 @@ def rows(folder: Path, *keys: str) -> Path:
 FLAGS = {"images": "in/*/*.jpg", "output": "out"}
 
 
-def test_of_several_keys_the_one_that_tells_images_apart(twins: Path) -> None:
-    labels = rows(twins, "a/1.jpg", "b/1.jpg")
-    refused("; try --key path", **FLAGS, labels=labels, key="uri")
-    assert "2 to convert" in plan(**FLAGS, labels=labels, key="path").out
+@pytest.mark.parametrize(
+    ("cells", "key", "hint"),
+    [
+        # Of several keys the one that tells images apart.
+        (["a/1.jpg", "b/1.jpg"], "uri", "; try --key path"),
+        (["1", "2"], "path", "try --key stem, under which 1 images of 3 share a key and are"),
+        (["x"], "path", "check --label_key and --key"),
+    ],
+)
+def test_no_row_has_an_image(twins: Path, cells: list[str], key: str, hint: str) -> None:
+    if "2" in cells:
+        draw(twins / "in" / "b" / "2.jpg", seed=3)
+    labels = rows(twins, *cells)
+    check_ended(plan(**FLAGS, labels=labels, key=key), 2, hint)
+    if key == "uri":
+        check_ended(plan(**FLAGS, labels=labels, key="path"), 0, "2 to convert")
 
 
-def test_twins_are_reported(twins: Path) -> None:
-    draw(twins / "in" / "b" / "2.jpg", seed=3)
-    hint = "try --key stem, under which 1 images of 3 share a key and are rejected"
-    refused(hint, **FLAGS, labels=rows(twins, "1", "2"), key="path")
-
-
-def test_no_key_fits(twins: Path) -> None:
-    refused("check --label_key and --key", **FLAGS, labels=rows(twins, "x"), key="path")
-
-
-def test_folders(twins: Path) -> None:
-    for at, name in enumerate(["one.PNG", "two.PNG"]):
-        draw(twins / "in" / "c" / name, seed=at)
-    (twins / "tables").mkdir()
-    (twins / "empty").mkdir()
-    (twins / "tables" / "some.csv").write_text("id,label\n1,a\n")
-    refused("it is a folder: try 'in/c/**/*.PNG'", images="in/c", output="out")
-    assert plan(images="in/c/**/*.PNG", output="out", label_from="none").code == 0
-    refused("give a file; it holds no images", images="tables", output="out")
-    refused("it is a folder: try 'tables/some.csv'", **FLAGS, labels="tables")
-    refused("give a file; it holds no *.csv", **FLAGS, labels="empty")
-    (twins / "tables" / "more.csv").write_text("id,label\n2,a\n")
-    refused("it is a folder: try 'tables/*.csv'", **FLAGS, labels="tables")
-    refused("there is no such file", **FLAGS, labels="nope.csv")
-    refused("check the pattern", **FLAGS, labels="nope*.csv")
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        ({"images": "c"}, "it is a folder: try 'c/**/*.PNG'"),
+        ({"images": "tables"}, "give a file; it holds no images"),
+        ({"labels": "one"}, "it is a folder: try 'one/1.csv'"),
+        ({"labels": "tables"}, "it is a folder: try 'tables/*.csv'"),
+        ({"labels": "empty"}, "give a file; it holds no *.csv"),
+        ({"labels": "nope.csv"}, "there is no such file"),
+        ({"labels": "nope*.csv"}, "check the pattern"),
+    ],
+)
+@pytest.mark.usefixtures("twins")
+def test_folders(flags: dict[str, str], hint: str) -> None:
+    check_ended(plan(**{**FLAGS, **flags}), 2, hint)
+    if "**" in hint:
+        check_ended(plan(images="c/**/*.PNG", output="out", label_from="none"), 0)
 
 
 @pytest.mark.parametrize(
@@ -83,49 +85,43 @@ def test_folders(twins: Path) -> None:
     ],
 )
 def test_keys_that_are_compared_as_they_are(twins: Path, kind: str, line: str, hint: str) -> None:
-    keys = twins / "keys.txt"
-    keys.write_text(f"{line}\n")
-    refused(f"(--key {kind}); {hint}", **FLAGS, label_from="none", key=kind, keys=keys)
+    (twins / "keys.txt").write_text(f"{line}\n")
+    ran = plan(**FLAGS, label_from="none", key=kind, keys="keys.txt")
+    check_ended(ran, 2, f"(--key {kind}); {hint}")
+
+
+NAMES = [f"{letter}0{number}" for letter in "pq" for number in range(1, 5)]
 
 
 def near_misses(folder: Path, spelled: Callable[[str], str]) -> dict[str, Any]:
     """Flags with images of which the rows name one, and spell the others in another way."""
-    names = [f"{letter}{number:02}" for letter in "pq" for number in range(1, 5)]
-    for at, name in enumerate(names):
+    for at, name in enumerate(NAMES):
         draw(folder / "in" / "cat" / f"{name}.jpg", seed=at)
-    cells = [f"cat/{names[0]}.jpg", *(spelled(f"cat/{name}.jpg") for name in names[1:])]
-    return {"images": f"{folder}/in/*/*.jpg", "output": folder / "out", "root": folder / "in"} | {
-        "labels": rows(folder, *cells)
-    }
+    cells = [f"cat/{NAMES[0]}.jpg", *(spelled(f"cat/{name}.jpg") for name in NAMES[1:])]
+    flags = {"images": f"{folder}/in/*/*.jpg", "output": folder / "out", "root": folder / "in"}
+    return {**flags, "labels": rows(folder, *cells)}
 
 
-@pytest.mark.parametrize(
-    ("key", "spelled", "hint"),
-    rest_slow(
-        [
-            ("stem", lambda cell: cell.replace("/", "/img_"), "cells begin with 'img_', keys of"),
-            ("path", str.upper, "'CAT/P02.JPG' and 'cat/p02.jpg' differ in upper and lower case"),
-            (
-                "path",
-                lambda cell: f"x/{cell}",
-                "; cells begin with 'x/', keys of images do not; try",
-            ),
-            ("path", lambda cell: cell[4:], "keys of images begin with 'cat/', cells do not; try"),
-            ("path", lambda cell: f"dog{cell[3:]}", "differ in the folder; try --key name"),
-            ("path", lambda cell: f"{cell[:7]}.bmp", "differ in the extension; try --key stem"),
-            ("path", lambda cell: f"dog{cell[3:7]}.JPG", "(--key path); try --key stem"),
-            ("name", lambda cell: cell[:7], "cells do not; try --key stem"),
-            ("stem", lambda cell: cell.replace("0", ""), "'p2' and 'p02' differ in leading zeros"),
-            ("stem", lambda cell: cell[:7] + "_l", "cells end with '_l', keys of images do not"),
-            ("stem", lambda cell: "x", "(--key stem); check --label_key and --key"),
-        ]
-    ),
-)
+MISSES: list[tuple[str, Callable[[str], str], str]] = [
+    ("stem", lambda cell: cell.replace("/", "/img_"), "cells begin with 'img_', keys of"),
+    ("path", str.upper, "'CAT/P02.JPG' and 'cat/p02.jpg' differ in upper and lower case"),
+    ("path", lambda cell: f"x/{cell}", "; cells begin with 'x/', keys of images do not; try"),
+    ("path", lambda cell: cell[4:], "keys of images begin with 'cat/', cells do not; try"),
+    ("path", lambda cell: f"dog{cell[3:]}", "differ in the folder; try --key name"),
+    ("path", lambda cell: f"{cell[:7]}.bmp", "differ in the extension; try --key stem"),
+    ("path", lambda cell: f"dog{cell[3:7]}.JPG", "(--key path); try --key stem"),
+    ("name", lambda cell: cell[:7], "cells do not; try --key stem"),
+    ("stem", lambda cell: cell.replace("0", ""), "'p2' and 'p02' differ in leading zeros"),
+    ("stem", lambda cell: cell[:7] + "_l", "cells end with '_l', keys of images do not"),
+    ("stem", lambda cell: "x", "(--key stem); check --label_key and --key"),
+]
+
+
+@pytest.mark.parametrize(("key", "spelled", "hint"), rest_slow(MISSES))
 def test_a_row_that_matches_by_accident_hides_no_hint(
     tmp_path: Path, key: str, spelled: Callable[[str], str], hint: str
 ) -> None:
-    flags = near_misses(tmp_path, spelled)
-    ran = plan(**flags, key=key)
+    ran = plan(**near_misses(tmp_path, spelled), key=key)
     [line] = [line for line in ran.out.splitlines() if line.startswith("warning ")]
     assert "7 of 8 rows of --labels" in line and "and 7 of 8 images no row:" in line
     assert f"column 'id' holds {spelled('cat/p02.jpg')!r}, images have keys like " in line
@@ -133,35 +129,36 @@ def test_a_row_that_matches_by_accident_hides_no_hint(
 
 
 def test_too_many_rejections_come_with_the_hint(tmp_path: Path) -> None:
-    flags = near_misses(tmp_path, str.upper)
+    flags, hint = near_misses(tmp_path, str.upper), "'P02' and 'p02' differ in upper and lower case"
     ran = convert(**flags, max_rejected=0)
     assert ran.code == 3 and "column 'id' holds 'CAT/P02.JPG'" in ran.error()
-    assert ran.error().endswith("'P02' and 'p02' differ in upper and lower case")
-    ran = convert(**flags, max_rejected="100%")
-    assert ran.code == 0 and "'P02' and 'p02' differ in upper" in ran.out
+    assert ran.error().endswith(hint)
+    check_ended(convert(**flags, max_rejected="100%"), 0, hint)
 
 
-def test_no_hint_for_rows_or_images_that_are_only_more(tmp_path: Path) -> None:
-    flags = near_misses(tmp_path, str)
-    names = [f"{letter}0{number}" for letter in "pq" for number in range(1, 5)]
-    for cells in (names[:1], [*names, *map(str, range(30))], [*names[:4], *"xyz"]):
-        ran = plan(**flags | {"labels": rows(tmp_path, *cells)})
-        assert ran.code == 0 and "warning " not in ran.out
+UPPER = [name.upper() for name in NAMES[1:]]
 
 
-def test_rows_of_images_further_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_flags, "SAMPLE_ROWS", 4)
-    flags = near_misses(tmp_path, str)
-    names = [f"{letter}0{number}" for letter in "pq" for number in range(1, 5)]
-    upper = [name.upper() for name in names[1:]]
-    for cells, warns in (
-        ([names[0], *upper], True),
-        ([names[0], *upper, *upper], True),
+@pytest.mark.parametrize(
+    ("cells", "sampled", "warns"),
+    [
+        # Rows or images that are only more.
+        (NAMES[:1], 1000, False),
+        ([*NAMES, *map(str, range(30))], 1000, False),
+        ([*NAMES[:4], *"xyz"], 1000, False),
+        # Rows of images further down.
+        ([NAMES[0], *UPPER], 4, True),
+        ([NAMES[0], *UPPER, *UPPER], 4, True),
         # What explains the first rows is wrong: they are of other images.
-        ([names[0], *upper, *names], False),
+        ([NAMES[0], *UPPER, *NAMES], 4, False),
         # Nothing explains them.
-        ([names[0], *"stu", *upper], False),
-    ):
-        out = plan(**flags | {"labels": rows(tmp_path, *cells)}).out
-        assert (f"{len(cells) - 1} of {len(cells)} rows of --labels" in out) == warns
-        assert ("warning " in out) == warns
+        ([NAMES[0], *"stu", *UPPER], 4, False),
+    ],
+)
+def test_when_a_hint_is_given(
+    cells: list[str], sampled: int, warns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(label_flags, "SAMPLE_ROWS", sampled)
+    ran = plan(**near_misses(tmp_path, str) | {"labels": rows(tmp_path, *cells)})
+    assert (ran.code, "warning " in ran.out) == (0, warns), ran.err
+    assert (f"{len(cells) - 1} of {len(cells)} rows of --labels" in ran.out) == warns

@@ -143,19 +143,13 @@ def test_a_rate_is_one_of_a_second_at_least(monkeypatch: pytest.MonkeyPatch) -> 
     assert rates == [None, *map(pytest.approx, expected)]
 
 
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What is written to standard error."""
-    written = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", written)
-    return written
-
-
-def lines_of(style: str, written: io.StringIO) -> list[Any]:
+def lines_of(style: str, patch: pytest.MonkeyPatch) -> list[Any]:
     """The lines of a conversion of 40 images that continues when its progress is shown."""
+    written = io.StringIO()
+    patch.setattr(sys, "stderr", written)
+    deadline = time.monotonic() + 1200
 
     def wait_for(text: str) -> None:
-        deadline = time.monotonic() + 1200
         while text not in written.getvalue():
             assert time.monotonic() < deadline, f"{text!r} is not in {written.getvalue()!r}"
             threading.Event().wait(0.005)
@@ -172,33 +166,33 @@ def lines_of(style: str, written: io.StringIO) -> list[Any]:
     return [json.loads(line) for line in lines] if style == "json" else lines
 
 
-def test_lines_without_a_rate(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_RATE_SECONDS", 60.0)
-    assert lines_of("plain", written)[-1] == "converting: 40 of 40 images, 4 rejected"
-    written.truncate(0)
-    written.seek(0)
-    last = lines_of("json", written)[-1]
+    assert lines_of("plain", monkeypatch)[-1] == "converting: 40 of 40 images, 4 rejected"
+    last = lines_of("json", monkeypatch)[-1]
     assert last["per_second"] is None and "seconds_left" not in last
 
 
-def test_lines_elsewhere(written: io.StringIO) -> None:
-    lines = lines_of("auto", written)
-    assert lines[0].startswith("listing: 41 images, ")
-    assert lines[-1].startswith("converting: ") and "of 40 images" in lines[-1]
-    assert " rejected, " in lines[-1] and "s left" in lines[-1]
+def test_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *_, last = lines_of("auto", monkeypatch)
+    assert first.startswith("listing: 41 images, ")
+    assert last.startswith("converting: ") and "of 40 images" in last
+    assert " rejected, " in last and "s left" in last
 
 
-def test_json_for_schedulers(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_for_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a run of many seconds, of which nothing is left at the end."""
     clock = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: 20 * clock())
-    first, *_, last = lines_of("json", written)
+    first, *_, last = lines_of("json", monkeypatch)
     assert first == {**first, "stage": "listing", "unit": "images", "planned": 0}
     assert last == {**last, "stage": "converting", "planned": 40, "done": 40, "rejected": 4}
     assert last["seconds"] > 1 and last["per_second"] > 0 and last["seconds_left"] == 0
 
 
-def test_off_is_silent(written: io.StringIO) -> None:
+def test_off_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
     with progress.show_progress("off"):
         PROGRESS.count("listing", 41)
     assert written.getvalue() == ""
