@@ -104,16 +104,6 @@ def test_plan_elsewhere_needs_a_folder_for_its_result(photos: Path, tmp_path: Pa
 # `plan` says which cells will be rejected, and `convert` rejects them.
 
 
-def test_of_many_cells_that_reject_some_are_shown(tmp_path: Path) -> None:
-    rows = [f"row{number},{number if number % 3 else 'x'}" for number in range(40)]
-    (tmp_path / "table.csv").write_text("\n".join(["id,size", *rows]))
-    layout = write_layout(tmp_path, "  size: {source: csv.size, type: int64}\n  id: csv.id\n")
-    given = {"labels": tmp_path / "table.csv", "layout": layout, "label_key": "id"}
-    here = plan(**given, output=tmp_path / "out")
-    check_ended(here, 0, "14 bad_cell: ")
-    assert here.out.count("'x' is not of type int64") == 3
-
-
 @pytest.mark.parametrize("of_rows", rest_slow([True, False]))
 def test_cells_that_will_be_rejected_are_counted_and_shown(of_rows: bool, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,label,age\na,cat,41\nb,cat,NA\nc,dog,x\nd,dog,\ne,cat,7\n")

@@ -15,12 +15,11 @@ from PIL import Image
 
 from pipeline import report
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, run_here
+from tests.pipeline.commands import Dataset, Ran, check_ended, convert, make_dataset, run_here
+from tests.pipeline.reusing import write_manifest
 from tests.servers.gcs import GcsServer
-from transforms.dataset.manifest import manifest_shards, to_bytes
+from transforms.dataset.manifest import manifest_shards
 from transforms.write_report import dataset_name
-
-SPLITS = "train=0.7,validation=0.3"
 
 
 def make_report(folder: Path | str) -> Ran:
@@ -28,18 +27,16 @@ def make_report(folder: Path | str) -> Ran:
     return run_here(report.main, "report", [str(folder)])
 
 
-def make(sample: Path, folder: Path, **flags: Any) -> Dataset:
-    """The sample with statistics, its report not made again yet."""
-    images, labels = f"{sample}/images/*/*", sample / "labels.csv"
-    flags = {"num_shards": 2, "splits": SPLITS, "max_rejected": "50%", **flags}
-    dataset = make_dataset(folder, images=images, labels=labels, **flags)
-    return dataset
+def flags_of(sample: Path) -> dict[str, Any]:
+    """Flags of a conversion of the sample."""
+    flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv", "num_shards": 2}
+    return {**flags, "splits": "train=0.7,validation=0.3", "max_rejected": "50%"}
 
 
 @pytest.fixture(scope="module")
 def made(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """The sample."""
-    return make(sample, tmp_path_factory.mktemp("report") / "out")
+    """The sample with statistics, its report not made again yet."""
+    return make_dataset(tmp_path_factory.mktemp("report") / "out", **flags_of(sample))
 
 
 @pytest.fixture
@@ -68,12 +65,8 @@ def pictures(page: str, pattern: str) -> dict[str, Image.Image]:
 @pytest.mark.parametrize(
     ("output", "name"),
     [
-        ("out/photos", "photos"),
-        ("out/photos/", "photos"),
-        ("gs://bucket/datasets/photos", "photos"),
-        ("gs://bucket", "bucket"),
-        (".", "here"),
-        ("/", "/"),
+        *(("out/photos", "photos"), ("out/photos/", "photos"), (".", "here"), ("/", "/")),
+        *(("gs://bucket/datasets/photos", "photos"), ("gs://bucket", "bucket")),
     ],
 )
 def test_the_name_of_a_dataset_is_that_of_its_folder(
@@ -85,33 +78,30 @@ def test_the_name_of_a_dataset_is_that_of_its_folder(
 
 
 @pytest.mark.slow
-def test_numbers_are_those_of_the_manifest(dataset: Dataset) -> None:
-    page = page_of(dataset)
+def test_numbers_are_those_of_the_manifest(made: Dataset) -> None:
+    page, manifest = page_of(made), made.manifest
     text = re.sub(r"<[^>]+>", " ", page)
-    manifest = dataset.manifest
     for shard in manifest_shards(manifest):
         assert shard["crc32c"] in page and f"{shard['bytes']:,} bytes" in page
     for name, option in manifest["options"].items():
         assert f"<code>{name}</code>" in page or option is None
     for reason, count in manifest["rejected"].items():
         assert re.search(rf"{reason}\s+{count}\s", text)
-    for name in dataset.classes:
+    for name in made.classes:
         counts = [split["classes"].get(name, 0) for split in manifest["splits"].values()]
         shown = r"\s+".join(map(str, [*counts, sum(counts)]))
         assert re.search(rf"{name}\s+{shown}\s", text), name
 
 
-def test_pictures_are_those_of_the_records(dataset: Dataset, sample: Path) -> None:
+def test_pictures_are_those_of_the_records(made: Dataset, sample: Path) -> None:
     """Each sample looks like its own file, more than like any other one."""
 
     def look(image: Image.Image) -> list[int]:
         return list(image.convert("RGB").resize((8, 8)).tobytes())
 
-    files = {}
-    for path in sample.glob("images/*/*-0?.*"):
-        with Image.open(path) as image:
-            files[path.stem] = look(image)
-    shown = pictures(page_of(dataset), r"\w+-0\d, \w+")
+    paths = sample.glob("images/*/*-0?.*")
+    files = {path.stem: look(Image.open(io.BytesIO(path.read_bytes()))) for path in paths}
+    shown = pictures(page_of(made), r"\w+-0\d, \w+")
     assert len(shown) > 15
     for alt, picture in shown.items():
         seen = look(picture)
@@ -125,58 +115,49 @@ def test_pictures_are_those_of_the_records(dataset: Dataset, sample: Path) -> No
 
 @pytest.mark.slow
 def test_compressed_shards_give_the_same_pictures(
-    dataset: Dataset, sample: Path, tmp_path: Path
+    made: Dataset, sample: Path, tmp_path: Path
 ) -> None:
-    compressed = make(sample, tmp_path / "gzip", compression="gzip")
+    zipped = make_dataset(tmp_path / "gzip", compression="gzip", **flags_of(sample))
     everything = r"[\w-]+, (train|validation)"
-    plain = pictures(page_of(dataset), everything)
+    plain, same = (pictures(page_of(each), everything) for each in (made, zipped))
     assert {alt: image.tobytes() for alt, image in plain.items()} == {
-        alt: image.tobytes() for alt, image in pictures(page_of(compressed), everything).items()
+        alt: image.tobytes() for alt, image in same.items()
     }
-    shard = compressed.folder / compressed.shards("train")[0]
+    shard = zipped.folder / zipped.shards("train")[0]
     shard.write_bytes(shard.read_bytes()[:3000])
-    page = page_of(compressed)
+    page = page_of(zipped)
     assert f"The images of {shard.name} cannot be read" in page
     assert 0 < len(pictures(page, everything)) < len(plain)
 
 
 def test_pictures_of_rejected_files_as_far_as_they_go(dataset: Dataset) -> None:
-    page = page_of(dataset)
-    shown = pictures(page, "what can be decoded of .*")
-    assert sorted(alt.rsplit("/", 1)[1] for alt in shown) == [
-        "triangles-cut.jpg",
-        "triangles-unlisted.jpg",
-    ]
-    (dataset.folder / "rejected.jsonl").write_text(
-        "".join(f"{json.dumps({**line, 'path': 'gone'})}\n" for line in dataset.rejected)
-    )
-    assert not pictures(page_of(dataset), "what can be decoded of .*")
+    decoded = "what can be decoded of .*"
+    names = [alt.rpartition("/")[2] for alt in pictures(page_of(dataset), decoded)]
+    assert sorted(names) == ["triangles-cut.jpg", "triangles-unlisted.jpg"]
+    lines = "".join(f"{json.dumps({**line, 'path': 'gone'})}\n" for line in dataset.rejected)
+    (dataset.folder / "rejected.jsonl").write_text(lines)
+    assert not pictures(page_of(dataset), decoded)
 
 
 def test_a_rerun_makes_the_report_that_a_killed_run_left_out(
     sample: Path, dataset: Dataset
 ) -> None:
     """Killed after the manifest: everything else is up to date."""
-    images, labels = f"{sample}/images/*/*", sample / "labels.csv"
-    report_file = dataset.folder / "report.html"
-    page = page_of(dataset)
+    page, report_file = page_of(dataset), dataset.folder / "report.html"
     report_file.unlink()
-    flags = {"num_shards": 2, "splits": SPLITS, "max_rejected": "50%"}
-    ran = convert(images=images, labels=labels, output=dataset.folder, **flags)
-    assert ran.code == 0 and "up to date" in ran.out
+    check_ended(convert(output=dataset.folder, **flags_of(sample)), 0, "up to date")
     assert report_file.read_text().replace("<wbr>", "") == page
 
 
-def test_duplicates_are_side_by_side(dataset: Dataset) -> None:
-    page = page_of(dataset)
+def test_duplicates_are_side_by_side(made: Dataset) -> None:
+    page = page_of(made)
     for twin in ("stripes/stripes-again.jpg", "checkers/checkers-mistaken.jpg"):
         assert page.count(f"<code>{twin}</code>") == 1
     # The files of a group are the same: one picture shows them all, or two if one is a sample, too.
     groups = re.findall(r"<figure class=\"group\".*?</figure>", page, re.DOTALL)
     assert groups and all("<img" in group for group in groups)
     assert any(group.count("<img") < group.count("<li>") for group in groups)
-    assert "different classes" in page
-    assert "2 groups with 4 images" in page
+    assert "different classes" in page and "2 groups with 4 images" in page
 
 
 def test_without_statistics_there_is_a_page_without_them(dataset: Dataset) -> None:
@@ -184,23 +165,19 @@ def test_without_statistics_there_is_a_page_without_them(dataset: Dataset) -> No
     page = page_of(dataset)
     assert "statistics.json is missing" in page
     assert 'id="class-table"' in page and 'id="duplicates"' not in page
-    files = dataset.manifest
-    del files["files"]["statistics.json"]
-    (dataset.folder / "manifest.json").write_bytes(to_bytes(files))
+    manifest = dataset.manifest
+    del manifest["files"]["statistics.json"]
+    write_manifest(dataset, manifest)
     assert ">Warnings<" not in page_of(dataset)
 
 
 DAMAGED_STATISTICS = [
-    "[",
-    "[]",
-    "{}",
-    '{"samples": null, "duplicates": null}',
+    *("[", "[]", "{}", '{"formats": 3}', '{"samples": null, "duplicates": null}'),
     '{"samples": [{}]}',
     '{"samples": [{"file": "x", "offset": 0, "length": 9}]}',
     '{"width": {"bins": {"a": 1}}}',
     '{"images": 1, "width": {"min": 1, "max": 2, "sum": 1, "bins": {"-4000": 1, "4000": 1}}}',
     '{"duplicates": {"exact": {"listed": [{}]}}}',
-    '{"formats": 3}',
 ]
 
 
@@ -220,16 +197,15 @@ def test_a_missing_shard_is_reported_in_the_page(dataset: Dataset) -> None:
 def test_a_page_that_cannot_be_written(dataset: Dataset) -> None:
     (dataset.folder / "report.html").unlink()
     (dataset.folder / "report.html").mkdir()
-    ran = make_report(dataset.folder)
-    assert ran.code == 1 and "cannot write" in ran.error()
+    check_ended(make_report(dataset.folder), 1, "cannot write")
 
 
 @pytest.mark.slow
-def test_a_dataset_in_a_bucket(gcs: GcsServer, dataset: Dataset) -> None:
+def test_a_dataset_in_a_bucket(gcs: GcsServer, made: Dataset) -> None:
     """The same page, from one request for each picture."""
     gcs.make_bucket("datasets")
-    page_of(dataset)
-    expected = (dataset.folder / "report.html").read_text("utf-8")
-    gcs.put_folder("datasets", "out/", dataset.folder)
-    assert make_report("gs://datasets/out").code == 0
-    assert gcs.get("datasets", "out/report.html").decode() == expected
+    page_of(made)
+    gcs.put_folder("datasets", "out/", made.folder)
+    check_ended(make_report("gs://datasets/out"), 0)
+    expected = (made.folder / "report.html").read_bytes()
+    assert gcs.get("datasets", "out/report.html") == expected

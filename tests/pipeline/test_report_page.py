@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,7 @@ CUT = """
 """
 
 LEVELS = "[...document.querySelectorAll('h1, h2, h3, h4')].map((each) => Number(each.tagName[1]))"
+ROWS = "#class-table tbody"
 
 
 def visible(selector: str) -> str:
@@ -110,34 +112,35 @@ def page() -> Iterator[Page]:
         yield page
 
 
-@pytest.fixture(scope="module")
-def dataset(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """The sample with its statistics and its report."""
-    folder = tmp_path_factory.mktemp("report") / "out"
-    images, labels = f"{sample}/images/*/*", sample / "labels.csv"
-    splits = "train=0.7,validation=0.2,test=0.1"
-    made = make_dataset(folder, images=images, labels=labels, splits=splits, max_rejected="50%")
+def reported(folder: Path, **flags: Any) -> Dataset:
+    """A dataset with its statistics and its report."""
+    made = make_dataset(folder, max_rejected="50%", **flags)
     assert run_here(report.main, "report", [str(folder)]).code == 0
     return made
+
+
+@pytest.fixture(scope="module")
+def dataset(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The sample."""
+    flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv"}
+    splits = "train=0.7,validation=0.2,test=0.1"
+    return reported(tmp_path_factory.mktemp("report") / "out", splits=splits, **flags)
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a dataset whose names, labels and details are HTML."""
     folder = tmp_path_factory.mktemp("hostile")
-    name = HOSTILE.replace("/", "∕")
+    name, quoted = HOSTILE.replace("/", "∕"), HOSTILE.replace('"', '""')
     for number in range(4):
         draw(folder / "in" / f"{name}{number}.jpg", seed=number)
     shutil.copy(folder / "in" / f"{name}0.jpg", folder / "in" / f"{name}copy.jpg")
     (folder / "in" / f"{name}.jpg").write_text(HOSTILE)
-    quoted = HOSTILE.replace('"', '""')
     keys = [f"{name}{suffix}".replace('"', '""') for suffix in ("0", "1", "2", "3", "copy", "")]
     rows = "".join(f'"{key}","{quoted}"\n' for key in keys)
     (folder / "labels.csv").write_text(f'id,label\n{rows}"{quoted}",x\n')
     flags = {"images": f"{folder}/in/*.jpg", "labels": folder / "labels.csv"}
-    make_dataset(folder / "out", **flags, max_rejected="50%")
-    assert run_here(report.main, "report", [str(folder / "out")]).code == 0
-    return folder / "out" / "report.html"
+    return reported(folder / "out", **flags).folder / "report.html"
 
 
 @pytest.fixture
@@ -152,9 +155,9 @@ def opened(page: Page, dataset: Dataset) -> Iterator[Page]:
 
 
 def test_the_class_filter(opened: Page) -> None:
-    assert len(opened.value(visible("#class-table tbody tr"))) == 4
+    assert len(opened.value(visible(f"{ROWS} tr"))) == 4
     opened.type_into("#class-filter", "STRI")
-    assert opened.value(visible("#class-table tbody th")) == ["stripes"]
+    assert opened.value(visible(f"{ROWS} th")) == ["stripes"]
     assert opened.value(visible(".sheet h4")) == ["stripes"]
     assert opened.value(visible("#class-count")) == ["1 of 4"]
     opened.type_into("#class-filter", "")
@@ -169,7 +172,7 @@ def test_the_split_filter(opened: Page, dataset: Dataset) -> None:
     )
     assert opened.value(visible("#class-table thead th")) == ["Class", "validation"]
     counts = dataset.manifest["splits"]["validation"]["classes"]
-    rows = opened.value(visible("#class-table tbody tr"))
+    rows = opened.value(visible(f"{ROWS} tr"))
     assert [row.split() for row in rows] == [
         [name, str(counts.get(name, 0))] for name in dataset.classes
     ]
@@ -216,14 +219,13 @@ def test_long_lists_begin_short(page: Page, tmp_path: Path) -> None:
     html = tmp_path / "report.html"
     html.write_text(render(make_sources(manifest, {}, rejections)), "utf-8")
     page.open(html)
-    rows, files = visible("#class-table tbody tr"), visible(".reason li")
+    rows, files = visible(f"{ROWS} tr"), visible(".reason li")
     assert len(page.value(rows)) == 40
-    page.type_into("#class-filter", "class 299")
-    assert len(page.value(rows)) == 11
-    page.type_into("#class-filter", "")
+    for text, count in (("class 299", 11), ("", 40)):
+        page.type_into("#class-filter", text)
+        assert len(page.value(rows)) == count
     page.value("document.querySelector('#all-classes').click()")
-    assert len(page.value(rows)) == 3000
-    assert page.value(visible("#all-classes")) == []
+    assert (len(page.value(rows)), page.value(visible("#all-classes"))) == (3000, [])
     assert len(page.value(files)) == 9
     assert page.value(visible(".reason button")) == ["Show all 30"]
     page.value("document.querySelector('.reason button').click()")
@@ -270,26 +272,6 @@ def test_the_keyboard_reaches_every_control(opened: Page) -> None:
     assert {"class-filter", "split-filter", "rejected-filter", "SUMMARY", "BUTTON"} <= set(reached)
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_contrast(page: Page, dataset: Dataset, dark: bool) -> None:
-    page.open(dataset.folder / "report.html", dark=dark)
-    assert page.value(CONTRAST) == []
-    light = page.value("getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0] > 128")
-    assert light is not dark
-    page.screenshot(SCREENSHOTS / f"report-{'dark' if dark else 'light'}.png")
-
-
-@pytest.mark.parametrize("width", [360, 768])
-def test_narrow_pages_do_not_scroll_sideways(
-    page: Page, dataset: Dataset, hostile: Path, width: int
-) -> None:
-    for path in (hostile, dataset.folder / "report.html"):
-        page.open(path, width=width, height=740)
-        assert page.value("document.documentElement.scrollWidth") <= width
-        assert page.value("visualViewport.width") == width
-    page.screenshot(SCREENSHOTS / f"report-{width}.png")
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of ten million images, with long names and values."""
@@ -312,17 +294,24 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_no_word_is_broken_and_nothing_is_clipped(
-    page: Page, dataset: Dataset, large: Path, width: int, dark: bool
+@pytest.mark.parametrize("width", [360, 390, 768, 1280])
+def test_a_page_can_be_read_in_any_width_and_light(
+    page: Page, dataset: Dataset, large: Path, hostile: Path, width: int, dark: bool
 ) -> None:
-    for path in (dataset.folder / "report.html", large):
+    """No word is broken, nothing is clipped or has too little contrast, or scrolls sideways."""
+    for path in (hostile, dataset.folder / "report.html", large):
         page.open(path, width=width, height=844, dark=dark)
+        assert page.value("document.documentElement.scrollWidth") <= width
+        assert page.value("visualViewport.width") == width
+        light = page.value("getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0] > 128")
+        assert light is not dark
+        assert page.value(CONTRAST) == []
         page.value("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-        assert page.value(CUT) == []
-        page.screenshot(
-            SCREENSHOTS / f"{path.parent.name}-{width}-{'dark' if dark else 'light'}.png"
-        )
+        # The largest tables scroll for themselves on the narrowest pages.
+        if path != hostile and width > 360:
+            assert page.value(CUT) == []
+        name = f"{path.parent.name}-{width}-{'dark' if dark else 'light'}.png"
+        page.screenshot(SCREENSHOTS / name)
 
 
 def test_names_are_text_and_nothing_else(page: Page, hostile: Path) -> None:
@@ -331,7 +320,7 @@ def test_names_are_text_and_nothing_else(page: Page, hostile: Path) -> None:
     assert page.complaints == []
     assert page.value("document.title") == "out – dataset report"
     assert page.value("document.querySelectorAll('script, [onerror], [src=x]').length") == 1
-    assert page.value(visible("#class-table tbody th")) == [HOSTILE]
+    assert page.value(visible(f"{ROWS} th")) == [HOSTILE]
     assert page.value(visible(".sheet h4")) == [HOSTILE]
     page.type_into("#class-filter", "<script>")
     assert page.value(visible("#class-count")) == ["1 of 1"]
@@ -351,7 +340,7 @@ def test_a_page_without_javascript_shows_everything(page: Page, dataset: Dataset
     page.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         page.open(dataset.folder / "report.html")
-        rows = page.value(visible("#class-table tbody th"))
+        rows = page.value(visible(f"{ROWS} th"))
     finally:
         page.call("Emulation.setScriptExecutionDisabled", value=False)
     assert rows == dataset.classes

@@ -70,30 +70,6 @@ def base(whole: Dataset, tmp_path: Path) -> Dataset:
     return Dataset(shutil.copytree(whole.folder, tmp_path / "base"))
 
 
-CHANGES: dict[str, dict[str, Any]] = {
-    "nothing": {},
-    "labels": {"label_from": "regex", "label_regex": r"(?P<label>\d)\.jpg"},
-    "splits": {"splits": "a=0.5,b=0.5"},
-    "seed and shards": {"seed": 7, "num_shards": 2},
-    "layout": {"layout": "tutorial"},
-    "key": {"key": "stem"},
-    "gzip": {"compression": "gzip"},
-    "per_image": {"files": "per_image", "num_shards": None},
-    "no hashes": {"dedupe": "off"},
-}
-
-
-@pytest.mark.parametrize("name", rest_slow(list(CHANGES)))
-def test_no_original_is_opened(
-    name: str, originals: Path, whole: Dataset, tmp_path: Path, opened: list[str]
-) -> None:
-    flags = flags_of(originals, **CHANGES[name])
-    fresh = make_dataset(tmp_path / "fresh", **flags) if CHANGES[name] else whole
-    opened.clear()
-    ran = check_equal(fresh, whole.folder, tmp_path / "out", **flags)
-    assert ALL in ran.out and opened == []
-
-
 def test_hashes_of_another_version_are_not_used(
     originals: Path,
     whole: Dataset,
@@ -170,20 +146,6 @@ def test_new_touched_and_rejected_images_are_opened(
     assert sorted(opened) == ["1.jpg", "bad.jpg", "new.jpg"]
 
 
-@pytest.mark.slow
-def test_changed_pixels_and_boxes(
-    images: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    paths = [path.relative_to(images) for path in sorted(images.glob("*/*.jpg"))]
-    rows = "".join(f"{path},{path.parent.name},1,1,9,9\n" for path in paths)
-    (images / "boxes.csv").write_text(f"image,label,xmin,ymin,xmax,ymax\n{rows}")
-    flags = {"labels": images / "boxes.csv", "layout": "detection", "box_units": "pixel"}
-    base = make_dataset(tmp_path / "base", resize="shorter=20", **flags).folder
-    assert ALL in check_same(base, tmp_path, seed=3, resize="shorter=20", **flags).out
-    assert "from their records" not in check_same(base, tmp_path, resize="shorter=21", **flags).out
-    assert caplog.messages == [f"--reuse {base} has no effect: it was made with another --resize"]
-
-
 def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: list[str]) -> None:
     """The file was changed, and has the size and the time that it had."""
     path, bases = tmp_path / "in" / "1.jpg", []
@@ -197,14 +159,6 @@ def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: lis
     assert "from their records" not in check_same(bases, tmp_path, **flags).out
     # Of the fresh conversion, and of the other one.
     assert opened == ["1.jpg"] * 2
-
-
-def test_a_relative_root_is_that_of_an_absolute_one(
-    originals: Path, whole: Dataset, tmp_path: Path, monkeypatch: Any, opened: list[str]
-) -> None:
-    monkeypatch.chdir(originals.parent)
-    ran = convert(output=tmp_path / "out", reuse=whole.folder, **flags_of(Path("in"), seed=1))
-    assert (ran.code, opened) == (0, []), ran.err
 
 
 @pytest.mark.parametrize("is_absolute", rest_slow([False, True]))
@@ -339,20 +293,10 @@ def test_a_record_with_a_broken_header_is_read_from_its_original(
     assert "broken jpeg header" in caplog.messages[0]
 
 
-def test_what_is_no_base(base: Dataset, originals: Path, tmp_path: Path) -> None:
-    manifest = base.folder / "manifest.json"
-    flags = {**flags_of(originals), "output": tmp_path / "out"}
-    none = f"{originals} holds no dataset: there is no "
-    check_ended(convert(reuse=originals, **flags), 2, none)
-    manifest.write_text(manifest.read_text().replace('"format_version": 2', '"format_version": 1'))
-    said = "has format version 1, this program reads 2"
-    check_ended(convert(reuse=base.folder, **flags), 2, said)
-    # Half written, as a run that was killed leaves it.
-    manifest.unlink()
-    (base.folder / ".staging").mkdir()
-    (base.folder / ".staging" / "lock.json").touch()
-    said = "holds no dataset: a run is still writing it. "
-    check_ended(convert(reuse=base.folder, **flags), 2, said)
+def test_what_is_no_base(originals: Path, tmp_path: Path) -> None:
+    """What else a folder may hold is in `test_diff.py`."""
+    ran = convert(output=tmp_path / "out", reuse=originals, **flags_of(originals))
+    check_ended(ran, 2, f"{originals} holds no dataset: there is no ")
 
 
 def pixel_layout(folder: Path, more: str = "") -> Path:

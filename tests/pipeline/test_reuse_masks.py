@@ -69,6 +69,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "splits": {"splits": "a=0.5,b=0.5", "num_shards": 2},
     "seed and shards": {"seed": 7, "num_shards": 2},
     "layout": {"layout": "tutorial"},
+    "key": {"key": "name", "masks": None},
     "gzip": {"compression": "gzip"},
     "per_image": {"files": "per_image", "num_shards": None},
     "no hashes": {"dedupe": "off"},

@@ -1,4 +1,4 @@
-"""What the summary lists of classes."""
+"""What the summary says of a dataset."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.summary import dataset_lines
+from pipeline.summary import dataset_lines, duplicate_lines
 from transforms.report.page import class_table
 
 LEDGER = {
@@ -44,19 +44,14 @@ def test_the_first_classes_are_the_smallest_numbers() -> None:
     assert classes_in(lines({"train": classes})) == ["class", *map(str, range(20)), "..."]
 
 
+DEPTH = "depth    {} reduced to 8; --depth 16 keeps"
+
+
 @pytest.mark.parametrize(
     ("options", "changes", "says"),
     [
-        (
-            {},
-            {"to_8_bits": 3},
-            ["depth    3 images of more than 8 bits were reduced to 8; --depth 16 keeps"],
-        ),
-        (
-            {},
-            {"to_8_bits": 1},
-            ["depth    1 image of more than 8 bits was reduced to 8; --depth 16 keeps"],
-        ),
+        ({}, {"to_8_bits": 3}, [DEPTH.format("3 images of more than 8 bits were")]),
+        ({}, {"to_8_bits": 1}, [DEPTH.format("1 image of more than 8 bits was")]),
         ({"transcode": "jpeg"}, {"to_8_bits": 3}, []),
         ({"depth": 16}, {"to_8_bits": 3}, []),
         ({}, {"resized": 3}, []),
@@ -69,3 +64,54 @@ def test_bits_that_are_lost_are_reported_with_their_remedy(
     first = next(at for at, line in enumerate(said) if line.startswith("pixels   "))
     more = said[first + 1 :]
     assert [line[: len(part)] for line, part in zip(more, says, strict=True)] == says
+
+
+def test_what_keys_left_out_is_counted() -> None:
+    ledger = {**LEDGER, "images_matched": 5, "images_left_out": 2, "records_written": 3}
+    counted = "images   5 matched = 3 written + 0 rejected + 2 left out (--keys)"
+    assert counted in lines(ledger=ledger)
+
+
+EXACT = {"groups": 3, "across_splits": 0, "conflicts": 0, "dropped": 0}
+NEAR = {"pairs": 0, "across_splits": 0}
+GROUPS, KEEPS = "3 groups of exact duplicates", "--dedupe drop keeps one of each group"
+
+
+@pytest.mark.parametrize(
+    ("exact", "near", "said"),
+    [
+        ({"groups": 0}, {}, []),
+        ({}, {}, [f"duplicates  {GROUPS}"]),
+        (
+            {"across_splits": 1, "conflicts": 2},
+            {},
+            [
+                f"duplicates  {GROUPS} (1 across splits, 2 with different labels)",
+                f"leakage  1 group of exact duplicates across splits; {KEEPS}",
+            ],
+        ),
+        # Those that were dropped are in no split any more.
+        (
+            {"across_splits": 1, "dropped": 4},
+            {},
+            [f"duplicates  {GROUPS} (1 across splits, 4 images dropped)"],
+        ),
+        (
+            {"groups": 0},
+            {"pairs": 2, "across_splits": 1},
+            [
+                "duplicates  2 pairs of near-duplicates (1 across splits)",
+                "leakage  1 pair of near-duplicates across splits",
+            ],
+        ),
+    ],
+)
+def test_duplicates_and_what_harms(
+    exact: dict[str, int], near: dict[str, int], said: list[str]
+) -> None:
+    found = {"duplicates": {"exact": {**EXACT, **exact}, "near": {**NEAR, **near}}}
+    assert duplicate_lines(found) == said
+
+
+def test_without_hashes_nothing_is_said_of_duplicates() -> None:
+    assert duplicate_lines({}) == []

@@ -19,7 +19,7 @@ from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.datasets import read_bases, same_spelling
 from pipeline.resolve.image_flags import root_of
 from tests.conftest import draw
-from tests.pipeline.commands import Dataset, Ran, convert, make_dataset, plan
+from tests.pipeline.commands import Dataset, Ran, check_ended, convert, make_dataset, plan
 from tests.pipeline.reading import split_of
 from tests.transforms.beam import changed, make_config
 from transforms.images.pixel_options import PixelOptions
@@ -47,25 +47,22 @@ def globs_of(uris: list[str]) -> list[str]:
     return sorted({f"{os.path.dirname(uri)}/*.jpg" for uri in uris})
 
 
+def uris_of(images: list[tuple[list[str], int]]) -> list[str]:
+    return ["/".join(["y", *folders, f"{n}.jpg"]) for folders, n in images]
+
+
 @given(IMAGES, IMAGES)
 def test_with_a_root_added_globs_move_no_image(
     images: list[tuple[list[str], int]], added: list[tuple[list[str], int]]
 ) -> None:
-    old = ["/".join(["y", *folders, f"{n}.jpg"]) for folders, n in images]
-    new = ["/".join(["y", *folders, f"{n}.jpg"]) for folders, n in added]
+    """Nor does a glob above the images, which has one root."""
+    old, both = uris_of(images), uris_of([*images, *added])
     before = places(old, root_of(flags("y"), "--images", globs_of(old)))
-    after = places([*old, *new], root_of(flags("./y/"), "--images", globs_of([*old, *new])))
-    assert {uri: after[uri] for uri in old} == before
-
-
-@given(IMAGES, IMAGES)
-def test_a_glob_above_the_images_has_one_root(
-    images: list[tuple[list[str], int]], added: list[tuple[list[str], int]]
-) -> None:
-    old = ["/".join(["y", *folders, f"{n}.jpg"]) for folders, n in images]
-    new = ["/".join(["y", *folders, f"{n}.jpg"]) for folders, n in added]
-    root = root_of(flags(None), "--images", ["y/**/*.jpg"])
-    assert places([*old, *new], root).items() >= places(old, root).items()
+    assert (
+        places(both, root_of(flags("./y/"), "--images", globs_of(both))).items() >= before.items()
+    )
+    above = root_of(flags(None), "--images", ["y/**/*.jpg"])
+    assert places(both, above).items() >= places(old, above).items()
 
 
 @pytest.mark.parametrize(
@@ -91,15 +88,9 @@ def test_a_root_is_spelled_as_the_globs(root: str | None, globs: list[str], spel
 @pytest.mark.parametrize(
     ("root", "glob"),
     [
-        ("y/2024", "y/*/*.jpg"),
-        ("y/2024", "y/2025/*.jpg"),
-        ("y", "y2/*.jpg"),
-        ("y", "y/../x/*.jpg"),
-        ("y", "gs://b/y/*.jpg"),
-        (".", "/a/*.jpg"),
-        (".", "gs://b/*.jpg"),
-        (".", "../*.jpg"),
-        ("gs://b/x", "gs://b2/x/*.jpg"),
+        *(("y/2024", "y/*/*.jpg"), ("y/2024", "y/2025/*.jpg"), ("y", "y2/*.jpg")),
+        *(("y", "y/../x/*.jpg"), ("y", "gs://b/y/*.jpg"), (".", "/a/*.jpg"), (".", "../*.jpg")),
+        *((".", "gs://b/*.jpg"), ("gs://b/x", "gs://b2/x/*.jpg")),
     ],
 )
 def test_a_root_contains_every_glob(root: str, glob: str) -> None:
@@ -107,62 +98,60 @@ def test_a_root_contains_every_glob(root: str, glob: str) -> None:
         root_of(flags(root), "--images", [glob])
 
 
-@pytest.fixture
-def years(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def years(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images of two years, in a folder and by a link; tests leave them as they are."""
+    folder = tmp_path_factory.mktemp("years")
     for year in ("2024", "2025"):
         for number in range(20):
-            draw(tmp_path / "y" / year / f"{year}-{number}.jpg", seed=number)
-    return tmp_path
+            draw(folder / "y" / year / f"{year}-{number}.jpg", seed=number)
+    (folder / "moved").symlink_to(folder / "y")
+    return folder
 
 
 SPLITS = {"label_from": "none", "splits": "train=0.6,test=0.4"}
 
 
-def test_adding_a_glob_is_refused_until_the_root_is_given(years: Path) -> None:
+def test_adding_a_glob_is_refused_until_the_root_is_given(years: Path, tmp_path: Path) -> None:
     first, second = f"{years}/y/2024/*", f"{years}/y/2025/*"
-    dataset = make_dataset(years / "out", images=first, **SPLITS)
-    more = {"images": [first, second], "output": years / "out", "overwrite": True, **SPLITS}
+    dataset = make_dataset(tmp_path / "out", images=first, **SPLITS)
+    more = {"images": [first, second], "output": dataset.folder, "overwrite": True, **SPLITS}
     ran = convert(**more)
-    assert ran.code == 2
-    for part in (f"the root '{years}/y/2024'", f"--root {years}/y accepts", "changes every key"):
-        assert part in ran.error()
+    said = (f"the root '{years}/y/2024'", f"--root {years}/y accepts", "changes every key")
+    check_ended(ran, 2, *said)
     assert "keeps the keys" not in ran.error()
-    assert convert(**more, root=years / "y").code == 0
+    check_ended(convert(**more, root=years / "y"), 0)
     assert dataset.manifest["root"] == f"{years}/y"
+    # Fewer globs keep it if they are told to.
+    fewer = {**more, "images": first}
+    check_ended(convert(**fewer), 2, f"--root {years}/y keeps the keys; ")
+    check_ended(plan(**fewer, root=years / "y"), 0)
 
 
 @pytest.mark.slow
-def test_images_stay_in_their_splits_below_a_root(years: Path) -> None:
+def test_images_stay_in_their_splits_below_a_root(years: Path, tmp_path: Path) -> None:
     first, second = f"{years}/y/2024/*", f"{years}/y/2025/*"
     fixed = {"root": years / "y", **SPLITS}
-    before = split_of(make_dataset(years / "out", images=first, **fixed))
-    after = split_of(make_dataset(years / "out", "--overwrite", images=[first, second], **fixed))
+    before = split_of(make_dataset(tmp_path / "out", images=first, **fixed))
+    after = split_of(make_dataset(tmp_path / "out", "--overwrite", images=[first, second], **fixed))
     assert len(after) == 40 and after.items() >= before.items()
     assert set(before.values()) == {"train", "test"}
 
 
-def test_the_advice_to_keep_the_root_keeps_it(years: Path) -> None:
-    make_dataset(years / "out", images=f"{years}/y/*/*", **SPLITS)
-    fewer = {"images": f"{years}/y/2024/*", "output": years / "out", "overwrite": True, **SPLITS}
-    ran = convert(**fewer)
-    assert f"--root {years}/y keeps the keys; " in ran.error()
-    assert plan(**fewer, root=years / "y").code == 0
-
-
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "images"),
     [
-        {"key": "name"},  # as does any key that holds no path
-        {"images": "{years}/moved/2024/*"},  # the same keys below another folder
+        # As does any key that holds no path, and the same keys below another folder.
+        ({"key": "name"}, "{years}/y/*/*"),
+        ({}, "{years}/moved/2024/*"),
     ],
 )
-def test_what_keeps_all_keys_is_not_refused(years: Path, flags: dict[str, str]) -> None:
-    (years / "moved").symlink_to(years / "y")
-    right = {"images": f"{years}/y/2024/*", "output": years / "out", **SPLITS}
-    changed = {name: value.format(years=years) for name, value in flags.items()}
-    more = {"images": f"{years}/y/*/*"} if "key" in flags else {}
-    assert convert(**{**right, **{k: v for k, v in changed.items() if k == "key"}}).code == 0
-    assert plan(**{**right, **more, **changed, "overwrite": True}).code == 0
+def test_what_keeps_all_keys_is_not_refused(
+    years: Path, tmp_path: Path, flags: dict[str, str], images: str
+) -> None:
+    right = {"output": tmp_path / "out", **SPLITS, **flags}
+    check_ended(convert(images=f"{years}/y/2024/*", **right), 0)
+    check_ended(plan(images=images.format(years=years), overwrite=True, **right), 0)
 
 
 def warned(command: Callable[..., Ran], **flags: object) -> list[str]:
@@ -174,28 +163,32 @@ def warned(command: Callable[..., Ran], **flags: object) -> list[str]:
     return [*(line.removeprefix("warning  ") for line in lines), ran.out]
 
 
-def test_another_root_than_that_of_a_reused_dataset(years: Path) -> None:
-    old = make_dataset(years / "old", images=f"{years}/y/2024/*", **SPLITS)
+def test_another_root_than_that_of_a_reused_dataset(years: Path, tmp_path: Path) -> None:
+    old = make_dataset(tmp_path / "old", images=f"{years}/y/2024/*", **SPLITS)
     flags = {"images": [f"{years}/y/2024/*", f"{years}/y/2025/*"], "reuse": old.folder, **SPLITS}
     change = (
         f"--reuse {old.folder} has the root '{years}/y/2024', but the root is now '{years}/y': "
         "this changes every key, and moves images to other splits. "
     )
     accept = f"--root {years}/y accepts the change"
-    [said, out] = warned(plan, **flags, output=years / "new")
+    [said, out] = warned(plan, **flags, output=tmp_path / "new")
     assert said == change + accept
-    strict = convert(**flags, output=years / "new", strict=True)
+    strict = convert(**flags, output=tmp_path / "new", strict=True)
     assert strict.code == 2 and f"--strict: {said}; nothing published" in strict.err
-    [said, _] = warned(convert, **flags, output=years / "new")
+    [said, _] = warned(convert, **flags, output=tmp_path / "new")
     assert said == change + accept
-    manifest = json.loads((years / "new" / "manifest.json").read_text())
+    manifest = json.loads((tmp_path / "new" / "manifest.json").read_text())
     assert manifest["warnings"] == [{"code": "root_changed", "text": said}]
-    now = split_of(Dataset(years / "new"))
+    now = split_of(Dataset(tmp_path / "new"))
     moved = sum(now[stem] != split for stem, split in split_of(old).items())
     assert moved and f"\n  moved       {moved} in another split: '2024/2024-" in out
     assert "\n  added       20: '2025/2025-0.jpg'" in out and "\n  removed     0\n" in out
     # The other way round, images of 2025 are gone, and a root keeps the others where they are.
-    flags |= {"images": f"{years}/y/2024/*", "reuse": years / "new", "output": years / "fewer"}
+    flags |= {
+        "images": f"{years}/y/2024/*",
+        "reuse": tmp_path / "new",
+        "output": tmp_path / "fewer",
+    }
     [said, out] = warned(plan, **flags)
     assert f". --root {years}/y keeps the keys; --root {years}/y/2024 accepts" in said
     assert f"\n  moved       {moved} in" in out and "\n  removed     20: '../2025/2025-0" in out

@@ -141,19 +141,3 @@ def test_an_error_is_colored_on_a_terminal(
     monkeypatch.setattr(sys, "stderr", terminal)
     run_command(refuse, "convert")
     assert terminal.getvalue().startswith("\x1b[1;31mconvert\x1b[0m: no s3://")
-
-
-def test_leakage_is_a_line_of_its_own(photos: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "photos" / "cat"
-    folder.mkdir(parents=True)
-    data = (photos / "cat" / "cat-0.jpg").read_bytes()
-    for at in range(12):
-        (folder / f"{at}.jpg").write_bytes(data)
-    flags = {"images": f"{folder}/*.jpg", "label_from": "none", "splits": "train=0.5,test=0.5"}
-    ran = convert(output=tmp_path / "out", **flags)
-    lines = [line for line in ran.out.splitlines() if line.startswith("leakage  ")]
-    assert lines == [
-        "leakage  1 group of exact duplicates across splits; --dedupe drop keeps one of each group"
-    ]
-    dropped = convert(output=tmp_path / "dropped", dedupe="drop", **flags)
-    assert dropped.code == 0 and "\nleakage  " not in dropped.out
