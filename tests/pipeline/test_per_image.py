@@ -24,7 +24,7 @@ from tests.pipeline.commands import (
     verify,
 )
 from tests.pipeline.reading import SLIM
-from tests.pipeline.test_reuse_bases import edit_index
+from tests.pipeline.reusing import edit_index, with_column
 from tests.servers.gcs import GcsServer
 from transforms.examples.decoder import decode_example
 from transforms.examples.tfrecord import read_records
@@ -111,14 +111,16 @@ def test_the_index_of_an_earlier_version_names_a_shard(
     photos: Path, dataset: Dataset, tmp_path: Path
 ) -> None:
     whole = digests(dataset.folder)
-    edit_index(dataset, shard=lambda files: ["train-00000-of-00001.tfrecord"] * len(files))
+    edit_index(
+        dataset, with_column("shard", lambda files: ["train-00000-of-00001.tfrecord"] * len(files))
+    )
     check_sound(dataset.folder)
     assert make(photos, tmp_path / "reused", reuse=dataset.folder).ledger == dataset.ledger
     assert digests(tmp_path / "reused") == whole
     assert len(Records(dataset.folder, "train")) == dataset.manifest["splits"]["train"]["records"]
     of_records = make_dataset(tmp_path / "records", images=dataset.folder, files="per_image")
     assert {*files(of_records)} == {*files(dataset)}
-    edit_index(dataset, shard=lambda files: ["train/other.tfrecord"] * len(files))
+    edit_index(dataset, with_column("shard", lambda files: ["train/other.tfrecord"] * len(files)))
     assert "index/train-00000-of-00001.parquet: was changed" in verify(dataset.folder).out
 
 
