@@ -153,21 +153,24 @@ def test_a_run_into_such_a_folder(
 
 @pytest.mark.parametrize("kind", rest_slow(["link", "fifo", "full"]))
 def test_what_a_killed_run_left_half_written_is_no_way_out(
-    dataset: Path, convert: Callable[..., Ran], kind: str
+    dataset: Path, tmp_path: Path, convert: Callable[..., Ran], kind: str
 ) -> None:
     """`.partial` is made new: a link there would lead a run to overwrite another file."""
+    (tmp_path / "me").write_text("the owner's")
     (dataset / ".staging").mkdir()
     for name in ("report.html", ".staging/outcome.json", ".staging/small_files.json"):
         path = dataset / f"{name}.partial"
-        path.with_name("elsewhere").write_text("the owner's")
-        replace(path, kind)
-        if kind == "full":
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "link":
+            path.symlink_to(tmp_path / "me")
+        else:
             path.write_text("half")
     assert report(dataset).code == 0
     # What is staged is a file, or the run says what is in its place.
     ran = convert(**ANEW)
-    assert ran.code == (2 if kind != "full" else 0), ran.err
-    assert (dataset / "elsewhere").read_text() == "the owner's"
+    assert ran.code == (0 if kind == "full" else 2), ran.err
+    assert (tmp_path / "me").read_text() == "the owner's"
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link"])
