@@ -19,7 +19,6 @@ from tests.pipeline.annotated import (
     write_image,
 )
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
-from tests.transforms.labels.test_annotations import VOC2007
 
 OURS = {"image/class/label", "image/class/text"}
 """Features that the scripts do not write."""
@@ -165,12 +164,22 @@ OBJECTS = [
 ]
 
 
+def tags(values: dict[str, Any], names: tuple[str, ...]) -> str:
+    return "".join(f"<{name}>{values[name]}</{name}>" for name in names)
+
+
 @pytest.fixture
 def voc(tmp_path: Path) -> dict[str, Any]:
-    """The real file `000001.xml`, and one of an image without objects."""
+    """The annotation of an image with objects, and one of an image without any."""
     folder = tmp_path / "VOC2007"
     (folder / "Annotations").mkdir(parents=True)
-    (folder / "Annotations/000001.xml").write_bytes(VOC2007)
+    marks, sides = ("name", "pose", "truncated", "difficult"), ("xmin", "ymin", "xmax", "ymax")
+    objects = "".join(
+        f"<object>{tags(each, marks)}<bndbox>{tags(each, sides)}</bndbox></object>"
+        for each in OBJECTS
+    )
+    text = f"<annotation><filename>000001.jpg</filename>{objects}</annotation>"
+    (folder / "Annotations/000001.xml").write_text(text)
     empty = "<annotation><filename>2.jpg</filename></annotation>"
     (folder / "Annotations/2.xml").write_text(empty)
     write_image(folder / "JPEGImages/000001.jpg", 353, 500)
