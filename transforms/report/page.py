@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import functools
 import hashlib
-import importlib.util
 import itertools
 import math
-import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
-from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from transforms.core.messages import format_bytes, from_manifest, printable, redacted
@@ -430,56 +425,12 @@ def _setting(name: str, value: Any) -> str:
     return shown(value)
 
 
-# Keeps the compiled templates of the report where Python keeps the compiled modules next to them.
-#
-# Compiling takes 30 ms of each run, more than rendering. As for modules, a folder that cannot be
-# written to is no error, and `PYTHONDONTWRITEBYTECODE` and `PYTHONPYCACHEPREFIX` are respected.
-
-
-class CompiledTemplates(jinja2.FileSystemBytecodeCache):
-    """Files of compiled templates; Jinja2 compares the source and Python's version."""
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        """Finds the folder.
-
-        Args:
-            options: of the environment, which decide the code as the version of Jinja2 does.
-        """
-        made_with = f"{jinja2.__version__} {sorted(options.items())}"
-        suffix = hashlib.blake2b(made_with.encode(), digest_size=8).hexdigest()
-        folder = os.path.dirname(importlib.util.cache_from_source(__file__))
-        super().__init__(folder, f"%s.{sys.implementation.cache_tag}.{suffix}.template")
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Fills a bucket, if its template was compiled before."""
-        try:
-            super().load_bytecode(bucket)
-        except Exception:
-            # A file may be torn anywhere, for which unpickling has many errors.
-            bucket.reset()
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keeps what was compiled; another process may do the same."""
-        if not sys.dont_write_bytecode:
-            with contextlib.suppress(OSError):
-                os.makedirs(self.directory, exist_ok=True)
-                super().dump_bytecode(bucket)
-
-
 # The report of a dataset as one HTML page, a pure function of the files in its folder.
 
 Place = tuple[str, int]
 """Where a record is: its file and its offset in it."""
 
 _PAGE = Path(__file__).parent / "report_page"
-
-# Constants are hardly there to be folded, which takes a quarter of the time of compiling.
-_TEMPLATE_OPTIONS: Mapping[str, Any] = {
-    "autoescape": True,
-    "trim_blocks": True,
-    "lstrip_blocks": True,
-    "optimized": False,
-}
 
 # Bytes of the page.
 _MAX_PAGE = 4_900_000
@@ -551,8 +502,11 @@ def page_template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_PAGE),
         undefined=jinja2.StrictUndefined,
-        bytecode_cache=CompiledTemplates(_TEMPLATE_OPTIONS),
-        **_TEMPLATE_OPTIONS,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Hardly a constant can be folded, which takes a quarter of the time of compiling.
+        optimized=False,
     )
     environment.filters |= {"number": number, "bytes": byte_size, "shown": shown}
     environment.filters |= {"wrapped": wrapped, "prose": prose}
