@@ -45,7 +45,7 @@ def thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
 
     Args:
         data: the file.
-        edge: pixels of the longer side: three quarters to four thirds of it, less for small images.
+        edge: pixels of the longer side: two to four thirds of it, less for small images.
         max_bytes: of the JPEG; its quality, and then its size, is reduced until it fits.
 
     Returns:
@@ -68,59 +68,32 @@ def as_uri(picture: bytes) -> str:
     return _HEAD + base64.b64encode(picture).decode()
 
 
-def smaller(edge: int) -> int:
-    """The longer side of a thumbnail that had too many bytes with `edge` pixels."""
-    return edge * 2 // 3
-
-
 def _of_jpeg(data: bytes, height: int, width: int, edge: int) -> Any:
     """Pixels `[rows, columns, 3]`, see `thumbnail`; None if libjpeg-turbo has none."""
-    is_small = max(height, width) <= edge
-    rows, columns = _within(height, width, edge if is_small else edge * 3 // 4)
+    longer = max(height, width)
+    scale = edge * 3 / 4 / longer if longer > edge else 1.0
     try:
         # At the smallest of eight scales that is not too small.
         pixels = simplejpeg.decode_jpeg(
-            data, "RGB", min_height=rows, min_width=columns, min_factor=1
+            data,
+            "RGB",
+            min_height=max(1, round(height * scale)),
+            min_width=max(1, round(width * scale)),
+            min_factor=1,
         )
     except ValueError:
         return None
-    longer = max(pixels.shape[:2])
-    return pixels if longer <= edge * 4 // 3 else _averaged(pixels, *_within(height, width, edge))
+    return _averaged(pixels, -(-max(pixels.shape) // (edge * 4 // 3)))
 
 
-def _within(height: int, width: int, edge: int) -> tuple[int, int]:
-    """The size of an image whose longer side is at most `edge`.
-
-    >>> _within(300, 400, 100), _within(30, 40, 100), _within(1, 4000, 100)
-    ((75, 100), (30, 40), (1, 100))
-    """
-    longer = max(height, width)
-    if longer <= edge:
-        return height, width
-    return max(1, round(height * edge / longer)), max(1, round(width * edge / longer))
-
-
-def _averaged(pixels: Any, rows: int, columns: int) -> Any:
-    """The averages of the pixels under each pixel of a smaller picture, uint8."""
-    if pixels.shape[:2] == (rows, columns):
+def _averaged(pixels: Any, step: int) -> Any:
+    """The averages of squares of `step` pixels, uint8; what is left at the ends is cut off."""
+    if step == 1:
         return pixels
-    turned = _averaged_rows(_averaged_rows(pixels, rows).swapaxes(0, 1), columns)
-    # The encoder needs rows without gaps.
-    return np.ascontiguousarray(np.rint(turned.swapaxes(0, 1)).astype(np.uint8))
-
-
-def _averaged_rows(pixels: Any, rows: int) -> Any:
-    """The same for rows alone, float64.
-
-    Differences of sums, not products of matrices: those would start a thread on each core.
-    """
-    height = len(pixels)
-    sums = np.zeros((height + 1, *pixels.shape[1:]))
-    np.cumsum(pixels, axis=0, out=sums[1:])
-    ends = np.arange(rows + 1) * (height / rows)
-    before = np.minimum(ends.astype(np.int64), height - 1)
-    part = (ends - before)[:, None, None]
-    return np.diff(sums[before] * (1 - part) + sums[before + 1] * part, axis=0) * (rows / height)
+    across, along = (min(step, side) for side in pixels.shape[:2])
+    rows, columns = pixels.shape[0] // across, pixels.shape[1] // along
+    squares = pixels[: rows * across, : columns * along].reshape(rows, across, columns, along, 3)
+    return np.rint(squares.mean((1, 3))).astype(np.uint8)
 
 
 def _fitting(picture: Any, max_bytes: int) -> bytes:
@@ -129,8 +102,7 @@ def _fitting(picture: Any, max_bytes: int) -> bytes:
             file: bytes = simplejpeg.encode_jpeg(picture, quality, colorsubsampling="420")
             if len(file) <= max_bytes or max(picture.shape) <= _SMALLEST:
                 return file
-        height, width, _ = picture.shape
-        picture = _averaged(picture, *_within(height, width, smaller(max(height, width))))
+        picture = _averaged(picture, 2)
 
 
 def pillow_thumbnail(
@@ -181,4 +153,4 @@ def _fitting_picture(picture: Image, max_bytes: int) -> bytes:
             picture.save(file, "JPEG", quality=quality, optimize=True)
             if file.tell() <= max_bytes or max(picture.size) <= _SMALLEST:
                 return file.getvalue()
-        picture.thumbnail((smaller(max(picture.size)),) * 2)
+        picture = picture.reduce(2)
