@@ -256,7 +256,7 @@ def check_yaml(text: str) -> str:
     Raises:
         ValueError: it cannot.
     """
-    if text.count(",") + text.count("\n") > MAX_ENTRIES:
+    if text.count(",") + len(text.splitlines()) > MAX_ENTRIES:
         raise ValueError(f"it has more than {MAX_ENTRIES} commas and lines: leave some out")
     return text
 

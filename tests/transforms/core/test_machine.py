@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from transforms.core.machine import (
     PROCESSES_VARIABLE,
-    _prefix,
     machine_processes,
     scratch_folder,
     share_of_cores,
@@ -218,8 +217,14 @@ def test_what_a_killed_process_left_is_removed() -> None:
     assert not folder.exists()
 
 
+def beginning() -> str:
+    """What the paths of all folders begin with."""
+    with scratch_folder() as folder:
+        return folder.rpartition("-")[0] + "-"
+
+
 def test_nothing_else_is_removed(temporary: Path) -> None:
-    precious, prefix = temporary / "precious", temporary / _prefix()
+    precious, prefix = temporary / "precious", beginning()
     for folder in (precious, *(Path(f"{prefix}{name}") for name in ("young", "open"))):
         folder.mkdir(mode=0o700)
     (precious / "file").touch()
@@ -239,7 +244,7 @@ def test_nothing_else_is_removed(temporary: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
 def test_what_is_another_users_stays(temporary: Path) -> None:
-    folder = temporary / f"{_prefix()}theirs"
+    folder = Path(f"{beginning()}theirs")
     folder.mkdir(mode=0o700)
     os.chown(folder, 65534, 65534)
     age(folder)

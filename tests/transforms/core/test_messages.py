@@ -15,6 +15,7 @@ from pipeline.errors import UsageError
 from pipeline.options.parser import parse_flags
 from transforms.core.messages import (
     HIDDEN,
+    MAX_ENTRIES,
     ChangedError,
     Decision,
     FinalError,
@@ -134,11 +135,11 @@ def test_yaml_of_thousands_of_lines_is_refused(
     error: type[Exception],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for text in ("a: 1\n" * 60_000, f"a: [{'b,' * 60_000}]"):
+    for text in ("a: 1\n" * 30_000, "a: 1\r" * 30_000, f"a: [{'b,' * 30_000}]"):
         Path("a.yaml").write_text(text)
         with pytest.raises(error) as caught:
             read(text, "a.yaml")
-        assert error is PropertiesError or "50000 commas and lines" in str(caught.value)
+        assert error is PropertiesError or f"{MAX_ENTRIES} commas and lines" in str(caught.value)
 
 
 def test_a_table_of_thousands_of_columns_is_refused() -> None:
