@@ -181,10 +181,10 @@ def test_listed_images_are_found_by_another_spelling_of_the_csv(
 
 SOME = "originals are read instead of some records of "
 DAMAGES = {
+    "other bytes": SOME,
     "flipped record": SOME,
     "no shard": SOME,
     "flipped index": "is not used further: ",
-    "other bytes": SOME,
     "changed meanwhile": "is not used further: it was changed meanwhile",
     "foreign shard": "is not used further: its index names records that it does not have",
     "no index": "is not used further: ",
