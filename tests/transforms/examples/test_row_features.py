@@ -75,6 +75,8 @@ def test_detection_asks_for_its_boxes() -> None:
         ("한강", "bytes", "한강".encode()),
         # None of these fits.
         ("9223372036854775808", "int64", None),
+        ("2147483648", "int32", None),
+        ("-1", "uint32", None),
         ("1.0", "int64", None),
         ("1_0", "int64", None),
         ("x", "int64", None),
