@@ -40,8 +40,10 @@ def holder(output: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", HOLD, output]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout and process.stdout.readline() == "held\n"
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 # Of a folder.
