@@ -166,7 +166,9 @@ def test_files_that_are_refused(sections: dict[str, Any], says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"images": ["\xff\xfe"]}', gzip.compress(stream(document()).getvalue())[:-20]]
+    "data",
+    [b'{"images": ["\xff\xfe"]}', gzip.compress(stream(document()).getvalue())[:-20]],
+    ids=["bytes", "cut"],
 )
 def test_bytes_that_are_not_text(data: bytes) -> None:
     with pytest.raises(LabelsError, match="damaged JSON"):
