@@ -47,3 +47,7 @@ def test_an_error_of_the_program_has_a_traceback() -> None:
     assert ran.returncode == 1
     assert ran.stdout.startswith("written thread\nexit handler\n")
     assert ran.stderr.rstrip().endswith("LookupError: a bug")
+
+
+def test_a_crash_outside_of_decoders_is_not_tried_again() -> None:
+    assert run("import os; os.abort()").returncode == 128 + 6
