@@ -73,7 +73,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
             del manifest["digest"]
             base = base._replace(digest=digest)
         monkeypatch.setattr(other_datasets, "read_manifest", lambda _: manifest)
-        monkeypatch.setattr(other_datasets, "read_listed_index", lambda *_: index)
+        monkeypatch.setattr(other_datasets, "read_listed_index", lambda *_, **__: index)
         reader = ReuseReader(
             (base,),
             root="in",

@@ -52,7 +52,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         source = OtherDataset("out", digest or manifest["digest"], "image")
         monkeypatch.setattr(other_datasets, "read_manifest", lambda _: manifest)
         monkeypatch.setattr(
-            other_datasets, "read_listed_index", lambda _, entry, columns: index.select(columns)
+            other_datasets, "read_listed_index", lambda _, __, columns, **___: index.select(columns)
         )
         return list(ImageRecordReader((source,), label_from=label_from).read(0))
 
@@ -113,7 +113,7 @@ GONE: list[Callable[[], object]] = [
 def test_a_dataset_that_is_gone_ends_the_run_unless_it_may_come_back(
     reading: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(other_datasets, "read_manifest", fail)
