@@ -109,7 +109,7 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
     from transforms.dataset.output_names import LABELS
     from transforms.records.comparison import COLUMNS, Records
     from transforms.records.record_index import PARTNERS, RecordIndexError
-    from transforms.records.written_index import MOST_TIMES_OF_IMAGES, read_listed_index
+    from transforms.records.written_index import TIMES_OF_IMAGES, read_listed_index
     from transforms.storage.files import join, storage_of
 
     changed = (
@@ -119,9 +119,8 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
 
     def read(entry: Mapping[str, Any]) -> Records:
         try:
-            most = MOST_TIMES_OF_IMAGES
             index = read_listed_index(
-                folder, entry, (*COLUMNS, PARTNERS), changed=changed, most_times=most
+                folder, entry, (*COLUMNS, PARTNERS), changed=changed, most_times=TIMES_OF_IMAGES
             )
         except OSError as error:
             path = join(folder, entry["file"])

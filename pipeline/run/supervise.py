@@ -26,8 +26,8 @@ from typing import Any, NoReturn
 from pipeline.errors import INTERRUPTED, open_standard_streams
 from transforms.images.guard import HANGS, RUN_VARIABLE, Suspects
 
-# Signals that a process gets from a bug in native code.
-_CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
+# Signals that end a process by a decoder: those of bugs in native code, and the one of our watch.
+_CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, HANGS}
 
 # The parent passes SIGINT on to the child as this signal.
 _INTERRUPT = signal.SIGUSR1
@@ -80,7 +80,7 @@ def supervise(command: Callable[[], int]) -> int:
         if -code == _INTERRUPT:
             # Python was exiting, and had removed its handlers.
             return INTERRUPTED
-        if -code not in {*_CRASHES, HANGS} or not _knows_more(known):
+        if -code not in _CRASHES or not _knows_more(known):
             return code if code >= 0 else 128 - code
         why = "hangs" if -code == HANGS else f"crashed ({signal.Signals(-code).name})"
         print(f"a decoder {why}; continuing without the image", file=sys.stderr)
@@ -232,7 +232,7 @@ def _end_likewise(error: str) -> None:
     found = _EXIT_CODE.search(error)
     code = int(found["code"]) if found else 0
     number = -code if code < 0 else code - 128
-    if number not in {*_CRASHES, HANGS}:
+    if number not in _CRASHES:
         return
     _kill_started(os.environ[RUN_VARIABLE])
     # This process has no bug to report.

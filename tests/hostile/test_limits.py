@@ -19,7 +19,7 @@ from transforms.images.check import checked_header, examine_image
 from transforms.images.pixel_options import Limits
 from transforms.records.other_datasets import ImageRecordReader, OtherDataset
 from transforms.records.record_index import RecordIndexError, index_bytes, read_index
-from transforms.records.written_index import MOST_TIMES_OF_IMAGES, read_listed_index
+from transforms.records.written_index import TIMES_OF_IMAGES, read_listed_index
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_an_index_describes_no_more_than_its_shard_can_hold(
 ) -> None:
     def read() -> Any:
         (tmp_path / name).write_bytes(index)
-        return read_listed_index(str(tmp_path), entry, most_times=MOST_TIMES_OF_IMAGES)
+        return read_listed_index(str(tmp_path), entry, most_times=TIMES_OF_IMAGES)
 
     name = "index/train-00000-of-00001.parquet"
     entry = {"file": name, "records": 40_000, "bytes": len(index), "crc32c": crc32c_hex(index)}

@@ -41,7 +41,7 @@ from transforms.records.stored_images import (
     source_side,
     stored_side,
 )
-from transforms.records.written_index import MOST_TIMES_OF_IMAGES, read_listed_index
+from transforms.records.written_index import TIMES_OF_IMAGES, read_listed_index
 from transforms.storage.files import join, read_manifest, storage_of
 
 if TYPE_CHECKING:
@@ -190,8 +190,7 @@ class DatasetReader:
             OSError: it cannot be read.
         """
         _, _, entry, files = part
-        most = MOST_TIMES_OF_IMAGES
-        table = read_listed_index(folder, entry, self._columns, most_times=most)
+        table = read_listed_index(folder, entry, self._columns, most_times=TIMES_OF_IMAGES)
         if self._needs_hashes:
             check_hashes(table)
         filled = [name for name in self._filled if name != "offset" or not _is_compressed(files)]
@@ -311,12 +310,13 @@ class ImageRecordReader(DatasetReader):
     def _found(self, part: IndexPart, table: pa.Table) -> Iterator[Found]:
         dataset = self.datasets[part.number]
         labels, found = LabelCounter(), 0
+        # That of a row may be any other: 20,000 of them would take 17 s.
+        split = index_split(part.entry) if self._keeps_splits else ""
         for row, shard in self.rows(dataset.folder, part, table):
             found += 1
             if self._label_from == "none":
                 row["label"] = row["label_id"] = None
-            # That of a row may be any other: 20,000 of them would take 17 s.
-            row["split"] = index_split(part.entry) if self._keeps_splits else ""
+            row["split"] = split
             side = source_side(
                 part.number,
                 row,

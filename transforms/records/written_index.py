@@ -232,8 +232,8 @@ def stored_lines(path: str, size: int) -> Iterator[bytes]:
 
 # A row with one number takes 30 bytes of a shard, and 400 in memory if its CSV has a long path; the
 # smallest image takes a hundred in both.
-_MOST_TIMES_OF_ROWS = 16
-MOST_TIMES_OF_IMAGES = 3
+_TIMES_OF_ROWS = 16
+TIMES_OF_IMAGES = 3
 """Memory that the index of images takes for each byte of their records."""
 
 _CHANGED = "was changed since the dataset was written"
@@ -249,15 +249,19 @@ def read_written_index(
         summary: of the shard.
         columns: those to read; None for all.
     """
-    entry = {"bytes": summary.index_bytes, "crc32c": summary.index_crc32c}
+    entry = {
+        "records": summary.records,
+        "bytes": summary.index_bytes,
+        "crc32c": summary.index_crc32c,
+    }
     for name in (f"{STAGING}/{summary.staged_index}", index_file(summary.file)):
         if not storage_of(output).exists(join(output, name)):
             continue
-        path = join(output, name)
-        # Its shard may be in either place.
-        data = read_dataset_file(path, entry)
-        with contextlib.suppress(RecordIndexError):
-            return data and read_index(data, path, records=summary.records, columns=columns)
+        try:
+            # Its shard may be in either place.
+            return read_listed_index(output, {**entry, "file": name}, columns, most_times=None)
+        except RecordIndexError:
+            return None
     return None
 
 
@@ -267,7 +271,7 @@ def read_listed_index(
     columns: Sequence[str] | None = None,
     *,
     changed: str = _CHANGED,
-    most_times: int = _MOST_TIMES_OF_ROWS,
+    most_times: int | None = _TIMES_OF_ROWS,
 ) -> pa.Table:
     """The index of a shard, as the manifest lists it.
 
@@ -276,7 +280,8 @@ def read_listed_index(
         entry: file, number of records, bytes and checksum.
         columns: those to read; None for all.
         changed: what is said of an index that is not as the manifest lists it.
-        most_times: memory that it may take for each byte of its records.
+        most_times: memory that it may take for each byte of its records; None if nothing is known
+            of these.
 
     Raises:
         RecordIndexError: it was changed since it was written.
@@ -290,8 +295,10 @@ def read_listed_index(
     return read_index(data, path, records=entry["records"], columns=columns, most_of_records=most)
 
 
-def _most_of_records(output: str, shard: str, times: int) -> int | None:
+def _most_of_records(output: str, shard: str, times: int | None) -> int | None:
     """So many times the bytes of a shard; None if neither it nor files of its records are there."""
+    if times is None:
+        return None
     storage = storage_of(output, follow_links=False)
     paths = [join(output, name) for name in (shard, f"{shard}{COMPRESSED}")]
     sizes = [(path, found.size) for path in paths if (found := storage.find(path)) is not None]

@@ -72,18 +72,15 @@ def _of_jpeg(data: bytes, height: int, width: int, edge: int) -> Any:
     """Pixels `[rows, columns, 3]`, see `thumbnail`; None if libjpeg-turbo has none."""
     longer = max(height, width)
     scale = edge * 3 / 4 / longer if longer > edge else 1.0
+    rows, columns = (max(1, round(side * scale)) for side in (height, width))
     try:
         # At the smallest of eight scales that is not too small.
         pixels = simplejpeg.decode_jpeg(
-            data,
-            "RGB",
-            min_height=max(1, round(height * scale)),
-            min_width=max(1, round(width * scale)),
-            min_factor=1,
+            data, "RGB", min_height=rows, min_width=columns, min_factor=1
         )
     except ValueError:
         return None
-    return _averaged(pixels, -(-max(pixels.shape) // (edge * 4 // 3)))
+    return _averaged(pixels, -(-max(pixels.shape[:2]) // (edge * 4 // 3)))
 
 
 def _averaged(pixels: Any, step: int) -> Any:
