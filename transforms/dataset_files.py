@@ -37,7 +37,7 @@ from transforms.dataset.output_names import (
     STATISTICS,
     index_file,
 )
-from transforms.images.pixel_options import CheckOptions, stored_depth, stored_shape
+from transforms.images.pixel_options import CheckOptions
 from transforms.labels.keys import full_uri
 from transforms.labels.label_rules import ANY_LABELS, LabelRules, label_decisions
 from transforms.labels.shards import ShardName, ShardPlan, shard_index
@@ -349,8 +349,6 @@ def completed(dataset: Dataset, rules: LabelRules, gathered: Gathered) -> Datase
 def small_files(
     target: DatasetTarget,
     gathered: Gathered,
-    *,
-    described: Dataset,
     data: Sequence[DataFile],
     recipe: str,
     duplicates: Iterable[BucketDuplicates] | None,
@@ -358,9 +356,8 @@ def small_files(
     """The content of the files next to the shards, by name; the manifest is the last one.
 
     Args:
-        target: the dataset.
+        target: the dataset, `completed`.
         gathered: the results of its run.
-        described: see `completed`.
         data: the files of records.
         recipe: see `dataset_recipe`.
         duplicates: None when nothing was compared.
@@ -369,41 +366,19 @@ def small_files(
         OSError: a sidecar is gone.
     """
     dataset, totals, rules = target.dataset, gathered.totals, target.rules
-    options, features = dataset.options, dataset.features
     vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
-    card, labels = card_of(options), vocabulary.labels_text().encode()
+    labels = vocabulary.labels_text().encode()
     files: dict[str, FileContent] = {
         LABELS: labels,
         REJECTED: rejected_file(target, gathered),
-        SCHEMA: schema_text(features, vocabulary).encode(),
-        **tfds_files(
-            features,
-            gathered.shards,
-            gathered.splits,
-            vocabulary,
-            formats=gathered.run.written.statistics.formats,
-            image_shape=stored_shape(options),
-            card=card,
-            depth=stored_depth(options),
-        ),
+        SCHEMA: schema_text(dataset.features, vocabulary).encode(),
+        **tfds_files(dataset, gathered, vocabulary),
     }
-    kind = "integer" if vocabulary.is_integer else "text"
-    manifest = build_manifest(
-        described,
-        gathered,
-        data=data,
-        recipe=recipe,
-        label_kind=kind if any(totals.labels) else "none",
-    )
-    if card is not None:
-        files |= card_files(
-            card,
-            manifest,
-            data=data,
-            indexes=index_files(gathered.shards),
-            labels=labels,
-            has_tfds=INFO in files,
-        )
+    kind = ("integer" if vocabulary.is_integer else "text") if any(totals.labels) else "none"
+    manifest = build_manifest(dataset, gathered, data=data, recipe=recipe, label_kind=kind)
+    if card := card_of(dataset.options):
+        indexes = index_files(gathered.shards)
+        files |= card_files(card, manifest, data, indexes, labels, has_tfds=INFO in files)
     if rules.first_id:
         ids = dict(zip(vocabulary.lines, vocabulary.ids, strict=True))
         files[LABEL_MAP] = label_map(ids).encode()

@@ -474,17 +474,11 @@ class _Publisher:
         described = completed(self._target.dataset, self._target.rules, gathered)
         if described.is_strict and described.warnings:
             self._fail("warned", strict_message(described.warnings))
+        target, duplicates = self._target._replace(dataset=described), everything.get("duplicates")
         if self._is_published(gathered, recipe):
             return "published", None
         data = data_files(gathered.shards)
-        files = small_files(
-            self._target,
-            gathered,
-            described=described,
-            data=data,
-            recipe=recipe,
-            duplicates=everything.get("duplicates"),
-        )
+        files = small_files(target, gathered, data, recipe, duplicates)
         puts = [
             Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c)
             for file in (*data, *index_files(gathered.shards))

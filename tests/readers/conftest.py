@@ -13,7 +13,8 @@ from tests.conftest import CLASSES, draw
 from tests.lazy import lazy_module
 from tests.models import saved_to, small_model
 from tests.pipeline.commands import Dataset, make_dataset
-from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.ledger import Gathered, PlanTotals, RunTotals, ShardSummary
+from transforms.dataset.manifest import Dataset as DatasetDescription
 from transforms.dataset.metadata import schema_text, tfds_files
 from transforms.examples.layouts import Feature
 from transforms.labels.vocabulary import Vocabulary
@@ -138,15 +139,10 @@ def write_by_hand(folder: Path, like: Dataset, example: Any, features: list[Any]
     with tf.io.TFRecordWriter(str(folder / name)) as writer:
         writer.write(example.SerializeToString())
     shards = [ShardSummary(name, "", records=1)]
-    described = [Feature.from_manifest(feature) for feature in features]
-    for file, content in tfds_files(
-        described,
-        shards,
-        ["train"],
-        Vocabulary.build(()),
-        formats=(),
-        image_shape=(None, None, 3),
-    ).items():
+    described = tuple(Feature.from_manifest(feature) for feature in features)
+    dataset = DatasetDescription({}, {}, "", described, ("train",))
+    gathered = Gathered(("train",), PlanTotals(), shards, RunTotals())
+    for file, content in tfds_files(dataset, gathered, Vocabulary.build(())).items():
         (folder / file).write_bytes(content)
     (folder / "schema.pbtxt").write_text(schema_text(described, Vocabulary.build(())))
     split = dict(like.manifest["splits"]["train"])

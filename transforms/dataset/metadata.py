@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf import text_encoding, text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from transforms.dataset.dataset_options import DEFAULT_VERSION, Card
-from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.dataset_options import DEFAULT_VERSION, Card, card_of
+from transforms.dataset.ledger import Gathered, ShardSummary
+from transforms.dataset.manifest import Dataset
 from transforms.dataset.output_names import CLASS_NAMES, FEATURES, INFO, PARTIAL
 from transforms.examples.layouts import Feature, Role
+from transforms.images.pixel_options import stored_depth, stored_shape
 from transforms.labels.shards import ShardName
 
 if TYPE_CHECKING:
@@ -152,54 +154,38 @@ _DTYPES = {"bytes": "string", "int64": "int64", "float": "float32"}
 _LONGEST_NAME = 255 - len(PARTIAL)
 
 
-def tfds_files(
-    features: Sequence[Feature],
-    shards: Sequence[ShardSummary],
-    splits: Sequence[str],
-    vocabulary: Vocabulary,
-    *,
-    formats: Collection[str],
-    image_shape: tuple[int | None, int | None, int],
-    card: Card | None = None,
-    depth: int = 8,
-) -> dict[str, bytes]:
+def tfds_files(dataset: Dataset, gathered: Gathered, vocabulary: Vocabulary) -> dict[str, bytes]:
     """The files by name; none if TensorFlow Datasets cannot read the records.
 
     It does not read compressed shards or files named after keys.
 
     Args:
-        features: of the Examples.
-        shards: sorted by split and number.
-        splits: names in their order.
+        dataset: its description.
+        gathered: the results of its run.
         vocabulary: the classes.
-        formats: the formats of the images.
-        image_shape: height, width and channels that images are decoded to, None for any.
-        card: name, version and what is said about the dataset; None without a name.
-        depth: bits of the samples to which they are decoded, 8 or 16.
     """
-    if not is_tfds(shards):
+    shards, features = gathered.shards, dataset.features
+    if any(ShardName.parse(each.file).gzip or each.files is not None for each in shards):
         return {}
-    image, mask = _tensor("string"), _image(("png",), (*image_shape[:2], 1), 8)
+    formats, shape = gathered.run.written.statistics.formats, stored_shape(dataset.options)
+    image, mask = _tensor("string"), _image(("png",), (*shape[:2], 1), 8)
     if DECODED.issuperset(formats):
-        image = _image(formats, image_shape, depth)
+        image = _image(formats, shape, stored_depth(dataset.options))
     id_count, class_names = vocabulary.id_count, vocabulary.id_names
     described = {feature.name: _feature(feature, image, mask, id_count) for feature in features}
     files = {
         FEATURES: _to_bytes(
             _connector("features_dict.FeaturesDict", featuresDict={"features": described})
         ),
-        INFO: _to_bytes({**_info(features, shards, splits), **_said(card)}),
+        INFO: _to_bytes(
+            {**_info(features, shards, gathered.splits), **_said(card_of(dataset.options))}
+        ),
     }
     for feature in features:
         name = f"{feature.name.replace('/', '.')}{CLASS_NAMES}"
         if feature.role is Role.CLASS_ID and class_names and len(name.encode()) <= _LONGEST_NAME:
             files[name] = "".join(f"{each}\n" for each in class_names).encode()
     return files
-
-
-def is_tfds(shards: Iterable[ShardSummary]) -> bool:
-    """Whether TensorFlow Datasets reads shards: neither compressed ones nor single images."""
-    return not any(ShardName.parse(each.file).gzip or each.files is not None for each in shards)
 
 
 _Json = dict[str, Any]

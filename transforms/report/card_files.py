@@ -498,10 +498,10 @@ def _fenced(text: str) -> str:
 def card_files(
     card: Card,
     manifest: Mapping[str, Any],
-    *,
     data: Sequence[DataFile],
     indexes: Sequence[DataFile],
     labels: bytes,
+    *,
     has_tfds: bool,
 ) -> dict[str, bytes]:
     """The files by name.

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.dataset.ledger import ShardSummary
+from transforms.dataset.ledger import Gathered, PlanTotals, RunTotals, ShardSummary
+from transforms.dataset.manifest import Dataset
 from transforms.dataset.metadata import shard_ranges, tfds_files
 from transforms.examples.layouts import LAYOUTS
 from transforms.labels.vocabulary import Vocabulary
@@ -124,10 +125,9 @@ def test_records_of_each_shard_of_each_split() -> None:
         for split, own in counts.items()
         for at, n in enumerate(own)
     ]
-    vocabulary, options = Vocabulary.build(["cat", "dog"]), {"image_shape": (None, None, 3)}
-    files = tfds_files(
-        LAYOUTS["slim"], shards, list(counts), vocabulary, formats=("jpeg",), **options
-    )
+    dataset = Dataset({}, {}, "", LAYOUTS["slim"], tuple(counts))
+    gathered = Gathered(tuple(counts), PlanTotals(), shards, RunTotals())
+    files = tfds_files(dataset, gathered, Vocabulary.build(["cat", "dog"]))
     splits = json.loads(files["dataset_info.json"])["splits"]
     assert [(each["name"], each["shardLengths"], each["numBytes"]) for each in splits] == [
         ("train", ["3", "4"], "70"),
