@@ -17,8 +17,8 @@ from transforms.core.records import (
     JoinSide,
     Kind,
     NameRange,
-    PlacedRow,
     PlannedImage,
+    ShardRow,
 )
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import PlanTotals
@@ -421,7 +421,7 @@ class TableReader:
         """
         path = relative_path(uri, self.root)
         totals = PlanTotals()
-        batch: list[PlacedRow] = []
+        batch: list[ShardRow] = []
         read = 0
         for _, rows in open_labels(uri, self.columns, self.encoding):
             for row in rows:
@@ -443,7 +443,7 @@ class TableReader:
         yield totals
         yield Count("rows_read", read)
 
-    def _placed(self, row: LabelRow, uri: str, path: str) -> PlacedRow | Rejection:
+    def _placed(self, row: LabelRow, uri: str, path: str) -> ShardRow | Rejection:
         if row.problem:
             reason, detail = Reason.MALFORMED_ROW, row.problem
             return Rejection("row", reason.code, detail, f"{uri}:{row.line}", row.key)
@@ -454,7 +454,7 @@ class TableReader:
         except RejectedImageError as error:
             return Rejection("row", error.reason.code, error.detail, f"{uri}:{row.line}", named)
         # A key that is only the row's position need not be sent along.
-        return PlacedRow(split, order, key, path, row.line, "\0".join(row.cells))
+        return ShardRow(order, key, path, row.line, "\0".join(row.cells), split)
 
 
 def _read_table_rows(uri: str, reader: TableReader) -> Iterator[_OfTable]:

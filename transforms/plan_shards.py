@@ -8,13 +8,13 @@ import json
 import operator
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 
 from transforms.core.option import whole_number
-from transforms.core.records import NO_IMAGE, PlacedRow, PlannedImage, ShardRow
+from transforms.core.records import NO_IMAGE, PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import PlanTotals
 from transforms.labels.joins import with_ids
@@ -39,7 +39,6 @@ from transforms.selection.hash_cuts import (
     Cuts,
     Draw,
     Place,
-    Ranks,
     ShardLines,
     bin_of,
     find_cuts,
@@ -103,18 +102,8 @@ _HELD = 100_000
 _Bin: TypeAlias = tuple[str, int]
 
 
-class Lines(Protocol):
-    """The lines that records are in; picklable. `prepare` is called before the others."""
-
-    def prepare(self, known: Any, *before: Cuts) -> None:
-        """Takes what is known of all records, and for `ranks` the cuts that were found before."""
-
-    def bins(self, line: str) -> int:
-        """The bins of a line, see `bin_count`."""
-
-    def ranks(self, line: str, records: int) -> Ranks:
-        """Where a line with so many records is divided."""
-
+# The lines that records are in; `prepare` is called before their other methods.
+Lines: TypeAlias = ClassLines | ShardLines
 
 # The draws of an element, a group or a batch, from prepared lines.
 Draws: TypeAlias = Callable[[Any, Any], Iterable[Draw]]
@@ -230,18 +219,10 @@ class StratifySplits(beam.PTransform):
         totals = images | "Count classes" >> TotalLabels(self.labels, self.rules)
         name = beam.Map(Classes.of, self.rules, lines.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
-        if lines.by_group:
-            return self._by_group(images, lines, classes)
-        names = images | "Pack images" >> PackRecords()
-        place = beam.FlatMap(_place_images, lines, *_known(names, lines, _image_items, classes))
-        return names | "Place images" >> place.with_output_types(PlannedImage)
-
-    def _by_group(
-        self,
-        images: beam.PCollection[PlannedImage],
-        lines: ClassLines,
-        classes: beam.PCollection[Classes],
-    ) -> beam.PCollection[PlannedImage]:
+        if not lines.by_group:
+            names = images | "Pack images" >> PackRecords()
+            place = beam.FlatMap(_place_images, lines, *_known(names, lines, _image_items, classes))
+            return names | "Place images" >> place.with_output_types(PlannedImage)
         groups = (
             images
             | "Name groups" >> beam.Map(_labels_of_group).with_output_types(tuple[str, str])
@@ -361,12 +342,12 @@ def _placed(
 class BalanceShards(beam.PTransform):
     """Adds to the totals where the shards of each split begin, see `PlanTotals.shard_starts`.
 
-    Input: batches of `PlannedImage` or `PlacedRow`. Output: one `PlanTotals`.
+    Input: batches of `PlannedImage` or `ShardRow`. Output: one `PlanTotals`.
     """
 
     plan: ShardPlan
     totals: beam.PCollection[PlanTotals]
-    kind: type[PlannedImage | PlacedRow]
+    kind: type[Planned]
 
     def expand(self, batches: beam.PCollection[NameBatch]) -> beam.PCollection[PlanTotals]:
         draws = functools.partial(_draws_of_orders, self.kind)
@@ -378,9 +359,7 @@ class BalanceShards(beam.PTransform):
         ).with_output_types(PlanTotals)
 
 
-def _draws_of_orders(
-    kind: type[PlannedImage | PlacedRow], lines: ShardLines, batch: NameBatch
-) -> Iterator[Draw]:
+def _draws_of_orders(kind: type[Planned], lines: ShardLines, batch: NameBatch) -> Iterator[Draw]:
     return (lines.draw(each.split, each.order) for each in unpack(batch, kind))
 
 
@@ -407,18 +386,17 @@ class _Assigner:
 
     plan: ShardPlan
     rules: LabelRules
-    kind: type[PlacedRow | PlannedImage]
+    kind: type[Planned]
     _totals: PlanTotals | None = None
 
     def __call__(
         self, batch: NameBatch, totals: PlanTotals
     ) -> Iterator[tuple[str, NameBatch] | Rejection]:
         self._prepare(totals)
-        shards: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        shards: defaultdict[str, list[Planned]] = defaultdict(list)
         for each in unpack(batch, self.kind):
             try:
-                # A row is planned without its split.
-                planned = each[1:] if isinstance(each, PlacedRow) else self._planned(each)
+                planned = each if isinstance(each, ShardRow) else self._planned(each)
             except RejectedImageError as error:
                 # Planned but rejected: count it as done, so that the stage reaches its total.
                 PROGRESS.advance(1, 1)
@@ -484,7 +462,7 @@ def _every_shard(
 class PlanShards(beam.PTransform):
     """Groups labelled images by shard.
 
-    Input: `PlannedImage`, or `of_rows` batches of `PlacedRow`. Output: `PlannedShards`. Only
+    Input: `PlannedImage`, or `of_rows` batches of `ShardRow`. Output: `PlannedShards`. Only
     names, and the cells that the layout needs, cross the shuffle.
 
     Raises in the job:
@@ -511,8 +489,7 @@ class PlanShards(beam.PTransform):
     def expand(
         self, images: beam.PCollection[PlannedImage] | beam.PCollection[NameBatch]
     ) -> PlannedShards:
-        kind: type[PlacedRow | PlannedImage] = PlacedRow if self._of_rows else PlannedImage
-        planned: Any = ShardRow if self._of_rows else PlannedImage
+        kind: Any = ShardRow if self._of_rows else PlannedImage
         batches = images if self._of_rows else images | "Pack images" >> PackRecords()
         totals = self._totals
         if self._plan.by_records:
@@ -524,11 +501,11 @@ class PlanShards(beam.PTransform):
         is_bounded = rules_of(images.pipeline).max_element and not self._of_rows
         name_shards = beam.FlatMap(_every_shard, self._plan, is_bounded=is_bounded)
         every = totals | "Name every shard" >> name_shards.with_output_types(tuple[str, NameBatch])
-        unpack_names = beam.Map(_unpacked, planned)
+        unpack_names = beam.Map(_unpacked, kind)
         shards = (
             (assigned.names, every)
             | "Images and shards" >> beam.Flatten()
             | "Group names by shard" >> beam.GroupByKey()
-            | "Unpack images" >> unpack_names.with_output_types(tuple[str, Iterable[planned]])
+            | "Unpack images" >> unpack_names.with_output_types(tuple[str, Iterable[kind]])
         )
         return PlannedShards(shards, assigned.rejections, totals)

@@ -120,25 +120,14 @@ class PlannedImage(NamedTuple):
     group: str = ""
 
 
-class PlacedRow(NamedTuple):
-    """A row that will be a record, without an image: a `ShardRow` after the name of its split."""
-
-    split: str
-    order: int
-    key: str
-    path: str
-    line: int
-    cells: str
-
-
 # Stands for an image where there is none, or whose plan is not known.
 NO_IMAGE = PlannedImage(0, "", "", 0, 0, "")
 
 
 class ShardRow(NamedTuple):
-    """One row of a planned shard of rows without images.
+    """One row that will be a record, without an image.
 
-    Sorting these gives the order of the records in the shard.
+    Sorting those of a shard gives the order of its records.
 
     Attributes:
         order: position in the dataset's order, a signed 64-bit hash of the key.
@@ -147,6 +136,7 @@ class ShardRow(NamedTuple):
         line: the physical line on which the row starts, from 1.
         cells: those that the layout needs, in the order of `RowRequirements.columns`, with a NUL
             between them, which no CSV contains: one text takes much less memory than a list.
+        split: name of the split.
     """
 
     order: int
@@ -154,6 +144,7 @@ class ShardRow(NamedTuple):
     path: str
     line: int
     cells: str
+    split: str = ""
 
 
 class Count(NamedTuple):

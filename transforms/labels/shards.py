@@ -374,8 +374,8 @@ def shard_recipe(options_digest: str, name: str, images: Iterable[PlannedImage |
     """
     digest = hashlib.blake2b(f"{options_digest}\n{name}\n".encode(), digest_size=16)
     for image in images:
-        # Where the image was stored before affects no byte.
-        fields = tuple(image)
+        # Where the image was stored before affects no byte; the split of a row is in `name`.
+        fields = tuple(image) if isinstance(image, PlannedImage) else image[:-1]
         digest.update(repr(fields[:_RECIPE_FIELDS]).encode())
         # No call: nearly all images have no masks.
         if (partners := fields[_PARTNERS]) > ((),):
