@@ -260,20 +260,12 @@ def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]
     # A separate process, because the setting for truncated files is global.
     child = DecodingChild()
     budget = Budget.of_pixels(LIMITS.max_pixels)._replace(seconds=_SECONDS)
+    make = functools.partial(rejected_thumbnail, edge=_EDGE_OF_MANY, max_bytes=_MAX_PICTURE)
     failures = 0
     try:
         for path, data in found.items():
             try:
-                yield (
-                    path,
-                    child.call(
-                        budget,
-                        rejected_thumbnail,
-                        data,
-                        edge=_EDGE_OF_MANY,
-                        max_bytes=_MAX_PICTURE,
-                    ),
-                )
+                yield path, child.call(budget, make, data)
             except (RejectedImageError, RuntimeError):
                 # It crashes a decoder or takes too long: the page omits it.
                 failures += 1

@@ -375,10 +375,8 @@ def _labels(sample: Sample, pixels: PixelOptions) -> _Labels:
     key = flags.key or sample.kind or ("stem" if is_joined or sample.partners else "path")
     check_partners(sample, key)
     if found or label_from == "csv":
-        found = found or label_files(sample, key, layout)
+        layout, found = layout.asking(found or label_files(sample, key, layout))
         path = found.paths[0]
-        layout, columns = layout.asking(found.columns, found.first, path)
-        found = found._replace(columns=columns)
         layout = layout.resolved(label_rows(flags, found), path, _locate(sample, key, path))
     classes = _classes(sample, label_from, found, layout)
     rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
@@ -537,8 +535,7 @@ def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
         header_names(first.rows[0]), columns.split.name, path=paths[0]
     )
     layout = Layout(LayoutOptions.of(vars(flags)), features)
-    layout, columns = layout.asking(columns, first, paths[0])
-    files = files._replace(columns=columns)
+    layout, files = layout.asking(files._replace(columns=columns))
     rows = list(itertools.islice(label_rows(flags, files), SAMPLE_ROWS))
     if not rows:
         raise UsageError(

@@ -8,12 +8,12 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pipeline.errors import UsageError, refusing
 from pipeline.resolve.datasets import features_of_records
 from pipeline.resolve.path_flags import check_path, image_globs, read_flag_file
-from pipeline.resolve.samples import ImageSample, Sample, first_files
+from pipeline.resolve.samples import ImageSample, LabelFiles, Sample, first_files
 from transforms.core.messages import Decision, LabelsError, given
 from transforms.core.option import vars_of
 from transforms.core.rejections import RejectedImageError
@@ -64,8 +64,6 @@ from transforms.labels.label_rows import (
     FORMATS,
     LIST_SEPARATOR,
     Column,
-    CsvColumns,
-    FirstRows,
     LabelRow,
     column_finder,
     header_names,
@@ -80,20 +78,19 @@ _UNITS = "box units"
 
 
 def choose_columns(
-    options: LayoutOptions, columns: CsvColumns, first: FirstRows, needed: Sequence[str], path: str
+    options: LayoutOptions, found: LabelFiles, needed: Sequence[str]
 ) -> tuple[BoxRules, list[Decision]]:
     """The box columns, and how they were chosen; units and orientation are those of the options.
 
     Args:
         options: of boxes.
-        columns: of the CSV.
-        first: its first rows.
+        found: the label files.
         needed: the sources of `layouts.OBJECT_COLUMNS` that the layout needs.
-        path: the CSV, for messages.
 
     Raises:
         LabelsError: a column is missing or repeated.
     """
+    columns, first, path = found.columns, found.first, found.paths[0]
     header = header_names(first.rows[0]) if columns.has_header else []
     because = "usual names for boxes"
     if options.box_columns:
@@ -323,18 +320,19 @@ class Layout:
         """The requirements for the rows."""
         return row_requirements(self.features, boxes=self.boxes, separator=self.label_separator)
 
-    def asking(self, columns: CsvColumns, first: FirstRows, path: str) -> tuple[Layout, CsvColumns]:
-        """The layout with its box columns, and the columns with all that it needs.
+    def asking(self, found: LabelFiles) -> tuple[Layout, LabelFiles]:
+        """The layout with its box columns, and the label files with the columns that it needs.
 
         Raises:
             LabelsError: a column is missing or repeated.
         """
-        layout = self._with_types(columns, first, path) if first.types else self
+        columns, first, path = found.columns, found.first, found.paths[0]
+        layout = self._with_types(found) if first.types else self
         if not layout.requirements.needs_rows:
-            return layout, columns
+            return layout, found
         header = header_names(first.rows[0]) if columns.has_header else []
         if self.has_boxes:
-            layout = layout._with_boxes(columns, first, path)
+            layout = layout._with_boxes(found)
         names = layout.requirements.columns
         find = column_finder(header, path=path)
         cells = (Column(self._column(find, header, name, path), name) for name in names)
@@ -342,35 +340,36 @@ class Layout:
         if layout.boxes is not None:
             at = tuple(names.index(name) for name in layout.boxes.all_columns)
             columns = columns._replace(boxes=at)
-        return layout, columns
+        return layout, found._replace(columns=columns)
 
-    def _with_types(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
+    def _with_types(self, found: LabelFiles) -> Layout:
         """The layout with the types that the columns have in the file."""
+        first, label = found.first, found.columns.label.name
         types = dict(zip(header_names(first.rows[0]), first.types, strict=True))
         features, of_file = with_file_types(self.features, types)
         layout = dataclasses.replace(self, features=features, of_file=of_file)
         labels = [feature for feature in features if feature.from_label]
-        if not types.get(columns.label.name, "").endswith(" list") or not labels:
+        if not types.get(label, "").endswith(" list") or not labels:
             return layout
         if any(feature.of_object or not feature.from_rows for feature in labels):
             raise LabelsError(
-                f"{path}: the column {columns.label.name!r} holds lists of labels, but --layout "
+                f"{found.paths[0]}: the column {label!r} holds lists of labels, but --layout "
                 f"{self.name} has one label for each {'object' if self.has_boxes else 'image'}: "
                 "write a layout with label.ids or label.texts (docs/layouts.md)"
             )
         return dataclasses.replace(layout, label_separator=LIST_SEPARATOR)
 
-    def _with_boxes(self, columns: CsvColumns, first: FirstRows, path: str) -> Layout:
+    def _with_boxes(self, found: LabelFiles) -> Layout:
         """The layout with its box columns, without optional features that have no column."""
         needed = [f.source for f in self.features if source_of(f.source).columns]
-        rules, decisions = choose_columns(self.options, columns, first, needed, path)
-        found = dict(rules.further)
-        missing = [source for source in needed if source not in found]
+        rules, decisions = choose_columns(self.options, found, needed)
+        missing = [source for source in needed if source not in dict(rules.further)]
         is_all = is_layout_file(self.name)
         if lacks := next((s for s in missing if is_all or not source_of(s).is_optional), ""):
             names = " or ".join(repr(name) for name in source_of(lacks).columns)
             raise LabelsError(
-                f"{path} has no column {names}, which --layout {self.name} needs for {lacks}: "
+                f"{found.paths[0]} has no column {names}, which --layout {self.name} needs for "
+                f"{lacks}: "
                 f"{'leave this feature out' if is_all else 'use --layout detection'}"
             )
         features = tuple(f for f in self.features if f.source not in missing)
@@ -579,27 +578,18 @@ def check_partners(sample: Sample, key: str) -> None:
         found, is_all = first_files(patterns, partner.title)
         files = [(glob, file.uri) for glob, file in found]
         _check_apart(flags.images or (), partner, [uri for _, uri in files], first)
-        if first.is_all and is_all:
-            _check_keys(flags.images, partner, files, first.keys(key), key)
-
-
-def _check_keys(
-    globs: Sequence[str],
-    partner: Partner,
-    files: Sequence[tuple[str, str]],
-    images: Collection[str],
-    key: str,
-) -> None:
-    """Refuses files of which none belongs to an image."""
-    keys = PartnerKeys(partner, kind=key, images=globs)
-    key_of = {glob: keys.of_glob(glob) for glob, _ in files}
-    if not any(key_of[glob](uri) in images for glob, uri in files):
-        glob, uri = min(files)
-        raise UsageError(
-            f"no file of {partner.title} has the key of an image: images have keys like "
-            f"{min(images)!r}, but {uri!r} is for {key_of[glob](uri)!r} (--key {key}); write what "
-            "follows the common part of the names into the globs, as in 'masks/*_mask.png'"
-        )
+        if not (first.is_all and is_all):
+            continue
+        images, keys = first.keys(key), PartnerKeys(partner, kind=key, images=flags.images)
+        key_of = {glob: keys.of_glob(glob) for glob, _ in files}
+        if not any(key_of[glob](uri) in images for glob, uri in files):
+            glob, uri = min(files)
+            raise UsageError(
+                f"no file of {partner.title} has the key of an image: images have keys like "
+                f"{min(images)!r}, but {uri!r} is for {key_of[glob](uri)!r} (--key {key}); write "
+                "what follows the common part of the names into the globs, as in "
+                "'masks/*_mask.png'"
+            )
 
 
 def _check_apart(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from transforms.core.rejections import Rejection, RejectionTotals
+
 Added = TypeVar("Added")
 
 
@@ -14,3 +16,8 @@ def added_to(totals: Added, elements: Iterable[Any]) -> Added:
     for element in elements:
         adding.add(element)
     return totals
+
+
+def totals_of(rejections: Iterable[Rejection]) -> RejectionTotals:
+    """The totals of these rejections."""
+    return added_to(RejectionTotals(), rejections)

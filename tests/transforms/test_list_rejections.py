@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipeline.commands import digests
-from tests.transforms.added import added_to
+from tests.transforms.added import added_to, totals_of
 from tests.transforms.beam import changed, collect, convert, make_config, make_images
 from transforms import list_rejections
 from transforms.core import rejections
 from transforms.core.records import RejectedPart
-from transforms.core.rejections import Rejection, RejectionLimit, RejectionTotals
+from transforms.core.rejections import Rejection, RejectionLimit
 from transforms.dataset import ledger
 from transforms.dataset.dataset_options import DatasetOptions
 from transforms.dataset.ledger import RunTotals, ShardSummary
@@ -69,8 +69,8 @@ def test_the_sample_is_the_same_in_any_order(run: list[Any], cut: int) -> None:
     with mock.patch.object(ledger, "MAX_SAMPLED", 60):
         whole = added_to(RunTotals(), run[:cut])
         whole.merge(added_to(RunTotals(), run[cut:]))
-        assert whole.planned == RejectionTotals.of(REJECTIONS)
-        assert whole.of_shards == RejectionTotals.of(OF_SHARDS)
+        assert whole.planned == totals_of(REJECTIONS)
+        assert whole.of_shards == totals_of(OF_SHARDS)
         assert len(whole.sample) == 60 and {*whole.sample} <= {*REJECTIONS, *OF_SHARDS}
         assert whole.sample == added_to(RunTotals(), RUN).sample
 

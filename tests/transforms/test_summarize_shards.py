@@ -13,10 +13,10 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from tests.transforms.added import added_to
+from tests.transforms.added import added_to, totals_of
 from tests.transforms.beam import collect, make_config
 from tests.transforms.dataset.test_shard_totals import content, summary
-from transforms.core.rejections import Rejection, RejectionTotals
+from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import (
     Gathered,
     PlanTotals,
@@ -112,5 +112,5 @@ def test_nothing_is_lost_of_what_is_added_up() -> None:
     }
     [run] = found["run"]
     assert content(run.written) == content(added_to(ShardTotals(), shards))
-    assert run.of_shards == RejectionTotals.of([rejection, rejection])
+    assert run.of_shards == totals_of([rejection, rejection])
     assert run.sample == [rejection, rejection]

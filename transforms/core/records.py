@@ -1,6 +1,7 @@
 """The typed records that flow through the graph. None of them ever holds image bytes."""
 
-from typing import Any, NamedTuple, TypeAlias
+from collections import Counter
+from typing import Any, NamedTuple, Self, TypeAlias
 
 Plain: TypeAlias = tuple[Any, ...]
 """Numbers, texts, bytes, None and tuples of these: what `marshal` writes."""
@@ -240,3 +241,18 @@ class FileBatch(NamedTuple):
 
     number: int
     files: str
+
+
+class Totals:
+    """Counts that are added up, in any order: numbers, those by name, and other totals."""
+
+    def merge(self, other: Self) -> None:
+        """Adds the counts of `other`."""
+        for name, counts in vars(other).items():
+            ours = getattr(self, name)
+            if isinstance(counts, Totals):
+                ours.merge(counts)
+            elif isinstance(counts, Counter):
+                ours.update(counts)
+            elif isinstance(counts, int):
+                setattr(self, name, ours + counts)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from transforms.core.messages import redacted
+from transforms.core.records import Totals
 
 # The fixed list of reasons why an image or a CSV row did not become a record.
 #
@@ -160,7 +161,7 @@ _HASH_BYTES = 32
 
 
 @dataclasses.dataclass
-class RejectionTotals:
+class RejectionTotals(Totals):
     """Totals of rejections; a mergeable accumulator: any order gives the same.
 
     Attributes:
@@ -173,14 +174,6 @@ class RejectionTotals:
     hash_sum: int = 0
     first: dict[str, list[Rejection]] = dataclasses.field(default_factory=dict)
 
-    @classmethod
-    def of(cls, rejections: Iterable[Rejection]) -> Self:
-        """The totals of these rejections."""
-        totals = cls()
-        for rejection in rejections:
-            totals.add(rejection)
-        return totals
-
     def add(self, rejection: Rejection) -> None:
         """Adds one rejection."""
         self.reasons[rejection.subject, rejection.reason] += 1
@@ -191,8 +184,7 @@ class RejectionTotals:
 
     def merge(self, other: Self) -> None:
         """Adds other totals."""
-        self.reasons.update(other.reasons)
-        self.hash_sum += other.hash_sum
+        super().merge(other)
         for reason, first in other.first.items():
             self._add_first(reason, first)
 

@@ -7,8 +7,9 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
+from transforms.core.records import Totals
 from transforms.dataset.output_names import REJECTED
 from transforms.labels.vocabulary import class_order
 
@@ -20,21 +21,6 @@ MAX_SAMPLES = 600
 
 # Aspect ratios are added up in millionths: a sum of floats would depend on its order.
 _MILLION = 1_000_000
-
-
-class Totals:
-    """Counts that are added up, in any order: numbers, those by name, and other totals."""
-
-    def merge(self, other: Self) -> None:
-        """Adds the counts of `other`."""
-        for name, counts in vars(other).items():
-            ours = getattr(self, name)
-            if isinstance(counts, Totals):
-                ours.merge(counts)
-            elif isinstance(counts, Counter):
-                ours.update(counts)
-            elif isinstance(counts, int):
-                setattr(self, name, ours + counts)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -14,9 +14,9 @@ import google_crc32c
 
 from transforms.core import rejections
 from transforms.core.messages import LabelsError, parse_json, quantity
-from transforms.core.records import Count, PlannedImage, RejectedPart, partner_files
+from transforms.core.records import Count, PlannedImage, RejectedPart, Totals, partner_files
 from transforms.core.rejections import Reason, Rejection, RejectionLimit, RejectionTotals
-from transforms.dataset.image_statistics import DatasetWarning, Statistics, Totals, split_warnings
+from transforms.dataset.image_statistics import DatasetWarning, Statistics, split_warnings
 from transforms.dataset.output_names import REJECTED, ImageFile, is_attempt, staged_shard
 from transforms.labels.joins import row_labels
 from transforms.labels.shards import ShardName, empty_shards_warning, splits_in_order
@@ -430,8 +430,6 @@ class RunTotals(Totals):
     def merge(self, other: RunTotals) -> None:
         """Adds the totals of another part of the run."""
         super().merge(other)
-        self.planned.merge(other.planned)
-        self.of_shards.merge(other.of_shards)
         self._keep(other._sample)
 
     def _keep(self, rejections: Iterable[tuple[int, Rejection]]) -> None:

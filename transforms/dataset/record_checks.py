@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transforms.core.messages import parse_json
+from transforms.core.records import Totals
 from transforms.core.rejections import RejectedImageError
-from transforms.dataset.image_statistics import Totals
 from transforms.dataset.ledger import Ledger, LedgerError
 from transforms.examples.decoder import decode_example
 from transforms.examples.layouts import (

@@ -228,28 +228,20 @@ def shard_table(splits: Mapping[str, Any], missing: Iterable[str], share: float)
     return {"rows": kept, "total": len(listed)}
 
 
-def reason_cards(
-    counts: Mapping[str, int],
-    rejections: Sequence[Rejection],
-    pictures: Mapping[str, str],
-    share: float,
-    options: Mapping[str, Any],
-) -> list[Shown]:
+def reason_cards(sources: Sources, share: float) -> list[Shown]:
     """The reasons with their first rejections and what to do, the most frequent first.
 
     Args:
-        counts: rejections of each reason, as the manifest has them.
-        rejections: those that may be listed.
-        pictures: thumbnails by path.
+        sources: of the report.
         share: of the room for all of it.
-        options: those of the dataset, on which advice depends.
     """
-    cards = []
+    counts, options = sources.manifest["rejected"], sources.manifest["options"]
+    cards, pictures = [], sources.rejected_pictures
     room = _REJECTED_CHARACTERS * share / max(len(counts), 1)
     for reason, count in counts.items():
         rows = (
             {"path": shown(r.path), "detail": shown(r.detail), "picture": pictures.get(r.path, "")}
-            for r in rejections
+            for r in sources.rejections
             if r.reason == reason
         )
         meaning, fix = advice(reason, options)
@@ -550,13 +542,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "changes": [
             (name.replace("_", " "), count) for name, count in manifest.get("pixels", {}).items()
         ],
-        "reasons": reason_cards(
-            manifest["rejected"],
-            sources.rejections,
-            sources.rejected_pictures,
-            share,
-            manifest["options"],
-        ),
+        "reasons": reason_cards(sources, share),
         "max_distance": MAX_DISTANCE,
         "duplicates": _duplicates(statistics.get("duplicates"), sources.pictures, share),
         "unit": "file" if manifest["options"].get("files") == "per_image" else "shard",

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.transforms.added import added_to
+from tests.transforms.added import added_to, totals_of
 from transforms.core.messages import Decision
 from transforms.core.records import Count, RejectedPart
-from transforms.core.rejections import Rejection, RejectionTotals
+from transforms.core.rejections import Rejection
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.ledger import Ledger, PlanTotals, RunTotals, ShardSummary, in_order
 from transforms.dataset.manifest import (
@@ -214,9 +214,9 @@ def test_the_recipe_of_a_dataset_depends_on_its_shards_and_rejections() -> None:
         dataset_recipe(SHARDS, b""),
         dataset_recipe(SHARDS[:2], b""),
         dataset_recipe(SHARDS[::-1], b""),
-        dataset_recipe(SHARDS, RejectionTotals.of([REJECTION]).digest),
-        dataset_recipe(SHARDS, RejectionTotals.of([REJECTION] * 2).digest),
-        dataset_recipe(SHARDS, RejectionTotals.of([REJECTION._replace(detail="1 byte")]).digest),
+        dataset_recipe(SHARDS, totals_of([REJECTION]).digest),
+        dataset_recipe(SHARDS, totals_of([REJECTION] * 2).digest),
+        dataset_recipe(SHARDS, totals_of([REJECTION._replace(detail="1 byte")]).digest),
     }
     assert len(recipes) == 6
 
