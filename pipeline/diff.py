@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.command_line import begin, start
-from pipeline.errors import DONE, FAILED, DatasetError, UsageError, input_error
+from pipeline.errors import DONE, FAILED, DatasetError, UsageError, input_error, refusing
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from transforms.core.messages import printable
 from transforms.core.option import not_empty
@@ -27,10 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         UsageError: one of them cannot be read. Never a failure with the exit code 1.
     """
     flags, _ = begin(make_parser(), argv)
-    try:
+    with refusing(DatasetError, OSError):
         found = compare_datasets(flags.former, flags.other)
-    except (DatasetError, OSError) as error:
-        raise UsageError(str(error)) from error
     both, differing = f"{flags.former} and {flags.other}", found.total()
     if flags.json:
         for line in found.json_lines():
@@ -128,11 +126,9 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
         return Records.of_index(index)
 
     labels = storage_of(folder, follow_links=False).read_text(join(folder, LABELS))
-    try:
+    with refusing(RecordIndexError):
         indexes = storage_of(folder).for_each(read, manifest["index"])
         return Records.joined(indexes, labels or "")
-    except RecordIndexError as error:
-        raise UsageError(str(error)) from error
 
 
 def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from transforms.core.messages import decisions_to_json, format_bytes
 from transforms.core.records import PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.image_statistics import warnings_to_json
-from transforms.dataset.ledger import Gathered, ShardSummary, count_reasons, in_order, shortened
+from transforms.dataset.ledger import ShardSummary, count_reasons, in_order, shortened
 from transforms.dataset.manifest import manifest_indexes
 from transforms.dataset_files import completed
 from transforms.labels.joins import class_texts
@@ -146,14 +146,10 @@ def _rejected_again(images: Iterable[PlannedImage]) -> Iterator[Rejection]:
         yield Rejection("image", Reason.UNREADABLE.code, "", image.path, image.key)
 
 
-def _sum_up(everything: Everything, config: ConvertConfig, path: str) -> None:
+def _described(everything: Everything, config: ConvertConfig, path: str) -> None:
+    """Writes the plan: its splits, classes, rejections and the ledger."""
     gathered = in_order(config.shard_plan.splits, everything, of_rows=config.of_rows)
     gathered.check()
-    summary = json.dumps(_described(config, gathered)).encode()
-    storage_of(path).write_whole(path, summary)
-
-
-def _described(config: ConvertConfig, gathered: Gathered) -> dict[str, object]:
     totals, rules = gathered.totals, config.label_rules
     dataset = completed(config.dataset, rules, gathered)
     records: dict[str, list[int]] = {name: [] for name in gathered.splits}
@@ -165,7 +161,7 @@ def _described(config: ConvertConfig, gathered: Gathered) -> dict[str, object]:
     if config.of_rows:
         sizes |= totals.bytes
     is_per_image = config.files.per_image
-    return {
+    plan = {
         "labels": rules.vocabulary(totals.labels, totals.label_kind).labels_text(),
         "decided": decisions_to_json(dataset.decisions),
         "warnings": warnings_to_json(dataset.warnings),
@@ -178,6 +174,7 @@ def _described(config: ConvertConfig, gathered: Gathered) -> dict[str, object]:
         "rejected": count_reasons(gathered.reasons),
         "bad_cells": [each.detail for each in gathered.run.rejected.first_of(*_OF_CELLS)],
     }
+    storage_of(path).write_whole(path, json.dumps(plan).encode())
 
 
 def plan_dataset(
@@ -217,7 +214,7 @@ def plan_dataset(
             "shards": shards | "Shorten summaries" >> short,
         }
         summed = gathered | "Gather what is planned" >> Gather()
-        _ = summed | "Sum up" >> beam.Map(_sum_up, config, path)
+        _ = summed | "Sum up" >> beam.Map(_described, config, path)
 
     run_pipeline(construct, beam_flags, progress=progress)
 

@@ -23,8 +23,9 @@ from pipeline.resolve.path_flags import check_path
 from transforms.core.messages import format_bytes, one_line, printable
 from transforms.core.option import at_least_one, not_empty
 from transforms.dataset.output_names import LABELS, MANIFEST, file_stem
+from transforms.dataset.record_checks import RecordVerifier
 from transforms.examples.decoder import RecordFields, decode_example
-from transforms.examples.tfrecord import TFRecordError, largest_record
+from transforms.examples.tfrecord import LARGEST_RECORD, TFRecordError
 from transforms.labels.keys import IMAGE_EXTENSIONS
 from transforms.labels.vocabulary import parse_labels
 from transforms.records.written_index import open_records
@@ -123,13 +124,6 @@ def _matches(path: str) -> Iterator[Any]:
     return (file for each in below for file in each)
 
 
-def _largest_record(manifest: dict[str, Any] | None) -> int:
-    """The most bytes that a record may have."""
-    options = {} if manifest is None else manifest["options"]
-    limits = [options.get(name) for name in ("max_pixels", "max_bytes")]
-    return largest_record(*(each if isinstance(each, int) else 0 for each in limits))
-
-
 def read_records(
     selection: Selection, matches: Callable[[dict[str, Any]], bool]
 ) -> Iterator[Record]:
@@ -139,8 +133,8 @@ def read_records(
         DatasetError: a record cannot be read.
     """
     # Links that the user names are followed, links in a dataset are not.
-    follow_links = selection.manifest is None
-    max_bytes = _largest_record(selection.manifest)
+    manifest, follow_links = selection.manifest, selection.manifest is None
+    max_bytes = RecordVerifier.of(manifest).largest_record if manifest else LARGEST_RECORD
     for path, name in selection.files.items():
         number = 0
         try:

@@ -288,7 +288,9 @@ def _record(index: pa.Table, number: int, file: str, offset: int) -> dict[str, A
 def sha256_of(root: str, images: Sequence[Mapping[str, Any]]) -> list[str | None]:
     """The result of `sha256` for each image, several read at once."""
     ahead = ReadAhead(threads=reading_threads(root))
-    return list(ahead.map(functools.partial(sha256, root), images, size=_length))
+    hashed = functools.partial(sha256, root)
+    # An image that is not in the dataset has no length.
+    return list(ahead.map(hashed, images, size=lambda image: image.get("length") or 0))
 
 
 def sha256(root: str, image: Mapping[str, Any]) -> str | None:
@@ -309,11 +311,6 @@ def sha256(root: str, image: Mapping[str, Any]) -> str | None:
     is_content = image.get("content") in (None, content_hash(data))
     is_same = is_content and image.get("md5") in (None, md5_hash(data))
     return hashlib.sha256(data).hexdigest() if is_same else None
-
-
-def _length(image: Mapping[str, Any]) -> int:
-    """The bytes of an image; 0 if it is not in the dataset."""
-    return image.get("length") or 0
 
 
 def _without(image: Mapping[str, Any], *names: str) -> dict[str, Any]:

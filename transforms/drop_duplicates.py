@@ -372,7 +372,8 @@ class DropDuplicates(beam.PTransform):
         has_sizes = all(source.has_sizes for source in sources)
         if not has_sizes or not all(dataset.has_sizes for dataset in self._held_out):
             return None
-        return functools.partial(_by_size, CRC_CHARACTERS if self._has_checksums else 0)
+        characters = CRC_CHARACTERS if self._has_checksums else 0
+        return lambda image: (f"{image.size} {image.checksum[:characters]}", image)
 
 
 def _routed(
@@ -389,11 +390,6 @@ def _routed(
         yield beam.pvalue.TaggedOutput(_KNOWN, (md5, image))
     else:
         yield beam.pvalue.TaggedOutput(_CANDIDATES, _candidate(image))
-
-
-def _by_size(characters: int, image: PlannedImage) -> tuple[str, PlannedImage]:
-    """Names groups by size, and by the first characters of the checksum."""
-    return f"{image.size} {image.checksum[:characters]}", image
 
 
 def _by_content(image: PlannedImage) -> tuple[str, PlannedImage]:

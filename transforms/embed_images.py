@@ -142,6 +142,10 @@ class Embedder:
     """Computes the embeddings of a shard's images, batch by batch in the shard's order.
 
     Picklable; `setup` loads the model.
+
+    Attributes:
+        input_bytes: bytes of one image as input of the model.
+        no_embedding: zeros of the size of a stored embedding.
     """
 
     def __init__(self, embedding: Embedding) -> None:
@@ -149,18 +153,8 @@ class Embedder:
             embedding.model, embedding.weights, digests=embedding.digests
         )
         self._dtype = embedding.dtype
-        self._shape = embedding.shape
-        self.input_shape = embedding.input_shape
-
-    @property
-    def input_bytes(self) -> int:
-        """Bytes of one image as input of the model."""
-        return 4 * int(np.prod(self.input_shape))
-
-    @property
-    def no_embedding(self) -> bytes:
-        """Zeros of the size of a stored embedding."""
-        return stored_embedding(np.zeros(self._shape, np.float32), self._dtype)
+        self.input_bytes = 4 * int(np.prod(embedding.input_shape))
+        self.no_embedding = stored_embedding(np.zeros(embedding.shape, np.float32), self._dtype)
 
     def setup(self) -> None:
         """Loads the model, once for the process."""

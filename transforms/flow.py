@@ -38,7 +38,7 @@ from transforms.plan_shards import PlanShards, StratifySplits, TotalLabels
 from transforms.publish_dataset import PublishDataset
 from transforms.records.existing_shards import Planned
 from transforms.records.image_origins import originals_root
-from transforms.write_report import WriteReport
+from transforms.write_report import report_written
 from transforms.write_shards import WriteShards
 
 if TYPE_CHECKING:
@@ -168,4 +168,5 @@ class WritePlan(beam.PTransform):
             counts=counts,
             duplicates=duplicates,
         )
-        return published | "Write report" >> WriteReport(output)
+        report = beam.Map(report_written, output).with_output_types(str)
+        return published | "Write report" >> report

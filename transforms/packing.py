@@ -533,16 +533,15 @@ class SpreadElements(beam.PTransform):
             return elements
         kind: Any = elements.element_type
         pair: Any = tuple
+        part = beam.Map(
+            lambda each: (zlib.crc32(repr(each).encode(errors="replace")) % _PARTS, each)
+        )
         return (
             elements
-            | "Choose parts" >> beam.Map(_with_part).with_output_types(pair[int, kind])
+            | "Choose parts" >> part.with_output_types(pair[int, kind])
             | "Group by part" >> beam.GroupByKey()
             | "Take out" >> beam.FlatMap(operator.itemgetter(1)).with_output_types(kind)
         )
-
-
-def _with_part(element: Any) -> tuple[int, Any]:
-    return zlib.crc32(repr(element).encode(errors="replace")) % _PARTS, element
 
 
 # NameInputs: the inputs of a job as elements.

@@ -1,8 +1,7 @@
-"""WriteReport: the page that shows what went in and out."""
+"""The report of a dataset that was just published: the page that shows what went in and out."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import io
 import logging
@@ -10,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
-
-import apache_beam as beam
 
 from transforms.core.messages import first_line, parse_json
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -284,7 +281,7 @@ def _read_original(path: str) -> bytes:
         return b""
 
 
-# WriteReport: writes `report.html` from the files of a finished dataset.
+# Writes `report.html` from the files of a finished dataset.
 
 # Errors caused by statistics without the expected structure.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
@@ -292,22 +289,18 @@ _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeErro
 _LOGGER = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(eq=False, repr=False)
-class WriteReport(beam.PTransform):
+def report_written(published: str, output: str) -> str:
     """Writes the report of a dataset that was just published or has no report.
 
-    Input: the output of `PublishDataset`. Output: `written`, `there` or `failed`. A failed report
-    is only logged: the dataset is complete without it.
+    A failed report is only logged: the dataset is complete without it.
+
+    Args:
+        published: the output of `PublishDataset`.
+        output: the folder.
+
+    Returns:
+        `written`, `there` or `failed`.
     """
-
-    output: str
-
-    def expand(self, published: beam.PCollection[str]) -> beam.PCollection[str]:
-        write = beam.Map(_written, self.output)
-        return published | "Write the page" >> write.with_output_types(str)
-
-
-def _written(published: str, output: str) -> str:
     if published != "published" and storage_of(output).exists(join(output, REPORT)):
         return "there"
     try:

@@ -11,7 +11,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -158,13 +158,6 @@ class ShardCounter:
             self.index.lengths.append(len(example))
             yield example
 
-    def observe_copied(
-        self, images: Iterable[CheckedImage | Rejection], lengths: Sequence[int]
-    ) -> None:
-        """Counts the images of a shard that is copied, and the lengths of its records."""
-        self.records = sum(1 for _ in self.observe(images))
-        self.index.lengths.extend(lengths)
-
     def _count(self, checked: CheckedImage) -> None:
         if not self.of_images:
             # A row has no class.
@@ -193,16 +186,13 @@ class ShardCounter:
         for change in checked.changes:
             self.pixels[change] += 1
         if checked.partners:
-            self._count_partners(checked)
+            # What further images alone bring into the record.
+            has_place = any(each.has_place for each in checked.partners)
+            self.statistics.gps += has_place and not checked.has_place
+            if checked.has_heic and FROM_HEIC not in checked.changes:
+                self.pixels[FROM_HEIC] += 1
         self.is_changed = self.is_changed or checked.changes != UNTOUCHED
         self.index.add(checked)
-
-    def _count_partners(self, checked: CheckedImage) -> None:
-        """Counts what further images alone bring into a record."""
-        if not checked.has_place:
-            self.statistics.gps += any(partner.has_place for partner in checked.partners)
-        if checked.has_heic and FROM_HEIC not in checked.changes:
-            self.pixels[FROM_HEIC] += 1
 
     def counts(self) -> dict[str, Any]:
         """The fields for a `ShardSummary`."""
@@ -487,7 +477,8 @@ class _WriteShardFn(beam.DoFn):
         if whole is None or not copy_whole(whole, self._staged(name, whole.entry.recipe)):
             return None
         counter("shards_copied").inc()
-        shard.counter.observe_copied(whole.images, whole.lengths)
+        shard.counter.records = sum(1 for _ in shard.counter.observe(whole.images))
+        shard.counter.index.lengths.extend(whole.lengths)
         _, size, crc32c, recipe = whole.entry
         sha256 = stored_sha256(self._staged(name, recipe)) if self._with_sha256 else ""
         return ShardSummary(file=name, recipe=recipe, bytes=size, crc32c=crc32c, sha256=sha256)

@@ -7,6 +7,7 @@ ones are. An option that is also on the command line is not taken from the file.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import glob
 import os
 import re
@@ -118,10 +119,8 @@ def _entries(text: str, path: str) -> list[_Entry]:
     if text.lstrip().startswith("{"):
         # YAML would read a manifest, too, but takes minutes for a large one.
         manifest: Any = None
-        try:
+        with contextlib.suppress(ValueError):
             manifest = parse_json(text)
-        except ValueError:
-            pass
         if isinstance(manifest, dict) and "format_version" in manifest:
             return list(_of_manifest(text, path))
     try:

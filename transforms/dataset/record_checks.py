@@ -17,7 +17,7 @@ from transforms.core.messages import parse_json
 from transforms.core.records import Totals
 from transforms.core.rejections import RejectedImageError
 from transforms.dataset.ledger import Ledger, LedgerError
-from transforms.examples.decoder import decode_example
+from transforms.examples.decoder import decode_example, values_of
 from transforms.examples.layouts import (
     DETECTION,
     PIXELS,
@@ -197,7 +197,7 @@ class RecordVerifier:
         problems = list(self._schema_problems(example))
         if problems:
             return RecordCheck(tuple(problems), ())
-        held = {feature.source: _held(example, feature.name) for feature in self.features}
+        held = {feature.source: values_of(example, feature.name) for feature in self.features}
         problems += self._class_problems(held)
         problems += _box_problems(held)
         problems += self._array_problems(example)
@@ -298,12 +298,6 @@ class RecordVerifier:
         if self.labels is None:
             return str(label_id)
         return self.labels.get(label_id, "")
-
-
-def _held(example: Mapping[str, Any], name: str) -> Sequence[Any]:
-    """The values of a feature; none for a list that is not set."""
-    values: Sequence[Any] | None = example.get(name)
-    return () if values is None else values
 
 
 def _with_role(held: _Held, role: Role) -> Iterator[tuple[Source, Sequence[Any]]]:

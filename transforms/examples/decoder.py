@@ -447,7 +447,7 @@ class RecordFields(NamedTuple):
         return any(
             value == wanted.encode() if isinstance(value, bytes) else value in ids
             for name in self.class_features(list(example))
-            for value in _values(example, name)
+            for value in values_of(example, name)
         )
 
     def has_key(self, example: Mapping[str, Any], wanted: str) -> bool:
@@ -455,7 +455,7 @@ class RecordFields(NamedTuple):
         return any(
             wanted in _spellings(value)
             for name in self.key_features(list(example))
-            for value in _values(example, name)
+            for value in values_of(example, name)
         )
 
     def name_feature(self) -> str | None:
@@ -481,8 +481,9 @@ class RecordFields(NamedTuple):
         return source_of((self.sources or {}).get(name, "")).role
 
 
-def _values(example: Mapping[str, Any], name: str) -> Sequence[Any]:
-    values: Sequence[Any] | None = example[name]
+def values_of(example: Mapping[str, Any], name: str) -> Sequence[Any]:
+    """The values of a feature in the result of `decode_example`; none for one that is not set."""
+    values: Sequence[Any] | None = example.get(name)
     return () if values is None else values
 
 

@@ -273,7 +273,8 @@ class Classes:
         sizes: Counter[str] = Counter()
         for label, name in names.items():
             sizes[name] += totals.labels[label]
-        if len(sizes) > (most := min(MAX_CLASSES, _most_lines(splits))):
+        most = min(MAX_CLASSES, max(1, MAX_ENDS // max(1, len(splits.names) - 1)))
+        if len(sizes) > most:
             raise LabelsError(
                 f"--stratify label: {len(sizes)} classes are more than {most}, since each worker "
                 f"keeps where their {len(splits.names)} splits begin; leave out --stratify"
@@ -287,10 +288,6 @@ class Classes:
     def line(self, classes: Iterable[str]) -> str:
         """The line of an image with these classes: the rarest one."""
         return min(classes, key=lambda name: (self.sizes[name], name), default="")
-
-
-def _most_lines(splits: Splits) -> int:
-    return max(1, MAX_ENDS // max(1, len(splits.names) - 1))
 
 
 class ClassLines:
