@@ -280,8 +280,7 @@ def _read_parts(path: str, labels: str) -> tuple[PlannedReads, Records]:
             table, reads = read_part(data)
             total = PlannedReads(*map(operator.add, total, reads))
             yield Records.of_index(table)
-        for _ in storage.for_each(storage.remove, parts):
-            pass
+        list(storage.for_each(storage.remove, parts))
 
     records = Records.joined(tables(), labels)
     return total, records

@@ -76,30 +76,23 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
 
 
 def _inputs(config: ConvertConfig) -> ReadInputs:
-    is_dropped = config.checks.drops_duplicates
-    images = RowImages(
+    finder = ImageFinder(
         root=config.root,
         key=config.key,
-        places=config.row_places,
         rules=config.path_rules,
-        with_checksums=is_dropped,
+        left_out=config.left_out,
+        with_checksums=config.checks.drops_duplicates,
     )
     return ReadInputs(
         config.globs,
-        ImageFinder(
-            root=config.root,
-            key=config.key,
-            rules=config.path_rules,
-            left_out=config.left_out,
-            with_checksums=is_dropped,
-        ),
+        finder,
         config.csv_paths,
         RowReader(
             config.columns,
             key=config.key,
             encoding=config.inputs.csv_encoding,
             keeps_rows=config.row_requirements.needs_rows,
-            images=None if config.images else images,
+            images=None if config.images else RowImages(finder, config.row_places),
             missing=missing_labels(config.inputs.label_kind, config.label_rules.class_names),
             separator=config.label_separator,
         )

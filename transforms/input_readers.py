@@ -30,7 +30,7 @@ from transforms.labels.keys import (
     row_key,
 )
 from transforms.labels.label_rows import FORMATS, CsvColumns, LabelRow, is_annotation, label_text
-from transforms.labels.label_rules import NOTHING, PathRules
+from transforms.labels.label_rules import PathRules
 from transforms.labels.label_tables import MAX_ANNOTATION, annotation_rows, read_rows
 from transforms.labels.vocabulary import MISSING_LABELS, LabelCells, LabelCounter, labels_in
 from transforms.storage.files import storage_of
@@ -268,25 +268,19 @@ class KeyReader:
 # Looks up the images that rows list: sizes and versions, many in parallel.
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class RowImages:
     """Looks up the images of one dataset that rows list.
 
     A local file takes one `stat`, an object one request; lookups run in parallel like reads.
 
     Attributes:
-        root: the common folder of the label files.
-        key: kind of the join key.
+        finder: says of their paths, keys, labels and checksums what it says of listed images.
         places: folders that local files must be in, see `top_folder`; None for anywhere.
-        rules: how an image's path gives its label and its split.
-        with_checksums: whether to find checksums, too, where they come with the sizes.
     """
 
-    root: str
-    key: str
+    finder: ImageFinder
     places: Collection[str] | None = None
-    rules: PathRules = NOTHING
-    with_checksums: bool = False
 
     def find(self, rows: Iterable[Any], path: str) -> Iterator[Any]:
         """Every image with its key, in the order of the rows, each followed by its row.
@@ -295,7 +289,7 @@ class RowImages:
             rows: cells that name images, and their rows; all else in between is passed on.
             path: the label file; names are relative to its folder.
         """
-        full_path = storage_of(path).absolute(path)
+        full_path, finder = storage_of(path).absolute(path), self.finder
 
         def look_up(row: Any) -> Sequence[Any]:
             # Other records have classes of their own.
@@ -306,18 +300,19 @@ class RowImages:
                 image = self._image(uri)
             else:
                 # Not even its size is read.
-                image = JoinSide(listed_path(uri, self.root), 0, OUTSIDE, "", "", kind=Kind.IMAGE)
-            key = listed_key(uri, kind=self.key, root=self.root)
+                outside = listed_path(uri, finder.root)
+                image = JoinSide(outside, 0, OUTSIDE, "", "", kind=Kind.IMAGE)
+            key = listed_key(uri, kind=finder.key, root=finder.root)
             return (key, image), (key, row[1])
 
         for found in ReadAhead(threads=READERS).map(look_up, rows):
             yield from found
 
     def _image(self, uri: str) -> JoinSide:
-        found = find_listed(uri)
-        path = listed_path(uri, self.root)
-        label, split = self.rules.label(path), self.rules.split(path)
-        checksum = found.checksum if self.with_checksums else ""
+        found, rules = find_listed(uri), self.finder.rules
+        path = listed_path(uri, self.finder.root)
+        label, split = rules.label(path), rules.split(path)
+        checksum = found.checksum if self.finder.with_checksums else ""
         return JoinSide(
             path, found.size, found.version, label, "", split, kind=Kind.IMAGE, checksum=checksum
         )

@@ -231,23 +231,12 @@ def _read_table(reader: RowReader, hands_on: bool, path: str) -> Iterator[Any]:
         yield _Input(_ROWS, (path, pack_sides(rows)))
 
 
-def _read_rows(reader: RowReader, path: str, rows: NameBatch) -> Iterator[_Side]:
-    """Finds the images that rows list: their sizes and versions, one request each."""
-    assert reader.images is not None
-    return reader.images.find(unpack_sides(rows), path)
-
-
 def _read_dataset(reader: DatasetReader, hands_on: bool, number: int) -> Iterator[Found | _Input]:
     """Reads the records of a dataset; or hands its indexes on, one by one."""
     report_source(reader.datasets[number].folder)
     if not hands_on:
         return reader.read(number)
     return (_Input(_INDEX, tuple(part)) for part in reader.parts(number))
-
-
-def _read_index(readers: Mapping[str, DatasetReader], *part: Any) -> Iterator[Found]:
-    index = IndexPart(*part)
-    return readers[index.flag].read_part(index)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -299,18 +288,21 @@ class ReadInputs(beam.PTransform):
     def _read(self, limit: int, shares: bool) -> beam.PTransform:
         """A step that reads inputs, and hands parts on after `limit` names of a glob."""
         finder, partners, reader, keys = self.finder, self.partners, self.reader, self.keys
+        of_flags = {each.flag: each for each in self.datasets}
         readers: dict[str, Callable[..., Iterator[Any]]] = {
             _GLOB: functools.partial(_read_glob, finder, partners, limit),
-            _INDEX: functools.partial(_read_index, {each.flag: each for each in self.datasets}),
+            _INDEX: lambda flag, *part: of_flags[flag].read_part(IndexPart(flag, *part)),
         }
-        for each in self.datasets:
-            readers[each.flag] = functools.partial(_read_dataset, each, shares)
+        for flag, each in of_flags.items():
+            readers[flag] = functools.partial(_read_dataset, each, shares)
         if keys:
             readers[_KEYS] = keys.read
         if reader:
-            hands_on = shares and reader.images is not None
-            readers[_TABLE] = functools.partial(_read_table, reader, hands_on)
-            readers[_ROWS] = functools.partial(_read_rows, reader)
+            images = reader.images
+            readers[_TABLE] = functools.partial(_read_table, reader, shares and images is not None)
+            if images is not None:
+                # Their sizes and versions, one request each.
+                readers[_ROWS] = lambda path, rows: images.find(unpack_sides(rows), path)
         read = functools.partial(_read_input, readers=readers)
         return by_type(read, "sides", _Side, **INPUT_TYPES, parts=_Input)
 

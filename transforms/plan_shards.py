@@ -223,14 +223,16 @@ class StratifySplits(beam.PTransform):
             names = images | "Pack images" >> PackRecords()
             place = beam.FlatMap(_place_images, lines, *_known(names, lines, _image_items, classes))
             return names | "Place images" >> place.with_output_types(PlannedImage)
+        name_groups = beam.Map(lambda image: (image.group, json.dumps(sorted(image_labels(image)))))
         groups = (
             images
-            | "Name groups" >> beam.Map(_labels_of_group).with_output_types(tuple[str, str])
+            | "Name groups" >> name_groups.with_output_types(tuple[str, str])
             | "Add up groups" >> beam.CombinePerKey(AddUp(Counter, _add_labels, Counter.update))
         )
         place = beam.Map(_place_group, lines, *_known(groups, lines, _group_items, classes))
         splits = groups | "Place groups" >> place.with_output_types(_InGroup)
-        named = images | "Name images" >> beam.Map(_in_group).with_output_types(_InGroup)
+        name_images = beam.Map(lambda image: (image.group, ("", image._replace(group=""))))
+        named = images | "Name images" >> name_images.with_output_types(_InGroup)
         return (
             (named, splits)
             | "Images and splits" >> beam.Flatten()
@@ -299,10 +301,6 @@ def _place_images(
         yield image._replace(split=_split(_item(image), lines, cuts))
 
 
-def _labels_of_group(image: PlannedImage) -> tuple[str, str]:
-    return image.group, json.dumps(sorted(image_labels(image)))
-
-
 def _add_labels(added: Counter[str | None], labels: str) -> None:
     """Adds an image of a group, under None, and its labels."""
     added.update([None, *json.loads(labels)])
@@ -319,10 +317,6 @@ def _place_group(
     lines.prepare(classes)
     [item] = _group_items(group)
     return item.key, (_split(item, lines, cuts), NO_IMAGE)
-
-
-def _in_group(image: PlannedImage) -> _InGroup:
-    return image.group, ("", image._replace(group=""))
 
 
 def _placed(

@@ -138,8 +138,7 @@ class Publication:
             Put(f"{STAGING}/{waiting_file(attempt, number)}", name, *content_summary(content))
             for number, (name, content) in enumerate(small_files.items())
         ]
-        for _ in storage.for_each(lambda put: self._stage(put, small_files[put.target]), small):
-            pass
+        list(storage.for_each(lambda put: self._stage(put, small_files[put.target]), small))
         ours = {(shard.file, shard.recipe) for shard in shards}
         # The folder was named before it was known whether an image would be changed.
         ours |= {begun for shard in shards if (begun := staged_shard(shard.folder))}

@@ -220,7 +220,12 @@ class WriteDataset(beam.PTransform):
         model = EmbeddingOptions.of(given)
         with in_own_words():
             model.check(layout, features)
-            self._embedding = _loaded(model)
+            self._embedding: Embedding | None = None
+            if model.model is not None:
+                # This imports Beam's inference, which other datasets do not need.
+                from transforms.embed_images import load_embedding
+
+                self._embedding = load_embedding(model)
         if self._embedding is not None:
             features = with_embedding(features, self._embedding.shape, self._embedding.dtype)
         self._features = features
@@ -352,15 +357,6 @@ def _accepted(loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedIma
             yield result
         else:
             counter("images_rejected").inc()
-
-
-def _loaded(options: EmbeddingOptions) -> Embedding | None:
-    if options.model is None:
-        return None
-    # This imports Beam's inference, which other datasets do not need.
-    from transforms.embed_images import load_embedding
-
-    return load_embedding(options)
 
 
 def _features(layout: str, labelled: bool) -> tuple[Feature, ...]:

@@ -168,18 +168,11 @@ class ShardCounter:
         # `Counter.update` costs ten times as much as one addition.
         for class_ in classes:
             self.labels[class_] += 1
-        image, info = checked.image, checked.info
         samples, size = self.statistics.samples, len(checked.data) or checked.unread
         for class_ in classes:
             if samples.takes(class_):
-                samples.add(class_, Sample(image.order, self.file, len(self.index.checked)))
-        self.statistics.add(
-            info.format,
-            height=info.height,
-            width=info.width,
-            size=size,
-            orientation=checked.orientation,
-        )
+                samples.add(class_, Sample(checked.image.order, self.file, len(self.index.checked)))
+        self.statistics.add(checked.info, size, checked.orientation)
         self.statistics.gps += checked.has_place
         self.image_bytes += size
         self.taken += checked.is_reused

@@ -150,11 +150,10 @@ BY_CSV = PathRules("csv", "", False)
 
 def listed(path: str, root: str, rules: PathRules = BY_CSV) -> dict[str, list[Any]]:
     """What is read of rows that list images."""
-    images = RowImages(root=root, key="path", rules=rules)
-    reader = RowReader(
-        COLUMNS._replace(key=Column(0, "image")), key="path", encoding="utf-8", images=images
-    )
-    inputs = ReadInputs([], ImageFinder(root=root, key="path", rules=rules), [path], reader)
+    finder = ImageFinder(root=root, key="path", rules=rules)
+    columns = COLUMNS._replace(key=Column(0, "image"))
+    reader = RowReader(columns, key="path", encoding="utf-8", images=RowImages(finder))
+    inputs = ReadInputs([], finder, [path], reader)
     found = collect(lambda pipeline: (pipeline | "Read" >> inputs)._asdict())
     labels = [each._asdict() for each in found.pop("labels")]
     numbers = ("integers", "others", "missing")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from transforms.core.records import Totals
 from transforms.dataset.output_names import REJECTED
+from transforms.images.check import ImageInfo
 from transforms.labels.vocabulary import class_order
 
 # Statistics of images: accumulators that merge exactly, in any order.
@@ -152,16 +153,15 @@ class Statistics(Totals):
     samples: Samples = dataclasses.field(default_factory=Samples)
     gps: int = 0
 
-    def add(self, format_: str, *, height: int, width: int, size: int, orientation: int) -> None:
+    def add(self, info: ImageInfo, size: int, orientation: int) -> None:
         """Counts one image.
 
         Args:
-            format_: as it is stored.
-            height: in pixels.
-            width: in pixels.
-            size: bytes of the stored image.
+            info: of the stored image.
+            size: bytes of it.
             orientation: of the file's EXIF tag, 0 when it has none.
         """
+        format_, height, width, _ = info
         self.formats[format_] += 1
         if orientation:
             self.orientations[orientation] += 1

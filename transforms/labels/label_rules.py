@@ -73,10 +73,6 @@ class PathRules(NamedTuple):
         return split_folder(path) if self.has_splits else ""
 
 
-NOTHING = PathRules()
-"""Rules that use nothing from a path."""
-
-
 def split_folder(path: str) -> str:
     """The split that the first folder of a path names, `NO_FOLDER` without one.
 

@@ -515,8 +515,12 @@ class ExistingShards:
         """
         known = [each for each in reversed(recipes) if each in self._recipes]
         recipe = known[0] if known else recipes.unchanged
-        if self._has_become_readable(images, load):
-            recipe = _READABLE
+        missed = [image for image in images if image.key in self._retried]
+        # A permission that was granted since, or a decoder that was installed, changes no recipe.
+        for result in load(missed) if missed else ():
+            if isinstance(result, CheckedImage) or result.reason not in RETRIED:
+                recipe = _READABLE
+                break
         is_moved = recipe in self._recipes and self._are_moved(images)
         other = _OTHER_FILES if is_moved else recipe
         published = self._published.get(name)
@@ -536,19 +540,4 @@ class ExistingShards:
         return any(
             former.uris(image) != roots.uris(image)
             for image in cast(Iterable[PlannedImage], images)
-        )
-
-    def _has_become_readable(
-        self,
-        images: Iterable[Planned],
-        load: Callable[[Iterable[Planned]], Iterable[CheckedImage | Rejection]],
-    ) -> bool:
-        """Whether an image that could not be read for the dataset can be read now.
-
-        A permission that was granted since, or a decoder that was installed, changes no recipe.
-        """
-        missed = [image for image in images if image.key in self._retried]
-        return any(
-            isinstance(result, CheckedImage) or result.reason not in RETRIED
-            for result in (load(missed) if missed else ())
         )

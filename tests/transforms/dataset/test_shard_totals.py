@@ -26,6 +26,7 @@ from transforms.dataset.image_statistics import (
     quarter_octave,
 )
 from transforms.dataset.ledger import MAX_CLASSES, ShardSummary, ShardTotals
+from transforms.images.check import ImageInfo
 
 ELEMENT_BYTES = 100_000_000
 """Beam's limit."""
@@ -36,7 +37,7 @@ def counted(file: str, images: Sequence[tuple[int, Any]]) -> Statistics:
     statistics = Statistics()
     for record, (order, image) in enumerate(images):
         format_, height, width, size, orientation, class_ = image
-        statistics.add(format_, height=height, width=width, size=size, orientation=orientation)
+        statistics.add(ImageInfo(format_, height, width, 3), size, orientation)
         statistics.samples.add(class_, Sample(order, file, record))
     statistics.samples.shrink()
     return Statistics.from_json(json.loads(json.dumps(statistics.to_json())))
