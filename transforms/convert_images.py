@@ -22,7 +22,7 @@ from transforms.images.check import (
     examine_image,
 )
 from transforms.images.embeddings import Embedding
-from transforms.images.guard import DecoderGuard, image_note
+from transforms.images.guard import DecoderGuard, is_again
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, Original, PixelOptions
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import (
@@ -153,9 +153,8 @@ class PartnerReader:
     ) -> CheckedPartner:
         decoding = self._decoding
         data = read_accepted(partner.root, file, decoding.limits.max_bytes)
-        note = image_note(full_uri(partner.root, file.path), file.version)
         if not is_mask(partner.name):
-            decoded = guard.call(note, decode_image, data, decoding)
+            decoded = guard.call(file.key, decode_image, data, decoding)
             return CheckedPartner(
                 len(decoded.data),
                 decoded.info.format,
@@ -167,7 +166,7 @@ class PartnerReader:
         from transforms.images.masks import store_mask
 
         mask = guard.call(
-            note,
+            file.key,
             store_mask,
             data,
             checked.frame,
@@ -263,7 +262,7 @@ class ImageConverter(Converter):
         """See `Converter.setup`."""
         self._logged: dict[str, object] = {}
         self._read_ahead = self._origins.read_ahead()
-        self._guard = DecoderGuard(self._limits.max_pixels)
+        self._guard = DecoderGuard(self._limits.max_pixels, isolates=is_again())
         may_change = self._partners or not self._decoding.pixels.changes_nothing
         if self._decoding.stores_pixels or may_change or self._has_object_masks:
             from transforms.images.pillow_images import quiet_pillow
@@ -271,6 +270,10 @@ class ImageConverter(Converter):
             quiet_pillow()
         if self._embedder is not None:
             self._embedder.setup()
+
+    def isolate(self, images: Iterable[PlannedImage]) -> None:
+        """See `Converter.isolate`."""
+        self._guard.suspects.update(image.key for image in images)
 
     def load(self, images: Iterable[PlannedImage]) -> Iterator[CheckedImage | Rejection]:
         """Reads, checks, changes and embeds images, in their order, several at once."""
@@ -427,8 +430,7 @@ class ImageConverter(Converter):
 
     def _guarded(self, image: PlannedImage, decode: Callable[..., Any], data: Any) -> Any:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""
-        note = image_note(full_uri(self._root, image.path), image.version)
-        return self._guard.call(note, decode, data, self._decoding)
+        return self._guard.call(image.key, decode, data, self._decoding)
 
     def _values(self, image: PlannedImage, checked: CheckedImage) -> dict[str, Any]:
         """The values that rows fill, unless its record has them."""

@@ -47,6 +47,8 @@ class RunnerRules(NamedTuple):
         samples_hashes: whether the publishing worker gets a sample of the perceptual hashes, for
             which images are counted first.
         shares_moves: whether workers share the files to publish, in three more steps.
+        restarts: whether the work of a worker that dies is repeated by another one, which cannot
+            know that a decoder was the cause.
     """
 
     shares_inputs: bool
@@ -56,10 +58,11 @@ class RunnerRules(NamedTuple):
     buckets: int
     samples_hashes: bool
     shares_moves: bool
+    restarts: bool
 
 
-_IN_PROCESS = RunnerRules(False, False, 1, False, BUCKETS, False, False)
-_ELSEWHERE = RunnerRules(True, True, 64, True, MANY_BUCKETS, True, True)
+_IN_PROCESS = RunnerRules(False, False, 1, False, BUCKETS, False, False, False)
+_ELSEWHERE = RunnerRules(True, True, 64, True, MANY_BUCKETS, True, True, True)
 
 
 def rules_of(pipeline: beam.Pipeline) -> RunnerRules:

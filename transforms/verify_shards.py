@@ -22,10 +22,10 @@ from transforms.dataset.record_checks import (
 )
 from transforms.examples.tfrecord import TFRecordError
 from transforms.images.check import ImageInfo, check_image
-from transforms.images.guard import DecoderGuard, image_note
+from transforms.images.guard import DecoderGuard, is_again
 from transforms.images.pixel_options import Limits
 from transforms.labels.vocabulary import parse_labels
-from transforms.packing import AddTogether, AddUp, NameInputs
+from transforms.packing import AddTogether, AddUp, NameInputs, rules_of
 from transforms.records.record_index import index_places, next_offset, row_problems
 from transforms.records.written_index import IndexedRows, open_stored, stored_records
 from transforms.storage.files import join, read_manifest, storage_of
@@ -94,7 +94,8 @@ class VerifyShards(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
         manifest = begin | "Name the manifest" >> NameInputs([join(self.output, MANIFEST)])
-        verify = _VerifyFn(self.output, self.verifier, self.fast, self.records)
+        restarts = rules_of(begin.pipeline).restarts
+        verify = _VerifyFn(self.output, self.verifier, self.fast, self.records, restarts)
         verified = (
             manifest
             | "List the shards" >> beam.FlatMap(lambda path: group_shards(_read_manifest(path)))
@@ -150,12 +151,14 @@ class _VerifyFn(beam.DoFn):
     verifier: RecordVerifier
     fast: bool
     records: int
+    restarts: bool
 
     def setup(self) -> None:
         PROGRESS.begin("verifying", self.records)
         # The names of a million classes are too large for a graph.
         self._verifier = self.verifier.with_labels(read_labels(self.output))
-        self._guard = DecoderGuard(self._verifier.limits.max_pixels)
+        isolates = is_again() or self.restarts
+        self._guard = DecoderGuard(self._verifier.limits.max_pixels, isolates=isolates)
 
     def process(self, group: tuple[str, list[dict[str, Any]]]) -> Iterator[str]:
         split, shards = group
@@ -221,8 +224,7 @@ def verify_shard(
         elif not storage.exists(path):
             found.problems = [Problem(name, None, "the file is missing")]
         else:
-            file = f"{path} {shard['crc32c']}"
-            check = None if fast else _GuardedCheck(file, verifier, guard, rows)
+            check = None if fast else _GuardedCheck(verifier, guard, rows)
             _read_shard(path, shard, check, found, max_bytes=verifier.largest_record)
     except OSError as error:
         # A temporary failure says nothing about the file.
@@ -276,25 +278,23 @@ def _read_shard(
     found.problems = _shortened(found.problems, more)
 
 
-# The number of a record, its place in the file, its bytes, and its row of the index.
-_Placed: TypeAlias = tuple[int, int, bytes, Mapping[str, Any] | None]
+# The place of a record in the file, its bytes, and its row of the index.
+_Placed: TypeAlias = tuple[int, bytes, Mapping[str, Any] | None]
 
 
 class _GuardedCheck(NamedTuple):
     """Checks the records of one shard; an image that crashes its decoder is one problem."""
 
-    file: str
     verifier: RecordVerifier
     guard: DecoderGuard
     rows: Iterator[Mapping[str, Any]]
 
     def check(self, placed: _Placed) -> RecordCheck:
         """Checks a record."""
-        number, offset, record, row = placed
-        note = image_note(self.file, number)
+        offset, record, row = placed
 
         def decode(data: bytes, *, limits: Limits) -> ImageInfo:
-            return self.guard.call(note, check_image, data, limits=limits)
+            return self.guard.call("", check_image, data, limits=limits)
 
         more = functools.partial(row_problems, row, record, offset) if row else None
         return self.verifier.check(record, decode=decode, more=more)
@@ -304,13 +304,13 @@ def _checks(records: Iterator[bytes], check: _GuardedCheck | None) -> Iterator[R
     if check is None:
         return (RecordCheck((), ()) for _ in records)
     placed = _placed(records, check.rows)
-    return ReadAhead().map(check.check, placed, size=lambda placed: len(placed[2]))
+    return ReadAhead().map(check.check, placed, size=lambda placed: len(placed[1]))
 
 
 def _placed(records: Iterable[bytes], rows: Iterator[Mapping[str, Any]]) -> Iterator[_Placed]:
     offset = 0
-    for number, record in enumerate(records):
-        yield number, offset, record, next(rows, None)
+    for record in records:
+        yield offset, record, next(rows, None)
         offset = next_offset(offset, record)
 
 

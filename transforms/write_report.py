@@ -17,7 +17,7 @@ from transforms.dataset.output_names import MANIFEST, REJECTED, REPORT, STATISTI
 from transforms.examples.decoder import decode_example
 from transforms.examples.layouts import Role, with_role
 from transforms.examples.tfrecord import read_frames, read_records
-from transforms.images.guard import Budget, DecoderGuard, DecodingChild, image_note
+from transforms.images.guard import Budget, DecoderGuard, DecodingChild, is_again
 from transforms.labels.keys import is_inside
 from transforms.records.written_index import open_records, stored_lines
 from transforms.selection.duplicates import PICTURED_GROUPS, SHOWN_TWINS
@@ -108,13 +108,12 @@ def picture_records(
     wanted = sorted(occurrences)
     from transforms.report.thumbnails import LIMITS, thumbnail
 
-    guard = DecoderGuard(LIMITS.max_pixels)
+    guard = DecoderGuard(LIMITS.max_pixels, isolates=is_again())
 
     def picture(one: _Wanted, record: bytes) -> str:
-        note = image_note(join(output, one.file), one.offset)
         image = decode_example(record)[name][0]
         try:
-            return guard.call(note, thumbnail, image, edge=edge, max_bytes=max_bytes)
+            return guard.call("", thumbnail, image, edge=edge, max_bytes=max_bytes)
         except RejectedImageError:
             # It crashes Pillow, which the check did not use; the dataset is already published.
             return ""

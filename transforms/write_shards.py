@@ -25,9 +25,10 @@ from transforms.core.rejections import Rejection
 from transforms.dataset.dataset_options import card_of
 from transforms.dataset.image_statistics import Sample, Statistics
 from transforms.dataset.ledger import ShardSummary, with_index
-from transforms.dataset.output_names import STAGING, ImageFile
+from transforms.dataset.output_names import BEGUN, STAGING, ImageFile
 from transforms.dataset_files import DatasetTarget
 from transforms.images.check import CheckedImage
+from transforms.images.guard import end_hangs, is_supervised
 from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.labels.joins import class_texts
 from transforms.labels.label_rules import ANY_LABELS
@@ -335,7 +336,8 @@ class WriteShards(beam.io.WriteToTFRecord):
     def expand(
         self, shards: beam.PCollection[tuple[str, Iterable[Planned]]]
     ) -> beam.pvalue.DoOutputsTuple:
-        self._fn.buckets = rules_of(shards.pipeline).buckets
+        rules = rules_of(shards.pipeline)
+        self._fn.buckets, self._fn.restarts = rules.buckets, rules.restarts
         types = {_FINGERPRINTS: tuple[int, FingerprintBatch]}
         step = with_outputs(beam.ParDo(self._fn), "shards", ShardSummary, **types)
         return shards | "Convert and write each shard" >> step
@@ -363,6 +365,7 @@ class _WriteShardFn(beam.DoFn):
     target: DatasetTarget
     sink: Any
     buckets: int = BUCKETS
+    restarts: bool = False
 
     _per_image = False
 
@@ -386,6 +389,8 @@ class _WriteShardFn(beam.DoFn):
             compares=self._compare_only,
             per_image=self._per_image,
         )
+        if self.restarts:
+            end_hangs()
         if not self._compare_only:
             storage_of(self._staging).make_directory(self._staging)
 
@@ -406,6 +411,13 @@ class _WriteShardFn(beam.DoFn):
             PROGRESS.advance(len(images), len(finished.summary.rejections))
             yield from self._outputs(*finished)
             return
+        if not is_supervised():
+            # An attempt that did not finish, on any machine, may have died over an image.
+            begun = self._begun(name, recipes)
+            if storage_of(begun).exists(begun):
+                self._converter.isolate(images)
+            else:
+                storage_of(begun).write_whole(begun, b"")
         for former in self._overlap.write(self._write(name, recipes, images)):
             yield from self._outputs(*former)
 
@@ -498,6 +510,8 @@ class _WriteShardFn(beam.DoFn):
         # The sidecar comes last: it says that the others are there.
         path = sidecar_path(self._output, summary.file, summary.recipe)
         storage.write_whole(path, summary.to_sidecar().encode())
+        if not is_supervised():
+            storage.remove(self._begun(summary.file, shard.recipes))
         return FinishedShard(summary, index)
 
     def _stage(
@@ -521,6 +535,9 @@ class _WriteShardFn(beam.DoFn):
         storage = storage_of(partial)
         # The sidecar is renamed in the same folder, and then synced with it.
         storage.rename(partial, self._staged(summary.file, summary.recipe), is_synced=False)
+
+    def _begun(self, name: str, recipes: Recipes) -> str:
+        return f"{self._staged(name, recipes.unchanged)}{BEGUN}"
 
     def _staged(self, name: str, recipe: str) -> str:
         return join(self._staging, f"{name}.{recipe}")

@@ -16,7 +16,6 @@ import resource
 import signal
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from pipeline.errors import INTERRUPTED, open_standard_streams
-from transforms.images.guard import HANGS, RUN_VARIABLE, Suspects
+from transforms.images.guard import AGAIN, HANGS, RUN_VARIABLE
 
 # Signals that end a process by a decoder: those of bugs in native code, and the one of our watch.
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, HANGS}
@@ -52,50 +51,36 @@ _KILLED = (
     "command again"
 )
 
-# How often, and at which interval in seconds, to look for the notes of a dead process.
-_LOCK_POLLS = 20
-_LOCK_SECONDS = 0.1
-
 
 def supervise(command: Callable[[], int]) -> int:
-    """Runs a command in a child process, and again if a decoder crashed or hung in it.
+    """Runs a command in a child process, and once again if a decoder crashed or hung in it.
 
-    Each time, at least one more image is known that must be decoded in another process, see
-    `transforms.images.guard`; finished shards are not written again. SIGINT is ignored once
-    the command has ended: this process is about to end, too.
+    Then, all images are decoded in another process, see `transforms.images.guard`; finished shards
+    are not written again. SIGINT is ignored once the command has ended: this process is about to
+    end, too.
 
     Returns:
         the command's exit code; 128 plus the signal's number if a signal ended it.
     """
     open_standard_streams()
-    known: frozenset[bytes] = frozenset()
-    while True:
-        known |= Suspects().notes
-        run = uuid.uuid4().hex
-        code = os.waitstatus_to_exitcode(_run_child(command, run))
-        if code < 0:
-            _kill_started(run)
-        if code == -signal.SIGKILL:
-            print(_KILLED, file=sys.stderr)
-        if -code == _INTERRUPT:
-            # Python was exiting, and had removed its handlers.
-            return INTERRUPTED
-        if -code not in _CRASHES or not _knows_more(known):
-            return code if code >= 0 else 128 - code
-        why = "hangs" if -code == HANGS else f"crashed ({signal.Signals(-code).name})"
-        print(f"a decoder {why}; continuing without the image", file=sys.stderr)
+    code = _code_of(command, run := uuid.uuid4().hex)
+    if -code in _CRASHES:
+        crashed = f"the run crashed ({signal.Signals(-code).name}), probably in a decoder"
+        why = "a decoder hangs" if -code == HANGS else crashed
+        print(f"{why}; running again, with decoders in a process of their own", file=sys.stderr)
+        code = _code_of(command, AGAIN + run)
+    return code if code >= 0 else 128 - code
 
 
-def _knows_more(known: frozenset[bytes]) -> bool:
-    """Whether there are suspects other than these.
-
-    A process that the dead one was just starting holds its lock for a moment.
-    """
-    for _ in range(_LOCK_POLLS):
-        if not Suspects().notes <= known:
-            return True
-        time.sleep(_LOCK_SECONDS)
-    return False
+def _code_of(command: Callable[[], int], run: str) -> int:
+    """The exit code of a command in a child process; a signal as a negative number."""
+    code = os.waitstatus_to_exitcode(_run_child(command, run))
+    if code < 0:
+        _kill_started(run)
+    if code == -signal.SIGKILL:
+        print(_KILLED, file=sys.stderr)
+    # Python was exiting, and had removed its handlers.
+    return INTERRUPTED if -code == _INTERRUPT else code
 
 
 @contextlib.contextmanager

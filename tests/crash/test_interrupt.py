@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.campaign import size
+from tests.images import picture, saved
 from tests.pipeline.commands import ROOT, Ran, arguments, take_interrupts
-from tests.transforms.core.deaths import kill_over
-from transforms.images.guard import image_note
 
 WORKERS = ["--workers=2"]
 MESSAGES = {
@@ -121,12 +119,10 @@ def test_a_command_that_imports_is_interrupted(words: list[str], tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_the_child_that_decodes_is_not_interrupted(
-    words: list[str], photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = sorted(photos.glob("*/*.jpg"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    kill_over(*(image_note(str(path), path.stat().st_mtime_ns) for path in paths))
+def test_the_child_that_decodes_is_not_interrupted(words: list[str], tmp_path: Path) -> None:
+    """The report decodes a rejected image there."""
+    (tmp_path / "bad.jpg").write_bytes(saved(picture("RGB"), "JPEG")[:-50])
+    words += [f"--images={tmp_path}/bad.jpg", "--max_rejected=1"]
     ran = interrupt(words, runs("images.guard"), tmp_path)
     check_quiet(ran)
     assert ran.code == 130

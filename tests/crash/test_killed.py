@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import shutil
@@ -19,10 +18,7 @@ import pytest
 from tests.campaign import one_of_each, size
 from tests.conftest import draw
 from tests.crash.killing import Harness, running_harness
-from tests.crash.kills import KILLS
 from tests.pipeline.commands import ROOT, SMALL_FILES, arguments, convert, digests
-from tests.servers.gcs import GcsServer
-from transforms.core.machine import usable_cores
 
 pytestmark = pytest.mark.slow
 
@@ -291,33 +287,6 @@ def run_until_free(command: list[str]) -> subprocess.CompletedProcess[str]:
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if "another run" not in ran.stderr:
             return ran
-
-
-@pytest.mark.parametrize("place", ["local", "bucket"])
-def test_killed_runs_do_not_slow_the_next(
-    place: str, gcs: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Runs are killed while they decode: the next starts one child, and leaves no note."""
-    for number in range(40):
-        draw(tmp_path / "images" / f"{number}.jpg", seed=number)
-    root = str(tmp_path)
-    if place == "bucket":
-        gcs.make_bucket("photos")
-        for path in sorted((tmp_path / "images").iterdir()):
-            gcs.put("photos", f"images/{path.name}", path.read_bytes())
-        # Many threads wait for an answer.
-        gcs.set_latency(get_ms=20)
-        root = "gs://photos"
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    words = arguments(images=f"{root}/images/*.jpg", output=f"{root}/out", label_from="none")
-    command = [sys.executable, "-m", "tests.crash.kills", *words]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    message = json.loads(ran.stdout)
-    assert 1 <= message["suspects"] <= KILLS * usable_cores()
-    assert (message["code"], message["children"], message["left"]) == (0, 1, 0)
-    assert not list((tmp_path / "tmp").glob("images-in-flight-*/*"))
 
 
 def test_a_disk_that_is_full(images: Path, reference: dict[str, str], tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_no_more_images_are_decoded_at_once_than_there_are_cores(
 
     monkeypatch.setattr(module, name, counted)
     monkeypatch.setattr(embed_images, "Embedder", lambda _: NoModel())
-    monkeypatch.setattr(decoder_guard, "in_flight", lambda: decoder_guard.InFlight(2))
+    monkeypatch.setattr(decoder_guard, "turns", lambda: decoder_guard.Turns(2))
     made = converter(tmp_path, limits=Limits(10**6, 10**6), **options)
     made._read_ahead = ReadAhead(threads=8)
     loaded = list(made.load([planned("1.jpg", len(data))] * 40))

@@ -23,7 +23,9 @@ from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.output_names import index_file
 from transforms.examples.decoder import decode_example
+from transforms.images import guard
 from transforms.images.check import CheckedPartner
+from transforms.images.guard import DecodingChild
 from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.labels.shards import Recipes, shard_recipe
 from transforms.records import record_index
@@ -118,6 +120,29 @@ def test_what_could_not_be_read_is_in_the_summary_and_is_tried_again(
     (tmp_path / "away").rename(tmp_path / "1.jpg")
     [summary] = write(tmp_path, output, [(NAME, images)])
     assert (summary.records, summary.rejections) == (2, ())
+
+
+def test_what_an_attempt_may_have_died_over_is_decoded_by_a_child(
+    tmp_path: Path, output: Path, images: list[PlannedImage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It left no trace but the name of the shard that it began, maybe from another machine."""
+    [first] = write(tmp_path, output, [(NAME, images)])
+    [path] = staged(output).values()
+    begun, sidecar = Path(f"{path}.begun"), Path(f"{path}.json")
+    child = DecodingChild()
+    monkeypatch.setattr(guard, "decoding_child", lambda: child)
+    for is_begun in (False, True):
+        sidecar.unlink()
+        if is_begun:
+            begun.touch()
+        assert write(tmp_path, output, [(NAME, images)]) == [first]
+        assert (child.started, begun.exists()) == (is_begun, False)
+    child.close()
+    sidecar.unlink()
+    monkeypatch.setattr(write_shards, "index_bytes", None)
+    with pytest.raises(TypeError):
+        write(tmp_path, output, [(NAME, images)])
+    assert begun.exists()
 
 
 def test_a_finished_shard_is_not_written_again(

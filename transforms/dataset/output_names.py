@@ -176,6 +176,9 @@ PROBE = "probe"
 # The suffix of a local file while it is written.
 PARTIAL = ".partial"
 
+# The end of the name of an empty file that notes an attempt at a shard.
+BEGUN = ".begun"
+
 # The end of the name of an index.
 _TABLE = ".parquet"
 
@@ -189,7 +192,7 @@ _SHARD = r"(?P<file>[A-Za-z][A-Za-z0-9_]*-\d{5}-of-\d{5}\.tfrecord(?:\.gz)?)"
 _DIGEST = "[0-9a-f]{32}"
 _STAGED = re.compile(
     rf"(?P<shard>{_SHARD}\.(?P<recipe>{_DIGEST}))"
-    rf"(?:\.(?:json|parquet)(?:\.partial)?|(?P<attempt>\.{_DIGEST}\.partial))?"
+    rf"(?:\.(?:json|parquet|begun)(?:\.partial)?|(?P<attempt>\.{_DIGEST}\.partial))?"
 )
 # The file of one image, in the folder of one attempt at its shard.
 _NUMBER = re.compile(r"\d{7,}")

@@ -1,32 +1,27 @@
-"""Images whose decoder may crash or hang: notes of those in flight, and a process for them."""
+"""Images whose decoder may crash or hang, and a process for them."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import errno
-import fcntl
 import functools
-import hashlib
 import importlib.abc
+import itertools
 import math
-import mmap
 import os
 import pickle
 import queue
 import resource
 import signal
-import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from transforms.core.machine import is_private, opened_folder, process_cores, usable_memory
+from transforms.core.machine import process_cores, usable_memory
 from transforms.core.rejections import Reason, RejectedImageError
 
 # A child process that decodes untrusted files one by one, with limits on memory and time.
@@ -170,15 +165,9 @@ class DecodingChild:
                 start_new_session=True,
             )
             if not self.started:
-                atexit.register(self.kill)
+                atexit.register(self._end)
             self.started += 1
         return self._process
-
-    def kill(self) -> None:
-        """Ends the process, even during a call; the next call starts another."""
-        process = self._process
-        if process is not None:
-            process.kill()
 
     def close(self) -> None:
         """Ends the process after the current call."""
@@ -303,178 +292,69 @@ def _pickled(result: Any) -> bytes:
         return pickle.dumps(RuntimeError(f"{type(result).__name__}: {result}"))
 
 
-# Records which images were being decoded when a process died.
-#
-# A crashing decoder ends its process, and a rerun would decode the same image again. So each
-# process notes in a memory-mapped file which images its threads decode right now: the kernel keeps
-# that file when the process dies, for any reason. The next process on the machine finds the notes
-# of dead ones and decodes those images in a child process, where a crash costs one image.
-# An image that decodes there is cleared.
-#
-# The owner of a file holds a lock on it (`flock`), which the kernel releases with the process. Each
-# file is in a folder of its own that only this user may enter, in the folder for temporary files.
-# Anything else there or in its place is neither opened, followed nor removed.
-
-# Bytes of a note, and the maximum number of threads with a note.
-_NOTE = 16
-_THREADS = 256
-_NOTHING = bytes(_NOTE)
-_FILE = _NOTE * _THREADS
-
-# Notes of dead processes expire after this time; an empty file, whose owner died
-# while creating it, sooner.
-_FORGET_SECONDS = 7 * 24 * 3600
-_MADE_SECONDS = 60
-
-# The folders, of which so many are read: there is one for each process that runs or was killed.
-_PREFIX = f"images-in-flight-{os.getuid()}-"
-_MAX_FOLDERS = 10_000
-_NAME = "notes"
+# Lets as many images be decoded at once as there are cores, and ends a process in which one hangs.
 
 RUN_VARIABLE = "IMAGE_TFRECORDS_RUN"
 """The environment variable with the name of a supervised run, in all of its processes."""
 
-HANGS = signal.SIGPROF
-"""The signal that ends a process of a supervised run whose decoder hangs."""
+AGAIN = "again-"
+"""What the name of a run begins with that was begun again, after its process died."""
 
-# How often a process looks at its own notes.
+HANGS = signal.SIGPROF
+"""The signal that ends a process whose decoder hangs."""
+
+# How often a process looks at its own decoders.
 _WATCH_SECONDS = 10.0
 
 
-def image_note(uri: str, version: int) -> bytes:
-    """The note of one image, 16 bytes; a replaced image gets another note."""
-    return hashlib.blake2b(f"{version} {uri}".encode(errors="replace"), digest_size=_NOTE).digest()
+def is_supervised() -> bool:
+    """Whether a command is run again if its process dies over an image."""
+    return RUN_VARIABLE in os.environ
 
 
-@contextlib.contextmanager
-def _opened(folder: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """A descriptor of the notes in a folder.
-
-    Raises:
-        OSError: another user can enter the folder, or it or the file is something else, such as a
-            link, a FIFO or a device; or the file is larger than notes are.
-    """
-    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with opened_folder(folder) as parent:
-        if not is_private(parent):
-            raise PermissionError(f"other users can access {folder}")
-        descriptor = os.open(_NAME, flags, dir_fd=parent)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _FILE:
-            raise FileNotFoundError(f"{folder} has no file of notes")
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def is_again() -> bool:
+    """Whether it runs again, because its process died: probably over an image."""
+    return os.environ.get(RUN_VARIABLE, "").startswith(AGAIN)
 
 
-def _is_alive(descriptor: int) -> bool:
-    """Whether the owner of an opened file of notes is running."""
-    try:
-        # A shared lock: other processes may check at the same time.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
-
-
-def _notes_of(data: bytes) -> dict[bytes, int]:
-    """The notes in the content of a file, and the byte where each begins."""
-    found = {data[at : at + _NOTE]: at for at in range(0, _FILE, _NOTE)}
-    return {note: at for note, at in found.items() if len(note) == _NOTE and note != _NOTHING}
-
-
-class Suspects:
-    """The images that processes were decoding when they died."""
-
-    def __init__(self) -> None:
-        self._places: dict[bytes, list[tuple[Path, int]]] = {}
-        with contextlib.suppress(OSError):
-            for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))[:_MAX_FOLDERS]:
-                with contextlib.suppress(OSError):
-                    self._read(folder)
-
-    def _read(self, folder: Path) -> None:
-        with _opened(folder) as file:
-            if _is_alive(file):
-                return
-            data = os.read(file, _FILE)
-            age = time.time() - os.fstat(file).st_mtime
-        notes = _notes_of(data)
-        # An empty file was just created by its owner.
-        if age > _FORGET_SECONDS or (not notes and (data or age > _MADE_SECONDS)):
-            _remove(folder)
-            return
-        for note, at in notes.items():
-            self._places.setdefault(note, []).append((folder, at))
-
-    def __contains__(self, note: bytes) -> bool:
-        return note in self._places
-
-    @property
-    def notes(self) -> frozenset[bytes]:
-        """The notes of all of them."""
-        return frozenset(self._places)
-
-    def clear(self, note: bytes) -> None:
-        """Clears an image that decoded without a crash, also for later processes."""
-        for folder, at in self._places.pop(note, ()):
-            with contextlib.suppress(OSError), _opened(folder, os.O_RDWR) as file:
-                # Its owner is dead, so its notes do not change.
-                os.pwrite(file, _NOTHING, at)
-                if not _notes_of(os.pread(file, _FILE, 0)):
-                    _remove(folder)
-
-
-class InFlight:
-    """The notes of this process, in memory alone if no file can be created.
+class Turns:
+    """The decoders that run in this process.
 
     Attributes:
-        patience: the age in seconds at which a note means a hanging decoder; 0 for none.
+        patience: seconds after which a decoder hangs; 0 for any number.
     """
 
     def __init__(self, at_once: int) -> None:
-        """Takes no note yet; at most `at_once` images are decoded at the same time."""
+        """At most `at_once` images are decoded at the same time."""
         self.patience = 0.0
-        self._ages: dict[tuple[bytes, int], float] = {}
+        self._ages: dict[tuple[int, int], float] = {}
         # A semaphore in C: one of `threading` costs eight calls of Python functions for each image.
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for number in range(min(at_once, _THREADS)):
-            self._free.put(_NOTE * number)
-        self._notes: mmap.mmap | bytearray = bytearray(_FILE)
-        with contextlib.suppress(OSError):
-            self._open()
+        for place in range(at_once):
+            self._free.put(place)
+        # The number of the turn that each place is for; 0 for none.
+        self._turns = [0] * at_once
+        self._numbers = itertools.count(1)
 
-    def _open(self) -> None:
-        # Created with mode 0700, under a new random name.
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        # Held until the process ends: closing it would release the lock.
-        self._descriptor = os.open(folder / _NAME, flags, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        os.ftruncate(self._descriptor, _FILE)
-        self._notes = mmap.mmap(self._descriptor, _FILE)
-        atexit.register(_remove_own, folder, os.getpid())
+    def begin(self) -> int:
+        """Waits for a place, and takes it until `end`."""
+        place = self._free.get()
+        self._turns[place] = next(self._numbers)
+        return place
 
-    def begin(self, note: bytes) -> int:
-        """Waits for a place, keeps the note of an image there until `end`, and returns it."""
-        at = self._free.get()
-        self._notes[at : at + _NOTE] = note
-        return at
-
-    def end(self, at: int) -> None:
-        """Removes the note at a place."""
-        self._notes[at : at + _NOTE] = _NOTHING
-        self._free.put(at)
+    def end(self, place: int) -> None:
+        """Gives a place back."""
+        self._turns[place] = 0
+        self._free.put(place)
 
     def has_hung(self, seconds: float) -> bool:
-        """Whether a note is older than `patience`, when `seconds` have passed since the last call.
+        """Whether a turn is older than `patience`, when `seconds` have passed since the last call.
 
         A process that is stopped does not count its time.
         """
         former = self._ages
-        noted = _notes_of(bytes(self._notes)).items()
-        self._ages = {each: former[each] + seconds if each in former else 0.0 for each in noted}
+        running = [each for each in enumerate(self._turns) if each[1]]
+        self._ages = {each: former[each] + seconds if each in former else 0.0 for each in running}
         return max(self._ages.values(), default=0.0) > self.patience > 0
 
     def watch(self) -> None:
@@ -489,86 +369,73 @@ class InFlight:
 
 
 @functools.lru_cache(maxsize=1)
-def in_flight() -> InFlight:
-    """The notes of this process.
+def turns() -> Turns:
+    """The decoders of this process.
 
     There are many more threads that wait for remote files than cores, and an image is many times as
     large as its file.
     """
-    own = InFlight(process_cores())
-    if RUN_VARIABLE in os.environ:
-        threading.Thread(target=own.watch, name="watch", daemon=True).start()
-    return own
+    return Turns(process_cores())
 
 
-def _remove(folder: Path) -> None:
-    """Removes a file of notes and its folder."""
-    with contextlib.suppress(OSError):
-        (folder / _NAME).unlink()
-        folder.rmdir()
-
-
-def _remove_own(folder: Path, owner: int) -> None:
-    # A fork of this process also runs this at exit.
-    if os.getpid() == owner:
-        _remove(folder)
+@functools.lru_cache(maxsize=1)
+def end_hangs() -> None:
+    """From now on, a decoder that hangs ends this process, whose work somebody repeats."""
+    threading.Thread(target=turns().watch, name="watch", daemon=True).start()
 
 
 # Calls decoders so that a crash or a hang costs one image, not the run.
 #
-# A decoder is called in this process, with a note of its image. If the process dies, the next one
-# decodes that image in a child process with limits. Other images have no overhead.
+# A decoder is called in this process. If that dies, the images that it may have died over are
+# suspects in the next one, which decodes them in a child process with limits: all images of a
+# command that runs again, and on other runners those of a shard that was begun before. Other images
+# have no overhead.
 
 
 # Ratio of the wall-clock limit to the CPU budget of an image, because it shares
-# the CPUs with others. In a supervised run, the process ends at this limit.
+# the CPUs with others. The process ends at this limit.
 _SECONDS_OF_PATIENCE = 2
 
 
 class DecoderGuard:
     """Calls decoders so that a crash costs only its image, on the next try.
 
-    Created before the threads that share it; it knows the crashes up to then.
+    Attributes:
+        suspects: the keys of images that are decoded in the child.
     """
 
-    def __init__(self, max_pixels: int) -> None:
-        """Reads the notes of dead processes.
+    def __init__(self, max_pixels: int, *, isolates: bool = False) -> None:
+        """Sets the limits.
 
         Args:
             max_pixels: of the images; the budget of a suspect grows with it.
+            isolates: whether every image is a suspect.
         """
+        self.suspects: set[str] = set()
+        self._isolates = isolates
         self._budget = Budget.of_pixels(max_pixels)
-        self._suspects = Suspects()
-        self._in_flight = in_flight()
+        self._turns = turns()
         patience = _SECONDS_OF_PATIENCE * self._budget.seconds
-        self._in_flight.patience = max(self._in_flight.patience, patience)
+        self._turns.patience = max(self._turns.patience, patience)
+        if is_supervised():
+            end_hangs()
 
     def call(
         self,
-        note: bytes,
+        key: str,
         function: Callable[Parameters, Result],
         *args: Parameters.args,
         **kwargs: Parameters.kwargs,
     ) -> Result:
-        """Calls a function with a note of its image, or in the child if the image is a suspect.
-
-        The function must do all decoding of an image: a suspect is cleared when it returns.
+        """Calls a function in its turn, or in the child if the image of this key is a suspect.
 
         Raises:
             RejectedImageError: raised by the function, or see `DecodingChild.call`.
         """
-        if note in self._suspects:
-            try:
-                result = decoding_child().call(self._budget, function, *args, **kwargs)
-            except DecoderFailure:
-                raise
-            except RejectedImageError:
-                self._suspects.clear(note)
-                raise
-            self._suspects.clear(note)
-            return result
-        at = self._in_flight.begin(note)
+        if self._isolates or key in self.suspects:
+            return decoding_child().call(self._budget, function, *args, **kwargs)
+        place = self._turns.begin()
         try:
             return function(*args, **kwargs)
         finally:
-            self._in_flight.end(at)
+            self._turns.end(place)

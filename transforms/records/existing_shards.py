@@ -360,6 +360,9 @@ class Converter:
     def setup(self) -> None:
         """Creates further parts that cannot be pickled, once for each DoFn instance."""
 
+    def isolate(self, images: Iterable[Any], /) -> None:
+        """Makes suspects of images that an earlier attempt may have died over."""
+
     def load(self, images: Iterable[Any], /) -> Iterator[CheckedImage | Rejection]:
         """The checked items, or their rejections, in the order given."""
         raise NotImplementedError

@@ -49,5 +49,8 @@ def test_an_error_of_the_program_has_a_traceback() -> None:
     assert ran.stderr.rstrip().endswith("LookupError: a bug")
 
 
-def test_a_crash_outside_of_decoders_is_not_tried_again() -> None:
-    assert run("import os; os.abort()").returncode == 128 + 6
+def test_a_crash_outside_of_decoders_is_tried_once_more() -> None:
+    ran = run("import os; print('run', file=sys.stderr, flush=True); os.abort()")
+    assert ran.returncode == 128 + 6
+    first, message, second = ran.stderr.splitlines()
+    assert first == second == "run" and message.startswith("the run crashed (SIGABRT), probably")

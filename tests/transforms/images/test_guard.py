@@ -1,8 +1,7 @@
-"""Images whose decoder may crash or hang: their notes, the child that decodes them, the guard."""
+"""Images whose decoder may crash or hang: their turns, the child that decodes them, the guard."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import pickle
@@ -21,8 +20,6 @@ from PIL import Image
 
 from tests.hostile.costly_files import tag_bomb
 from tests.images import picture, saved
-from tests.needs import skip_unless
-from tests.transforms.core.deaths import kill_over
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import guard as guard_module
 from transforms.images.check import check_image
@@ -31,16 +28,13 @@ from transforms.images.guard import (
     DecoderFailure,
     DecoderGuard,
     DecodingChild,
-    InFlight,
-    Suspects,
-    image_note,
+    Turns,
 )
 from transforms.images.pixel_options import Limits
 
 LIMITS = Limits(10**6, 10**7)
 BUDGET = Budget.of_pixels(10**6)
 PHOTO = saved(picture("RGB"), "JPEG")
-ONE, TWO = image_note("1.jpg", 1), image_note("2.jpg", 1)
 
 
 @pytest.fixture(autouse=True)
@@ -67,143 +61,30 @@ def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecodingChild]:
     made.close()
 
 
-@contextlib.contextmanager
-def in_flight(places: int = 8) -> Iterator[InFlight]:
-    """The notes of this process."""
-    own = InFlight(places)
-    own.patience = 30
-    yield own
-    os.close(own._descriptor)
-
-
-def notes_files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
-
-
-class TestNotes:
-    """They are found after a death, cleared, and never anybody else's files."""
-
-    def test_what_a_dead_process_left_is_found_until_it_is_cleared(self, folder: Path) -> None:
-        for notes in [[ONE, TWO], [ONE], [ONE], []]:
-            kill_over(*notes)
-        for _ in range(2):
-            assert Suspects().notes == {ONE, TWO}
-        found = Suspects()
-        found.clear(ONE)
-        found.clear(ONE)
-        assert ONE not in found and TWO in found and len(notes_files(folder)) == 1
-        assert Suspects().notes == {TWO}
-        found.clear(TWO)
-        assert Suspects().notes == frozenset()
-        # The file and the folder went with the last of them.
-        assert list(folder.iterdir()) == []
-
-    def test_what_runs_is_not_suspected(self) -> None:
-        with in_flight() as own:
-            own.begin(ONE)
-            assert Suspects().notes == frozenset()
-
-    def test_old_notes_and_files_without_any_are_removed(self, folder: Path) -> None:
-        kill_over(ONE)
-        [path] = notes_files(folder)
-        os.utime(path, (0, time.time() - 8 * 24 * 3600))
-        empty = folder / f"images-in-flight-{os.getuid()}-empty" / "notes"
-        empty.parent.mkdir(0o700)
-        empty.touch()
-        assert Suspects().notes == frozenset()
-        assert notes_files(folder) == [empty]
-        os.utime(empty, (0, time.time() - 3600))
-        Suspects()
-        assert notes_files(folder) == []
-
-    @pytest.mark.parametrize(
-        "make",
-        [
-            os.mkfifo,
-            lambda path: path.symlink_to("/dev/zero"),
-            lambda path: path.symlink_to(path.parents[2] / "other"),
-            lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_RDWR), 8 << 30),
-            Path.mkdir,
-        ],
-        ids=["fifo", "endless", "link", "large", "folder"],
-    )
-    def test_no_other_files_are_opened_followed_or_removed(
-        self, folder: Path, make: Callable[[Path], object]
-    ) -> None:
-        kill_over(ONE)
-        [path] = notes_files(folder)
-        (folder.parent / "other").write_bytes(TWO * 256)
-        planted = folder / f"images-in-flight-{os.getuid()}-planted" / "notes"
-        planted.parent.mkdir(0o700)
-        make(planted)
-        before = {*folder.rglob("*")}
-        found = Suspects()
-        assert found.notes == {ONE}
-        found.clear(ONE)
-        assert {*folder.rglob("*")} == before - {path, path.parent}
-
-    @pytest.mark.parametrize("kind", ["mode", "link", "fifo", "file", "owner"])
-    def test_a_folder_that_others_can_enter_is_not_used(self, folder: Path, kind: str) -> None:
-        skip_unless(kind != "owner" or os.getuid() == 0, "only root makes files of another user")
-        kill_over(ONE)
-        home, elsewhere = notes_files(folder)[0].parent, folder / "elsewhere"
-        if kind == "mode":
-            home.chmod(0o755)
-        elif kind == "owner":
-            os.chown(home, 65534, 65534)
-        else:
-            home.rename(elsewhere)
-            {"link": lambda: home.symlink_to(elsewhere), "fifo": lambda: os.mkfifo(home)}.get(
-                kind, home.touch
-            )()
-        assert Suspects().notes == frozenset()
-        before = {*folder.iterdir()}
-        kill_over(TWO)
-        assert Suspects().notes == {TWO}
-        [made] = {*folder.iterdir()} - before
-        assert made.stat().st_mode & 0o777 == 0o700
-
-    def test_without_a_folder_for_temporary_files_no_notes_are_taken(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
-        own = InFlight(8)
-        own.end(own.begin(ONE))
-        assert Suspects().notes == frozenset()
-
-    def test_any_number_of_threads_leave_notes_one_after_the_other(self) -> None:
-        """A place that a thread gave back is for the next one."""
-        places = []
-        with in_flight(1) as own:
-            for _ in range(300):
-                thread = Thread(target=lambda: places.append(own.begin(ONE)) or own.end(places[-1]))
-                thread.start()
-                thread.join()
-        assert places == [0] * 300
-
-
 class TestHangs:
     def test_one_image_for_too_long_is_a_decoder_that_hangs(self) -> None:
-        with in_flight() as own:
-            at = own.begin(ONE)
-            assert [own.has_hung(10) for _ in range(5)] == [False] * 4 + [True]
-            own.end(at)
-            assert not any(own.has_hung(10) for _ in range(9))
-            # Other images in between are no hang.
-            for number in range(20):
-                at = own.begin(image_note("1.jpg", number))
-                assert not any(own.has_hung(10) for _ in range(3))
-                own.end(at)
+        own = Turns(2)
+        own.patience = 30
+        other, place = own.begin(), own.begin()
+        own.end(other)
+        assert [own.has_hung(10) for _ in range(5)] == [False] * 4 + [True]
+        own.end(place)
+        assert not any(own.has_hung(10) for _ in range(9))
+        # Other images in between are no hang.
+        for _ in range(20):
+            place = own.begin()
+            assert not any(own.has_hung(10) for _ in range(3))
+            own.end(place)
 
     @staticmethod
     def watched(hang: Callable[[], object]) -> int:
         """A process that watches itself, and has decoded an image for too long."""
         child = os.fork()
         if child == 0:
-            own = InFlight(8)
+            own = Turns(8)
             own.patience = 0.1
             Thread(target=own.watch, daemon=True).start()
-            own.begin(ONE)
+            own.begin()
             hang()
             os._exit(0)
         return child
@@ -331,72 +212,56 @@ class TestChild:
         assert 512 << 20 <= budget.bytes <= (1 << 50)
 
 
-def note(number: int) -> bytes:
-    return image_note(f"{number}.jpg", 1)
-
-
 def check(guard: DecoderGuard, number: int, data: bytes = PHOTO) -> str:
-    return guard.call(note(number), check_image, data, limits=LIMITS).format
+    return guard.call(f"{number}.jpg", check_image, data, limits=LIMITS).format
 
 
 class TestGuard:
-    """An image that was decoded when a process died is decoded in a child, until it is sound."""
+    """What a process may have died over before is decoded in a child, and nothing else."""
 
-    def test_after_ten_kills_one_child_decodes_what_was_in_flight_once(
-        self, child: DecodingChild, folder: Path
+    @pytest.mark.parametrize(
+        ("isolates", "suspects", "started"), [(False, [], 0), (False, ["7.jpg"], 1), (True, [], 1)]
+    )
+    def test_suspects_are_decoded_in_one_child(
+        self, child: DecodingChild, isolates: bool, suspects: list[str], started: int
     ) -> None:
-        for kill in range(10):
-            kill_over(note(2 * kill), note(2 * kill + 1))
-        assert len(Suspects().notes) == 20
-        for _ in range(2):
-            guard = DecoderGuard(LIMITS.max_pixels)
-            for number in range(100):
-                assert check(guard, number) == "jpeg"
-            # Nothing is left of them for the next run.
-            assert child.started == 1
-            assert Suspects().notes == frozenset()
-            child.close()
-        # But that of this process.
-        assert len([*folder.rglob("notes")]) <= 1
+        guard = DecoderGuard(LIMITS.max_pixels, isolates=isolates)
+        guard.suspects.update(suspects)
+        for number in range(9):
+            assert check(guard, number) == "jpeg"
+            with pytest.raises(RejectedImageError, match="begins with the bytes 74 65"):
+                check(guard, number, b"text")
+        assert child.started == started
 
-    def test_an_image_that_is_rejected_soundly_is_cleared(self, child: DecodingChild) -> None:
-        kill_over(note(1))
-        guard = DecoderGuard(LIMITS.max_pixels)
-        for _ in range(2):
-            with pytest.raises(RejectedImageError) as raised:
-                check(guard, 1, b"text")
-            assert raised.value.reason is Reason.NOT_AN_IMAGE
-        assert child.started == 1
-        assert Suspects().notes == frozenset()
-
-    def test_an_image_that_ends_the_child_stays_a_suspect(self, child: DecodingChild) -> None:
-        kill_over(note(1), note(2))
+    def test_an_image_that_ends_the_child_is_rejected(self, child: DecodingChild) -> None:
+        guard = DecoderGuard(LIMITS.max_pixels, isolates=True)
         with pytest.raises(DecoderFailure, match="SIGSEGV"):
-            DecoderGuard(10**6).call(note(1), signal.raise_signal, signal.SIGSEGV)
-        assert Suspects().notes == {note(1), note(2)}
+            guard.call("1.jpg", signal.raise_signal, signal.SIGSEGV)
+        assert (check(guard, 2), child.started) == ("jpeg", 2)
 
-    def test_threads_that_wait_take_no_note(self) -> None:
-        guard = DecoderGuard(LIMITS.max_pixels)
-        go_on, decoding = threading.Event(), threading.Semaphore(0)
+    def test_no_more_threads_decode_than_there_are_turns(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The others wait, and one that waits does not hang."""
+        own = Turns(2)
+        own.patience = 30
+        monkeypatch.setattr(guard_module, "turns", lambda: own)
+        guard = DecoderGuard(LIMITS.max_pixels, isolates=False)
+        go_on, decoding = threading.Semaphore(0), threading.Semaphore(0)
 
         def decode() -> None:
             decoding.release()
-            go_on.wait()
+            go_on.acquire()
 
-        with in_flight(2) as own:
-            guard._in_flight = own
-            threads = [Thread(target=guard.call, args=(note(at), decode)) for at in range(32)]
-            for thread in threads:
-                thread.start()
-            for _ in range(2):
-                decoding.acquire()
-            held = {bytes(own._notes[at : at + 16]) for at in range(0, 4096, 16)} - {bytes(16)}
-            assert len(held) == 2
-            go_on.set()
-            for thread in threads:
-                thread.join()
-            assert bytes(own._notes[:4096]) == bytes(4096)
-
-    def test_without_a_death_no_child_is_started(self, child: DecodingChild) -> None:
-        assert check(DecoderGuard(LIMITS.max_pixels), 1) == "jpeg"
-        assert child.started == 0
+        threads = [Thread(target=guard.call, args=("1.jpg", decode)) for _ in range(32)]
+        for thread in threads:
+            thread.start()
+        for _ in range(16):
+            decoding.acquire()
+            decoding.acquire()
+            assert not decoding.acquire(timeout=0.01)
+            assert not own.has_hung(20)
+            go_on.release(2)
+        for thread in threads:
+            thread.join()
+        assert own._free.qsize() == 2
