@@ -101,7 +101,7 @@ def plan(*words: str, **flags: Any) -> Ran:
 
 def verify(*words: object) -> Ran:
     """Runs `verify` in this process."""
-    return run_here(pipeline.verify.main, "verify", [str(word) for word in words])
+    return run_here(pipeline.verify.main, "verify", [*map(str, words), *arguments()])
 
 
 def show(*words: object) -> Ran:
