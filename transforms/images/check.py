@@ -13,7 +13,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import simplejpeg
@@ -25,10 +25,6 @@ from transforms.images import headers
 from transforms.images.headers import describe_start
 from transforms.images.pixel_options import CHECK_MODES, FROM_HEIC, Frame, Limits, Original
 from transforms.images.tags import tags_of
-
-if TYPE_CHECKING:
-    from PIL import Image
-
 
 # The perceptual hash of an image: 64 bits that hardly change when it is scaled or compressed.
 #
@@ -56,8 +52,33 @@ _STEP = 2
 # The sum of the weights of all pixels of a cell, along each side.
 _WEIGHT = 1 << 12
 
-# Pixels that are made grey at once: a copy of a whole image may not fit into memory.
+# Pixels of a strip.
 _STRIP = 1 << 20
+
+Array = TypeVar("Array", bound=np.ndarray[Any, Any])
+
+
+def strips(height: int, width: int, step: int = 1) -> Iterator[slice]:
+    """Rows of an image that are changed at once, since a copy of all of it may not fit into memory.
+
+    All strips but the last one have a multiple of `step` rows.
+
+    >>> [*strips(5, 1 << 19)]
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    rows = max(1, _STRIP // (width * step)) * step
+    return (slice(top, min(top + rows, height)) for top in range(0, height, rows))
+
+
+def assembled(parts: Iterable[Array], height: int) -> Array:
+    """Strips one below the other, of which `np.concatenate` would hold two copies."""
+    made: Any = None
+    top = 0
+    for part in parts:
+        made = np.empty((height, *part.shape[1:]), part.dtype) if made is None else made
+        made[top : top + len(part)] = part
+        top += len(part)
+    return cast("Array", made)
 
 
 def grey_scale(height: int, width: int) -> int:
@@ -101,7 +122,7 @@ def hash_of_pixels(pixels: Any) -> int | None:
     """The perceptual hash of a decoded image; transparent pixels count as white.
 
     Args:
-        pixels: uint8 `[height, width, channels]`: grey or colour, with or without alpha.
+        pixels: uint8 or uint16 `[height, width, channels]`: grey or colour, with or without alpha.
 
     Returns:
         64 bits, or None for a blank image.
@@ -111,28 +132,16 @@ def hash_of_pixels(pixels: Any) -> int | None:
 
     height, width, channels = pixels.shape
     scale = grey_scale(height, width)
-    rows = max(1, _STRIP // (width * scale)) * scale
-    strips = []
-    for top in range(0, height, rows):
-        strip = pixels[top : top + rows]
+    reduced = []
+    for rows in strips(height, width, scale):
+        strip = pixels[rows] if pixels.dtype == np.uint8 else (pixels[rows] >> 8).astype(np.uint8)
         image = Image.fromarray(strip[:, :, 0] if channels == 1 else strip)
         if channels in (2, 4):
             white = Image.new("L", image.size, 255)
             image = Image.composite(image.convert("L"), white, image.getchannel("A"))
-        strips.append(_reduced(image, scale))
-    return hash_of_grey(np.concatenate(strips), height, width, scale)
-
-
-def hash_of_image(image: Image.Image) -> int | None:
-    """The perceptual hash of an image without alpha, of mode `L` or `RGB`; see `hash_of_pixels`."""
-    width, height = image.size
-    scale = grey_scale(height, width)
-    return hash_of_grey(_reduced(image, scale), height, width, scale)
-
-
-def _reduced(image: Image.Image, scale: int) -> Any:
-    """Grey averages of scale x scale pixels, with the luma of a JPEG."""
-    return np.asarray(image.convert("L").reduce(scale))
+        # Grey averages of scale x scale pixels, with the luma of a JPEG.
+        reduced.append(np.asarray(image.convert("L").reduce(scale)))
+    return hash_of_grey(np.concatenate(reduced), height, width, scale)
 
 
 @functools.lru_cache(maxsize=256)

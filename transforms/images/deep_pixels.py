@@ -7,6 +7,7 @@ other byte order, the low one. It decodes AVIF to 8 bits.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Callable
@@ -17,15 +18,26 @@ from PIL import Image, ImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images.check import as_object, check_image, import_tensorflow
+from transforms.images.check import (
+    Array,
+    as_object,
+    assembled,
+    check_image,
+    import_tensorflow,
+    strips,
+)
 from transforms.images.headers import Header
 from transforms.images.pillow_images import (
     Pixels,
+    array_of,
     bits_of,
+    check_pixels,
     decode,
     decode_as_stored,
     deep_samples,
     open_image,
+    scaled,
+    strips_of,
 )
 from transforms.images.pixel_options import Limits
 from transforms.images.tags import exif_chunk
@@ -106,35 +118,39 @@ def deep_pixels(
         None for all other images, and for CMYK.
 
     Raises:
-        RejectedImageError: with reason `CORRUPT_IMAGE`, or `UNSUPPORTED_IMAGE` for numbers that do
-            not fit and for colour that Pillow reads only with 8 bits.
+        RejectedImageError: with reason `CORRUPT_IMAGE`, `TOO_MANY_PIXELS`, of which each channel
+            counts, or `UNSUPPORTED_IMAGE` for numbers that do not fit and for colour that Pillow
+            reads only with 8 bits.
     """
+    is_tiff = isinstance(opened, TiffImageFile) and opened.mode != "CMYK"
+    may_be_deep = is_tiff or header.format in ("png", "heif")
+    if not may_be_deep or not is_deep(data, header, opened):
+        return None
+    channels = header.channels if opened is None else len(opened.getbands())
+    pixels: Pixels
+    check_pixels(header.width, header.height, limits, times=channels)
     if opened is None:
-        if header.format != "png" or header.bits <= 8:
-            return None
         check_image(data, limits=limits)
-        if header.channels == 1:
-            return np.asarray(decode(open_image(data, ("PNG",), limits)))[:, :, None]
-        tensorflow = import_tensorflow()
-        pixels = tensorflow.io.decode_png(as_object(data), dtype=tensorflow.uint16)
-        return np.asarray(pixels)
-    if header.format == "heif" and is_deep(data, header, opened):
+        if channels > 1:
+            tensorflow = import_tensorflow()
+            return np.asarray(tensorflow.io.decode_png(as_object(data), dtype=tensorflow.uint16))
+        opened = open_image(data, ("PNG",), limits)
+    is_premultiplied = False
+    if header.format == "heif":
         pixels, is_premultiplied = deep_samples(data)
-        return _divided(pixels) if is_premultiplied else pixels
-    if not isinstance(opened, TiffImageFile) or opened.mode == "CMYK":
-        return None
-    if opened.mode in _NUMBERS:
-        return _scaled(np.asarray(decode_as_stored(opened)))
-    if not is_deep(data, header, opened):
-        return None
-    if opened.mode in ("RGB", "RGBA"):
+    elif opened.mode in _NUMBERS:
+        pixels = _scaled(decode_as_stored(opened))[:, :, None]
+    elif channels == 1:
+        pixels = array_of(decode(opened))[:, :, None]
+    else:
         # High and low bytes come from two passes over the file.
-        (high, is_premultiplied), (low, _) = (
-            _half(data, limits, is_high=is_high) for is_high in (True, False)
-        )
-        pixels = (high.astype(np.uint16) << 8 | low).astype(np.uint16)
-        return _divided(pixels) if is_premultiplied else pixels
-    return np.asarray(decode(opened))[:, :, None]
+        high, is_premultiplied = _half(data, limits, is_high=True)
+        pixels = array_of(high).astype(np.uint16) << 8
+        del high
+        low, _ = _half(data, limits, is_high=False)
+        for rows, part in zip(strips(*pixels.shape[:2]), strips_of(low), strict=True):
+            pixels[rows] |= np.asarray(part)
+    return _by_strips(pixels, _divided) if is_premultiplied else pixels
 
 
 def reduced_numbers(opened: ImageFile.ImageFile) -> Image.Image | None:
@@ -151,8 +167,13 @@ def reduced_numbers(opened: ImageFile.ImageFile) -> Image.Image | None:
     """
     if not isinstance(opened, TiffImageFile) or opened.mode not in _NUMBERS:
         return None
-    high = _scaled(np.asarray(decode_as_stored(opened)))[:, :, 0] >> 8
-    return Image.fromarray(high.astype(np.uint8))
+    numbers = _scaled(decode_as_stored(opened))
+    return Image.fromarray(_by_strips(numbers, lambda strip: (strip >> 8).astype(np.uint8)))
+
+
+def _by_strips(pixels: Pixels, change: Callable[[Pixels], Array]) -> Array:
+    """What `change` makes of an array, strip by strip."""
+    return assembled((change(pixels[rows]) for rows in strips(*pixels.shape[:2])), len(pixels))
 
 
 def _divided(pixels: Pixels) -> Pixels:
@@ -162,9 +183,7 @@ def _divided(pixels: Pixels) -> Pixels:
     return np.concatenate([color.astype(np.uint16), pixels[:, :, 3:]], axis=2)
 
 
-def _half(
-    data: bytes, limits: Limits, *, is_high: bool
-) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], bool]:
+def _half(data: bytes, limits: Limits, *, is_high: bool) -> tuple[Image.Image, bool]:
     """One byte of each sample, and whether the colour is multiplied with the alpha channel."""
     opened = open_image(data, ("TIFF",), limits)
     is_planar = isinstance(opened, TiffImageFile) and opened.tag_v2.get(284) == 2
@@ -186,13 +205,14 @@ def _half(
         raw_mode = f"{bands.replace('a', 'A')};16{order}"
         tiles.append(tile._replace(args=(raw_mode, *tile.args[1:])))
     opened.tile = tiles
-    return np.asarray(decode(opened)), is_premultiplied
+    return decode(opened), is_premultiplied
 
 
-def _scaled(values: np.ndarray[Any, Any]) -> Pixels:
+def _scaled(image: Image.Image) -> Pixels:
     """Numbers of 32 bits as samples: from 0 to 1 if they are floating point, else as they are."""
-    is_float = values.dtype.kind == "f"
-    low, high = values.min(), values.max()
+    is_float = image.mode == "F"
+    ends = np.array([(part.min(), part.max()) for part in map(np.asarray, strips_of(image))])
+    low, high = ends.min(), ends.max()
     # NaN is not between any numbers.
     if not 0 <= low <= high <= (1 if is_float else _TOP):
         detail = (
@@ -200,14 +220,19 @@ def _scaled(values: np.ndarray[Any, Any]) -> Pixels:
             f"{'floating point from 0 to 1' if is_float else f'integers from 0 to {_TOP}'} is read"
         )
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
-    scaled = np.rint(values.astype(np.float64) * _TOP) if is_float else values
-    return scaled.astype(np.uint16)[:, :, None]
+    numbers = map(np.asarray, strips_of(image))
+    samples = (np.rint(part * np.float64(_TOP)) if is_float else part for part in numbers)
+    return assembled((each.astype(np.uint16) for each in samples), image.height)
 
 
 def recolored(pixels: Pixels, color: str) -> Pixels:
     """The pixels in `rgb` or `gray`, with alpha laid over white; for `keep` as they are."""
     if color == "keep":
         return pixels
+    return _by_strips(pixels, lambda strip: _recolored(strip, color))
+
+
+def _recolored(pixels: Pixels, color: str) -> Pixels:
     if pixels.shape[2] in (2, 4):
         alpha = pixels[:, :, -1:].astype(np.uint64)
         pixels = ((pixels[:, :, :-1] * alpha + _TOP * (_TOP - alpha)) // _TOP).astype(np.uint16)
@@ -219,23 +244,29 @@ def recolored(pixels: Pixels, color: str) -> Pixels:
     return grey.astype(np.uint16)[:, :, None]
 
 
-def band_by_band(pixels: Pixels, change: Callable[[Image.Image], Image.Image]) -> Pixels:
-    """The pixels in another size, to which `change` brings each band."""
+def resized(pixels: Pixels, height: int, width: int) -> Pixels:
+    """The pixels in another size, one band after the other."""
+    made = np.empty((height, width, pixels.shape[2]), np.uint16)
+    alpha: _Band | None = None
+    for band in reversed(range(pixels.shape[2])):
+        # As Pillow does it, first each row and then each column.
+        rows = functools.partial(_narrowed, band=band, width=width, is_weighted=alpha is not None)
+        found: _Band = np.asarray(scaled(Image.fromarray(_by_strips(pixels, rows)), height, width))
+        if alpha is not None:
+            found = found * _TOP / np.maximum(alpha, 1)
+        elif pixels.shape[2] in (2, 4):
+            alpha = found
+        made[:, :, band] = np.rint(np.clip(found, 0, _TOP))
+    return made
 
-    def changed(band: _Band) -> _Band:
-        return np.asarray(change(Image.fromarray(band)))
 
-    bands: list[_Band] = [pixels[:, :, band].astype(np.float32) for band in range(pixels.shape[2])]
-    alpha = bands.pop() if len(bands) in (2, 4) else None
-    if alpha is not None:
+def _narrowed(strip: Pixels, *, band: int, width: int, is_weighted: bool) -> _Band:
+    """A band of some rows in another width."""
+    values: _Band = strip[:, :, band].astype(np.float32)
+    if is_weighted:
         # Colours of transparent pixels have no weight.
-        bands = [band * alpha / _TOP for band in bands]
-    scaled = [changed(band) for band in bands]
-    if alpha is not None:
-        shown = changed(alpha)
-        scaled = [band * _TOP / np.maximum(shown, 1) for band in scaled] + [shown]
-    fitting: _Band = np.rint(np.clip(np.stack(scaled, axis=2), 0, _TOP))
-    return fitting.astype(np.uint16)
+        values = values * strip[:, :, -1].astype(np.float32) / _TOP
+    return np.asarray(scaled(Image.fromarray(values), len(strip), width))
 
 
 def turned(pixels: Pixels, orientation: int) -> Pixels:

@@ -10,7 +10,7 @@ import logging
 import re
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
+from transforms.images.check import assembled, strips
 from transforms.images.headers import COST as JPEG2000_COST
 from transforms.images.headers import (
     check_jpeg2000,
@@ -233,6 +234,12 @@ _JPEG_EXIF = re.compile(rb"(\xff\xe1..)Exif", re.DOTALL)
 ALPHA = ("LA", "RGBA")
 """Modes of `decode` with an alpha channel."""
 
+FLAT = {"LA": "L", "RGBA": "RGB", "I;16": "L"}
+"""The mode without alpha and of 8 bits of all others."""
+
+_Color: TypeAlias = str | tuple[int, int, int, int]
+_Box: TypeAlias = tuple[float, float, float, float]
+
 _GREY = ("1", "L", "LA", "La")
 _SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N")
 _COLOR = ("RGB", "RGBX", "RGBA", "RGBa", "P", "PA", "CMYK", "YCbCr", "LAB")
@@ -278,7 +285,7 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
         with _rejecting():
             check_heic(data, limits)
     if "ICO" in formats and data.startswith(b"\0\0\1\0"):
-        _check_pixels(*_largest_icon(data), limits)
+        check_pixels(*_largest_icon(data), limits)
     with _rejecting():
         safe = _without_tags(data)
         try:
@@ -292,7 +299,7 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
             detail = "its first page is a thumbnail, as in raw camera files"
             raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
         _correct_planes(image)
-    _check_pixels(*image.size, limits, times=JPEG2000_COST if image.format == "JPEG2000" else 1)
+    check_pixels(*image.size, limits, times=JPEG2000_COST if image.format == "JPEG2000" else 1)
     return image
 
 
@@ -388,7 +395,7 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
         # The decoder of a portable map with another largest value than 255 or 65,535.
         if image.tile and image.tile[0].codec_name == "ppm":
             return decode_scaled(image)
-        plain = _in_mode(decode_as_stored(image), _plain_mode(image))
+        plain = in_mode(decode_as_stored(image), _plain_mode(image))
     if image.format == HEIC and plain.mode == "I;16":
         plain = Image.fromarray(widened(np.asarray(plain), bits_of(image)))
     plain.info.clear()  # metadata that Pillow would write again, such as a colour profile
@@ -408,15 +415,69 @@ def decode_as_stored(image: ImageFile.ImageFile) -> Image.Image:
         return image if orientation == 1 else image.transpose(BACK[orientation])
 
 
-def flattened(image: Image.Image, behind: str | tuple[int, int, int, int] = "white") -> Image.Image:
+def flattened(image: Image.Image, behind: _Color = "white") -> Image.Image:
     """An image that `decode` gave, in 8 bits and on a background instead of with alpha."""
-    if image.mode == "I;16":
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.mode not in ALPHA:
+    mode = FLAT.get(image.mode)
+    if mode is None:
         return image
-    background = Image.new("RGBA", image.size, behind)
-    flat = Image.alpha_composite(background, image.convert("RGBA"))
-    return flat.convert("L" if image.mode == "LA" else "RGB")
+    return in_strips(image, mode, image.width, lambda strip: in_mode(strip, mode, behind))
+
+
+def in_mode(image: Image.Image, mode: str, behind: _Color = "white") -> Image.Image:
+    """An image that `decode` gave in another mode."""
+    if image.mode == mode:
+        return image
+    if mode == "I;16":  # Pillow's own conversion cuts the values off at 255
+        return Image.fromarray(np.asarray(image).astype(np.uint16))
+    if image.mode == "I;16":
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    elif image.mode in ALPHA and mode in FLAT.values():
+        background = Image.new("RGBA", image.size, behind)
+        image = Image.alpha_composite(background, image.convert("RGBA"))
+    return image.convert(mode)
+
+
+def size_of(pixels: Any) -> tuple[int, int]:
+    """Height and width of an image, or of the pixels `[height, width, channels]`."""
+    shape = pixels.shape if isinstance(pixels, np.ndarray) else pixels.size[::-1]
+    return shape[0], shape[1]
+
+
+def strips_of(pixels: Any) -> Iterator[Image.Image]:
+    """The strips of an image, or of the pixels `[height, width, channels]`; see `strips`."""
+    for rows in strips(*size_of(pixels)):
+        if isinstance(pixels, np.ndarray):
+            yield Image.fromarray(pixels[rows, :, 0] if pixels.shape[2] == 1 else pixels[rows])
+        else:
+            yield pixels.crop((0, rows.start, pixels.width, rows.stop))
+
+
+def in_strips(
+    pixels: Any, mode: str, width: int, change: Callable[[Image.Image], Image.Image]
+) -> Image.Image:
+    """What `change` makes of an image or of pixels, strip by strip, in a mode and a width."""
+    made = Image.new(mode, (width, size_of(pixels)[0]))
+    for rows, strip in zip(strips(*size_of(pixels)), strips_of(pixels), strict=True):
+        made.paste(change(strip), (0, rows.start))
+    return made
+
+
+def array_of(image: Image.Image) -> Any:
+    """The pixels of an image, of which `np.asarray` would hold two copies."""
+    return assembled(map(np.asarray, strips_of(image)), image.height)
+
+
+def grey_of(image: Image.Image) -> Any:
+    """The pixels `[height, width, 1]` of an image that `decode` gave, in grey."""
+    parts = (np.asarray(flattened(strip).convert("L")) for strip in strips_of(image))
+    return assembled(parts, image.height)[:, :, None]
+
+
+def scaled(image: Image.Image, height: int, width: int, box: _Box | None = None) -> Image.Image:
+    """An image, or a box of it, in another size."""
+    if (width, height) == image.size and box in (None, (0, 0, width, height)):
+        return image
+    return image.resize((width, height), Image.Resampling.LANCZOS, box)
 
 
 def _plain_mode(image: ImageFile.ImageFile) -> str:
@@ -431,15 +492,12 @@ def _plain_mode(image: ImageFile.ImageFile) -> str:
     return "L" if image.mode in _GREY else "RGB"
 
 
-def _in_mode(image: Image.Image, mode: str) -> Image.Image:
-    if image.mode == mode:
-        return image
-    if mode == "I;16":  # Pillow's own conversion cuts the values off at 255
-        return Image.fromarray(np.asarray(image).astype(np.uint16))
-    return image.convert(mode)
+def check_pixels(width: int, height: int, limits: Limits, *, times: int = 1) -> None:
+    """Refuses an image of more pixels than the limit, of which each counts some times.
 
-
-def _check_pixels(width: int, height: int, limits: Limits, *, times: int = 1) -> None:
+    Raises:
+        RejectedImageError: with reason `TOO_MANY_PIXELS`.
+    """
     if width * height * times > limits.max_pixels:
         counted = f", which count {times} times" if times > 1 else ""
         detail = f"{shown_size(height, width)}{counted}, more than {limits.max_pixels}"

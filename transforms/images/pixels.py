@@ -20,12 +20,23 @@ from transforms.images.check import (
     checked_header,
     decode_jpeg,
     decode_pixels,
-    hash_of_image,
     hash_of_pixels,
     unchanged_image,
 )
 from transforms.images.headers import Header, image_format
-from transforms.images.pillow_images import ALPHA, TURNS, Pixels, flattened, open_image
+from transforms.images.pillow_images import (
+    ALPHA,
+    FLAT,
+    TURNS,
+    Pixels,
+    array_of,
+    grey_of,
+    in_mode,
+    in_strips,
+    open_image,
+    scaled,
+    size_of,
+)
 from transforms.images.pixel_options import (
     FROM_HEIC,
     MAX_SIDE,
@@ -91,7 +102,7 @@ def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
         detail = f"{size}; a side of a JPEG has at most {MAX_SIDE}"
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     is_grey = image.mode == "L"
-    pixels = np.asarray(image)
+    pixels = array_of(image)
     data: bytes = simplejpeg.encode_jpeg(
         pixels[:, :, None] if is_grey else pixels,
         quality,
@@ -125,12 +136,11 @@ _MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
 # large as its new size: the difference to full decoding is far below the loss of encoding.
 _OVERSAMPLING = 2
 
-_FILTER = Image.Resampling.LANCZOS
-
 _REENCODED = ("reencoded",)
 
-# Modes by their channels.
+# Modes by their channels, and those in which colors of transparent pixels have no weight.
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+_MIXED = {"LA": "La", "RGBA": "RGBa"}
 
 
 class _ImageFile:
@@ -164,8 +174,10 @@ class _ImageFile:
             else:
                 height, width = options.resize.size(height, width)
         self.size = height, width
-        if self.is_resized and height * width > limits.max_pixels:
-            detail = f"{shown_size(height, width)} when it is resized, more than"
+        # Its rows get their new width before its columns get their new height.
+        highest = max(height, self.header.height)
+        if self.is_resized and highest * width > limits.max_pixels:
+            detail = f"{shown_size(highest, width)} when it is resized, more than"
             raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{detail} {limits.max_pixels}")
 
     @property
@@ -190,13 +202,13 @@ class _ImageFile:
         """Its size, and the rotation of its pixels."""
         return Original(self.header.height, self.header.width, self.turn)
 
-    def decoded(self) -> tuple[Image.Image, int]:
+    def decoded(self) -> tuple[Any, int]:
         """The pixels, and the scale: a large JPEG is decoded at 1/2, 1/4 or 1/8 of its size."""
-        image, scale = self._decoded()
-        self.check_size(image.height, image.width, scale)
-        return image, scale
+        pixels, scale = self._decoded()
+        self.check_size(*size_of(pixels), scale)
+        return pixels, scale
 
-    def _decoded(self) -> tuple[Image.Image, int]:
+    def _decoded(self) -> tuple[Any, int]:
         data, header = self.data, self.header
         if self.opened is not None:
             reduced = deep_pixels.reduced_numbers(self.opened)
@@ -208,7 +220,7 @@ class _ImageFile:
             color = "GRAY" if is_grey else "RGB"
             pixels = decode_jpeg(data, header, color, scale, **AS_TENSORFLOW)
             if pixels is not None:
-                return _image_of(pixels), scale
+                return pixels, scale
         elif header.format in ("png", "bmp"):
             check_image(data, limits=self.limits)
             try:
@@ -217,7 +229,7 @@ class _ImageFile:
             except RejectedImageError:
                 pass  # TensorFlow has just decoded it
         shown = np.asarray(decode_pixels(data, header.format))
-        return _image_of(shown[0] if shown.ndim == 4 else shown), 1
+        return (shown[0] if shown.ndim == 4 else shown), 1
 
     def check_size(self, height: int, width: int, scale: int = 1) -> None:
         """Refuses pixels of another size than the header says."""
@@ -225,19 +237,29 @@ class _ImageFile:
             detail = f"{shown_size(height, width)}, but its header says otherwise"
             raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
 
-    def recolored(self, image: Image.Image) -> Image.Image:
-        """The image with the wanted channels."""
+    def wanted_mode(self, mode: str) -> str:
+        """The mode with the wanted channels of a decoded image."""
         color = self.options.color
-        if color == "keep" or (color == "gray" and image.mode == "I;16"):
-            return image
-        return flattened(image).convert("RGB" if color == "rgb" else "L")
+        if color == "keep" or (color == "gray" and mode == "I;16"):
+            return mode
+        return "RGB" if color == "rgb" else "L"
 
-    def resized_and_turned(self, image: Image.Image, scale: int) -> Image.Image:
-        """The image, decoded at a scale, with the wanted size and orientation."""
-        if self.is_resized:
-            # Rows and columns added by rounding up a smaller scale are outside the image.
-            box = (0, 0, self.header.width / scale, self.header.height / scale)
-            image = scaled(image, *self.size, box)
+    def changed(self, pixels: Any, scale: int, mode: str) -> Image.Image:
+        """What was decoded at a scale, with the wanted mode, size and orientation."""
+        height, width = self.size
+        # Rows and columns added by rounding up a smaller scale are outside the image.
+        box = (0, 0, self.header.width / scale, self.header.height / scale)
+        mixed = _MIXED.get(mode, mode) if self.is_resized else mode
+
+        def narrowed(strip: Image.Image) -> Image.Image:
+            strip = in_mode(in_mode(strip, mode), mixed)
+            return scaled(strip, strip.height, width, (*box[:3], strip.height))
+
+        image: Image.Image = pixels
+        if self.is_resized or _mode_of(pixels) != mode or isinstance(pixels, np.ndarray):
+            # As Pillow does it, first each row and then each column.
+            image = in_strips(pixels, mixed, width, narrowed)
+            image = in_mode(scaled(image, height, width, (0, 0, width, box[3])), mode)
         return image if self.turn == 1 else image.transpose(TURNS[self.turn])
 
     def changed_deep(self, pixels: Pixels) -> Pixels:
@@ -245,16 +267,16 @@ class _ImageFile:
         self.check_size(*pixels.shape[:2])
         pixels = deep_pixels.recolored(pixels, self.options.color)
         if self.is_resized:
-            pixels = deep_pixels.band_by_band(pixels, lambda band: scaled(band, *self.size))
+            pixels = deep_pixels.resized(pixels, *self.size)
         return deep_pixels.turned(pixels, self.turn)
 
-    def stored_format(self, image: Image.Image) -> str:
+    def stored_format(self, mode: str) -> str:
         """`jpeg` or `png`: as requested, or JPEG for lossy formats and PNG for all others."""
         if self.options.transcode in ("jpeg", "png"):
             return self.options.transcode
         is_lossless_webp = self.header.format == "webp" and b"VP8L" in self.data
         is_photo = self.header.format in _PHOTO_FORMATS and not is_lossless_webp
-        return "jpeg" if is_photo and image.mode in ("L", "RGB") else "png"
+        return "jpeg" if is_photo and mode in ("L", "RGB") else "png"
 
     def changes(
         self, mode: str, final: str, *, transcoded: bool = False, to_8_bits: bool = False
@@ -273,19 +295,6 @@ class _ImageFile:
             TO_8_BITS: to_8_bits,
         }
         return tuple(name for name, is_so in was_done.items() if is_so)
-
-
-def scaled(
-    image: Image.Image,
-    height: int,
-    width: int,
-    box: tuple[float, float, float, float] | None = None,
-    *,
-    mixes: bool = True,
-) -> Image.Image:
-    """An image, or a box of it, in another size; `mixes` is false for class indices."""
-    kind = _FILTER if mixes else Image.Resampling.NEAREST
-    return image.resize((width, height), kind, box)
 
 
 def change_pixels(
@@ -324,20 +333,23 @@ def change_pixels(
         deep = deep_pixels.deep_pixels(data, header, file.opened, limits)
     kept = (file.tag or 1 if options.exif_orientation == "keep" else 1, limits)
     if deep is not None:
-        samples = file.changed_deep(deep)
-        format_, mode, final_mode = "png", _MODES[deep.shape[2]], _MODES[samples.shape[2]]
-        picture = _image_of(samples) if samples.shape[2] == 1 else samples
+        mode = _MODES[deep.shape[2]]
+        samples = deep = file.changed_deep(deep)
+        format_, final_mode = "png", _MODES[samples.shape[2]]
+        picture = Image.fromarray(samples[:, :, 0]) if samples.shape[2] == 1 else samples
         stored, info = encode_image(picture, format_, 0, *kept)
-        perceptual_hash = hash_of_pixels((samples >> 8).astype(np.uint8)) if with_hash else None
+        perceptual_hash = hash_of_pixels(samples) if with_hash else None
     else:
-        image, scale = file.decoded()
-        recolored = file.recolored(image)
-        format_ = file.stored_format(recolored)
-        fitting = flattened(recolored) if format_ == "jpeg" else recolored
-        final = file.resized_and_turned(fitting, scale)
-        mode, final_mode = image.mode, final.mode
-        stored, info = encode_image(final, format_, options.jpeg_quality, *kept)
-        perceptual_hash = hash_of_image(flattened(final)) if with_hash else None
+        pixels, scale = file.decoded()
+        mode = _mode_of(pixels)
+        final_mode = file.wanted_mode(mode)
+        format_ = file.stored_format(final_mode)
+        if format_ == "jpeg":
+            final_mode = FLAT.get(final_mode, final_mode)
+        # What was decoded is not kept while this is encoded.
+        pixels = file.changed(pixels, scale, final_mode)
+        stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
+        perceptual_hash = hash_of_pixels(grey_of(pixels)) if with_hash else None
     changes = file.changes(
         mode,
         final_mode,
@@ -367,17 +379,17 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
     """
     file = _ImageFile(data, options, limits)
     header = file.header
-    image, scale = file.decoded()
-    is_plain = image.mode not in ALPHA and len(image.getbands()) == header.channels
+    pixels, scale = file.decoded()
+    mode = _mode_of(pixels)
+    is_plain = mode not in ALPHA and Image.getmodebands(mode) == header.channels
     if options.color == "keep" and file.opened is None and not is_plain:
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
-        shown = decode_pixels(data, header.format, expand_animations=False)
-        image = _image_of(np.asarray(shown))
-    recolored = file.recolored(image)
-    fitting = flattened(recolored) if recolored.mode == "I;16" else recolored
-    final = file.resized_and_turned(fitting, scale)
+        pixels = np.asarray(decode_pixels(data, header.format, expand_animations=False))
+        mode = _mode_of(pixels)
+    final_mode = file.wanted_mode(mode)
+    final = file.changed(pixels, scale, "L" if final_mode == "I;16" else final_mode)
     info = ImageInfo(header.format, final.height, final.width, len(final.getbands()))
-    changes = file.changes(image.mode, final.mode) or UNTOUCHED
+    changes = file.changes(mode, final.mode) or UNTOUCHED
     return CheckedImage(final.tobytes(), info, file.original, changes, orientation=file.tag)
 
 
@@ -403,9 +415,9 @@ def _examine(
     return Header(str(opened.format).lower(), height, width, channels=0, frames=frames), opened
 
 
-def _image_of(pixels: np.ndarray[tuple[int, ...], np.dtype[Any]]) -> Image.Image:
-    """The image with the pixels `[height, width, channels]`."""
-    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+def _mode_of(pixels: Any) -> str:
+    """The mode of an image, or of 8-bit pixels `[height, width, channels]`."""
+    return _MODES[pixels.shape[2]] if isinstance(pixels, np.ndarray) else str(pixels.mode)
 
 
 # Decodes the image of a record for training, with simplejpeg and Pillow.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import io
 from typing import Any
 
@@ -23,7 +22,6 @@ from transforms.images.check import ImageInfo
 from transforms.images.headers import Header
 from transforms.images.pillow_images import TURNS, decode, open_image
 from transforms.images.pixel_options import Limits, PixelOptions, Resize
-from transforms.images.pixels import scaled
 from transforms.images.tags import exif_of, orientation_tag
 
 tensorflow = lazy_module("tensorflow")
@@ -163,14 +161,13 @@ class TestChanges:
     def test_size(self, mode: str) -> None:
         small = slopes().convert(mode)
         pixels = np.asarray(small).reshape(37, 45, -1).astype(np.uint16) * 257
-        smaller = functools.partial(scaled, height=15, width=22)
-        found = deep_pixels.band_by_band(pixels, smaller)
+        found = deep_pixels.resized(pixels, 15, 22)
         expected = np.asarray(small.resize((22, 15), Image.Resampling.LANCZOS))
         assert np.abs(found / 257 - expected.reshape(found.shape)).max() < 1
         # A transparent red leaves no trace.
         if mode == "RGBA":
             pixels[:, :20] = 65_535, 0, 0, 0
-            found = deep_pixels.band_by_band(pixels, smaller)
+            found = deep_pixels.resized(pixels, 15, 22)
             assert (found[:, 12:, 3] > 65_000).all() and found[:, 10, 0].max() < 60_000
 
 
@@ -202,7 +199,8 @@ class TestStored:
     @pytest.mark.parametrize(
         ("options", "limits", "expected"),
         [
-            (DEEP, LIMITS._replace(max_pixels=29), Reason.TOO_MANY_PIXELS),
+            # Each of its channels counts.
+            (DEEP, LIMITS._replace(max_pixels=89), Reason.TOO_MANY_PIXELS),
             (LARGER, LIMITS._replace(max_pixels=2999), Reason.TOO_MANY_PIXELS),
             (LARGER, LIMITS._replace(max_bytes=1000), Reason.TOO_MANY_BYTES),
         ],

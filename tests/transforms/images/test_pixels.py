@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests import images
+from tests.deep_tiff import samples, tiff
 from tests.foreign_images import deep_images, deep_picture, exif, laid, lossless_images
 from tests.images import picture, saved
 from tests.marks import rest_slow
@@ -32,7 +33,7 @@ from tests.transforms.core.pixel_changes import (
     slopes,
 )
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images import pixels
+from transforms.images import check, pixels
 from transforms.images.check import CheckedImage, check_image
 from transforms.images.pixel_options import (
     AS_THEY_ARE,
@@ -224,6 +225,28 @@ def test_what_would_grow_too_large_is_not_made() -> None:
     assert changed(data, options, few).info[1:3] == (60, 18_000)
     with pytest.raises(RejectedImageError, match="60 x 18000 pixels .* when it is resized"):
         changed(data, options, few._replace(max_pixels=few.max_pixels - 1))
+    # Its rows are changed first: a column of a million pixels took 4 GB for 1000 x 1000.
+    data = saved(Image.new("L", (1, 300)), "PNG")
+    options = PixelOptions(resize=Resize.parse("60x5"))
+    assert changed(data, options, few).info[1:3] == (5, 60)
+    with pytest.raises(RejectedImageError, match="300 x 60 pixels .* when it is resized"):
+        changed(data, options, few._replace(max_pixels=300 * 60 - 1))
+
+
+@pytest.mark.parametrize("name", ["jpeg", "png_4_8", "png_6_8", "tiff_16", "tiff_deep", "tiff_f"])
+def test_strips_of_any_size_give_the_same_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = np.linspace(0, 1, 30, dtype=np.float32).reshape(6, 5)
+    files = {"tiff_f": saved(Image.fromarray(numbers), "TIFF")}
+    data = {**FILES, **files, "tiff_deep": tiff(samples(4), extra=1)}[name]
+    many = [dataclasses.replace(options, transcode="auto") for options in MANY_OPTIONS.values()]
+    if name.startswith("tiff"):
+        # TensorFlow is not needed for grey.
+        many += [dataclasses.replace(options, depth=16, color="gray") for options in many]
+    for options in many:
+        whole = changed(data, options)
+        with monkeypatch.context() as patch:
+            patch.setattr(check, "_STRIP", 16)
+            assert changed(data, options) == whole
 
 
 def test_the_same_bytes_in_any_thread() -> None:
