@@ -34,7 +34,7 @@ from transforms.core.records import (
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary
 from transforms.labels.label_rows import Column, CsvColumns
-from transforms.packing import AddTogether, Gather, NameBatch, NameInputs, PackRecords, PackSides
+from transforms.packing import AddTogether, Gather, NameBatch, NameInputs
 
 
 def classes(package: Any) -> Iterator[type]:
@@ -205,7 +205,8 @@ def test_what_is_packed_are_names(steps: list[Step]) -> None:
     packed = [
         each.element_type
         for applied, _ in steps
-        if isinstance(applied.transform, PackSides | PackRecords)
+        if "/Pack " in applied.full_label
+        and applied.outputs[None].element_type in (NameBatch, typehints.Tuple[int, NameBatch])
         for each in applied.inputs
     ]
     records = {kind for kind in packed if hasattr(kind, "_fields")}

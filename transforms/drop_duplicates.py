@@ -7,7 +7,7 @@ import functools
 import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 
@@ -178,25 +178,29 @@ _PARTS = 256
 _Candidate = tuple[int, PlannedImage]
 
 
-@dataclasses.dataclass(eq=False, repr=False)
-class HoldoutIndexes(beam.PTransform):
-    """Lists the indexes that are held out; on several machines, any worker may read one.
+def read_holdouts(
+    pipeline: beam.Pipeline,
+    reader: DatasetReader,
+    read: Callable[[IndexPart, DatasetReader], Iterable[Any]],
+    kind: Any,
+) -> beam.PCollection[Any]:
+    """What `read` finds in each index held out; on several machines, any worker may read one.
 
-    Input: the pipeline's begin. Output: `IndexPart`. A retry reads one index again.
+    A retry reads one index again.
 
-    Attributes:
+    Args:
+        pipeline: which reads them.
         reader: of the datasets.
+        read: reads an index; picklable.
+        kind: the type of what it finds.
     """
-
-    reader: DatasetReader
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[IndexPart]:
-        return (
-            begin
-            | "Name" >> NameInputs(range(len(self.reader.datasets)))
-            | "List" >> beam.FlatMap(_listed, self.reader).with_output_types(IndexPart)
-            | "Spread indexes" >> SpreadElements()
-        )
+    return (
+        pipeline
+        | "Name holdouts" >> NameInputs(range(len(reader.datasets)))
+        | "List indexes" >> beam.FlatMap(_listed, reader).with_output_types(IndexPart)
+        | "Spread indexes" >> SpreadElements()
+        | "Read indexes" >> beam.FlatMap(read, reader).with_output_types(kind)
+    )
 
 
 def _listed(number: int, reader: DatasetReader) -> Iterator[IndexPart]:
@@ -243,14 +247,11 @@ class FindEqualImages(beam.PTransform):
         images: tuple[beam.pvalue.AsSingleton, ...] = ()
         if self.held_out:
             buckets = rules_of(batches.pipeline).buckets
-            reader = DatasetReader(self.held_out)
-            held = (
-                batches.pipeline
-                | "Holdouts" >> HoldoutIndexes(reader)
-                | "Read fingerprints"
-                >> beam.FlatMap(held_fingerprints, reader, buckets).with_output_types(
-                    tuple[int, FingerprintBatch]
-                )
+            held = read_holdouts(
+                batches.pipeline,
+                DatasetReader(self.held_out),
+                lambda part, reader: held_fingerprints(part, reader, buckets),
+                tuple[int, FingerprintBatch],
             )
             batches = (batches, held) | "All fingerprints" >> beam.Flatten()
         held_records = sum(dataset.records for dataset in self.held_out)
@@ -319,12 +320,7 @@ class DropDuplicates(beam.PTransform):
         known, unread = [], []
         if self._held_out:
             reader = DatasetReader(self._held_out)
-            held = (
-                images.pipeline
-                | "Holdouts" >> HoldoutIndexes(reader)
-                | "Read indexes"
-                >> beam.FlatMap(held_images, reader).with_output_types(PlannedImage)
-            )
+            held = read_holdouts(images.pipeline, reader, held_images, PlannedImage)
             images = (images, held) | "Images and holdouts" >> beam.Flatten()
         if self._has_checksums and rules_of(images.pipeline).knows_checksums:
             types: dict[str, object] = {_CANDIDATES: _Candidate, _KNOWN: tuple[str, PlannedImage]}

@@ -11,6 +11,7 @@ and `transforms.write_dataset` resolves the arguments of a caller's pipeline.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,14 +27,14 @@ from transforms.join_labels import (
     JoinedImages,
     JoinLabels,
     ReadInputs,
-    ReadRows,
     TableReader,
+    read_table_rows,
 )
 from transforms.labels.joins import ONE_LABEL, RowRequirements
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan, SplitAssigner
 from transforms.list_rejections import CopyRejected
-from transforms.packing import named
+from transforms.packing import AddTogether, AddUp, NameBatch, NameInputs, by_type, named
 from transforms.plan_shards import PlanShards, StratifySplits, TotalLabels
 from transforms.publish_dataset import PublishDataset
 from transforms.records.existing_shards import Planned
@@ -115,7 +116,7 @@ class PlanImages(beam.PTransform):
 class PlanTable(beam.PTransform):
     """Plans rows that are records themselves; their cells cross the shuffle.
 
-    Input: the pipeline's begin. Output: `Plan`.
+    Input: the pipeline's begin. Output: `Plan`. One file is read by one worker.
     """
 
     csv_paths: Sequence[str]
@@ -123,8 +124,16 @@ class PlanTable(beam.PTransform):
     plan: ShardPlan
 
     def expand(self, begin: beam.pvalue.PBegin) -> Plan:
-        rows = begin | "Read rows" >> ReadRows(self.csv_paths, self.reader)
-        planned = rows.batches | "Plan shards" >> PlanShards(self.plan, rows.totals, of_rows=True)
+        read = functools.partial(read_table_rows, reader=self.reader)
+        types = {"totals": PlanTotals, "rejections": Rejection, "counts": Count}
+        rows = (
+            begin
+            | "Name the files" >> NameInputs(self.csv_paths)
+            | "Read rows" >> by_type(read, "batches", NameBatch, **types)
+        )
+        adder = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
+        totals = {"rows": rows.totals} | "Total rows" >> AddTogether(adder)
+        planned = rows.batches | "Plan shards" >> PlanShards(self.plan, totals, of_rows=True)
         rejections, counts = {"of rows": rows.rejections}, {"of rows": rows.counts}
         return Plan(planned.shards, planned.totals, rejections, counts)
 

@@ -1,4 +1,4 @@
-"""ReadInputs, JoinLabels and ReadRows: reads inputs, and joins images and rows on their keys."""
+"""ReadInputs and JoinLabels: reads inputs, and joins images and rows on their keys."""
 
 from __future__ import annotations
 
@@ -38,12 +38,9 @@ from transforms.labels.label_rows import CsvColumns, LabelRow
 from transforms.labels.shards import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.packing import (
-    AddTogether,
-    AddUp,
     Collections,
     NameBatch,
     NameInputs,
-    PackSides,
     RecordCoder,
     SpreadElements,
     by_type,
@@ -51,6 +48,7 @@ from transforms.packing import (
     named,
     pack,
     pack_sides,
+    packing_sides,
     rules_of,
     together,
     unpack_sides,
@@ -369,7 +367,7 @@ class JoinLabels(beam.PTransform):
         match = functools.partial(_joined, join=self._join, reuses=self._reuses)
         joined = (
             sides
-            | "Pack sides" >> PackSides()
+            | "Pack sides" >> packing_sides()
             | "Group by key" >> beam.GroupByKey()
             | "Match images and rows"
             >> by_type(match, "images", PlannedImage, rejections=Rejection, counts=Count)
@@ -377,8 +375,8 @@ class JoinLabels(beam.PTransform):
         return JoinedImages(joined.images, joined.rejections, joined.counts)
 
 
-# ReadRows: rows without images, from CSV files, in batches: one element for each row would cost
-# more than its processing.
+# Rows without images, from CSV files, in batches: one element for each row would cost more than its
+# processing.
 
 _OfTable: TypeAlias = NameBatch | Rejection | Count | PlanTotals
 
@@ -449,42 +447,10 @@ class TableReader:
         return ShardRow(order, key, path, row.line, "\0".join(row.cells), split)
 
 
-def _read_table_rows(uri: str, reader: TableReader) -> Iterator[_OfTable]:
+def read_table_rows(uri: str, reader: TableReader) -> Iterator[_OfTable]:
     """Reads a file. The following metric is maintained: `rows_read`."""
     report_source(uri)
     for result in reader.read(uri):
         if isinstance(result, Count):
             counter("rows_read").inc(result.value)
         yield result
-
-
-class Rows(NamedTuple):
-    """The outputs of `ReadRows`; `batches` hold rows, and `totals` is one element."""
-
-    batches: beam.PCollection[NameBatch]
-    totals: beam.PCollection[PlanTotals]
-    rejections: beam.PCollection[Rejection]
-    counts: beam.PCollection[Count]
-
-
-@dataclasses.dataclass(eq=False, repr=False)
-class ReadRows(beam.PTransform):
-    """Reads CSV files whose rows are records.
-
-    Input: the pipeline's begin. Output: `Rows`. One file is read by one worker.
-    """
-
-    paths: Sequence[str]
-    reader: TableReader
-
-    def expand(self, begin: beam.pvalue.PBegin) -> Rows:
-        rows = functools.partial(_read_table_rows, reader=self.reader)
-        types = {"totals": PlanTotals, "rejections": Rejection, "counts": Count}
-        read = (
-            begin
-            | "Name the files" >> NameInputs(self.paths)
-            | "Read rows" >> by_type(rows, "batches", NameBatch, **types)
-        )
-        adder = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
-        totals = {"rows": read.totals} | "Total rows" >> AddTogether(adder)
-        return Rows(read.batches, totals, read.rejections, read.counts)

@@ -23,7 +23,7 @@ from transforms.dataset.ledger import RunTotals, ShardSummary
 from transforms.dataset.manifest import content_summary
 from transforms.dataset.output_names import STAGING, file_stem, rejected_part
 from transforms.labels.keys import MEMORY, as_folder, full_uri
-from transforms.packing import Collections, NameBatch, PackRecords, named, pack, unpack
+from transforms.packing import Collections, NameBatch, named, pack, packing_records, unpack
 from transforms.records.existing_shards import only_compares
 from transforms.records.stored_images import RECORDS
 from transforms.storage.files import join, storage_of
@@ -80,7 +80,7 @@ class ListRejections(beam.PTransform):
         write = beam.ParDo(_WritePartFn(self.folder, self.root))
         every = named("rejections", rejections)
         every["rejections of shards"] = self.shards | "Name rejections of shards" >> of_shards()
-        packed = [each | f"Pack {name}" >> PackRecords() for name, each in every.items()]
+        packed = [each | f"Pack {name}" >> packing_records() for name, each in every.items()]
         return (
             packed
             | "Every rejection" >> beam.Flatten()

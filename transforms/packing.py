@@ -76,7 +76,7 @@ def runs_in_process(pipeline: beam.Pipeline) -> bool:
     return type(pipeline.runner).__name__ == "FnApiRunner"
 
 
-# PackSides and PackRecords: names cross every shuffle in batches.
+# `packing_sides` and `packing_records`: names cross every shuffle in batches.
 #
 # Every element that crosses one has its price: Beam encodes it, decodes it to group it, and encodes
 # and decodes it again. A batch pays it once for all its records, and a column whose values are all
@@ -266,37 +266,31 @@ class _PackFn(beam.DoFn):
         return packed
 
 
-class PackSides(beam.PTransform):
-    """Packs images and rows by the parts of their keys.
+def packing_sides() -> beam.PTransform:
+    """A step that packs images and rows by the parts of their keys.
 
     Input: `(key, JoinSide)`. Output: `(part, batch)`, as `grouped_sides` reads them.
     """
-
-    def expand(
-        self, sides: beam.PCollection[tuple[str, JoinSide]]
-    ) -> beam.PCollection[tuple[int, NameBatch]]:
-        return sides | "Pack by key" >> pack_held(
-            _HELD_SIDES,
-            lambda part, held: (part, pack_sides(held)),
-            tuple[int, NameBatch],
-            place=lambda side: part_of(side[0]),
-            cells=lambda side: side[1].cells,
-        )
+    return pack_held(
+        _HELD_SIDES,
+        lambda part, held: (part, pack_sides(held)),
+        tuple[int, NameBatch],
+        place=lambda side: part_of(side[0]),
+        cells=lambda side: side[1].cells,
+    )
 
 
-class PackRecords(beam.PTransform):
-    """Packs records of one type, such as images, in any order.
+def packing_records() -> beam.PTransform:
+    """A step that packs records of one type, such as images, in any order.
 
     Input: the records. Output: batches, as `unpack` reads them.
     """
-
-    def expand(self, records: beam.PCollection[Any]) -> beam.PCollection[NameBatch]:
-        return records | "Pack names" >> pack_held(
-            BATCH_NAMES,
-            lambda _, held: pack(held),
-            NameBatch,
-            cells=lambda record: getattr(record, "cells", ""),
-        )
+    return pack_held(
+        BATCH_NAMES,
+        lambda _, held: pack(held),
+        NameBatch,
+        cells=lambda record: getattr(record, "cells", ""),
+    )
 
 
 # Gather: everything of some small collections in one element, for a step that runs once.

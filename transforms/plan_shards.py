@@ -25,10 +25,10 @@ from transforms.packing import (
     AddTogether,
     AddUp,
     NameBatch,
-    PackRecords,
     by_type,
     pack,
     pack_held,
+    packing_records,
     rules_of,
     unpack,
 )
@@ -220,7 +220,7 @@ class StratifySplits(beam.PTransform):
         name = beam.Map(Classes.of, self.rules, lines.splits)
         classes = totals | "Name classes" >> name.with_output_types(Classes)
         if not lines.by_group:
-            names = images | "Pack images" >> PackRecords()
+            names = images | "Pack images" >> packing_records()
             place = beam.FlatMap(_place_images, lines, *_known(names, lines, _image_items, classes))
             return names | "Place images" >> place.with_output_types(PlannedImage)
         name_groups = beam.Map(lambda image: (image.group, json.dumps(sorted(image_labels(image)))))
@@ -484,7 +484,7 @@ class PlanShards(beam.PTransform):
         self, images: beam.PCollection[PlannedImage] | beam.PCollection[NameBatch]
     ) -> PlannedShards:
         kind: Any = ShardRow if self._of_rows else PlannedImage
-        batches = images if self._of_rows else images | "Pack images" >> PackRecords()
+        batches = images if self._of_rows else images | "Pack images" >> packing_records()
         totals = self._totals
         if self._plan.by_records:
             totals = batches | "Balance shards" >> BalanceShards(self._plan, totals, kind)

@@ -30,13 +30,13 @@ from transforms.packing import (
     AddTogether,
     AddUp,
     Gather,
-    PackRecords,
-    PackSides,
     RecordCoder,
     SpreadElements,
     grouped_sides,
     pack,
     pack_sides,
+    packing_records,
+    packing_sides,
     part_of,
     unpack,
 )
@@ -124,14 +124,14 @@ LONG = "1" * (1 << 20)
     ("element", "count", "step", "sizes"),
     [
         # 13 MB, and not 13 GB.
-        (("key", JoinSide("", 0, 0, "", "a.json:1", cells=LONG)), 20, PackSides, [7, 13]),
+        (("key", JoinSide("", 0, 0, "", "a.json:1", cells=LONG)), 20, packing_sides, [7, 13]),
         # A batch is whole in memory where its images get their shards: 4 MB, and not 4 GB.
-        (PlannedImage(0, "k", "p", 1, 1, "", cells=LONG), 9, PackRecords, [1, 4, 4]),
+        (PlannedImage(0, "k", "p", 1, 1, "", cells=LONG), 9, packing_records, [1, 4, 4]),
     ],
 )
 def test_few_long_names_are_held(element: Any, count: int, step: Any, sizes: list[int]) -> None:
     found = collect(lambda p: {"all": p | beam.Create([element] * count, False) | step()})["all"]
-    if step is PackSides:
+    if step is packing_sides:
         batches: list[Any] = [grouped_sides([each])["key"] for _, each in found]
     else:
         batches = [[*unpack(each, PlannedImage)] for each in found]

@@ -19,7 +19,8 @@ from transforms.core.messages import LabelsError
 from transforms.core.records import Count, PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals
-from transforms.join_labels import BATCH_ROWS, ReadRows, TableReader
+from transforms.flow import PlanTable
+from transforms.join_labels import BATCH_ROWS, TableReader
 from transforms.labels import shards as planned_shards
 from transforms.labels.joins import labels_cells
 from transforms.labels.keys import key_hashes
@@ -27,7 +28,7 @@ from transforms.labels.label_rows import NO_COLUMN, Column, CsvColumns
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import ShardPlan, SplitAssigner, Splits, shard_index
 from transforms.labels.vocabulary import LabelCells
-from transforms.packing import PackRecords
+from transforms.packing import packing_records
 from transforms.plan_shards import (
     BalanceShards,
     FindCuts,
@@ -175,7 +176,7 @@ def test_shards_have_equal_numbers_of_records(monkeypatch: pytest.MonkeyPatch) -
         def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
             created = pipeline | beam.Create(images).with_output_types(PlannedImage)
             balance = BalanceShards(BY_RECORDS, created | TotalLabels(None), PlannedImage)
-            return {"totals": created | PackRecords() | balance}
+            return {"totals": created | packing_records() | balance}
 
         monkeypatch.setattr(packing, "BATCH_NAMES", batch)
         [totals] = collect(construct)["totals"]
@@ -332,10 +333,10 @@ def planned_rows(folder: Path) -> dict[str, list[Any]]:
     how = ShardPlan(("train", "test"), shard_size=10**9, num_shards=2, gzip=False)
 
     def construct(pipeline: Any) -> dict[str, Any]:
-        rows = pipeline | "Read rows" >> ReadRows(paths, reader)
-        shards = (rows.batches | PlanShards(how, rows.totals, of_rows=True)).shards
-        found = {"totals": rows.totals, "rejections": rows.rejections, "counts": rows.counts}
-        return {"shards": shards, **found}
+        plan = pipeline | PlanTable(paths, reader, how)
+        [rejections], [counts] = plan.rejections.values(), plan.counts.values()
+        found = {"totals": plan.totals, "rejections": rejections, "counts": counts}
+        return {"shards": plan.shards, **found}
 
     return collect(construct)
 

@@ -21,7 +21,7 @@ from transforms.core.messages import LabelsError, TransientError
 from transforms.core.records import Count, FingerprintBatch, IndexPart, PlannedImage
 from transforms.dataset.manifest import content_digest
 from transforms.dataset.output_names import index_file
-from transforms.drop_duplicates import HoldoutIndexes, held_fingerprints, held_images
+from transforms.drop_duplicates import held_fingerprints, held_images, read_holdouts
 from transforms.input_readers import ImageFinder
 from transforms.join_labels import ReadInputs
 from transforms.labels.label_rules import PathRules
@@ -130,7 +130,7 @@ def test_a_dataset_that_is_gone_ends_the_run_unless_it_may_come_back(
 def test_a_holdout_is_a_source_of_the_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DatasetReader, "parts", lambda *_: [])
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | HoldoutIndexes(HOLDOUT)
+    read_holdouts(pipeline, HOLDOUT, held_images, PlannedImage)
     result = pipeline.run()
     result.wait_until_finish()
     assert set(Lineage.query(result.metrics(), Lineage.SOURCE)) == {"gcs:bucket.bench"}
@@ -185,19 +185,22 @@ def test_elsewhere_a_holdout_is_read_index_by_index(
     prints: Any = tuple[int, FingerprintBatch]
 
     def construct(pipeline: beam.Pipeline) -> dict[str, beam.PCollection[Any]]:
-        parts = pipeline | "Indexes" >> HoldoutIndexes(reader)
-        of_prints = beam.FlatMap(held_fingerprints, reader, 2).with_output_types(prints)
-        of_images = beam.FlatMap(held_images, reader).with_output_types(PlannedImage)
-        found = {"prints": parts | "Prints" >> of_prints, "images": parts | "Images" >> of_images}
-        return {"indexes": parts, **found}
+        def of_prints(part: IndexPart, reader: DatasetReader) -> Any:
+            return held_fingerprints(part, reader, 2)
+
+        steps: Any = beam.ptransform_fn(read_holdouts)
+        return {
+            "prints": pipeline | "Prints" >> steps(reader, of_prints, prints),
+            "images": pipeline | "Images" >> steps(reader, held_images, PlannedImage),
+        }
 
     here = collect(construct)
-    assert (len(here["indexes"]), len(here["images"])) == (4, 12)
+    assert (len(here["prints"]), len(here["images"])) == (4, 12)
     monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     spread = Mock(wraps=SpreadElements)
     monkeypatch.setattr(drop_duplicates, "SpreadElements", spread)
     assert collect(construct) == here
-    assert spread.call_count == 1
+    assert spread.call_count == 2
 
 
 def test_an_index_that_is_replaced_after_it_was_listed_ends_the_run(
