@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-import resource
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.options.parser import runnable
+from transforms.core.machine import peak_memory
 from transforms.core.messages import Decision, decision_lines, format_bytes, printable, quantity
 from transforms.core.rejections import help_for
 from transforms.dataset.dataset_options import Card, card_of
@@ -81,13 +80,6 @@ _MIN_SECONDS = 10.0
 
 # Classes printed one by one; labels.txt and the manifest have all of them.
 _MAX_CLASSES = 20
-
-
-def peak_memory() -> int:
-    """The peak memory of this process, or of its largest child, in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return max(usage.ru_maxrss for usage in usages) * unit
 
 
 def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:

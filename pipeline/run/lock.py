@@ -12,11 +12,11 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import DatasetError, UsageError, input_error
 from pipeline.run.supervise import in_thread
+from transforms.core.machine import boot_and_namespace, state_and_start
 from transforms.core.messages import one_line
 from transforms.dataset.output_names import LOCK, STAGING
 from transforms.storage.files import join, storage_of
@@ -28,11 +28,6 @@ from transforms.storage.interface import Stored
 # that of the machine), and in each of them the command is process 1 or 7. One process can check
 # another by its id only if both run on the same kernel and in the same pid namespace; and an id
 # may have been given to a new process since.
-
-_PROC = Path("/proc")
-
-# Positions of the state and of the start time in `/proc/PID/stat`, after the command's name.
-_STATE, _STARTED = 0, 19
 
 
 class Owner(NamedTuple):
@@ -59,7 +54,7 @@ class Owner(NamedTuple):
         is_known = self.boot and self.namespace and self.started
         if not is_known or (self.boot, self.namespace) != (here.boot, here.namespace):
             return False
-        state, started = _state_and_start(self.pid)
+        state, started = state_and_start(self.pid)
         if (self.pid, self.started) == (here.pid, here.started):
             # Left by an earlier run in this very process.
             return True
@@ -81,30 +76,8 @@ class Owner(NamedTuple):
 
 def this_process() -> Owner:
     """The current process."""
-    boot = namespace = ""
-    with contextlib.suppress(OSError):
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-        namespace = os.readlink(_PROC / "self/ns/pid")
     pid = os.getpid()
-    return Owner(socket.gethostname(), pid, boot, namespace, _state_and_start(pid)[1])
-
-
-def _state_and_start(pid: int) -> tuple[str, int]:
-    """The letter of a process's state, empty when there is no process; its start time in ticks.
-
-    `Z` is one that has ended and whose parent has not noticed, as happens in containers. The time
-    is 0, and the state `?`, if the process exists but cannot be inspected.
-    """
-    try:
-        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        return fields[_STATE], int(fields[_STARTED])
-    except (OSError, ValueError, IndexError):
-        with contextlib.suppress(PermissionError):
-            try:
-                os.kill(pid, 0)
-            except (ProcessLookupError, OverflowError):
-                return "", 0
-        return "?", 0
+    return Owner(socket.gethostname(), pid, *boot_and_namespace(), state_and_start(pid)[1])
 
 
 def _number(value: object) -> int:

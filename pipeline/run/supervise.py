@@ -18,11 +18,11 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 from pipeline.errors import INTERRUPTED, open_standard_streams
+from transforms.core.machine import kill_processes
 from transforms.images.guard import AGAIN, HANGS, RUN_VARIABLE
 
 # Signals that end a process by a decoder: those of bugs in native code, and the one of our watch.
@@ -243,14 +243,11 @@ def _end_all(code: int) -> None:
 
 
 def _kill_started(run: str) -> None:
-    """Kills the processes that a run has started, which have its name; none without `/proc`."""
-    mark = f"{RUN_VARIABLE}={run}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        # Processes of other users cannot be read, and are not of this run. The one that runs the
-        # command got the name later, which this file does not show.
-        with contextlib.suppress(OSError):
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                os.kill(int(folder.name), signal.SIGKILL)
+    """Kills the processes that a run has started, which have its name.
+
+    The one that runs the command got the name later, and is not found by it.
+    """
+    kill_processes(RUN_VARIABLE, run)
 
 
 def _end_with_parent(parent: int) -> None:

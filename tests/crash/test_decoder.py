@@ -53,6 +53,14 @@ guard._SECONDS = 1.0
 sys.exit(supervise.supervise(lambda: run_command(lambda: main(sys.argv[1:]), "convert")))
 """
 
+# Python imports it at its start: as on macOS, `/proc` says nothing, also to worker processes.
+NO_PROC = """
+from pathlib import Path
+from transforms.core import machine
+
+machine.PROC = Path("/nowhere")
+"""
+
 # Python imports it at its start: another decoder, of the report's pictures, crashes likewise.
 CRASHING_PICTURES = """
 import signal
@@ -180,6 +188,20 @@ def test_workers_in_processes_of_their_own(images: Path) -> None:
     assert code == 0, message
     assert message.splitlines() == [CRASHED]
     assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("--workers=2",)])
+def test_without_proc(images: Path, words: tuple[str, ...]) -> None:
+    """The other worker is not killed, and prints why it ends."""
+    (images.parent / "planted").mkdir()
+    (images.parent / "planted" / "sitecustomize.py").write_text(NO_PROC)
+    code, message = convert(images, *words)
+    assert code == 0 and CRASHED in message.splitlines()
+    assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
+    out = str(images.parent / "out")
+    ran = run_planted(images.parent, "pipeline.verify", out, planted=("sound.py", ""))
+    assert ran.code == 0, ran.err
 
 
 @pytest.mark.slow

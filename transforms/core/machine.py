@@ -1,4 +1,4 @@
-"""Cores, memory and scratch folders of this machine."""
+"""Cores, memory, processes and scratch folders of this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import functools
 import json
 import os
 import re
+import resource
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -170,6 +172,75 @@ def _runner_options(environment: Mapping[str, str]) -> dict[str, Any]:
             for name, value in named.items()
         }
     return {}
+
+
+# What only Linux says of processes and mounts, in `/proc`. Without it, as on macOS, these functions
+# return what leads to no decision.
+
+PROC = Path("/proc")
+"""The folder, which exists on Linux alone."""
+
+# Positions of the state and of the start time in `/proc/PID/stat`, after the command's name.
+_STATE, _STARTED = 0, 19
+
+
+def boot_and_namespace() -> tuple[str, str]:
+    """The boot of the kernel and the namespace of process ids; empty texts if they are unknown."""
+    with contextlib.suppress(OSError):
+        boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+        return boot, os.readlink(PROC / "self/ns/pid")
+    return "", ""
+
+
+def state_and_start(pid: int) -> tuple[str, int]:
+    """The letter of a process's state, empty when there is no process; its start time in ticks.
+
+    `Z` is one that has ended and whose parent has not noticed, as happens in containers. The time
+    is 0, and the state `?`, if the process exists but cannot be inspected.
+    """
+    try:
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return fields[_STATE], int(fields[_STARTED])
+    except (OSError, ValueError, IndexError):
+        with contextlib.suppress(PermissionError):
+            try:
+                os.kill(pid, 0)
+            except (ProcessLookupError, OverflowError):
+                return "", 0
+        return "?", 0
+
+
+def kill_processes(variable: str, value: str) -> None:
+    """Kills the processes that started with a variable of this value; none without `/proc`."""
+    mark = f"{variable}={value}".encode()
+    for folder in PROC.glob("[0-9]*"):
+        # Those of other users cannot be read.
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+def mapped_bytes() -> int | None:
+    """The address space that this process has mapped; None if the system does not report it."""
+    try:
+        pages = (PROC / "self/statm").read_text().split()[0]
+    except OSError:
+        return None
+    return int(pages) * resource.getpagesize()
+
+
+def mounts() -> list[str]:
+    """The lines of this process's `mountinfo`; none without `/proc`."""
+    with contextlib.suppress(OSError):
+        return (PROC / "self/mountinfo").read_text(errors="replace").splitlines()
+    return []
+
+
+def peak_memory() -> int:
+    """The peak memory of this process, or of its largest child, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return max(usage.ru_maxrss for usage in usages) * unit
 
 
 # Folders for temporary files, which do not accumulate if processes are killed.

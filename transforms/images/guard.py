@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from transforms.core.machine import process_cores, usable_memory
+from transforms.core.machine import mapped_bytes, process_cores, usable_memory
 from transforms.core.rejections import Reason, RejectedImageError
 
 # A child process that decodes untrusted files one by one, with limits on memory and time.
@@ -221,18 +221,9 @@ def _limit_memory(size: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (min(known, default=resource.RLIM_INFINITY), hard))
 
 
-def _mapped_bytes() -> int | None:
-    """The address space that this process has mapped; None if the system does not report it."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return None
-
-
 @contextlib.contextmanager
 def _limited(budget: Budget, arguments: int) -> Iterator[None]:
-    mapped = _mapped_bytes()
+    mapped = mapped_bytes()
     if mapped is not None:
         _limit_memory(mapped + budget.bytes + _TIMES_OF_ARGUMENTS * arguments)
     signal.setitimer(signal.ITIMER_PROF, budget.seconds)

@@ -14,9 +14,9 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from transforms.core.machine import mounts
 from transforms.core.messages import (
     ChangedError,
     TooLargeError,
@@ -248,8 +248,6 @@ _MADE_UP = frozenset(
 # The file system has no links, or not to another one, or not that many.
 _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 
-_MOUNTS = Path("/proc/self/mountinfo")
-
 
 def is_ordinary(status: os.stat_result) -> bool:
     """Whether a file is regular and on a file system that stores bytes. No system call."""
@@ -259,10 +257,7 @@ def is_ordinary(status: os.stat_result) -> bool:
 @functools.lru_cache(maxsize=1)
 def _made_up_devices() -> frozenset[int]:
     """The devices of such file systems, read once per process; none without `/proc`."""
-    text = ""
-    with contextlib.suppress(OSError):
-        text = _MOUNTS.read_text(errors="replace")
-    return frozenset(device for line in text.splitlines() if (device := _made_up_device(line)))
+    return frozenset(device for line in mounts() if (device := _made_up_device(line)))
 
 
 def _made_up_device(line: str) -> int:

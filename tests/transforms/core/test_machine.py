@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.core import machine as machine_module
 from transforms.core.machine import (
     PROCESSES_VARIABLE,
     machine_processes,
@@ -257,3 +258,18 @@ def test_others_make_theirs_in_it(temporary: Path) -> None:
         with temporary_files_in(folder):
             assert os.path.dirname(tempfile.mkdtemp()) == folder
         assert tempfile.gettempdir() == str(temporary)
+
+
+def test_without_proc_nothing_is_known_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS: no process is taken for dead, killed or limited, and every file is ordinary."""
+    monkeypatch.setattr(machine_module, "PROC", tmp_path)
+    assert machine_module.boot_and_namespace() == ("", "")
+    assert [machine_module.state_and_start(pid) for pid in (os.getpid(), 2**22 + 1)] == [
+        ("?", 0),
+        ("", 0),
+    ]
+    machine_module.kill_processes("PATH", os.environ["PATH"])
+    assert (machine_module.mapped_bytes(), machine_module.mounts()) == (None, [])
+    assert usable_memory(tmp_path) is None and usable_cores(tmp_path) >= 1

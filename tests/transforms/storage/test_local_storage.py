@@ -16,6 +16,7 @@ import pytest
 from tests.marks import rest_slow
 from tests.transforms.beam import convert, make_config, make_images
 from tests.transforms.storage.conftest import in_ranges
+from transforms.core import machine
 from transforms.core.records import Count, Kind, NameRange
 from transforms.core.rejections import RejectionLimit
 from transforms.input_readers import ImageFinder
@@ -313,8 +314,9 @@ def test_a_file_system_that_returns_less_at_once(
 @pytest.fixture
 def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A list of mounts instead of the system's."""
-    path = tmp_path / "mountinfo"
-    monkeypatch.setattr(local_storage, "_MOUNTS", path)
+    path = tmp_path / "self" / "mountinfo"
+    path.parent.mkdir()
+    monkeypatch.setattr(machine, "PROC", tmp_path)
     local_storage._made_up_devices.cache_clear()
     yield path
     local_storage._made_up_devices.cache_clear()
