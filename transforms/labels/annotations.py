@@ -141,26 +141,23 @@ class _Reader:
         """The next value, as a whole."""
         if not self.next_character():
             raise self.error("the file ends too early")
-        size = _CHUNK
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._part, self._at)
-            except json.JSONDecodeError as error:
-                is_cut = error.pos + _NEAR_END >= len(self._part) or "Unterminated" in error.msg
-                if self._is_all or not is_cut:
-                    raise self.error(error.msg, error.pos - self._at) from error
-            except (ValueError, RecursionError) as error:
-                # A number with too many digits, or lists that are nested too deeply.
-                raise self.error(str(error)[:100]) from error
-            else:
-                # More of a number may follow, such as its exponent.
-                if end + _NEAR_END < len(self._part) or self._is_all:
-                    self._at = end
-                    return value
-            if len(self._part) - self._at > MAX_ITEM:
-                raise self.error(f"a value of more than {MAX_ITEM} characters")
-            self._read(size)
-            size *= 2
+        # So much that no decoding is in vain, which takes seconds for some items.
+        while len(self._part) - self._at <= MAX_ITEM + _NEAR_END and not self._is_all:
+            self._read(_CHUNK)
+        try:
+            value, end = _DECODER.raw_decode(self._part, self._at)
+        except json.JSONDecodeError as error:
+            is_cut = error.pos + _NEAR_END >= len(self._part) or "Unterminated" in error.msg
+            if self._is_all or not is_cut:
+                raise self.error(error.msg, error.pos - self._at) from error
+            end = len(self._part)
+        except (ValueError, RecursionError) as error:
+            # A number with too many digits, or lists that are nested too deeply.
+            raise self.error(str(error)[:100]) from error
+        if end - self._at > MAX_ITEM:
+            raise self.error(f"a value of more than {MAX_ITEM} characters")
+        self._at = end
+        return value
 
     def error(self, problem: str, further: int = 0) -> LabelsError:
         """The error at this place, or some characters behind it."""
