@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from transforms.core.messages import first_line, parse_json
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.dataset.image_statistics import MAX_SAMPLES
 from transforms.dataset.manifest import content_digest, manifest_shards
 from transforms.dataset.output_names import MANIFEST, REJECTED, REPORT, STATISTICS
 from transforms.examples.decoder import decode_example
@@ -165,7 +166,7 @@ def _occurrences(
 
 
 def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from statistics.get("samples", ())
+    yield from statistics.get("samples", ())[:MAX_SAMPLES]
     duplicates = statistics.get("duplicates") or {}
     for kind in ("exact", "near"):
         for group in duplicates.get(kind, {}).get("listed", ())[:PICTURED_GROUPS]:

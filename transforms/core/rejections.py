@@ -21,6 +21,7 @@ from transforms.core.records import Totals
 
 # Characters that JSON allows but that end a line in many programs, or move a cursor.
 _ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 @enum.unique
@@ -136,7 +137,8 @@ class Rejection(NamedTuple):
         '{"subject": "image", "reason": "empty_file",'
         """
         fields = {name: redacted(value) for name, value in self._asdict().items()}
-        return json.dumps(fields, ensure_ascii=False).translate(_ESCAPED)
+        line = _ENCODER.encode(fields)
+        return line if line.isprintable() else line.translate(_ESCAPED)
 
 
 class RejectedImageError(Exception):

@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,7 +93,7 @@ def percent(part: float, whole: float) -> float:
 def shares(counts: Mapping[str, int]) -> list[Shown]:
     """A bar for each count, the largest first; the percentage is that of the sum."""
     total = sum(counts.values())
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_LINES]
     return [
         {"label": name, "count": count, "percent": percent(count, total)} for name, count in ordered
     ]
@@ -171,20 +172,22 @@ def class_table(splits: Mapping[str, Any], share: float) -> Shown:
         share: of the room for all of it.
     """
     counts = [split["classes"] for split in splits.values()]
-    names = {name for each in counts for name in each} - {""}
-    rows = [(name, tuple(each.get(name, 0) for each in counts)) for name in names]
-    rows.sort(key=lambda row: (-sum(row[1]), class_order(row[0])))
-    highest = sum(rows[0][1]) if rows else 0
+    totals: Counter[str] = Counter()
+    for each in counts:
+        totals.update(each)
+    del totals[""]
+    names = sorted(totals, key=lambda name: (-totals[name], class_order(name)))
+    highest = totals[names[0]] if names else 0
     kept = _fitting(
-        (_class_row(name, row, highest) for name, row in rows),
+        (_class_row(name, [each.get(name, 0) for each in counts], highest) for name in names),
         _CLASS_CHARACTERS * share,
         lambda row: len(row["name"].encode()) + 12 * len(row["counts"]) + 20,
     )
     kept.sort(key=lambda row: class_order(row["name"]))
-    return {"rows": kept, "total": len(rows)}
+    return {"rows": kept, "total": len(names)}
 
 
-def _class_row(name: str, counts: tuple[int, ...], highest: int) -> Shown:
+def _class_row(name: str, counts: Sequence[int], highest: int) -> Shown:
     heads = [sum(counts[: end + 1]) for end in range(min(len(counts), _COLORS))]
     if len(counts) > _COLORS:
         heads[-1] = sum(counts)
@@ -332,8 +335,10 @@ _FLAG = re.compile(r"(?<![^\s(])(--[a-z][a-z_]*)")
 _BYTES = {"max_bytes", "shard_size"}
 _COPIED = {"seed"}
 
-# Maximum number of values that are shown of a list or a mapping.
+# Maximum number of values that are shown of a list or a mapping, and of lines of a table that has a
+# few in any dataset that was not edited.
 _MAX_VALUES = 20
+_MAX_LINES = 200
 
 
 def pieces(word: str) -> list[str]:
@@ -399,7 +404,8 @@ def settings(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
     >>> settings({"max_bytes": 256000000, "max_pixels": 1000, "seed": 1000, "dense_labels": False})
     [('max_bytes', '256 MB'), ('max_pixels', '1,000'), ('seed', '1000'), ('dense_labels', 'no')]
     """
-    return [(shown(name), _setting(name, value)) for name, value in mapping.items()]
+    first = [*mapping.items()][:_MAX_LINES]
+    return [(shown(name), _setting(name, value)) for name, value in first]
 
 
 def _setting(name: str, value: Any) -> str:
@@ -524,7 +530,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "inputs": settings({name: value for name, value in manifest["inputs"].items() if value}),
         "options": settings({k: v for k, v in manifest["options"].items() if v is not None}),
         "versions": settings(manifest["versions"]),
-        "decided": [[shown(text) for text in each] for each in from_manifest(manifest)],
+        "decided": [[*map(shown, each)] for each in from_manifest(manifest)[:_MAX_LINES]],
         "features": manifest["features"],
         "shows_images": bool(with_role(manifest["features"], Role.IMAGE)),
         "total_bytes": sum(split["bytes"] for split in splits.values()),
@@ -549,7 +555,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "shards": shard_table(splits, sources.missing, share),
         "missing": [shown(name) for name in sources.missing],
         "notes": sources.notes,
-        "warnings": [warning.text for warning in warnings_in(manifest)],
+        "warnings": [warning.text for warning in warnings_in(manifest)[:_MAX_LINES]],
     }
 
 
@@ -620,7 +626,7 @@ def _duplicates(
     sections = {}
     for kind in ("exact", "near"):
         if counted := found.get(kind):
-            first = counted["listed"][: round(len(counted["listed"]) * share)]
-            groups = list(duplicate_groups(first, pictures))
+            first = counted["listed"][:_MAX_LINES]
+            groups = list(duplicate_groups(first[: round(len(first) * share)], pictures))
             sections[kind] = {**counted, "listed": groups, "pictured": PICTURED_GROUPS}
     return sections

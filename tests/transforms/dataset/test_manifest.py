@@ -164,6 +164,11 @@ KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "par
     [
         *((key, value, EDITED.format(key)) for key in KINDS for value in (None, 5)),
         ("partners", {"mask": 1}, EDITED.format("partners")),
+        # Each of these takes the report, or a reading of rejections, the time of all.
+        *(
+            (key, {f"{at}": 1 for at in range(2000)}, EDITED.format(key))
+            for key in ("rejected", "pixels")
+        ),
         ("index", [{**ENTRY, "bytes": -1}], EDITED.format("index")),
         ("index", [{**ENTRY, "records": "1"}], EDITED.format("index")),
         ("index", [{**ENTRY, "crc32c": "x"}], EDITED.format("index")),
