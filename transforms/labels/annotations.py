@@ -118,7 +118,7 @@ class _Reader:
                 return self._part[self._at]
             if self._is_all:
                 return ""
-            self._read(_CHUNK)
+            self._read()
 
     def expect(self, character: str) -> None:
         """Takes one character."""
@@ -143,7 +143,7 @@ class _Reader:
             raise self.error("the file ends too early")
         # So much that no decoding is in vain, which takes seconds for some items.
         while len(self._part) - self._at <= MAX_ITEM + _NEAR_END and not self._is_all:
-            self._read(_CHUNK)
+            self._read()
         try:
             value, end = _DECODER.raw_decode(self._part, self._at)
         except json.JSONDecodeError as error:
@@ -164,9 +164,9 @@ class _Reader:
         place = self._before + self._at + further + 1
         return LabelsError(f"{self._path} is damaged JSON at character {place}: {problem}")
 
-    def _read(self, size: int) -> None:
+    def _read(self) -> None:
         try:
-            more = self._text.read(size)
+            more = self._text.read(_CHUNK)
         except (UnicodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise self.error(str(error)[:100], len(self._part) - self._at) from error
         self._before += self._at
