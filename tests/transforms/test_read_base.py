@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,14 +16,13 @@ from transforms.images.check import CheckedPartner
 from transforms.labels.shards import PIXEL_LIBRARIES, Libraries, RecipeMaker
 from transforms.records import other_datasets
 from transforms.records.other_datasets import OtherDataset, OtherPartner, ReuseReader
-from transforms.records.record_index import HASHES, LIBRARIES, PARTNERS, read_index
+from transforms.records.record_index import FRAME_BYTES, HASHES, LIBRARIES, PARTNERS, read_index
 from transforms.records.stored_images import BaseShard, StoredImage
 
 SHARD = "train-00000-of-00001.tfrecord"
 FILE = {"file": SHARD, "records": 2, "bytes": 1000, "crc32c": "0" * 8, "recipe": "r"}
 COLUMNS: dict[str, Any] = {
     "shard": SHARD,
-    "offset": 0,
     "length": 90,
     "key": "a.jpg",
     "path": "a.jpg",
@@ -37,6 +36,14 @@ COLUMNS: dict[str, Any] = {
     "orientation": 0,
     "gps": 0,
 }
+
+
+def two_rows(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Two records alike, one behind the other unless their offset is given."""
+    rows = {name: [value] * 2 for name, value in columns.items()}
+    return {"offset": [0, COLUMNS["length"] + FRAME_BYTES], **rows}
+
+
 # The first part of every line that says why a base is not used.
 NOT_USED = "--reuse out is not used further: "
 
@@ -56,7 +63,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         **row: Any,
     ) -> list[JoinSide]:
         has_masks = PARTNERS in row
-        columns = {name: [value] * 2 for name, value in {**COLUMNS, **row}.items()}
+        columns = two_rows({**COLUMNS, **row})
         index: pa.Table = read_index(table({**columns, "record": range(2)}, 2), "x")
         index = index.replace_schema_metadata({**HASHES, LIBRARIES: libraries})
         manifest: dict[str, Any] = {
@@ -195,7 +202,7 @@ WHOLE = BaseShard(2, 1000, "0" * 8, "r")
     ("changes", "places"),
     [
         # The first record has its shard.
-        ({}, [(SHARD, 0, 0, WHOLE), (SHARD, 1, 0, None)]),
+        ({}, [(SHARD, 0, 0, WHOLE), (SHARD, 1, 106, None)]),
         # A record of a compressed shard has no offset.
         (
             {
@@ -206,7 +213,7 @@ WHOLE = BaseShard(2, 1000, "0" * 8, "r")
             [(f"{SHARD}.gz", 0, -1, WHOLE._replace(bytes=10)), (f"{SHARD}.gz", 1, -1, None)],
         ),
         # Each image may have its own file.
-        ({"files": SINGLE}, [(each["file"], 0, 0, None) for each in SINGLE]),
+        ({"files": SINGLE, "offset": 0}, [(each["file"], 0, 0, None) for each in SINGLE]),
     ],
 )
 def test_where_a_record_is(changes: dict[str, Any], places: list[Any], read: Read) -> None:

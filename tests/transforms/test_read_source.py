@@ -15,7 +15,7 @@ from apache_beam.metrics.metric import Lineage
 
 from tests.transforms.beam import collect
 from tests.transforms.indexed_shards import table, write_dataset
-from tests.transforms.test_read_base import COLUMNS, SHARD
+from tests.transforms.test_read_base import COLUMNS, SHARD, two_rows
 from transforms import drop_duplicates, packing
 from transforms.core.messages import LabelsError, TransientError
 from transforms.core.records import Count, FingerprintBatch, IndexPart, PlannedImage
@@ -41,7 +41,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
     """Gives what is listed of a dataset with two records alike."""
 
     def listed(*, digest: str = "", label_from: str = "records", **row: Any) -> list[Any]:
-        columns = {name: [value] * 2 for name, value in {**VALUES, **row}.items()}
+        columns = two_rows({**VALUES, **row})
         index: pa.Table = read_index(table({**columns, "record": range(2)}, 2), "x")
         shard = {"file": SHARD, "bytes": 1000, "records": 2, "crc32c": "00000000"}
         manifest: dict[str, Any] = {
@@ -87,6 +87,8 @@ def test_all_records_are_listed(
             for changed in (
                 {"offset": 900},
                 {"offset": -16},
+                # Any number of rows could name the same bytes.
+                {"offset": 0},
                 {"length": -5},
                 {"shard": "test-00000-of-00001.tfrecord"},
                 {"shard": "../x/y"},
@@ -144,6 +146,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OtherDataset:
             **COLUMNS,
             "key": [f"{shard}-{record}" for record in range(3)],
             "path": [f"{9 - shard}-{record}.jpg" for record in range(3)],
+            "offset": [0, 106, 212],
             "content": [bytes([shard, record] * 8) for record in range(3)],
             "perceptual_hash": bytes(8),
             "split": "train",

@@ -215,6 +215,7 @@ class DatasetReader:
         foreign = self._foreign.format(path=join(folder, entry["file"]))
         # Each image may have its own file; their index names them as one shard.
         is_single = bool(files) and "/" in files[0][0]
+        end = 0
         for number, row in enumerate(index_rows(table)):
             if not files or (is_single and number >= len(files)):
                 raise RecordIndexError("its manifest lacks files of its records")
@@ -222,12 +223,13 @@ class DatasetReader:
             shard = BaseShard(*rest)
             # Names and places that are read back are untrusted.
             is_named = is_single or (row["shard"] == name and number < shard.records)
-            is_there = row["length"] >= 0
+            # One record may not be read any number of times.
+            start = 0 if is_single else end
+            end = start + row["length"] + FRAME_BYTES
             if _is_compressed(files):
-                row["offset"] = -1
+                is_there, row["offset"] = row["length"] >= 0, -1
             else:
-                end = row["offset"] + row["length"] + FRAME_BYTES
-                is_there = is_there and 0 <= row["offset"] and end <= shard.bytes
+                is_there = start == row["offset"] <= end <= shard.bytes and row["length"] >= 0
             if not (is_named and is_there):
                 raise RecordIndexError(foreign)
             row["shard"] = name
