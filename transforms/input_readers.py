@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from transforms.core.messages import MemberError, TooLargeError
+from transforms.core.messages import MemberError, TooLargeError, is_utf8
 from transforms.core.records import Count, JoinSide, Kind, NameRange
 from transforms.core.rejections import Reason, Rejection
 from transforms.examples.partners import Partner, PartnerKeys, partner_side
@@ -128,10 +128,7 @@ class ImageFinder(FileFinder):
 
     def _describe(self, folder: str, file: FoundFile) -> tuple[str, JoinSide] | Rejection:
         path = relative_path(file.uri, self.root)
-        try:
-            if not path.isascii():
-                path.encode()
-        except UnicodeEncodeError:
+        if not is_utf8(path):
             shown = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name holds bytes that are not UTF-8: {shown}"
             return Rejection("image", Reason.NAME_NOT_UTF8.code, detail, shown, "")
@@ -204,9 +201,7 @@ class PartnerFinder(FileFinder):
         self, partner: Partner, key_of: Callable[[str], str], file: FoundFile
     ) -> tuple[str, JoinSide] | Rejection:
         path = relative_path(file.uri, partner.root)
-        try:
-            path.encode()
-        except UnicodeEncodeError:
+        if not is_utf8(path):
             shown = file.uri.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"the name of a file of {partner.title} holds bytes that are not UTF-8"
             return Rejection("partner", Reason.NAME_NOT_UTF8.code, detail, shown, "")

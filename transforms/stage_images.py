@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import apache_beam as beam
 
+from transforms.core.messages import is_utf8
 from transforms.core.option import declared, exact_text, path_text, read_arguments, truth
 from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -244,9 +245,7 @@ class _Stager(NamedTuple):
 
     def _staged(self, image: GivenImage) -> tuple[GivenImage, JoinSide | Rejection]:
         key, data, labels, split = image
-        try:
-            key.encode()
-        except UnicodeEncodeError:
+        if not is_utf8(key):
             shown = key.encode(errors="surrogateescape").decode(errors="backslashreplace")
             detail = f"its key holds bytes that are not UTF-8: {shown}"
             return image, Rejection("image", Reason.NAME_NOT_UTF8.code, detail, shown, "")

@@ -375,7 +375,7 @@ class _WriteShardFn(beam.DoFn):
         self._converter = self.target.converter
         self._converter.setup()
         self._compare_only = only_compares(self.target.folder)
-        roots = None if dataset.of_rows else Roots(dataset.root, tuple(dataset.partners.values()))
+        roots = None if dataset.of_rows else Roots((dataset.root, *dataset.partners.values()))
         self._roots_digest = "" if roots is None else roots.digest
         self._with_sha256 = card_of(dataset.options) is not None
         libraries = self._converter.libraries._replace(gzip=self.target.plan.gzip)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
-from transforms.core.messages import holds_secret
+from transforms.core.messages import holds_secret, is_utf8
 from transforms.dataset.dataset_options import DEFAULT_VERSION, CardOptions
 from transforms.labels.keys import (
     IMAGE_EXTENSIONS,
@@ -47,10 +47,8 @@ def check_path(flag: str, path: str) -> None:
         UsageError: it is not UTF-8, holds a secret, is the address of a web server, or names no
             bucket.
     """
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{flag} {path!r} is not valid UTF-8: rename the folder or file") from None
+    if not is_utf8(path):
+        raise UsageError(f"{flag} {path!r} is not valid UTF-8: rename the folder or file")
     if path.startswith("~") and os.path.expanduser(path) != path and not os.path.lexists(path[0]):
         written = os.path.expanduser(path)
         raise UsageError(

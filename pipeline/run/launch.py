@@ -327,15 +327,6 @@ def make_buffers_sound(options: PipelineOptions) -> None:
 
 # Runs a graph: runner, progress, outcome, and failures in one line.
 
-# The error for each reason why a run did not publish.
-_OUTCOMES = {
-    "too_many_rejected": RejectedError,
-    "inputs_differ": UsageError,
-    "warned": UsageError,
-    "nothing_selected": UsageError,
-    "damaged": UsageError,
-}
-
 # Beam's message about a failed job with the runner in another process.
 _PORTABLE_FAILURE = re.compile(r"Pipeline \S+ failed in state \w+: (?P<why>.*)", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"(?:[a-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception)): (?P<text>.+)")
@@ -587,7 +578,8 @@ def _convert(
         else:
             # Staged files are not needed once the dataset is finished.
             remove_staging(config.folder.output, config.run)
-        raise _OUTCOMES[result["status"]](result["message"]) from error
+        failure = RejectedError if result["status"] == "too_many_rejected" else UsageError
+        raise failure(result["message"]) from error
     path = join(config.folder.output, MANIFEST)
     manifest = read_manifest(path)
     if manifest is None:

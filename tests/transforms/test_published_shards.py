@@ -16,7 +16,7 @@ IMAGES = [
     PlannedImage(0, "1", "1.jpg", 5, 9, "a", 0, partners=(("1.png", 4, 9),)),
     PlannedImage(1, "2", "gs://b/2.jpg", 5, 9, "a", 0, partners=(("2.png", 4, 9),)),
 ]
-ROOTS = Roots("photos", ("masks",))
+ROOTS = Roots(("photos", "masks"))
 ENTRY = {"file": NAME, "recipe": "r", "records": 2, "bytes": 70, "crc32c": "ab"}
 
 
@@ -63,7 +63,7 @@ def test_the_same_files_are_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "roots", [Roots("elsewhere", ("masks",)), Roots("photos", ("elsewhere",)), Roots("photos", ())]
+    "roots", [Roots(("elsewhere", "masks")), Roots(("photos", "elsewhere")), Roots(("photos",))]
 )
 def test_files_of_other_folders_are_compared_by_their_bytes(roots: Roots) -> None:
     assert compared("r", roots) == ("r", 1)
@@ -76,7 +76,7 @@ def test_files_of_other_folders_are_compared_by_their_bytes(roots: Roots) -> Non
 def test_the_folder_of_a_list_does_not_move_what_it_lists_elsewhere() -> None:
     """A CSV was moved, and its images were not."""
     listed = [IMAGES[1]._replace(partners=())]
-    assert compared("r", Roots("elsewhere"), listed) == ("r", 0)
+    assert compared("r", Roots(("elsewhere",)), listed) == ("r", 0)
 
 
 def test_touched_files_are_compared_by_their_bytes_unless_one_was_rejected() -> None:
@@ -90,13 +90,18 @@ def test_another_spelling_of_a_folder_is_the_same(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("photos")
-    here = Roots(f"{tmp_path}/photos", ("gs://b/masks",))
+    here = Roots((f"{tmp_path}/photos", "gs://b/masks"))
     for spelled in ("photos", "./link", f"{tmp_path}/link/"):
-        assert Roots(spelled, ("gs://b/masks",)).spelled_as(here) == here
-    others = Roots("other", ("gs://c/masks",))
+        assert Roots((spelled, "gs://b/masks")).spelled_as(here) == here
+    others = Roots(("other", "gs://c/masks"))
     assert others.spelled_as(here) == others
 
 
 def test_a_digest_names_each_folder() -> None:
-    digests = {ROOTS.digest, Roots("photosmasks").digest, Roots("photos").digest, Roots().digest}
+    digests = {
+        ROOTS.digest,
+        Roots(("photosmasks",)).digest,
+        Roots(("photos",)).digest,
+        Roots().digest,
+    }
     assert len(digests) == 4 and all(len(digest) == 16 for digest in digests)

@@ -96,6 +96,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def is_utf8(text: str) -> bool:
+    """Whether UTF-8 can hold a text: names with other bytes have halves of surrogate pairs.
+
+    >>> is_utf8("한강.jpg"), is_utf8(chr(0xDCFF))
+    (True, False)
+    """
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message, or its type without one.
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from transforms.core.messages import is_utf8
+
 # Arguments of the Python API, checked so that wrong ones fail in the caller's code.
 #
 # A wrong type is a `TypeError`, a wrong value a `ValueError`. Messages name the argument, never a
@@ -594,10 +596,8 @@ def utf8_text(text: str) -> str:
     Raises:
         ValueError: it cannot.
     """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{text!r} is not valid UTF-8") from None
+    if not is_utf8(text):
+        raise ValueError(f"{text!r} is not valid UTF-8")
     return text
 
 

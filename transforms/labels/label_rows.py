@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from transforms.core.messages import LabelsError, and_more
+from transforms.core.messages import LabelsError, and_more, is_utf8
 from transforms.labels.keys import nfc
 from transforms.labels.shards import split_text
 
@@ -207,12 +207,7 @@ def text_problem(cells: Sequence[str]) -> str:
         return "a cell holds a NUL character"
     if len(joined) > MAX_CELL and max(map(len, cells)) > MAX_CELL:
         return f"a cell has more than {MAX_CELL} characters"
-    if not joined.isascii():
-        try:
-            joined.encode()
-        except UnicodeEncodeError:
-            return "a cell holds half of a surrogate pair, which is no character"
-    return ""
+    return "" if is_utf8(joined) else "a cell holds half of a surrogate pair, which is no character"
 
 
 # The spelling of keys in cells: unchanged, as Windows paths, or below another folder.

@@ -392,33 +392,31 @@ class Roots(NamedTuple):
     """The folders below which the paths of images begin; recipes have the paths alone.
 
     Attributes:
-        images: that of the images.
-        partners: those of each mask and further image, in their order.
+        folders: that of the images, and those of each mask and further image, in their order.
     """
 
-    images: str = ""
-    partners: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ("",)
 
     @property
     def digest(self) -> str:
         """16 hexadecimal digits."""
-        text = "\n".join((self.images, *self.partners))
+        text = "\n".join(self.folders)
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     def uris(self, image: PlannedImage) -> list[str]:
         """The file of an image, and those of its masks and further images."""
         paths = (image.path, *(file.path for file in partner_files(image.partners)))
-        roots = (self.images, *self.partners)
-        return [full_uri(root, path) for root, path in zip(roots, paths, strict=False)]
+        return [full_uri(root, path) for root, path in zip(self.folders, paths, strict=False)]
 
     def spelled_as(self, others: Roots) -> Roots:
         """These, but as others spell them where both name the same folder."""
-        mine, theirs = (self.images, *self.partners), (others.images, *others.partners)
-        images, *partners = (
-            other if own == other or is_same_path(own, other) else own
-            for own, other in zip(mine, (*theirs, *mine[len(theirs) :]), strict=False)
+        theirs = (*others.folders, *self.folders[len(others.folders) :])
+        return Roots(
+            tuple(
+                other if own == other or is_same_path(own, other) else own
+                for own, other in zip(self.folders, theirs, strict=False)
+            )
         )
-        return Roots(images, tuple(partners))
 
 
 def only_compares(folder: DatasetOptions) -> bool:
@@ -466,7 +464,7 @@ class ExistingShards:
         self._retried: Set[str] = frozenset()
         self._former = Roots()
         if manifest:
-            former = Roots(manifest["root"], tuple(manifest.get("partners", {}).values()))
+            former = Roots((manifest["root"], *manifest.get("partners", {}).values()))
             self._former = former if roots is None else former.spelled_as(roots)
             # The lines of other rejections may be gigabytes.
             if any(manifest["rejected"].get(reason) for reason in RETRIED):

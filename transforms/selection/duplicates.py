@@ -247,6 +247,15 @@ class Equal(NamedTuple):
     held: int = 0
     listed: tuple[dict[str, Any], ...] = ()
 
+    def listing(self, images: Iterable[Any]) -> Equal:
+        """This one group with its images: the first `MAX_IMAGES`, and some that are held out."""
+        group: dict[str, Any] = {
+            "conflict": self.conflicts > 0,
+            "across_splits": self.across_splits > 0,
+            "images": list(images),
+        }
+        return self._replace(listed=({**group, "held": True} if self.held else group,))
+
 
 class Near(NamedTuple):
     """Pairs of near-duplicates whose content differs.
@@ -339,13 +348,9 @@ class _Bucket:
             if end == start:
                 continue
             shown = min(others, _MAX_HELD)
-            yield equal_group(
-                [*places[start : min(end, start + MAX_IMAGES - shown)], *places[end : end + shown]],
-                size=count,
-                across=is_across,
-                conflict=is_conflict,
-                held=others > 0,
-            )
+            group = Equal(1, count, int(is_across), int(is_conflict), held=int(others > 0))
+            first = places[start : min(end, start + MAX_IMAGES - shown)]
+            yield group.listing([*first, *places[end : end + shown]])
 
     def hashes(self) -> Any:
         """As `HASHED`: the first image of each content and split represents all of them."""
@@ -382,31 +387,6 @@ def _sample(hashes: Any, images: int, max_compared: int) -> Any:
     if images <= max_compared:
         return hashes
     return hashes[hashes["content"] < np.uint64((max_compared << 64) // images)]
-
-
-def equal_group(
-    images: Sequence[Any],
-    *,
-    size: int,
-    across: bool,
-    conflict: bool,
-    dropped: int = 0,
-    held: bool = False,
-) -> Equal:
-    """One group.
-
-    Args:
-        images: the first `MAX_IMAGES`, see `Equal.listed`.
-        size: how many there are.
-        across: whether they are of several splits.
-        conflict: whether they have different classes.
-        dropped: how many of them were left out as duplicates.
-        held: whether one more is held out.
-    """
-    listed = {"conflict": conflict, "across_splits": across, "images": list(images)}
-    if held:
-        listed["held"] = True
-    return Equal(1, size, int(across), int(conflict), dropped, int(held), (listed,))
 
 
 def merge_equal(parts: Iterable[Plain]) -> Equal:
@@ -638,14 +618,12 @@ def decide(group: ContentGroup, *, md5: str) -> tuple[Verdict, Equal]:
         detail = f"an exact duplicate of {first.path!r}, which is kept"
         verdict = Verdict(first.key, Reason.DUPLICATE_IMAGE.code, detail)
     named = [_named(image, md5, is_kept=image.key == verdict.kept) for image in group.first]
-    return verdict, equal_group(
-        named if group.held is None else [*named, _named_held(group.held)],
-        size=group.images,
-        across=len(group.splits) > 1,
-        conflict=is_conflict,
-        dropped=0 if is_conflict else group.images - bool(verdict.kept),
-        held=group.held is not None,
-    )
+    if group.held is not None:
+        named.append(_named_held(group.held))
+    dropped = 0 if is_conflict else group.images - bool(verdict.kept)
+    across, held = int(len(group.splits) > 1), int(group.held is not None)
+    equal = Equal(1, group.images, across, int(is_conflict), dropped, held)
+    return verdict, equal.listing(named)
 
 
 def _named_held(image: PlannedImage) -> dict[str, object]:

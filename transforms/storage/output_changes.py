@@ -262,8 +262,7 @@ class OutputChanges:
             self._there.pop(leftover.name, None)
 
         with throttling_counted():
-            for _ in self._storage.for_each(remove, leftovers):
-                pass
+            list(self._storage.for_each(remove, leftovers))
 
     def remove_staging(self) -> None:
         """Removes the staging folder."""

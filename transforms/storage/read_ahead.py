@@ -124,16 +124,14 @@ class ReadAhead:
                 because that takes less than to pass Python's lock to another thread and back; by
                 default, no item is. Any number of cheap items is drawn to find the next other one.
         """
-        results = self._results(function, items, size, is_cheap)
+        results = self._results(function, self._groups(items, size, is_cheap))
         next(results)
         return cast(Iterator[Result], results)
 
     def _results(
         self,
         function: Callable[[Item], Result],
-        items: Iterable[Item],
-        size: Callable[[Item], int],
-        is_cheap: Callable[[Item], bool] | None,
+        groups: Iterable[tuple[list[Item], int | None]],
     ) -> Iterator[Result | None]:
         """None when the first items have begun, and then the results."""
         has_begun = False
@@ -150,7 +148,7 @@ class ReadAhead:
             stack.callback(stopped.set)
             # Beam's counters belong to the thread that runs the step, not to the pool's.
             stack.enter_context(throttling_counted())
-            for group, group_bytes in self._groups(items, size, is_cheap):
+            for group, group_bytes in groups:
                 if group_bytes is None:
                     of_cheap = functools.partial(_apply, function, group, stopped)
                     waiting.append((of_cheap, 0, 0))
