@@ -29,7 +29,7 @@ from measure import read_memory
 MAX_ELEMENT = 100_000_000
 MAX_GROUP = 1_000_000_000
 
-_WORKER = "pipeline.run.beam_import"
+_WORKER = "pipeline.run.beam_compat"
 _BENCHMARKS = Path(__file__).resolve().parent
 _PERIOD = 0.1  # seconds between samples of memory
 

@@ -161,7 +161,7 @@ def convert_timed(figures: str, argv: Sequence[str]) -> None:
         figures: the file to write.
         argv: the command line of `convert`.
     """
-    from pipeline.run.beam_import import import_beam
+    from pipeline.run.beam_compat import import_beam
 
     import_beam(argv)
     import simplejpeg

@@ -24,7 +24,7 @@ _BARE = "--bare"
 
 def convert_bare(argv: Sequence[str]) -> None:
     """Runs `convert` without anything that describes images, and without its report."""
-    from pipeline.run.beam_import import import_beam
+    from pipeline.run.beam_compat import import_beam
 
     import_beam(argv)
     from transforms import dataset_files as describe_dataset

@@ -92,7 +92,7 @@ def plan_names(count: int, labels: Path, result: Path) -> Planning:
         Its time and memory.
     """
     # Here, so that `benchmarks/scaling.py` can use this module without Beam.
-    from pipeline.run.beam_import import import_beam
+    from pipeline.run.beam_compat import import_beam
 
     import_beam([])
     from pipeline import dry_run

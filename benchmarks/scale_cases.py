@@ -297,7 +297,7 @@ def run_case(name: str, count: int, workers: int, work: Path) -> Ran:
 
 def main() -> None:
     """Runs the case of the command line."""
-    from pipeline.run.beam_import import import_beam
+    from pipeline.run.beam_compat import import_beam
 
     # A worker process imports what this one imports.
     import_beam([])

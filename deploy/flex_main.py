@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pipeline.errors import run_command
 from pipeline.options.beam_flags import flag_name
 from pipeline.options.parser import make_parser, parse_flags
-from pipeline.run.beam_import import configure_file_systems
+from pipeline.run.beam_compat import configure_file_systems
 
 
 def command_line(words: Sequence[str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ from pipeline.options.parser import (
     parse_flags,
     words_of,
 )
-from pipeline.run.beam_import import import_beam
+from pipeline.run.beam_compat import import_beam
 from pipeline.run.supervise import ending_at_once, supervise
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tests.test_layering import MODULES, STORAGE, name_of, parsed
 # Modules outside of `transforms.storage` that read a scheme, each for what it is to a name.
 SCHEME_READERS = {
     "pipeline.resolve.path_flags": "a message shows an address without what is secret in it",
-    "pipeline.run.beam_import": "words of a command line, before Beam may be imported",
+    "pipeline.run.beam_compat": "words of a command line, before Beam may be imported",
     "transforms.list_rejections": "the name of a copy has that of its original in it",
     "transforms.labels.keys": "what a cell names, where the path in a name begins; opens nothing",
 }

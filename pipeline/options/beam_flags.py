@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipeline.errors import UsageError
-from pipeline.run.beam_import import logging_untouched
+from pipeline.run.beam_compat import logging_untouched
 
 # Names of flags with dashes: `--num-shards` is `--num_shards`, also for Beam's flags.
 

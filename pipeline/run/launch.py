@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import logging
 import os
@@ -28,8 +27,6 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
 )
 
-import pipeline
-import transforms
 from pipeline.errors import (
     DatasetError,
     RejectedError,
@@ -42,7 +39,11 @@ from pipeline.options.beam_flags import DECIDE_WORKERS, DEFAULT_RUNNER, flag_nam
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.preflight import check_former, check_writable
 from pipeline.resolve.samples import JobSize
-from pipeline.run.beam_import import packages_left_out
+from pipeline.run.beam_compat import (
+    flush_buffers_by_size,
+    log_warnings_of_workers,
+    packages_left_out,
+)
 from pipeline.run.lock import hold_output
 from pipeline.run.progress import poll_metrics, read_counters, show_progress
 from pipeline.run.supervise import wait_for_lost_worker
@@ -76,9 +77,6 @@ from transforms.storage.output_changes import remove_staging
 _LOGGER = logging.getLogger(__name__)
 
 # How many worker processes a local run gets, and Beam's runner with that many.
-
-# Where records of our logs come from; Beam has a folder `transforms`, too.
-_OURS = tuple(f"{folder}{os.sep}" for each in (pipeline, transforms) for folder in each.__path__)
 
 # Below, one process uses the cores well.
 _FROM_CORES = 8
@@ -162,16 +160,13 @@ def runner_with(options: PipelineOptions) -> Any:
         options: of the run; `direct_num_workers` is the number of processes.
     """
     from apache_beam.portability.api import beam_provision_api_pb2
-    from apache_beam.runners.portability import local_job_service
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo
     from apache_beam.runners.portability.portable_runner import JobServiceHandle
     from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-    service = _logging_service()
-    service.shown = set()
-    vars(local_job_service)["BeamFnLoggingServicer"] = service
-    words = [sys.executable, "-m", "pipeline.run.beam_import", *packages_left_out()]
+    log_warnings_of_workers()
+    words = [sys.executable, "-m", "pipeline.run.beam_compat", *packages_left_out()]
     # Without a shell in between, the exit code tells which signal ended a worker.
     command = f"exec {shlex.join(words)}"
     given = JobServiceHandle.encode_pipeline_options(options.get_all_options(drop_default=True))
@@ -183,44 +178,6 @@ def runner_with(options: PipelineOptions) -> Any:
             )
         ),
     )
-
-
-@functools.cache
-def _logging_service() -> Any:
-    """Beam's service for the logs of worker processes, which also shows our warnings.
-
-    Beam logs all of them as its own, which only `-v` shows.
-    """
-    from apache_beam.runners.portability.local_job_service import BeamFnLoggingServicer
-
-    class Service(BeamFnLoggingServicer):
-        """Shows each line once, however many processes log it."""
-
-        shown: set[str]
-
-        def Logging(self, log_messages: Iterable[Any], context: Any = None) -> Any:
-            return super().Logging(show_warnings(log_messages, self.shown), context)
-
-    return Service
-
-
-def show_warnings(bundles: Iterable[Any], shown: set[str]) -> Iterator[Any]:
-    """Logs the warnings of our modules, and passes all bundles of entries on.
-
-    Args:
-        bundles: of log entries of worker processes.
-        shown: the lines that were logged already; gets those that are.
-    """
-    from apache_beam.portability.api import beam_fn_api_pb2
-
-    for bundle in bundles:
-        for entry in bundle.log_entries:
-            is_warning = entry.severity >= beam_fn_api_pb2.LogEntry.Severity.WARN
-            is_ours = entry.log_location.startswith(_OURS)
-            if is_warning and is_ours and entry.message not in shown:
-                shown.add(entry.message)
-                _LOGGER.warning("%s", entry.message)
-        yield bundle
 
 
 @contextlib.contextmanager
@@ -301,10 +258,8 @@ def make_buffers_sound(options: PipelineOptions) -> None:
 
     Beam's `TimeBasedBufferingClosableOutputStream` reads and clears a buffer in its own thread
     while the step that fills it continues: bytes written in between are lost, and an element that
-    is cut makes the reader decode other bytes (docs/development/beam_data_buffer.md). The
-    in-process runner uses it in all modes except the default, with a limit of a second; a limit of
-    0 makes it use the buffer that only its own writer flushes, by size. Workers in other processes
-    have no timer unless the option `data_buffer_time_limit_ms` gives them one.
+    is cut makes the reader decode other bytes (docs/development/beam_data_buffer.md). Workers in
+    other processes have no timer unless the option `data_buffer_time_limit_ms` gives them one.
 
     Args:
         options: of the run.
@@ -320,9 +275,7 @@ def make_buffers_sound(options: PipelineOptions) -> None:
                 f"{limit[0]} is refused: Beam loses elements when a timer flushes its buffers "
                 "(docs/development/beam_data_buffer.md); leave it out"
             )
-    from apache_beam.runners.portability.fn_api_runner import worker_handlers
-
-    worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
+    flush_buffers_by_size()
 
 
 # Runs a graph: runner, progress, outcome, and failures in one line.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.run import beam_import
+from pipeline.run import beam_compat
 from transforms.storage.local_storage import LocalStorage
 
 DIE_AT, DIED = "DYING_WORKER_DIE_AT", "DYING_WORKER_DIED"
@@ -61,7 +61,7 @@ def convert(words: Sequence[str]) -> int:
         runner.__class__ = SeveralMachines
         environment = runner._default_environment
         environment.command_string = environment.command_string.replace(
-            beam_import.__name__, "tests.crash.dying_worker"
+            beam_compat.__name__, "tests.crash.dying_worker"
         )
         return runner
 
@@ -73,4 +73,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["convert"]:
         sys.exit(convert(sys.argv[2:]))
     plant_death(os.environ[DIE_AT], Path(os.environ[DIED]))
-    beam_import.main()
+    beam_compat.main()

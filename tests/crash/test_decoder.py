@@ -90,7 +90,7 @@ import signal
 import sys
 from pathlib import Path
 
-if any("beam_import" in word for word in sys.orig_argv):
+if any("beam_compat" in word for word in sys.orig_argv):
     try:
         Path(os.environ["TMPDIR"], "killed").mkdir()
         os.kill(os.getpid(), signal.SIGKILL)

@@ -130,7 +130,7 @@ def test_the_child_that_decodes_is_not_interrupted(words: list[str], tmp_path: P
 
 @pytest.mark.slow
 def test_workers_that_import_are_not_interrupted(words: list[str], tmp_path: Path) -> None:
-    ran = interrupt([*words, *WORKERS], runs("beam_import"), tmp_path)
+    ran = interrupt([*words, *WORKERS], runs("beam_compat"), tmp_path)
     check_quiet(ran)
     assert ran.code == 130
 

@@ -100,7 +100,7 @@ def wait_for_workers(process: int) -> list[int]:
             with suppress(OSError):
                 todo += children(each)
                 command = Path(f"/proc/{each}/cmdline").read_bytes()
-                found += [each] if b"beam_import" in command else []
+                found += [each] if b"beam_compat" in command else []
         if len(found) >= 2:
             return found
         time.sleep(0.05)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.diff import read_records
-from pipeline.run.beam_import import import_beam
+from pipeline.run.beam_compat import import_beam
 from transforms.dataset.manifest import crc32c_hex
 from transforms.dataset.output_names import index_file
 from transforms.records.comparison import compare_records

@@ -34,7 +34,7 @@ from google.protobuf import json_format
 import pipeline
 from pipeline.errors import DatasetError, UsageError
 from pipeline.resolve.samples import JobSize, sample_images
-from pipeline.run import beam_import, launch, supervise
+from pipeline.run import beam_compat, launch, supervise
 from pipeline.run.launch import (
     JobOptions,
     choose_workers,
@@ -43,7 +43,6 @@ from pipeline.run.launch import (
     make_buffers_sound,
     run_pipeline,
     runner_with,
-    show_warnings,
 )
 from tests.conftest import draw
 from tests.marks import rest_slow
@@ -190,10 +189,10 @@ def test_processes_know_how_many_they_are(
 
 
 def test_workers_import_what_their_launcher_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beam_import, "_left_out", ["pandas", "google.cloud"])
+    monkeypatch.setattr(beam_compat, "_left_out", ["pandas", "google.cloud"])
     command = runner_with(PipelineOptions([]))._default_environment.command_string
     assert command.startswith("exec ")
-    assert command.endswith(" -m pipeline.run.beam_import pandas google.cloud")
+    assert command.endswith(" -m pipeline.run.beam_compat pandas google.cloud")
 
 
 def test_workers_get_the_options_of_the_run() -> None:
@@ -272,7 +271,7 @@ def test_our_warnings_are_shown_once(caplog: pytest.LogCaptureFixture) -> None:
         beam_fn_api_pb2.LogEntry.List(log_entries=entries)
         for entries in ([damaged], of_another_process)
     ]
-    assert list(show_warnings(bundles, set())) == bundles
+    assert list(beam_compat.show_warnings(bundles, set())) == bundles
     assert caplog.messages == ["damaged", "gone"]
 
 
@@ -419,7 +418,7 @@ def test_a_limit_of_zero_is_none(words: list[str], monkeypatch: pytest.MonkeyPat
 
 
 def test_beam_still_loses_what_a_timer_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When this fails, Beam is fixed: `pipeline/run/launch.py` and its page can go."""
+    """When this fails, Beam is fixed: `flush_buffers_by_size` and its page can go."""
     script = runpy.run_path(str(ROOT / "docs" / "development" / "beam_data_buffer.py"))
     monkeypatch.setitem(script["lost_bytes"].__globals__, "RECORDS", 200_000)
     assert script["lost_bytes"](0) == 0

@@ -1,4 +1,4 @@
-"""Beam comes without its optional packages where a command needs none of them."""
+"""Beam comes without its optional packages where a command needs none; what is replaced in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPTIONAL = (
     *("pandas", "pyarrow", "pymongo", "google.cloud.storage", "google.cloud.bigquery", "apitools"),
     *("apache_beam.io.gcp.bigquery", "beartype", "google.auth", "requests"),
 )
-IMPORT = "from pipeline.run.beam_import import import_beam\nimport_beam([])\n"
+IMPORT = "from pipeline.run.beam_compat import import_beam\nimport_beam([])\n"
 
 
 def run(code: str) -> str:
@@ -30,7 +30,7 @@ def run(code: str) -> str:
 @pytest.mark.parametrize("images", ["photos/*.jpg", "gs://bucket/*.jpg", "s3://bucket/*.jpg"])
 def test_only_a_url_brings_the_cloud_packages(images: str) -> None:
     code = (
-        "import sys\nfrom pipeline.run.beam_import import import_beam\n"
+        "import sys\nfrom pipeline.run.beam_compat import import_beam\n"
         f"import_beam(['--images={images}', '--output', 'out'])\nimport apache_beam\n"
         f"print(*[name for name in {OPTIONAL!r} if name in sys.modules])"
     )
@@ -61,7 +61,7 @@ CODE = {
     # Joining the thread that samples takes up to one period; a Beam with another is left alone.
     "a stage does not wait for the next sample of its steps": (
         "from apache_beam.runners.worker.statesampler import StateSampler\n"
-        "from pipeline.run.beam_import import end_stages_soon\n"
+        "from pipeline.run.beam_compat import end_stages_soon\n"
         "print(StateSampler('stage', None).sampling_period_ms)\n"
         "StateSampler.__init__.__defaults__ = (300,)\n"
         "end_stages_soon()\n"
@@ -127,6 +127,44 @@ for name in "ab":
     elements | name >> beam.ParDo(Mine())
 print(seen.count(Mine.process), *core.get_function_args_defaults(Mine().process))
 """
+
+
+# What each replaced name is needed for, in Beam alone. When one fails, its replacement can go.
+NEEDED = {
+    "optional packages are imported": (
+        "import apache_beam, sys\n"
+        "print(*[name for name in ('beartype', 'pandas', 'pyarrow') if name in sys.modules])",
+        "beartype pandas pyarrow",
+    ),
+    "a stage waits for the next sample of its steps": (
+        "from apache_beam.runners.worker.statesampler import StateSampler\n"
+        "print(StateSampler('stage', None).sampling_period_ms)",
+        "200",
+    ),
+    "a timer flushes buffers": (
+        "from apache_beam.runners.portability.fn_api_runner import worker_handlers\n"
+        "print(worker_handlers.DATA_BUFFER_TIME_LIMIT_MS)",
+        "1000",
+    ),
+    "workers print tracebacks": (
+        "import inspect\nfrom apache_beam.runners.worker import sdk_worker\n"
+        "print('print(traceback_string, file=sys.stderr)' in inspect.getsource(sdk_worker))",
+        "True",
+    ),
+    "warnings of workers are logged as Beam's": (
+        "import inspect, sys\n"
+        "from apache_beam.runners.portability import local_job_service\n"
+        "source = inspect.getsource(local_job_service.BeamFnLoggingServicer)\n"
+        "print('_LOGGER.log(' in source)",
+        "True",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_beam_needs_it(name: str) -> None:
+    code, printed = NEEDED[name]
+    assert run(code).strip() == printed
 
 
 def test_methods_of_steps_are_inspected_once_and_as_beam_does_it() -> None:
