@@ -14,6 +14,7 @@ SCHEME_READERS = {
     "pipeline.resolve.path_flags": "a message shows an address without what is secret in it",
     "pipeline.run.beam_compat": "words of a command line, before Beam may be imported",
     "transforms.list_rejections": "the name of a copy has that of its original in it",
+    "transforms.core.messages": "a text without an address has no secret of one to hide",
     "transforms.labels.keys": "what a cell names, where the path in a name begins; opens nothing",
 }
 
