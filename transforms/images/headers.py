@@ -255,7 +255,8 @@ class Header(NamedTuple):
         channels: of the image as TensorFlow decodes it.
         frames: images in the file; above 1 only for animations.
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
-        planes: how often a decoder passes over all pixels; extra channels of a JPEG XL count.
+        planes: how often a decoder passes over all pixels; extra channels of a JPEG XL count, and
+            what is more than two samples a pixel in a JPEG of several scans.
         has_app1: whether a JPEG has a block that may hold EXIF or XMP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
     """
@@ -446,7 +447,8 @@ def _read_jpeg(data: bytes) -> Header:
         has_app1 |= marker == _APP1
     if header is None:
         raise ValueError("no frame header")
-    return header._replace(has_app1=True) if has_app1 else header
+    # Of several scans, libjpeg holds what it has read, two bytes for each sample.
+    return header._replace(has_app1=has_app1, planes=header.planes if several else 1)
 
 
 def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[int, int]]:
@@ -478,6 +480,9 @@ def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
     """Reads a frame header (SOF); only 8-bit Huffman-coded grey or three-channel ones are plain."""
     precision, height, width, components = struct.unpack_from(">BHHB", body)
     factors = [body[7 + 3 * component] for component in range(components)]
+    sizes = [(each >> 4) * (each & 15) for each in factors]
+    # Two samples a pixel, as in 4:2:2, are one plane.
+    planes = max(1, -(-sum(sizes) // max([1, *sizes])) - 1)
     plain = (
         marker in _SOF_PLAIN
         and precision == 8
@@ -486,7 +491,7 @@ def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
         and _PLAIN_FACTORS.issuperset(factors)
         and height * width * components < _TF_SIZE_LIMIT
     )
-    return Header("jpeg", height, width, min(components, 3), plain=plain)
+    return Header("jpeg", height, width, min(components, 3), plain=plain, planes=planes)
 
 
 def _read_png(data: bytes) -> Header:
@@ -600,8 +605,9 @@ MAX_TILES = 1 << 14
 """Tiles of an image. OpenJPEG takes 9 KB and 30 microseconds for each that the header announces; 89
 megapixels in tiles of 128 x 128 are 5,400."""
 
-COST = 4
-"""How many pixels one of a JPEG 2000 counts for: decoding it takes up to 25 bytes and 90 ns."""
+COSTS = {"JPEG2000": 4, "AVIF": 2, "HEIF": 1.5}
+"""How many pixels one of a format of Pillow counts for: decoding one of a JPEG 2000 takes up to
+25 bytes and 90 ns, one of an AVIF 9 bytes, one of a HEIC 7."""
 
 # The start of a codestream and the marker that must follow.
 _SIZ = re.compile(rb"\xff\x4f\xff\x51")

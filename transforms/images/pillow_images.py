@@ -20,8 +20,8 @@ from PIL.TiffImagePlugin import TiffImageFile
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import assembled, strips
-from transforms.images.headers import COST as JPEG2000_COST
 from transforms.images.headers import (
+    COSTS,
     check_jpeg2000,
     describe_start,
     is_heic,
@@ -299,7 +299,7 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
             detail = "its first page is a thumbnail, as in raw camera files"
             raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
         _correct_planes(image)
-    check_pixels(*image.size, limits, times=JPEG2000_COST if image.format == "JPEG2000" else 1)
+    check_pixels(*image.size, limits, times=COSTS.get(str(image.format), 1))
     return image
 
 
@@ -492,7 +492,7 @@ def _plain_mode(image: ImageFile.ImageFile) -> str:
     return "L" if image.mode in _GREY else "RGB"
 
 
-def check_pixels(width: int, height: int, limits: Limits, *, times: int = 1) -> None:
+def check_pixels(width: int, height: int, limits: Limits, *, times: float = 1) -> None:
     """Refuses an image of more pixels than the limit, of which each counts some times.
 
     Raises:

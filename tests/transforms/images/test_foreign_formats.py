@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from tests.transforms.core.pixel_changes import AUTO, LIMITS, changed, distance,
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import pillow_images
 from transforms.images.check import ImageInfo
-from transforms.images.headers import COST, is_heic
+from transforms.images.headers import COSTS, is_heic
 from transforms.images.pillow_images import check_heic, decode, open_image, orientation_of
 from transforms.images.pixel_options import Limits, PixelOptions, Resize
 from transforms.images.pixels import raw_pixels
@@ -64,7 +65,8 @@ def test_grey_of_16_bits_keeps_them(data: bytes) -> None:
 def test_the_limit_is_checked_before_the_pixels_are_decoded(name: str) -> None:
     data = foreign_images()[name]
     width, height = decoded(data).size
-    counted = width * height * (COST if name.startswith("jp2") else 1)
+    times = {"jp2": COSTS["JPEG2000"], "avi": COSTS["AVIF"]}.get(name[:3], 1)
+    counted = int(width * height * times)
     few = LIMITS._replace(max_pixels=counted - 1)
     assert reason(data, few) is Reason.TOO_MANY_PIXELS
     assert reason(data, few._replace(max_pixels=counted)) is None
@@ -227,9 +229,10 @@ class TestHeic:
         assert changed(data, AUTO).data == changed(heic(slopes()), AUTO).data
 
     def test_limits_are_checked_before_the_pixels_are_decoded(self) -> None:
-        data, few = heic(picture("RGB")), LIMITS._replace(max_pixels=37 * 45)
+        data, counted = heic(picture("RGB")), math.ceil(37 * 45 * COSTS["HEIF"])
+        few = LIMITS._replace(max_pixels=counted)
         assert reason(data, few) is None
-        assert reason(data, few._replace(max_pixels=37 * 45 - 1)) is Reason.TOO_MANY_PIXELS
+        assert reason(data, few._replace(max_pixels=counted - 1)) is Reason.TOO_MANY_PIXELS
         # Without the pixels themselves, too.
         cut = data[: data.index(b"mdat") + 8]
         assert reason(cut, few._replace(max_pixels=1)) is Reason.TOO_MANY_PIXELS

@@ -20,7 +20,7 @@ from tests.marks import rest_slow
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import headers
 from transforms.images.headers import (
-    COST,
+    COSTS,
     MAX_PACKED_TEXTS,
     MAX_PARTS,
     MAX_SCANS,
@@ -131,6 +131,19 @@ def test_boxes_have_a_limit() -> None:
     assert header(whole[:32] + box * 1000 + whole[32:]) == header(whole)
     with pytest.raises(Exception, match="boxes"):
         header(whole[:32] + box * (1 << 20) + whole[32:])
+
+
+@pytest.mark.parametrize(
+    ("mode", "subsampling", "planes"),
+    [("RGB", 0, 2), ("RGB", 1, 1), ("RGB", 2, 1), ("CMYK", 0, 3), ("L", 0, 1)],
+)
+def test_what_libjpeg_holds_between_scans_counts_as_pixels(
+    mode: str, subsampling: int, planes: int
+) -> None:
+    """132 megapixels in CMYK, of 3 MB, took 2.1 GB."""
+    for progressive, expected in ((False, 1), (True, planes)):
+        how = {"subsampling": subsampling, "progressive": progressive}
+        assert header(saved(Image.new(mode, (64, 64)), "JPEG", **how)).planes == expected
 
 
 def test_planes_of_a_jpeg_xl_count_as_pixels() -> None:
@@ -273,10 +286,11 @@ def test_tiles_are_counted() -> None:
 
 def test_pixels_count_several_times() -> None:
     data = costly.jpeg2000_of(100)
-    open_image(data, ("JPEG2000",), Limits(100 * 100 * COST, 1 << 20))
+    cost = 100 * 100 * COSTS["JPEG2000"]
+    open_image(data, ("JPEG2000",), Limits(cost, 1 << 20))
     size = r"100 x 100 pixels \(height x width\), which count 4 times, more than 39999"
     with pytest.raises(RejectedImageError, match=f"'{size}'") as caught:
-        open_image(data, ("JPEG2000",), Limits(100 * 100 * COST - 1, 1 << 20))
+        open_image(data, ("JPEG2000",), Limits(cost - 1, 1 << 20))
     assert caught.value.reason is Reason.TOO_MANY_PIXELS
 
 
