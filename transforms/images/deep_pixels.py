@@ -226,9 +226,7 @@ def _scaled(image: Image.Image) -> Pixels:
 
 
 def recolored(pixels: Pixels, color: str) -> Pixels:
-    """The pixels in `rgb` or `gray`, with alpha laid over white; for `keep` as they are."""
-    if color == "keep":
-        return pixels
+    """The pixels in `rgb` or `gray`, with alpha laid over white."""
     return _by_strips(pixels, lambda strip: _recolored(strip, color))
 
 

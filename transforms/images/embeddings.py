@@ -221,10 +221,9 @@ def _load_saved_model(tensorflow: Any, folder: str) -> EmbeddingModel:
 def _image_shape(shape: tuple[int | None, ...], dtype: str) -> tuple[int, int, int]:
     size = "x".join("?" if side is None else str(side) for side in shape)
     wanted = "not float32 images [batch, height, width, 1 or 3] of a fixed size"
-    if dtype != "float32" or len(shape) != 4 or shape[0] is not None:
-        raise ModelError(f"takes {dtype} {size}, {wanted}")
-    _, height, width, channels = shape
-    if not height or not width or channels not in (1, 3):
+    batch, height, width, channels = shape if len(shape) == 4 else (1, 0, 0, 0)
+    is_image = dtype == "float32" and batch is None and channels in (1, 3)
+    if not is_image or not height or not width or not channels:
         raise ModelError(f"takes {dtype} {size}, {wanted}")
     return height, width, channels
 

@@ -415,16 +415,8 @@ def decode_as_stored(image: ImageFile.ImageFile) -> Image.Image:
         return image if orientation == 1 else image.transpose(BACK[orientation])
 
 
-def flattened(image: Image.Image, behind: _Color = "white") -> Image.Image:
-    """An image that `decode` gave, in 8 bits and on a background instead of with alpha."""
-    mode = FLAT.get(image.mode)
-    if mode is None:
-        return image
-    return in_strips(image, mode, image.width, lambda strip: in_mode(strip, mode, behind))
-
-
 def in_mode(image: Image.Image, mode: str, behind: _Color = "white") -> Image.Image:
-    """An image that `decode` gave in another mode."""
+    """An image that `decode` gave in another mode; `L` and `RGB` are laid over a background."""
     if image.mode == mode:
         return image
     if mode == "I;16":  # Pillow's own conversion cuts the values off at 255
@@ -462,15 +454,10 @@ def in_strips(
     return made
 
 
-def array_of(image: Image.Image) -> Any:
-    """The pixels of an image, of which `np.asarray` would hold two copies."""
-    return assembled(map(np.asarray, strips_of(image)), image.height)
-
-
-def grey_of(image: Image.Image) -> Any:
-    """The pixels `[height, width, 1]` of an image that `decode` gave, in grey."""
-    parts = (np.asarray(flattened(strip).convert("L")) for strip in strips_of(image))
-    return assembled(parts, image.height)[:, :, None]
+def array_of(image: Image.Image, mode: str = "") -> Any:
+    """The pixels of an image, maybe in another mode; `np.asarray` would hold two copies."""
+    parts = (np.asarray(in_mode(strip, mode or image.mode)) for strip in strips_of(image))
+    return assembled(parts, image.height)
 
 
 def scaled(image: Image.Image, height: int, width: int, box: _Box | None = None) -> Image.Image:

@@ -30,7 +30,6 @@ from transforms.images.pillow_images import (
     TURNS,
     Pixels,
     array_of,
-    grey_of,
     in_mode,
     in_strips,
     open_image,
@@ -265,7 +264,8 @@ class _ImageFile:
     def changed_deep(self, pixels: Pixels) -> Pixels:
         """Decoded pixels of 16 bits with the wanted channels, size and orientation."""
         self.check_size(*pixels.shape[:2])
-        pixels = deep_pixels.recolored(pixels, self.options.color)
+        if self.options.color != "keep":
+            pixels = deep_pixels.recolored(pixels, self.options.color)
         if self.is_resized:
             pixels = deep_pixels.resized(pixels, *self.size)
         return deep_pixels.turned(pixels, self.turn)
@@ -349,7 +349,7 @@ def change_pixels(
         # What was decoded is not kept while this is encoded.
         pixels = file.changed(pixels, scale, final_mode)
         stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
-        perceptual_hash = hash_of_pixels(grey_of(pixels)) if with_hash else None
+        perceptual_hash = hash_of_pixels(array_of(pixels, "L")[:, :, None]) if with_hash else None
     changes = file.changes(
         mode,
         final_mode,

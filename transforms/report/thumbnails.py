@@ -8,6 +8,7 @@ which it shows as much as can be decoded.
 from __future__ import annotations
 
 import base64
+import functools
 import io
 from typing import TYPE_CHECKING, Any
 
@@ -106,15 +107,17 @@ def pillow_thumbnail(
     data: bytes, *, edge: int, max_bytes: int, formats: tuple[str, ...] = _FORMATS
 ) -> str:
     """As `thumbnail`, for all `formats`, which are Pillow's names."""
-    from transforms.images.pillow_images import decode, flattened, open_image
+    from transforms.images.pillow_images import decode, in_mode, in_strips, open_image
 
     try:
         image = open_image(data, formats, LIMITS)
         # For a JPEG, libjpeg decodes only what is needed.
         image.draft(None, (edge, edge))
-        picture = flattened(decode(image), _BEHIND).convert("RGB")
+        decoded = decode(image)
     except RejectedImageError:
         return ""
+    flat = functools.partial(in_mode, mode="RGB", behind=_BEHIND)
+    picture = in_strips(decoded, "RGB", decoded.width, flat)
     picture.thumbnail((edge, edge), reducing_gap=2.0)
     return as_uri(_fitting_picture(picture, max_bytes))
 

@@ -146,7 +146,6 @@ class TestChanges:
             ([[0], [1234]], "rgb", [[0] * 3, [1234] * 3]),
             ([[65_535] * 3], "gray", [[65_535]]),
             ([[100, 200, 300, 0], [1, 2, 3, 65_535]], "rgb", [[65_535] * 3, [1, 2, 3]]),
-            ([[100, 200, 300, 0]], "keep", [[100, 200, 300, 0]]),
         ],
     )
     def test_color(self, row: list[list[int]], color: str, expected: list[list[int]]) -> None:
