@@ -10,14 +10,13 @@ from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates
 from transforms.examples.encoder import row_bytes
 from transforms.flow import (
-    FindLabelledImages,
     Plan,
     PlanImages,
     PlanTable,
     WritePlan,
 )
 from transforms.input_readers import ImageFinder, PartnerFinder, RowImages, RowReader
-from transforms.join_labels import ReadInputs, TableReader
+from transforms.join_labels import Inputs, JoinLabels, ReadInputs, TableReader
 from transforms.labels.keys import archive_path
 from transforms.labels.shards import Splits
 from transforms.labels.vocabulary import missing_labels
@@ -58,10 +57,18 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         table = PlanTable(config.csv_paths, reader, config.shard_plan)
         rows: Plan = pipeline | "Plan rows" >> table
         return rows
-    find = FindLabelledImages(
-        _inputs(config), config.label_from, config.assigner, config.row_requirements
+    read = _inputs(config)
+    join = JoinLabels(
+        label_from=config.label_from,
+        assigner=config.assigner,
+        requirements=config.row_requirements,
+        selects=read.keys is not None,
+        datasets={each.flag for each in read.datasets},
+        # The finder knows their extensions.
+        partners=read.partners.partners if read.partners else (),
     )
-    images = pipeline | "Find images" >> find
+    inputs: Inputs = pipeline | "Read inputs" >> read
+    images = inputs.joined(join)
     drop = None
     if config.checks.drops_duplicates:
         max_bytes = config.checks.max_bytes

@@ -165,7 +165,7 @@ def test_labels_of_the_graph_are_words(steps: list[Step]) -> None:
 def test_labels_name_the_shuffles(steps: list[Step]) -> None:
     labels = {step.applied.full_label for step in steps}
     assert {
-        "Find images/Join labels/Group by key",
+        "Join labels/Group by key",
         "Plan images/Plan shards/Group names by shard",
     } <= labels
 

@@ -23,16 +23,12 @@ from transforms.dataset.ledger import PlanTotals
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
 from transforms.join_labels import (
-    Inputs,
     JoinedImages,
-    JoinLabels,
-    ReadInputs,
     TableReader,
     read_table_rows,
 )
-from transforms.labels.joins import ONE_LABEL, RowRequirements
 from transforms.labels.label_rules import LabelRules
-from transforms.labels.shards import ShardPlan, SplitAssigner
+from transforms.labels.shards import ShardPlan
 from transforms.list_rejections import CopyRejected
 from transforms.packing import AddTogether, AddUp, NameBatch, NameInputs, by_type, named
 from transforms.plan_shards import PlanShards, StratifySplits, TotalLabels
@@ -54,32 +50,6 @@ class Plan(NamedTuple):
     rejections: dict[str, beam.PCollection[Rejection]]
     counts: dict[str, beam.PCollection[Count]]
     equal: beam.PCollection[BucketDuplicates] | None = None
-
-
-@dataclasses.dataclass(eq=False, repr=False)
-class FindLabelledImages(beam.PTransform):
-    """Lists globs, reads label files and joins them on their keys.
-
-    Input: the pipeline's begin. Output: `JoinedImages`. Only names move; no image is opened.
-    """
-
-    read: ReadInputs
-    label_from: str
-    assigner: SplitAssigner
-    requirements: RowRequirements = ONE_LABEL
-
-    def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
-        read = self.read
-        join = JoinLabels(
-            label_from=self.label_from,
-            assigner=self.assigner,
-            requirements=self.requirements,
-            selects=read.keys is not None,
-            datasets={each.flag for each in read.datasets},
-            partners=read.partners.partners if read.partners else (),
-        )
-        inputs: Inputs = begin | "Read inputs" >> read
-        return inputs.joined(join)
 
 
 @dataclasses.dataclass(eq=False, repr=False)

@@ -9,7 +9,7 @@ import functools
 import glob
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from transforms.core.messages import MemberError, TooLargeError, is_utf8
 from transforms.core.records import Count, JoinSide, Kind, NameRange
@@ -60,6 +60,10 @@ class LeftOut(NamedTuple):
         return uri in self.files or uri.startswith(self.folders)
 
 
+Describer: TypeAlias = Callable[[FoundFile], tuple[str, JoinSide] | Rejection]
+"""Gives a listed file its key, or rejects it."""
+
+
 @dataclasses.dataclass(kw_only=True)
 class FileFinder(abc.ABC):
     """Lists globs; a subclass gives the files their keys.
@@ -97,9 +101,7 @@ class FileFinder(abc.ABC):
         yield Count(self.counts, found)
 
     @abc.abstractmethod
-    def _describer(
-        self, part: NameRange
-    ) -> Callable[[FoundFile], tuple[str, JoinSide] | Rejection]:
+    def _describer(self, part: NameRange) -> Describer:
         """A function that gives a file of a glob its key, or rejects it."""
 
 
@@ -121,9 +123,7 @@ class ImageFinder(FileFinder):
     key: str
     rules: PathRules
 
-    def _describer(
-        self, part: NameRange
-    ) -> Callable[[FoundFile], tuple[str, JoinSide] | Rejection]:
+    def _describer(self, part: NameRange) -> Describer:
         return functools.partial(self._describe, named_folder(part.glob))
 
     def _describe(self, folder: str, file: FoundFile) -> tuple[str, JoinSide] | Rejection:
@@ -188,9 +188,7 @@ class PartnerFinder(FileFinder):
             for glob in partner.globs
         ]
 
-    def _describer(
-        self, part: NameRange
-    ) -> Callable[[FoundFile], tuple[str, JoinSide] | Rejection]:
+    def _describer(self, part: NameRange) -> Describer:
         [partner] = [each for each in self.partners if each.name == part.partner]
         return functools.partial(self._describe, partner, self._keys(partner).of_glob(part.glob))
 

@@ -329,28 +329,29 @@ def _placed(
             yield image._replace(split=split)
 
 
-# BalanceShards: finds where shards begin that have equal numbers of records.
+# Finds where shards begin that have equal numbers of records.
 
 
-@dataclasses.dataclass(eq=False, repr=False)
-class BalanceShards(beam.PTransform):
-    """Adds to the totals where the shards of each split begin, see `PlanTotals.shard_starts`.
+def with_starts(
+    batches: beam.PCollection[NameBatch],
+    plan: ShardPlan,
+    totals: beam.PCollection[PlanTotals],
+    kind: type[Planned],
+) -> beam.PCollection[PlanTotals]:
+    """The totals with the starts of the shards of each split, see `PlanTotals.shard_starts`.
 
-    Input: batches of `PlannedImage` or `ShardRow`. Output: one `PlanTotals`.
+    Args:
+        batches: of `PlannedImage` or `ShardRow`.
+        plan: how many shards there are.
+        totals: of the records, one element.
+        kind: the class of the records.
     """
-
-    plan: ShardPlan
-    totals: beam.PCollection[PlanTotals]
-    kind: type[Planned]
-
-    def expand(self, batches: beam.PCollection[NameBatch]) -> beam.PCollection[PlanTotals]:
-        draws = functools.partial(_draws_of_orders, self.kind)
-        find = FindCuts(ShardLines(self.plan), draws, self.totals)
-        cuts = batches | "Find cuts" >> find
-        return self.totals | "Add starts" >> beam.Map(
-            lambda totals, cuts: dataclasses.replace(totals, shard_starts=shard_starts(cuts)),
-            AsSingleton(cuts),
-        ).with_output_types(PlanTotals)
+    draws = functools.partial(_draws_of_orders, kind)
+    cuts = batches | "Balance shards" >> FindCuts(ShardLines(plan), draws, totals)
+    return totals | "Add starts" >> beam.Map(
+        lambda totals, cuts: dataclasses.replace(totals, shard_starts=shard_starts(cuts)),
+        AsSingleton(cuts),
+    ).with_output_types(PlanTotals)
 
 
 def _draws_of_orders(kind: type[Planned], lines: ShardLines, batch: NameBatch) -> Iterator[Draw]:
@@ -487,7 +488,7 @@ class PlanShards(beam.PTransform):
         batches = images if self._of_rows else images | "Pack images" >> packing_records()
         totals = self._totals
         if self._plan.by_records:
-            totals = batches | "Balance shards" >> BalanceShards(self._plan, totals, kind)
+            totals = with_starts(batches, self._plan, totals, kind)
         assign = _Assigner(self._plan, self._rules, kind)
         assigned = batches | "Assign shards" >> by_type(
             assign, "names", tuple[str, NameBatch], AsSingleton(totals), rejections=Rejection

@@ -304,7 +304,7 @@ class PublishDataset(beam.PTransform):
     Input: `ShardSummary` of every shard; it is gathered with the totals, the rejections, the
     counts and the duplicates (None when nothing was compared). Output: `published` or
     `up_to_date`. A retry of a step finds renamed shards in place. On several machines, all of them
-    move the files: see `_PublishOverWorkers`.
+    move the files: see `_published_over_workers`.
 
     Raises in the job:
         NotPublishedError: more images were rejected than allowed, or the output folder holds
@@ -332,7 +332,7 @@ class PublishDataset(beam.PTransform):
             everything["duplicates"] = self.duplicates
         gathered = everything | "Gather what was written" >> Gather()
         if rules_of(shards.pipeline).shares_moves:
-            return gathered | "Publish over workers" >> _PublishOverWorkers(publisher)
+            return _published_over_workers(gathered, publisher)
         publish = beam.Map(_published, publisher).with_output_types(str)
         return gathered | "Check the ledger and publish" >> publish
 
@@ -348,41 +348,38 @@ def added_up(
     return added | "Add up the run" >> AddTogether(adder)
 
 
-@dataclasses.dataclass(eq=False, repr=False)
-class _PublishOverWorkers(beam.PTransform):
+def _published_over_workers(
+    gathered: beam.PCollection[Everything], publisher: _Publisher
+) -> beam.PCollection[str]:
     """Publishes with all workers: one decides, all move the files, one moves the manifest.
 
-    Input: `Everything`. Output: `published` or `up_to_date`. Files move in batches, two requests
-    for each. Staged files that are left are removed by all workers, too.
+    Files move in batches, two requests for each. Staged files that are left are removed by all
+    workers, too.
     """
-
-    publisher: _Publisher
-
-    def expand(self, gathered: beam.PCollection[Everything]) -> beam.PCollection[str]:
-        publication = self.publisher.publication
-        changes = publication.changes()
-        prepare = functools.partial(_prepared, publisher=self.publisher)
-        prepared = gathered | "Check the ledger and prepare" >> by_type(
-            prepare, "last", _Part, puts=FileBatch
-        )
-        moved = (
-            prepared.puts
-            | "Spread files" >> beam.Reshuffle()
-            | "Move files" >> beam.Map(_moved, changes).with_output_types(_Part)
-        )
-        finish = functools.partial(_finished, publication=publication)
-        finished = (
-            (prepared.last, moved)
-            | "All parts" >> beam.Flatten()
-            | "Wait for all files" >> beam.GroupByKey()
-            | "Publish the manifest" >> by_type(finish, "published", str, leftovers=FileBatch)
-        )
-        _ = (
-            finished.leftovers
-            | "Spread staged files" >> beam.Reshuffle()
-            | "Remove staged files" >> beam.Map(_removed, changes)
-        )
-        return finished.published
+    publication = publisher.publication
+    changes = publication.changes()
+    prepare = functools.partial(_prepared, publisher=publisher)
+    prepared = gathered | "Check the ledger and prepare" >> by_type(
+        prepare, "last", _Part, puts=FileBatch
+    )
+    moved = (
+        prepared.puts
+        | "Spread files" >> beam.Reshuffle()
+        | "Move files" >> beam.Map(_moved, changes).with_output_types(_Part)
+    )
+    finish = functools.partial(_finished, publication=publication)
+    finished = (
+        (prepared.last, moved)
+        | "All parts" >> beam.Flatten()
+        | "Wait for all files" >> beam.GroupByKey()
+        | "Publish the manifest" >> by_type(finish, "published", str, leftovers=FileBatch)
+    )
+    _ = (
+        finished.leftovers
+        | "Spread staged files" >> beam.Reshuffle()
+        | "Remove staged files" >> beam.Map(_removed, changes)
+    )
+    return finished.published
 
 
 def _published(everything: Everything, publisher: _Publisher) -> str:

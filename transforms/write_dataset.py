@@ -46,7 +46,7 @@ from transforms.examples.layouts import (
     with_pixels,
 )
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.flow import FindLabelledImages, Plan, PlanImages, WritePlan
+from transforms.flow import Plan, PlanImages, WritePlan
 from transforms.images.check import CheckedImage
 from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import (
@@ -392,7 +392,7 @@ __all__ = ["FindImages", "LabelImages", "WriteDataset"]
 _FIRST_ROWS = 20
 
 
-class FindImages(FindLabelledImages):
+class FindImages(beam.PTransform):
     """Lists images by globs and labels them by a CSV or by their folders.
 
     Input: the pipeline's begin. Output: `JoinedImages`. Only names move; no image is opened.
@@ -434,11 +434,13 @@ class FindImages(FindLabelledImages):
         encoding = given["csv_encoding"]
         reader = columns and RowReader(columns, key=kind, encoding=encoding, missing=missing)
         csv_paths = [] if path is None else [path]
-        read = ReadInputs(_globs(images), finder, csv_paths, reader)
-        super().__init__(read, label_from, assigner)
+        super().__init__()
+        self._read = ReadInputs(_globs(images), finder, csv_paths, reader)
+        self._join = JoinLabels(label_from=label_from, assigner=assigner)
 
     def expand(self, begin: beam.pvalue.PBegin) -> JoinedImages:
-        return super().expand(begin).flat()
+        inputs: Inputs = begin | "Read inputs" >> self._read
+        return inputs.joined(self._join).flat()
 
 
 def _label_source(label_from: str | None, label_regex: str | None, path: str | None) -> str:

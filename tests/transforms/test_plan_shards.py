@@ -30,11 +30,11 @@ from transforms.labels.shards import ShardPlan, SplitAssigner, Splits, shard_ind
 from transforms.labels.vocabulary import LabelCells
 from transforms.packing import packing_records
 from transforms.plan_shards import (
-    BalanceShards,
     FindCuts,
     PlanShards,
     StratifySplits,
     TotalLabels,
+    with_starts,
 )
 from transforms.selection import hash_cuts
 from transforms.selection.hash_cuts import ClassLines, Cuts, Draw, Ranks, bin_count
@@ -175,8 +175,8 @@ def test_shards_have_equal_numbers_of_records(monkeypatch: pytest.MonkeyPatch) -
     def starts(images: list[PlannedImage], batch: int) -> Any:
         def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
             created = pipeline | beam.Create(images).with_output_types(PlannedImage)
-            balance = BalanceShards(BY_RECORDS, created | TotalLabels(None), PlannedImage)
-            return {"totals": created | packing_records() | balance}
+            batches, totals = created | packing_records(), created | TotalLabels(None)
+            return {"totals": with_starts(batches, BY_RECORDS, totals, PlannedImage)}
 
         monkeypatch.setattr(packing, "BATCH_NAMES", batch)
         [totals] = collect(construct)["totals"]
