@@ -113,8 +113,9 @@ _MAX_TAGS = 1000
 # `tarfile` searches the digits of a header once for each of them. No file name has so many.
 _MANY_DIGITS = re.compile(rb"[0-9]{300}")
 
-# Zeros between archives that were appended to each other, and what is read of them at once.
-_MAX_ZEROS, _ZEROS = 1 << 30, 1 << 20
+# Zeros between archives that were appended to each other, and what is read of them at once, first
+# and then: each archive of a thousand may end with a few.
+_MAX_ZEROS, _FIRST_ZEROS, _ZEROS = 1 << 30, 1 << 11, 1 << 20
 
 
 class Ranges(io.RawIOBase):
@@ -290,7 +291,7 @@ def _after_zeros(file: ArchiveFile, place: int, most: int) -> int | None:
     """Where the next block begins that is not all zeros; None at the end of the file."""
     file.seek(place)
     first = place
-    while block := file.read(_ZEROS):
+    while block := file.read(min(_ZEROS, _FIRST_ZEROS + place - first)):
         if block != bytes(len(block)):
             zeros = len(block) - len(block.lstrip(b"\0"))
             return place + zeros // tarfile.BLOCKSIZE * tarfile.BLOCKSIZE
