@@ -11,7 +11,7 @@ from typing import NamedTuple
 from transforms.core.messages import LabelsError, and_more
 from transforms.core.records import Plain
 from transforms.labels.keys import nfc
-from transforms.labels.label_rows import label_text
+from transforms.labels.label_rows import MAX_KEY, label_text
 
 # The kind of labels: integers or text, and which cells are missing or do not fit.
 
@@ -461,7 +461,7 @@ def read_class_names(text: str) -> tuple[str, ...]:
     Lines `0:cat`, `1:dog` … are read as TF-Slim writes them, if all are so and count from 0.
 
     Raises:
-        LabelsError: there is no name, or a name is repeated.
+        LabelsError: there is no name, one is repeated, or is too long for an index.
 
     >>> read_class_names("0:cat" + chr(10) + "1:dog"), read_class_names("cat" + chr(10))
     (('cat', 'dog'), ('cat',))
@@ -479,6 +479,9 @@ def read_class_names(text: str) -> tuple[str, ...]:
         ]
     first_line: dict[str, int] = {}
     for at, name in numbered:
+        if len(name) > MAX_KEY:
+            problem = f"has {len(name)} characters, more than {MAX_KEY}"
+            raise LabelsError(f"--class_names line {at} {problem}: it is not the name of a class")
         if first_line.setdefault(name, at) != at:
             raise LabelsError(
                 f"--class_names line {at} repeats {name!r} of line {first_line[name]}: keep one"

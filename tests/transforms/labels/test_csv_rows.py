@@ -471,3 +471,5 @@ def test_column_names_are_found_in_any_unicode_form_but_exact_first() -> None:
 def test_columns_of_a_wide_header_are_found_in_linear_time() -> None:
     names = [f"c{at}" for at in range(100_000)]
     assert list(map(column_finder(names, path="a.csv"), names)) == list(range(len(names)))
+    with pytest.raises(LabelsError, match="has 100001 columns, more than 100000: leave out"):
+        column_finder([*names, "more"], path="a.csv")

@@ -158,6 +158,7 @@ def test_class_names(text: str, lines: list[str]) -> None:
         ("e\u0301\n\xe9\n", "line 2 repeats"),
         ("\n \n", "--class_names is empty"),
         ("", "--class_names is empty"),
+        ("a\n" + "b" * 5000, "line 2 has 5000 characters, more than 4096"),
         ("a\n" * 600_000, "--class_names has 600000 names, more than 500000"),
     ],
 )
