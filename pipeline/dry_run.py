@@ -20,10 +20,9 @@ from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.datasets import moved_keys
 from pipeline.run.launch import run_pipeline
 from transforms.convert_images import RowConverter
-from transforms.core.messages import decisions_to_json, format_bytes
+from transforms.core.messages import entries_of, format_bytes
 from transforms.core.records import PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.dataset.image_statistics import warnings_to_json
 from transforms.dataset.ledger import ShardSummary, count_reasons, in_order, shortened
 from transforms.dataset.manifest import manifest_indexes
 from transforms.dataset_files import completed
@@ -163,8 +162,8 @@ def _described(everything: Everything, config: ConvertConfig, path: str) -> None
     is_per_image = config.files.per_image
     plan = {
         "labels": rules.vocabulary(totals.labels, totals.label_kind).labels_text(),
-        "decided": decisions_to_json(dataset.decisions),
-        "warnings": warnings_to_json(dataset.warnings),
+        "decided": entries_of(dataset.decisions),
+        "warnings": entries_of(dataset.warnings),
         "splits": {
             name: (sum(counts), sum(counts) if is_per_image else len(counts), sizes[name])
             for name, counts in records.items()

@@ -231,9 +231,9 @@ def _line(decision: Decision) -> str:
     )
 
 
-def decisions_to_json(decisions: Iterable[Decision]) -> list[dict[str, str]]:
-    """The entry `decided` of the manifest."""
-    return [decision._asdict() for decision in decisions]
+def entries_of(records: Iterable[NamedTuple]) -> list[dict[str, str]]:
+    """Decisions or warnings as the entry `decided` or `warnings` of the manifest."""
+    return [record._asdict() for record in records]
 
 
 def from_manifest(manifest: Mapping[str, Any]) -> list[Decision]:

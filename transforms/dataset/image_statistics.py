@@ -275,11 +275,6 @@ def strict_message(warnings: Sequence[DatasetWarning]) -> str:
     return f"--strict: {warnings[0].text}{rest}; nothing published"
 
 
-def warnings_to_json(warnings: Iterable[DatasetWarning]) -> list[dict[str, str]]:
-    """The entry `warnings` of the manifest."""
-    return [warning._asdict() for warning in warnings]
-
-
 def warnings_from_json(manifest: Mapping[str, Any]) -> list[DatasetWarning]:
     """The warnings that a manifest lists; none if it has no such entry."""
     return [

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import google_crc32c
 
-from transforms.core.messages import Decision, decisions_to_json, parse_json
+from transforms.core.messages import Decision, entries_of, parse_json
 from transforms.core.records import RejectedPart
 from transforms.dataset.dataset_options import record_options
-from transforms.dataset.image_statistics import DatasetWarning, warnings_to_json
+from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.ledger import OPTIONAL_COUNTS, Gathered, Ledger, ShardSummary, count_reasons
 from transforms.dataset.output_names import (
     image_file,
@@ -411,8 +411,8 @@ def build_manifest(
         "versions": recorded_versions(versioned, has_heic=FROM_HEIC in changes),
         "features": [feature.to_manifest() for feature in dataset.features],
         "labels": label_kind,
-        "decided": decisions_to_json(dataset.decisions),
-        "warnings": warnings_to_json(dataset.warnings),
+        "decided": entries_of(dataset.decisions),
+        "warnings": entries_of(dataset.warnings),
         "ledger": gathered.ledger.to_manifest(),
         "rejected": count_reasons(gathered.reasons),
         **({"pixels": changes} if changes else {}),

@@ -23,7 +23,7 @@ from transforms.core.messages import (
     TransientError,
     check_final,
     decision_lines,
-    decisions_to_json,
+    entries_of,
     from_manifest,
     holds_secret,
     is_final,
@@ -205,6 +205,6 @@ def test_decisions_are_aligned_and_name_the_flag() -> None:
 
 
 def test_decisions_of_a_manifest_and_of_a_run() -> None:
-    assert from_manifest({"decided": decisions_to_json([KEY, ROOT])}) == [KEY, ROOT]
+    assert from_manifest({"decided": entries_of([KEY, ROOT])}) == [KEY, ROOT]
     assert from_manifest({}) == []
     assert later([KEY, ROOT], [KEY]) == [ROOT]

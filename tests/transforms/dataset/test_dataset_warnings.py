@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transforms.core.messages import entries_of
 from transforms.dataset.image_statistics import (
     DatasetWarning,
     split_warnings,
@@ -17,7 +18,6 @@ from transforms.dataset.image_statistics import (
     tail_bound,
     warning_lines,
     warnings_from_json,
-    warnings_to_json,
 )
 
 HALVES = {"splits": {"train": 0.5, "test": 0.5}, "split_from": "hash", "group_by": None}
@@ -111,7 +111,7 @@ def test_the_bound_is_never_below_the_probability(
 def test_lines_and_the_manifest() -> None:
     warnings = [DatasetWarning("a", "one"), DatasetWarning("b", "two"), DatasetWarning("c", "3")]
     assert warning_lines(warnings[:2]) == ["warning  one", "warning  two"]
-    assert warnings_from_json({"warnings": warnings_to_json(warnings)}) == warnings
+    assert warnings_from_json({"warnings": entries_of(warnings)}) == warnings
     assert warnings_from_json({}) == []
     assert strict_message(warnings) == "--strict: one (and 2 more warnings); nothing published"
     assert strict_message(warnings[:1]) == "--strict: one; nothing published"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.marks import rest_slow
 from tests.report_sources import make_manifest, make_sources, make_statistics
-from transforms.core.messages import Decision, decisions_to_json
+from transforms.core.messages import Decision, entries_of
 from transforms.core.rejections import Reason, Rejection
 from transforms.report.page import (
     advice,
@@ -159,7 +159,7 @@ def test_splits_without_a_class_take_no_time_for_each() -> None:
 def test_what_was_decided_is_a_table() -> None:
     manifest = make_manifest()
     assert 'id="decided"' not in render(make_sources(manifest, {}, []))
-    manifest["decided"] = decisions_to_json([Decision("key", "<stem>", "default", "--key")])
+    manifest["decided"] = entries_of([Decision("key", "<stem>", "default", "--key")])
     page = render(make_sources(manifest, {}, []))
     row = '<th scope="row">key</th><td>&lt;stem&gt;</td><td>default</td>'
     assert row in page and '<td><code class="flag">--key</code></td>' in page
