@@ -36,6 +36,9 @@ MAX_NUMBERS = 1 << 18
 """Numbers in a tag, and strips or tiles of an image. 179 megapixels of colour in strips of 8 KB, as
 libtiff writes them, are 65,000; each costs a decoder about 8 microseconds and 450 bytes."""
 
+MAX_TILE = 1 << 26
+"""Pixels of a tile, also of a small image: libtiff makes room for all of it. Usual are 65,536."""
+
 MAGIC = (b"II*\0", b"MM\0*", b"MM*\0", b"II\0*", b"II+\0", b"MM\0+")
 """The first bytes of a TIFF structure; Pillow accepts a contradictory byte order."""
 
@@ -57,7 +60,7 @@ _SIZES = {
 }  # fmt: skip
 # Types whose values a decoder turns into numbers; the others stay bytes.
 _NUMBERS = frozenset(_SIZES) - {1, 2, 7}
-_WHOLE = {3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I"}
+_WHOLE = {3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I", 16: "Q"}
 
 
 class _Tag(NamedTuple):
@@ -103,7 +106,7 @@ class _Structure(NamedTuple):
                 yield _Tag(number, kind, count, size, position)
 
     def number(self, tag: _Tag) -> int | None:
-        """The value of a tag that is one whole number of up to 32 bits; else None."""
+        """The value of a tag that is one whole number; else None."""
         if tag.values != 1 or tag.kind not in _WHOLE:
             return None
         return int(struct.unpack_from(self.order + _WHOLE[tag.kind], self.data, tag.position)[0])
@@ -173,6 +176,9 @@ def check_tiff(data: bytes) -> None:
             layout[tag.number] = structure.number(tag) or 0
         if _parts(layout) > MAX_NUMBERS:
             raise too_costly(f"more than {MAX_NUMBERS} strips or tiles")
+        tile = layout.get(_TILE_WIDTH, 0) * layout.get(_TILE_HEIGHT, 0)
+        if tile > MAX_TILE:
+            raise too_costly(f"a tile of {tile} pixels, more than {MAX_TILE}")
     except struct.error:
         detail = "the file ends inside its directory"
         raise RejectedImageError(Reason.CORRUPT_IMAGE, detail) from None

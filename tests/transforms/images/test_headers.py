@@ -310,10 +310,18 @@ def tiff_of_a_height(height: int) -> bytes:
     return bytes(data)
 
 
+def tiff_of_a_tile(kind: int, side: int) -> bytes:
+    """The directory of a tile, whose sides have 32 or, as kind 16, 64 bits."""
+    value = 38 if kind == 16 else side
+    tags = b"".join(struct.pack("<HHII", number, kind, 1, value) for number in (322, 323))
+    return b"II*\0\x08\0\0\0\2\0" + tags + bytes(4) + struct.pack("<Q", side)
+
+
 @pytest.mark.parametrize(
     "data",
     [
         *(data for name, data in foreign_images().items() if name.startswith("tiff")),
+        tiff_of_a_tile(4, 8192),
         tiff_with_metadata(big=False),
         tiff_with_metadata(big=True),
         costly.tiff_of_pages(100_000),
@@ -332,6 +340,8 @@ def test_other_tiffs_are_opened(data: bytes) -> None:
         (costly.tiff_of_strips(MAX_NUMBERS + 1), f"has more than {MAX_NUMBERS} numbers"),
         # Strips are counted by the size of the image, too.
         (tiff_of_a_height(1 << 30), "strips or tiles"),
+        # One of 200 bytes took 1.6 GB.
+        *((tiff_of_a_tile(kind, 8193), "a tile of 67125249 pixels, more") for kind in (4, 16)),
         (b"II*\0", "the file ends inside its directory"),
         (b"II*\0\xff\xff\xff\x7f" + bytes(8), "the file ends inside its directory"),
         (b"II", "no TIFF structure"),
