@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import itertools
 import json
 import math
 import re
@@ -480,8 +481,9 @@ _EAST_ASIAN = {
 }
 
 
-# Elements inside of each other; annotations have four.
+# Elements inside of each other; annotations have four. An object has ten elements.
 _MAX_DEPTH = 100
+_MAX_ELEMENTS = 250_000
 
 
 def voc_rows(data: bytes | str, path: str) -> TableRows:
@@ -527,10 +529,13 @@ def _voc_objects(text: bytes | str) -> tuple[str, str, list[tuple[int, list[str]
     path: list[str] = []
     texts: list[str] = []
     parser: Any = expat.ParserCreate()
+    elements = itertools.count()
 
     def start(name: str, _: dict[str, str]) -> None:
         path.append(name)
         texts.clear()
+        if next(elements) == _MAX_ELEMENTS or len(parser.intern) > _MAX_NAMES:
+            raise ValueError("it has more elements, or names of these, than annotations have")
         if len(path) > _MAX_DEPTH:
             # The parser takes over a kilobyte for each.
             raise ValueError(f"more than {_MAX_DEPTH} elements are inside of each other")
