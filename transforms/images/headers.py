@@ -563,7 +563,9 @@ def _read_webp(data: bytes) -> Header:
         if not flags & 0x10:
             # TensorFlow 2.21 reserves 3 bytes a pixel and writes 4: it must never see this file.
             raise ValueError("TensorFlow cannot decode animated WebP without alpha")
-        return Header("webp", height, width, 4, max(frames, 1))
+        # Besides the frames, libwebp holds two pictures of this size.
+        frames = max(frames, 1)
+        return Header("webp", height, width, 4, frames, planes=(frames + 2) // frames)
     if still is None:
         raise ValueError("it has no frame")
     if (still.height, still.width) != (height, width):

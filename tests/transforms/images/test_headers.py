@@ -146,6 +146,14 @@ def test_what_libjpeg_holds_between_scans_counts_as_pixels(
         assert header(saved(Image.new(mode, (64, 64)), "JPEG", **how)).planes == expected
 
 
+@pytest.mark.parametrize(("frames", "planes"), [(1, 3), (2, 2), (3, 1), (100, 1)])
+def test_what_libwebp_holds_for_few_frames_counts_as_pixels(frames: int, planes: int) -> None:
+    """Two of 9000 x 9000, in 100 bytes, took 1.9 GB."""
+    parts = [images.webp_canvas(9, 7, 0x12), *[(b"ANMF", bytes(24))] * frames]
+    found = header(images.webp_file(parts))
+    assert (found.frames, found.planes) == (frames, planes)
+
+
 def test_planes_of_a_jpeg_xl_count_as_pixels() -> None:
     assert [header(WHOLE[name]).planes for name in ("jxl_grey", "jxl_rgb_alpha")] == [1, 2]
     flat = header(images.JXL_OF_100_CHANNELS)
