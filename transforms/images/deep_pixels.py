@@ -36,7 +36,6 @@ from transforms.images.pillow_images import (
     decode_as_stored,
     deep_samples,
     open_image,
-    scaled,
     strips_of,
 )
 from transforms.images.pixel_options import Limits
@@ -242,14 +241,20 @@ def _recolored(pixels: Pixels, color: str) -> Pixels:
     return grey.astype(np.uint16)[:, :, None]
 
 
-def resized(pixels: Pixels, height: int, width: int) -> Pixels:
-    """The pixels in another size, one band after the other."""
+Scale: TypeAlias = Callable[[Image.Image, int, int], Image.Image]
+
+
+def in_size(pixels: Pixels, height: int, width: int, scaled: Scale) -> Pixels:
+    """The pixels in another size, to which `scaled` brings one band after the other."""
     made = np.empty((height, width, pixels.shape[2]), np.uint16)
     alpha: _Band | None = None
     for band in reversed(range(pixels.shape[2])):
         # As Pillow does it, first each row and then each column.
-        rows = functools.partial(_narrowed, band=band, width=width, is_weighted=alpha is not None)
-        found: _Band = np.asarray(scaled(Image.fromarray(_by_strips(pixels, rows)), height, width))
+        narrowed = functools.partial(
+            _narrowed, band=band, width=width, is_weighted=alpha is not None, scaled=scaled
+        )
+        rows = _by_strips(pixels, narrowed)
+        found: _Band = np.asarray(scaled(Image.fromarray(rows), height, width))
         if alpha is not None:
             found = found * _TOP / np.maximum(alpha, 1)
         elif pixels.shape[2] in (2, 4):
@@ -258,7 +263,7 @@ def resized(pixels: Pixels, height: int, width: int) -> Pixels:
     return made
 
 
-def _narrowed(strip: Pixels, *, band: int, width: int, is_weighted: bool) -> _Band:
+def _narrowed(strip: Pixels, *, band: int, width: int, is_weighted: bool, scaled: Scale) -> _Band:
     """A band of some rows in another width."""
     values: _Band = strip[:, :, band].astype(np.float32)
     if is_weighted:

@@ -20,7 +20,7 @@ from transforms.images.check import check_image, check_mask_cost, checked_header
 from transforms.images.headers import Header, too_costly
 from transforms.images.pillow_images import BACK, TURNS, decode_as_stored, frame_count, open_image
 from transforms.images.pixel_options import Frame, Limits
-from transforms.images.pixels import encode_image
+from transforms.images.pixels import encode_image, scaled
 from transforms.images.tags import orientation_tag, strip_metadata
 from transforms.labels.annotations import NORMALIZED
 
@@ -150,7 +150,7 @@ def fitted(mask: Image.Image, own: int, frame: Frame) -> Image.Image:
         mask = mask if frame.turn == 1 else mask.transpose(BACK[frame.turn])
     height, width = frame.stored
     if mask.size != (width, height):
-        mask = mask.resize((width, height), Image.Resampling.NEAREST)
+        mask = scaled(mask, height, width, mixes=False)
     mask.info.clear()
     return mask
 

@@ -238,7 +238,6 @@ FLAT = {"LA": "L", "RGBA": "RGB", "I;16": "L"}
 """The mode without alpha and of 8 bits of all others."""
 
 _Color: TypeAlias = str | tuple[int, int, int, int]
-_Box: TypeAlias = tuple[float, float, float, float]
 
 _GREY = ("1", "L", "LA", "La")
 _SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N")
@@ -458,13 +457,6 @@ def array_of(image: Image.Image, mode: str = "") -> Any:
     """The pixels of an image, maybe in another mode; `np.asarray` would hold two copies."""
     parts = (np.asarray(in_mode(strip, mode or image.mode)) for strip in strips_of(image))
     return assembled(parts, image.height)
-
-
-def scaled(image: Image.Image, height: int, width: int, box: _Box | None = None) -> Image.Image:
-    """An image, or a box of it, in another size."""
-    if (width, height) == image.size and box in (None, (0, 0, width, height)):
-        return image
-    return image.resize((width, height), Image.Resampling.LANCZOS, box)
 
 
 def _plain_mode(image: ImageFile.ImageFile) -> str:

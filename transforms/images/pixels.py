@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import simplejpeg
@@ -33,7 +33,6 @@ from transforms.images.pillow_images import (
     in_mode,
     in_strips,
     open_image,
-    scaled,
     size_of,
 )
 from transforms.images.pixel_options import (
@@ -46,6 +45,21 @@ from transforms.images.pixel_options import (
     PixelOptions,
 )
 from transforms.images.tags import exif_of, exif_segment, tags_of
+
+# Images in another size.
+
+_Box: TypeAlias = tuple[float, float, float, float]
+
+
+def scaled(
+    image: Image.Image, height: int, width: int, box: _Box | None = None, *, mixes: bool = True
+) -> Image.Image:
+    """An image, or a box of it, in another size; `mixes` is false for class indices."""
+    if (width, height) == image.size and box in (None, (0, 0, width, height)):
+        return image
+    kind = Image.Resampling.LANCZOS if mixes else Image.Resampling.NEAREST
+    return image.resize((width, height), kind, box)
+
 
 # Pixels to the bytes of a JPEG or PNG file.
 
@@ -267,7 +281,7 @@ class _ImageFile:
         if self.options.color != "keep":
             pixels = deep_pixels.recolored(pixels, self.options.color)
         if self.is_resized:
-            pixels = deep_pixels.resized(pixels, *self.size)
+            pixels = deep_pixels.in_size(pixels, *self.size, scaled)
         return deep_pixels.turned(pixels, self.turn)
 
     def stored_format(self, mode: str) -> str:
