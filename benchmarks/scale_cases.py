@@ -219,6 +219,7 @@ def _staged(number: int, count: int, output: str) -> Any:
     from transforms.dataset.image_statistics import Sample, Statistics
     from transforms.dataset.ledger import ShardSummary
     from transforms.dataset.manifest import crc32c_hex
+    from transforms.images.check import ImageInfo
     from transforms.records.record_index import index_bytes
     from transforms.storage.files import sidecar_path
 
@@ -226,8 +227,8 @@ def _staged(number: int, count: int, output: str) -> Any:
     recipe, data = f"{number:032x}", f"{number:016}".encode()
     labels, statistics = _shard_labels(), Statistics()
     for at in range(32):
-        sizes = {"height": 300 + 7 * at, "width": 400 + 9 * at, "size": 60_000 + 4000 * at}
-        statistics.add("jpeg", orientation=0, **sizes)
+        info = ImageInfo("jpeg", 300 + 7 * at, 400 + 9 * at, 3)
+        statistics.add(info, size=60_000 + 4000 * at, orientation=0)
     for record, label in enumerate(labels):
         statistics.samples.add(label, Sample(number * SHARD_IMAGES + record, file, record))
     statistics.samples.shrink()

@@ -118,14 +118,14 @@ def test_a_line_without_an_end(
 
 @pytest.mark.slow
 def test_a_hundred_thousand_columns(images: str, labels: Path) -> None:
-    names = ",".join(f"column {number}" for number in range(100_000))
-    cells = ",".join(map(str, range(100_000)))
+    names = ",".join(f"column {number}" for number in range(99_998))
+    cells = ",".join(map(str, range(99_998)))
     rows = "".join(f"{number},{cells},cat\n" for number in range(4))
     labels.write_text(f"id,{names},label\n{rows}")
     made = dataset(labels, convert(images, labels))
     assert (made.classes, made.ledger["rows_used"]) == (["cat"], 4)
     labels.write_text(f"{names}\n{cells}\n")
-    refused(convert(images, labels, "plan"), "'column 19' and 99980 more", "--label_key")
+    refused(convert(images, labels, "plan"), "'column 19' and 99978 more", "--label_key")
 
 
 @pytest.mark.slow

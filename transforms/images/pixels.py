@@ -48,6 +48,8 @@ from transforms.images.tags import exif_of, exif_segment, tags_of
 
 # Images in another size.
 
+_FILTER = Image.Resampling.LANCZOS
+
 _Box: TypeAlias = tuple[float, float, float, float]
 
 
@@ -57,7 +59,7 @@ def scaled(
     """An image, or a box of it, in another size; `mixes` is false for class indices."""
     if (width, height) == image.size and box in (None, (0, 0, width, height)):
         return image
-    kind = Image.Resampling.LANCZOS if mixes else Image.Resampling.NEAREST
+    kind = _FILTER if mixes else Image.Resampling.NEAREST
     return image.resize((width, height), kind, box)
 
 
