@@ -350,11 +350,11 @@ def change_pixels(
     kept = (file.tag or 1 if options.exif_orientation == "keep" else 1, limits)
     if deep is not None:
         mode = _MODES[deep.shape[2]]
-        samples = deep = file.changed_deep(deep)
-        format_, final_mode = "png", _MODES[samples.shape[2]]
-        picture = Image.fromarray(samples[:, :, 0]) if samples.shape[2] == 1 else samples
+        deep = file.changed_deep(deep)
+        format_, final_mode = "png", _MODES[deep.shape[2]]
+        picture = Image.fromarray(deep[:, :, 0]) if deep.shape[2] == 1 else deep
         stored, info = encode_image(picture, format_, 0, *kept)
-        perceptual_hash = hash_of_pixels(samples) if with_hash else None
+        perceptual_hash = hash_of_pixels(deep) if with_hash else None
     else:
         pixels, scale = file.decoded()
         mode = _mode_of(pixels)
