@@ -2,7 +2,8 @@
 
 For every transform Beam parses its options again, and reads the signature of every method of every
 DoFn several times. A command runs one pipeline; the tests of one process run hundreds. What Beam
-keeps for its own messages and for times of steps, which nothing here reads, is left out.
+keeps for its own messages and for times of steps, which nothing here reads, is left out. A campaign
+(`CAMPAIGN=1 ./run_tests.sh`) runs the same tests with Beam as it is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from apache_beam.runners.worker import statesampler
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints import decorators
 
+from tests.campaign import CAMPAIGN
+
 # Pickled steps, of one or two kilobytes: those of some hundred graphs.
 _PACKED = 4096
 
@@ -30,7 +33,9 @@ _Specs = tuple[set[Any], set[Any]]
 
 @functools.cache
 def remember() -> None:
-    """From now on in this process; another call does nothing."""
+    """From now on in this process; another call, and one in a campaign, does nothing."""
+    if CAMPAIGN:
+        return
     core.get_function_args_defaults = _of_signatures(core.get_function_args_defaults)
     core._check_fn_use_yield_and_return = _of_code(core._check_fn_use_yield_and_return)
     userstate.get_dofn_specs = _of_classes(userstate.get_dofn_specs)

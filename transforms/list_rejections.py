@@ -75,14 +75,17 @@ class ListRejections(beam.PTransform):
     run: beam.PCollection[RunTotals]
 
     def expand(self, rejections: Collections[Rejection]) -> beam.PCollection[RejectedPart]:
-        begins = self.run | "Begin parts" >> beam.Map(begin_parts)
-        name_parts = beam.FlatMap(_named, beam.pvalue.AsSingleton(begins))
+        begins = beam.pvalue.AsSingleton(self.run | "Begin parts" >> beam.Map(begin_parts))
+        name_parts = beam.FlatMap(_named, begins)
         write = beam.ParDo(_WritePartFn(self.folder, self.root))
         every = named("rejections", rejections)
         every["rejections of shards"] = self.shards | "Name rejections of shards" >> of_shards()
         packed = [each | f"Pack {name}" >> packing_records() for name, each in every.items()]
+        # Prism does not wait for the side input of flattened groups: beam_side_inputs.md.
+        wait = beam.FlatMap(lambda _, begins: (), begins).with_output_types(NameBatch)
+        waiting = self.run.pipeline | "Begin" >> beam.Impulse() | "Wait for parts" >> wait
         return (
-            packed
+            (*packed, waiting)
             | "Every rejection" >> beam.Flatten()
             | "Name parts" >> name_parts.with_output_types(tuple[int, NameBatch])
             | "Group lines by part" >> beam.GroupByKey()

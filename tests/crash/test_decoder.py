@@ -193,11 +193,11 @@ def test_workers_in_processes_of_their_own(images: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--workers=2",)])
 def test_without_proc(images: Path, words: tuple[str, ...]) -> None:
-    """The other worker is not killed, and prints why it ends."""
+    """The other worker is not killed, and prints why it ends, in the middle of our line, too."""
     (images.parent / "planted").mkdir()
     (images.parent / "planted" / "sitecustomize.py").write_text(NO_PROC)
     code, message = convert(images, *words)
-    assert code == 0 and CRASHED in message.splitlines()
+    assert code == 0 and CRASHED in message
     assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
     out = str(images.parent / "out")
     ran = run_planted(images.parent, "pipeline.verify", out, planted=("sound.py", ""))
