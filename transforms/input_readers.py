@@ -29,7 +29,14 @@ from transforms.labels.keys import (
     relative_path,
     row_key,
 )
-from transforms.labels.label_rows import FORMATS, CsvColumns, LabelRow, is_annotation, label_text
+from transforms.labels.label_rows import (
+    FORMATS,
+    MAX_KEY,
+    CsvColumns,
+    LabelRow,
+    is_annotation,
+    label_text,
+)
 from transforms.labels.label_rules import PathRules
 from transforms.labels.label_tables import MAX_ANNOTATION, annotation_rows, read_rows
 from transforms.labels.vocabulary import MISSING_LABELS, LabelCells, LabelCounter, labels_in
@@ -428,6 +435,10 @@ class RowReader:
         """What identifies the image of a row, or the problem with it."""
         if row.problem:
             return "", row.problem
+        if max(len(row.label), len(row.group)) > MAX_KEY:
+            names = [row.group, *labels_in(row.label, self.missing, self.separator)]
+            if (longest := max(map(len, names))) > MAX_KEY:
+                return "", f"a label or a group of {longest} characters, more than {MAX_KEY}"
         if self.images is not None:
             return row.key, listed_problem(row.key, path)
         key = row_key(row.key, kind=self.key)

@@ -57,7 +57,7 @@ def test_rows_of_several_files(tmp_path: Path) -> None:
 
 def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    path.write_text("id,label\n1,\n,cat\nfolder/,dog\n2,cat,more\n3,cat\n")
+    path.write_text(f"id,label\n1,\n,cat\nfolder/,dog\n2,cat,more\n3,cat\n4,{'long' * 1025}\n")
     found = read(path)
     assert [(key, side.label) for key, side in found["rows"]] == [("1", ""), ("3", "cat")]
     rejected = [(r.subject, r.reason, r.path, r.key) for r in found["rejections"]]
@@ -65,9 +65,12 @@ def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
         ("row", "malformed_row", f"{path}:3", ""),
         ("row", "malformed_row", f"{path}:4", "folder/"),
         ("row", "malformed_row", f"{path}:5", "2"),
+        ("row", "malformed_row", f"{path}:7", "4"),
     ]
-    assert "'folder/' names no file" in [r.detail for r in found["rejections"]]
-    assert found["counts"] == [Count("rows_read", 5)]
+    details = [r.detail for r in found["rejections"]]
+    assert "'folder/' names no file" in details
+    assert details[-1] == "a label or a group of 4100 characters, more than 4096"
+    assert found["counts"] == [Count("rows_read", 6)]
 
 
 @pytest.mark.parametrize(
@@ -77,6 +80,7 @@ def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
         ({"missing": frozenset()}, ["nan", "", "NA"], ["nan", "", "NA"], (0, 2, 1)),
         # Among several of a cell.
         ({"separator": "|"}, ["cat|nan| |dog", "nan|"], ["cat|dog", ""], (0, 2, 1)),
+        ({"separator": "|"}, ["cat|" * 2000], ["cat" + "|cat" * 1999], (0, 2000, 0)),
     ],
 )
 def test_missing_labels_are_empty(

@@ -58,6 +58,18 @@ def test_a_compressed_file_of_far_more_than_its_size_is_not_read_on(tmp_path: Pa
     assert read > 600_000
 
 
+def test_zeros_behind_a_compressed_file_are_not_read_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "padded"
+    path.write_bytes(gzip.compress(PLAIN))
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)
+    with (
+        pytest.raises(TFRecordError, match="zeros behind its end"),
+        open_records(str(path)) as records,
+    ):
+        list(records)
+
+
 def test_what_is_peeked_is_read_and_counted_once() -> None:
     reader = ChecksummedReader(io.BytesIO(b"123456789"))
     assert (reader.peek(2), reader.peek(4), reader.bytes) == (b"12", b"1234", 0)

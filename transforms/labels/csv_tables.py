@@ -61,6 +61,12 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 _BUFFER_BYTES = 64 << 10
 
+# Of zlib: the largest window, and the header and trailer of gzip.
+_GZIP = 31
+_GZIP_BYTES = 8 << 10
+# Tapes pad a file to a block, of a megabyte at most.
+_MOST_ZEROS = 16 << 20
+
 
 # These turn plain text into lone surrogates, or are not encodings of files.
 _NOT_OF_FILES = frozenset({"unicode-escape", "raw-unicode-escape", "utf-7", "idna", "punycode"})
@@ -81,8 +87,9 @@ One with a column for each of 1,000 classes holds it 155 times; the most is 1,03
 FREE_BYTES = 8 << 20
 """Bytes that any compressed table may hold."""
 
-ROW_BYTES = 64
-"""Bytes that take the time of a row, or of a value in JSON, besides those in it."""
+ROW_BYTES = 256
+"""Bytes that take the time of a row, or of a value in JSON, besides those in it. Rows of a file of
+names in order and their class have two bytes each in gzip, and 200 times that may be held."""
 
 _ROW_STARTS = (b"\n", b"\r", b"{", b"[")
 
@@ -158,9 +165,8 @@ def open_text(
         raise LabelsError(f"{what} {path} is a zip archive or an Excel workbook: save it as CSV")
     if what == "CSV" and _JSON.match(head):
         raise LabelsError(f"CSV {path} is JSON: write one object per line, or a CSV")
-    binary: io.BufferedReader | gzip.GzipFile
     stored = Rejoined(head, binary_file)
-    binary = io.BufferedReader(stored, _BUFFER_BYTES)
+    binary: io.BufferedReader = io.BufferedReader(stored, _BUFFER_BYTES)
     if head.startswith(b"\x1f\x8b"):
         binary = _BoundedGzip(binary, stored, f"{what} {path}")
     codec = "utf-8-sig" if _is_utf8(encoding) else encoding
@@ -213,11 +219,45 @@ class Rejoined(io.RawIOBase):
         return count
 
 
-class _BoundedGzip(gzip.GzipFile):
+class Gunzipped:
+    """What a gzip file holds, of all its members.
+
+    `gzip.GzipFile` reads zeros behind them, which may take terabytes, one by one.
+    """
+
+    def __init__(self, stored: ReadableBytes) -> None:
+        self._stored = stored
+        self._inflater = zlib.decompressobj(_GZIP)
+        self._rest = b""
+        self._zeros = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+        data = b""
+        while not data:
+            rest = self._rest or self._stored.read(_GZIP_BYTES)
+            if not self._inflater.eof:
+                if not rest:
+                    raise EOFError("it ends too early")
+                data = self._inflater.decompress(rest, max(size, 0))
+                self._rest = self._inflater.unconsumed_tail or self._inflater.unused_data
+                continue
+            if not rest:
+                break
+            self._rest = rest.lstrip(b"\0")
+            self._zeros += len(rest) - len(self._rest)
+            if self._zeros > _MOST_ZEROS:
+                raise gzip.BadGzipFile(f"more than {_MOST_ZEROS} zeros behind its end")
+            if self._rest:
+                self._inflater = zlib.decompressobj(_GZIP)
+        return data
+
+
+class _BoundedGzip(io.BufferedReader):
     """A compressed file of rows, which takes no more time than its size allows."""
 
-    def __init__(self, binary: io.BufferedReader, stored: Rejoined, shown: str) -> None:
-        super().__init__(fileobj=binary)
+    def __init__(self, binary: ReadableBytes, stored: Rejoined, shown: str) -> None:
+        super().__init__(Rejoined(b"", Gunzipped(binary)), _BUFFER_BYTES)
         self._stored = stored
         self._shown = shown
         self._held = 0

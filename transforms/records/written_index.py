@@ -8,7 +8,6 @@ import difflib
 import errno
 import functools
 import glob
-import gzip
 import hashlib
 import io
 import itertools
@@ -33,7 +32,7 @@ from transforms.examples.tfrecord import (
     read_frames,
     read_records,
 )
-from transforms.labels.csv_tables import MOST_TIMES
+from transforms.labels.csv_tables import MOST_TIMES, Gunzipped, Rejoined
 from transforms.labels.shards import ShardName
 from transforms.records.record_index import (
     COMPARED,
@@ -151,7 +150,7 @@ def stored_records(
     """
     stream = cast(BinaryIO, stored)
     if stored.peek(2) == _GZIP_MAGIC:
-        stream = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+        stream = io.BufferedReader(Rejoined(b"", Gunzipped(stored)))
     return read_records(stream, max_bytes=max_bytes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import random
 import unicodedata
 from typing import Any
 
@@ -174,6 +175,8 @@ def test_wrong_encodings(data: bytes, encoding: str, says: str) -> None:
 FAR = "".join(f"{at},cat\n" for at in range(30_000)).encode()
 ZIPPED = gzip.compress(FAR, mtime=0)
 CHECKSUM = ZIPPED[:-6] + bytes([ZIPPED[-6] ^ 0xFF]) + ZIPPED[-5:]
+# They take a fifth of a byte each when they are compressed.
+MANY = "id,label\n" + ",a\n".join(random.Random(0).choices("12", k=200_000))
 OPEN = 'id,label\n1,"cat\n' + "2,dog\n" * (MAX_CELL // 6 + 1)
 OTHER_HEADER = (
     "a.csv has no column 'id'; it has '1', 'cat'. All files of --labels need the same header"
@@ -190,6 +193,8 @@ OTHER_HEADER = (
         *[(ZIPPED[:cut], "CSV a.csv is damaged gzip after line") for cut in (12, -9, -3)],
         (CHECKSUM, "damaged gzip"),
         (b"\x1f\x8b\x08\x00garbage garbage", "damaged gzip"),
+        (ZIPPED + b"more", "damaged gzip"),
+        (ZIPPED + bytes(17 << 20), "zeros behind its end"),
         # What is too long.
         (OPEN, f"CSV a.csv line 2: a quote is not closed, or a cell exceeds {MAX_CELL}"),
         (f"id,label\n1,{LONG}x\n", "exceeds"),
@@ -198,11 +203,11 @@ OTHER_HEADER = (
             f"line 2: a line or row of more than {MAX_ROW} characters: it is",
         ),
         *[
-            (
-                gzip.compress(line * 1_000_000, mtime=0),
-                "a.csv holds more than 200 times its size: decompress",
+            (gzip.compress(rows, mtime=0), "a.csv holds more than 200 times its size: decompress")
+            for rows in (
+                MANY.encode(),
+                *(line * 1_000_000 for line in (b"\n", b"id,label\n", b"\r", b"{}", b"[],")),
             )
-            for line in (b"\n", b"id,label\n", b"\r", b"{}", b"[],")
         ],
     ],
     ids=lambda value: repr(value[:30]),
@@ -290,6 +295,12 @@ class Trickle:
 def test_files_that_read_in_pieces(step: int, pack: Any) -> None:
     data = b"id,label\n1,cat\n"
     assert "".join(read_lines(Trickle(pack(data), step), path="a.csv")) == data.decode()
+
+
+def test_members_of_gzip_and_zeros_between_them_take_little_time() -> None:
+    parts = [gzip.compress(b"id,label\n"), *[gzip.compress(b"")] * 1000, bytes(1 << 20), ZIPPED]
+    lines = read_lines(io.BytesIO(b"".join([*parts, bytes(1 << 20)])), path="a.csv")
+    assert "".join(lines) == f"id,label\n{FAR.decode()}"
 
 
 LONGEST = [f"{'x' * (MAX_ROW - len(ending))}{ending}" for ending in ("\n", "\r", "\r\n")]
