@@ -93,10 +93,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def pytest_collection() -> None:
+    """What is imported stays until the end: the garbage collector need not visit it each time."""
+    collector.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What was imported stays until the end: the garbage collector need not visit it each time."""
-    collector.collect()
+    """The collector visits what tests make."""
     collector.freeze()
+    collector.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
