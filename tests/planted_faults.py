@@ -114,6 +114,8 @@ def functions(root: Path) -> list[Function]:
         while todo:
             outer, node = todo.pop()
             for each in ast.iter_child_nodes(node):
+                if isinstance(each, ast.expr):
+                    continue
                 name = outer
                 if isinstance(each, ast.FunctionDef | ast.ClassDef):
                     name = f"{outer}.{each.name}"

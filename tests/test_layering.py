@@ -52,6 +52,7 @@ def room_of(name: str) -> str:
     return name.rpartition(".")[0]
 
 
+@functools.cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 

@@ -102,6 +102,7 @@ def test_a_bucket_allows_more_reads_after_a_while() -> None:
     assert simulation.bucket_seconds(6_000_000 + 10_000) == pytest.approx(1201)
 
 
+@pytest.mark.slow
 def test_the_documented_costs_are_those_of_the_function() -> None:
     text = (ROOT / "docs" / "dataflow.md").read_text("utf-8")
     assert dataflow_costs.costs_table() in text

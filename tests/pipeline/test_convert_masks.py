@@ -306,7 +306,6 @@ def test_an_up_to_date_run_notices_which_mask_an_image_gets(tmp_path: Path) -> N
     images, masks = f"{tmp_path}/in/photos/*.jpg", f"{tmp_path}/in/masks/*_{{}}.png"
     options = {"images": images, "output": tmp_path / "out"}
     assert convert(**options, masks=masks.format("old")).code == 0
-    assert convert(**options, masks=masks.format("old")).out.startswith("up to date")
     changed = convert(**options, masks=masks.format("new"))
     assert changed.code != 0 and "--overwrite" in changed.error()
     assert convert(**options, masks=masks.format("new"), overwrite=True).code == 0

@@ -85,7 +85,7 @@ def of_csv(photos: Path, tables: Path) -> Dataset:
     return make_dataset(tables / "csv", labels=tables / "t.csv", **flags)
 
 
-@pytest.mark.parametrize("name", rest_slow(["t.parquet", "t.jsonl", "t.jsonl.gz"], 2))
+@pytest.mark.parametrize("name", rest_slow(["t.parquet", "t.jsonl", "t.jsonl.gz"]))
 def test_the_same_records(
     photos: Path, tables: Path, of_csv: Dataset, tmp_path: Path, name: str
 ) -> None:

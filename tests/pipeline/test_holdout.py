@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.images import saved, scene
-from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, check_ended, convert, digests, make_dataset, plan
 from tests.pipeline.reusing import make_older
 from tests.servers.gcs import GcsServer
@@ -116,7 +115,8 @@ def test_records_without_hashes_are_read(
     assert held(make_dataset(tmp_path / "out", images=off, holdout=bench, dedupe="drop")) == HELD
 
 
-@pytest.mark.parametrize("changed", rest_slow([{"resize": "shorter=90"}, {"strip_metadata": True}]))
+@pytest.mark.slow
+@pytest.mark.parametrize("changed", [{"resize": "shorter=90"}, {"strip_metadata": True}])
 def test_originals_that_several_datasets_changed_are_found(
     changed: dict[str, Any], photos: Path, tmp_path: Path
 ) -> None:

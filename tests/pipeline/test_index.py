@@ -17,7 +17,6 @@ from tests.pipeline.commands import (
     Dataset,
     check_ended,
     check_sound,
-    digests,
     make_dataset,
     verify,
 )
@@ -122,12 +121,6 @@ def test_each_row_finds_its_record(inputs: Path, tmp_path: Path, name: str) -> N
         }
 
 
-def test_the_same_index_again(inputs: Path, tmp_path: Path) -> None:
-    one, other = (make(inputs, tmp_path / name, "slim") for name in ("one", "other"))
-    assert digests(one.folder) == digests(other.folder)
-    assert len(list((one.folder / "index").iterdir())) == 4
-
-
 @pytest.fixture(scope="module")
 def made(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return make(inputs, tmp_path_factory.mktemp("made") / "out", "slim")
@@ -206,11 +199,10 @@ def test_an_index_of_nothing_and_too_few_rows_are_problems(dataset: Dataset) -> 
     )
 
 
-def test_an_up_to_date_dataset_needs_its_indexes(inputs: Path, tmp_path: Path) -> None:
-    dataset = make(inputs, tmp_path / "out", "slim")
+def test_an_up_to_date_dataset_needs_its_indexes(inputs: Path, dataset: Dataset) -> None:
     (dataset.folder / dataset.manifest["index"][0]["file"]).unlink()
     with pytest.raises(AssertionError, match="1 of its files are missing or truncated"):
-        make(inputs, tmp_path / "out", "slim")
+        make(inputs, dataset.folder, "slim")
 
 
 def test_the_document_lists_every_column(made: Dataset) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -158,13 +159,18 @@ def test_a_cell_that_decides_the_type_of_thousands(of_rows: bool, tmp_path: Path
 # `plan --reuse`: what would be reused and read, and the differences, in the words of `diff`.
 
 
-@pytest.fixture
-def images(tmp_path: Path) -> Path:
+def drawn(folder: Path) -> Path:
     """Eight images, and their labels."""
     for number in range(8):
-        draw(tmp_path / "in" / f"{number}.jpg", seed=number)
-    write_labels(tmp_path, "aabbaabb")
-    return tmp_path / "in"
+        draw(folder / "in" / f"{number}.jpg", seed=number)
+    write_labels(folder, "aabbaabb")
+    return folder / "in"
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images that tests leave as they are."""
+    return drawn(tmp_path_factory.mktemp("originals"))
 
 
 def write_labels(folder: Path, labels: str) -> None:
@@ -177,10 +183,10 @@ def flags_of(images: Path, **flags: Any) -> dict[str, Any]:
     return {**given, "num_shards": 2, **flags}
 
 
-@pytest.fixture
-def base(images: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def base(images: Path) -> Path:
     """Their dataset."""
-    return make_dataset(tmp_path / "base", **flags_of(images)).folder
+    return make_dataset(images.with_name("base"), **flags_of(images)).folder
 
 
 def edited(images: Path) -> dict[str, Any]:
@@ -193,7 +199,9 @@ def edited(images: Path) -> dict[str, Any]:
     return flags_of(images, splits="train=0.5,test=0.5", max_rejected="100%", seed=4)
 
 
-def test_what_would_be_read_and_the_differences(images: Path, base: Path, tmp_path: Path) -> None:
+def test_what_would_be_read_and_the_differences(tmp_path: Path) -> None:
+    images = drawn(tmp_path)
+    base = make_dataset(tmp_path / "base", **flags_of(images)).folder
     flags = edited(images)
     before = snapshot(tmp_path)
     ran = plan(output=tmp_path / "out", reuse=base, **flags)
@@ -221,7 +229,8 @@ def test_what_would_be_read_and_the_differences(images: Path, base: Path, tmp_pa
     assert [line for line in planned if not line.startswith(later)] == known
 
 
-def test_shards_that_are_copied_are_not_read(images: Path, tmp_path: Path) -> None:
+def test_shards_that_are_copied_are_not_read(tmp_path: Path) -> None:
+    images = drawn(tmp_path)
     (images / "8.jpg").write_bytes(b"no image")
     write_labels(tmp_path, "aabbaabbc")
     flags = flags_of(images, max_rejected="100%")
@@ -238,16 +247,13 @@ def test_shards_that_are_copied_are_not_read(images: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("is_reused", [False, True])
 def test_plan_is_the_same_on_several_machines(
-    is_reused: bool,
-    images: Path,
-    base: Path,
-    flags: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: Any,
+    is_reused: bool, flags: dict[str, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
     if is_reused:
+        images = drawn(tmp_path)
         half = {"images": f"{images}/[0-3].jpg", "label_from": "none", "key": "name"}
-        bases = [base, make_dataset(tmp_path / "two", **half).folder]
+        bases = [make_dataset(tmp_path / "one", **flags_of(images)).folder]
+        bases += [make_dataset(tmp_path / "two", **half).folder]
         flags = {**edited(images), "reuse": bases, "output": tmp_path / "out"}
     here = plan(**flags)
     assert here.code == 0, here.err
@@ -266,6 +272,7 @@ def test_a_base_that_cannot_be_reused_or_compared(images: Path, base: Path, tmp_
         "requests 8: 8 for originals, 0 for records, 0 for manifests and indexes\n",
         "  options     1: --check from header to full\n",
     )
+    base = Path(shutil.copytree(base, tmp_path / "base"))
     index = next((base / "index").iterdir())
     index.write_bytes(b"PAR1")
     said = f"diff     {base} cannot be compared: {index} is damaged"
@@ -295,19 +302,18 @@ def test_a_finished_output_is_only_compared(images: Path, base: Path, tmp_path: 
 
 
 def test_records_of_a_dataset_are_not_originals(
-    images: Path, tmp_path: Path, opened: list[str]
+    base: Path, tmp_path: Path, opened: list[str]
 ) -> None:
-    source = make_dataset(tmp_path / "source", **flags_of(images, num_shards=1)).folder
     (tmp_path / "keys.txt").write_text("0\n1\n2\n")
-    base = make_dataset(tmp_path / "base", images=source, keys=tmp_path / "keys.txt").folder
-    flags = {"images": source, "output": tmp_path / "out", "reuse": base}
+    few = make_dataset(tmp_path / "few", images=base, keys=tmp_path / "keys.txt").folder
+    flags = {"images": base, "output": tmp_path / "out", "reuse": few}
     ran = plan(**flags)
     said = "reused   3 images from their records (--reuse)\n"
     check_ended(ran, 0, f"{said}read     0 originals, 0 B, and 5 records of --images\n")
     [line] = [line for line in ran.out.splitlines() if line.startswith("requests ")]
     count, originals, ranges, indexes = map(int, re.findall(r"\d+", line))
     # Those that are reused are in between.
-    assert (originals, indexes) == (0, 4) and 2 <= ranges <= 8
+    assert (originals, indexes) == (0, 5) and 2 <= ranges <= 8
     assert count == ranges + indexes
     opened.clear()
     check_ended(convert(**flags), 0, said)

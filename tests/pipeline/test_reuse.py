@@ -256,9 +256,6 @@ EDITS: dict[str, dict[str, Callable[[list[Any]], list[Any]]]] = {
     "another format": {"format": first("png")},
     "a larger image": {"height": first(4000)},
     "no format": {"format": first("exe")},
-    "no height": {"height": first(-1)},
-    "no channels": {"channels": first(9)},
-    "no orientation": {"orientation": first(77)},
     "no change": {"changes": first("resized,eaten")},
 }
 

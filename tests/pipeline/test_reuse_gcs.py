@@ -19,13 +19,19 @@ BASE, OUTPUT = "gs://private/base", "gs://datasets/reused"
 
 
 @pytest.fixture
-def buckets(gcs: GcsServer, photos: Path) -> GcsServer:
-    """Photos, a dataset of them in a bucket of its own, and a bucket for others."""
+def bare(gcs: GcsServer, photos: Path) -> GcsServer:
+    """Photos, a bucket of its own for a dataset of them, and a bucket for others."""
     for name in ("photos", "private", "datasets"):
         gcs.make_bucket(name)
     gcs.put_folder("photos", "in/", photos)
-    check_ended(convert(output=BASE, **FLAGS), 0)
     return gcs
+
+
+@pytest.fixture
+def buckets(bare: GcsServer) -> GcsServer:
+    """With the dataset."""
+    check_ended(convert(output=BASE, **FLAGS), 0)
+    return bare
 
 
 def objects(gcs: GcsServer, bucket: str, folder: str) -> dict[str, bytes]:
@@ -70,11 +76,11 @@ def test_requests_are_those_of_the_plan(buckets: GcsServer) -> None:
         ("gs://absent/base", "convert: --reuse: cannot read gs://absent/base: no such bucket"),
     ],
 )
-def test_a_base_that_cannot_be_read_is_one_line(buckets: GcsServer, base: str, says: str) -> None:
-    buckets.set_faults([{"object": r"private(/.*)?", "status": 403}])
+def test_a_base_that_cannot_be_read_is_one_line(bare: GcsServer, base: str, says: str) -> None:
+    bare.set_faults([{"object": r"private(/.*)?", "status": 403}])
     ran = convert(output=OUTPUT, reuse=base, **FLAGS)
     assert ran.code == 2 and ran.error().startswith(says)
-    assert buckets.names("datasets") == []
+    assert bare.names("datasets") == []
 
 
 SHARD = r"private/base/train-00000-of-00002\.tfrecord"

@@ -21,7 +21,6 @@ from tests.pipeline.commands import (
     Dataset,
     check_ended,
     check_sound,
-    convert,
     make_dataset,
     plan,
     run_here,
@@ -63,6 +62,24 @@ def base(inputs: Path, tmp_path: Path) -> Dataset:
     return make_dataset(tmp_path / "base", **flags_of(inputs))
 
 
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, which tests leave as they are."""
+    return write_pairs(tmp_path_factory.mktemp("pairs") / "in")
+
+
+@pytest.fixture(scope="module")
+def whole(pairs: Path) -> Dataset:
+    """Their dataset, which tests leave as it is."""
+    return make_dataset(pairs.with_name("whole"), **flags_of(pairs))
+
+
+@pytest.fixture(scope="module")
+def shuffled(pairs: Path) -> Dataset:
+    """The same in another order, of which no shard is one of `whole`."""
+    return make_dataset(pairs.with_name("shuffled"), seed=4, **flags_of(pairs))
+
+
 CHANGES: dict[str, dict[str, Any]] = {
     "nothing": {},
     "labels": {"label_from": "regex", "label_regex": r"(?P<label>\d)\.jpg"},
@@ -80,12 +97,12 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", rest_slow(list(CHANGES)))
 def test_no_image_and_no_mask_is_opened(
-    name: str, inputs: Path, base: Dataset, tmp_path: Path, opened: list[str]
+    name: str, pairs: Path, whole: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
-    flags = flags_of(inputs, **CHANGES[name])
-    fresh = make_dataset(tmp_path / "fresh", **flags) if CHANGES[name] else base
+    flags = flags_of(pairs, **CHANGES[name])
+    fresh = make_dataset(tmp_path / "fresh", **flags) if CHANGES[name] else whole
     opened.clear()
-    assert ALL in check_equal(fresh, base.folder, tmp_path / "out", **flags).out
+    assert ALL in check_equal(fresh, whole.folder, tmp_path / "out", **flags).out
     assert opened == []
 
 
@@ -122,20 +139,19 @@ def test_only_what_has_changed_is_opened(
     change(inputs)
     globs = {flag: each and [f"{inputs}/{glob}" for glob in each] for flag, each in more.items()}
     flags = flags_of(inputs) | globs
-    opened.clear()
-    ran = convert(output=tmp_path / "once" / "out", reuse=base.folder, **flags)
-    assert (ran.code, sorted(opened)) == (0, read), ran.err
-    assert f"reused   {reused} images" in ran.out
-    for options in (flags, {**flags, "seed": 4, "num_shards": 2}):
-        check_same(base.folder, tmp_path, **options)
+    for at, options in enumerate((flags, {**flags, "seed": 4, "num_shards": 2})):
+        fresh = make_dataset(tmp_path / f"fresh-{at}", **options)
+        opened.clear()
+        ran = check_equal(fresh, base.folder, tmp_path / f"out-{at}", **options)
+        assert sorted(opened) == read and f"reused   {reused} images" in ran.out
 
 
 def test_masks_are_added_to_reused_images(
-    inputs: Path, base: Dataset, tmp_path: Path, opened: list[str]
+    pairs: Path, whole: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
-    without = make_dataset(tmp_path / "without", **flags_of(inputs, masks=None)).folder
+    without = make_dataset(tmp_path / "without", **flags_of(pairs, masks=None)).folder
     opened.clear()
-    ran = check_equal(base, without, tmp_path / "out", **flags_of(inputs))
+    ran = check_equal(whole, without, tmp_path / "out", **flags_of(pairs))
     assert ALL in ran.out and sorted(opened) == MASKS
 
 
@@ -238,9 +254,15 @@ OPENED = {"other bytes": 2, "other content": 2 * COUNT, "other length": 0}
 
 @pytest.mark.parametrize("damage", rest_slow(["other bytes", "no roots", *CHANGED]))
 def test_a_damaged_base_gives_the_same_bytes(
-    damage: str, inputs: Path, base: Dataset, tmp_path: Path, opened: list[str], caplog: Any
+    damage: str,
+    pairs: Path,
+    whole: Dataset,
+    shuffled: Dataset,
+    tmp_path: Path,
+    opened: list[str],
+    caplog: Any,
 ) -> None:
-    flags = flags_of(inputs)
+    flags, base = flags_of(pairs), Dataset(shutil.copytree(whole.folder, tmp_path / "base"))
     if damage == "other bytes":  # Only the hash tells.
         name = next(name for name in base.shards() if (base.folder / name).stat().st_size)
         edit_record(base.folder / name, flip_mask)
@@ -248,9 +270,7 @@ def test_a_damaged_base_gives_the_same_bytes(
         write_manifest(base, base.manifest, "partners")
     else:
         edit_index(base, CHANGED[damage], every=True)
-    fresh = make_dataset(tmp_path / "shuffled", seed=4, **flags)
-    opened.clear()
-    check_equal(fresh, base.folder, tmp_path / "out", seed=4, **flags)
+    check_equal(shuffled, base.folder, tmp_path / "out", seed=4, **flags)
     assert len(opened) == OPENED.get(damage, COUNT)
     assert bool(caplog.messages) == (damage in ("other bytes", "other content"))
     for line in caplog.messages:
@@ -258,7 +278,7 @@ def test_a_damaged_base_gives_the_same_bytes(
         assert line.endswith("a mask or further image is not that of the index")
     # Shards that may be copied whole, if the hashes in their index are right.
     if damage != "other content":
-        check_same(base.folder, tmp_path, **flags)
+        check_equal(whole, base.folder, tmp_path / "again", **flags)
 
 
 def test_plan_and_diff_count_masks(inputs: Path, base: Dataset, tmp_path: Path) -> None:
@@ -299,11 +319,3 @@ def test_verify_compares_masks_with_the_index(inputs: Path, tmp_path: Path) -> N
     edit_index(made, with_partners(content=bytes(16), path="x"))
     names = ("images.right.path", "images.right.bytes", "masks.hand.bytes")
     check_ended(verify(made.folder), 1, *(f"record 0: its {name} is '" for name in names))
-
-
-def test_another_dataset_of_these_masks_says_so(inputs: Path, base: Dataset) -> None:
-    assert base.manifest["partners"] == {"mask": f"{inputs}/masks"}
-    check_ended(convert(output=base.folder, **flags_of(inputs)), 0, "up to date")
-    draw_mask(inputs / "masks" / "1.png", seed=91)
-    said = "of other inputs (images, masks or labels were added"
-    check_ended(convert(output=base.folder, **flags_of(inputs)), 2, said)

@@ -180,6 +180,7 @@ def test_other_inputs(name: str, dataset: Dataset, folder: Path, flags: dict[str
 def test_masks_of_the_same_names_sizes_and_times_in_another_folder(tmp_path: Path) -> None:
     inputs = write_pairs(tmp_path / "in")
     made = make_dataset(tmp_path / "out", **flags_of(inputs))
+    assert made.manifest["partners"] == {"mask": f"{inputs}/masks"}
     masks = shutil.copytree(inputs / "masks", inputs / "others")
     flags = flags_of(inputs, masks=f"{masks}/*.png", output=made.folder)
     assert convert(**flags).out.startswith("up to date")
@@ -213,7 +214,7 @@ def test_another_spelling_of_the_folder_opens_no_image(
     (tmp_path / "link").symlink_to(finished / "in")
     monkeypatch.chdir(finished)
     # The inputs are those of the dataset, and the copy of it names them.
-    for images in ("in/*/*.jpg", "./in/*/*.jpg", f"{tmp_path}/link/*/*.jpg"):
+    for images in ("./in/*/*.jpg", f"{tmp_path}/link/*/*.jpg"):
         ran = convert(**{**flags, "images": images, "labels": finished / "labels.csv"})
         assert (ran.code, ran.out.split(":")[0], opened) == (0, "up to date", []), ran.err
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from tests.marks import rest_slow
 from tests.servers.gcs import GcsServer
 from tests.servers.gcs_requests import parameters_of
 from tests.transforms.beam import collect
@@ -61,18 +63,27 @@ NAMES = [
     "in/1",
     "in/deep/er/1.jpg",
 ]
+MASKS = [f"far/masks/{folder}/{number:03}.png" for folder in range(4) for number in range(30)]
+IMAGES = [name.replace("masks", "images") for name in MASKS[::9]]
+
+
+@pytest.fixture(scope="module")
+def photos(gcs_server: GcsServer) -> Iterator[str]:
+    """A bucket with files of these names."""
+    gcs_server.make_bucket("photos")
+    for name in [*NAMES, *MASKS, *IMAGES]:
+        gcs_server.put("photos", name, name.encode())
+    yield "gs://photos"
+    gcs_server.remove_bucket("photos")
 
 
 @pytest.mark.parametrize("pattern", ["in/**/*.jpg", "in/?/0[0-3]*.jpg", "in/1/000.jpg", "no/*.jpg"])
-@pytest.mark.parametrize("of_masks", [False, True])
+@pytest.mark.parametrize("of_masks", rest_slow([False, True]))
 def test_a_long_glob_of_a_bucket_is_listed_in_ranges(
-    of_masks: bool, pattern: str, gcs: GcsServer, monkeypatch: pytest.MonkeyPatch
+    of_masks: bool, pattern: str, photos: str, gcs: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gcs.make_bucket("photos")
-    for name in NAMES:
-        gcs.put("photos", name, name.encode())
-    finder = ImageFinder(root="gs://photos/in", key="path", rules=PathRules("directory"))
-    glob = f"gs://photos/{pattern}"
+    finder = ImageFinder(root=f"{photos}/in", key="path", rules=PathRules("directory"))
+    glob = f"{photos}/{pattern}"
     partner = Partner("mask", "--masks", (glob,), fixed_root([glob]))
     partners = PartnerFinder((partner,), key="path", images=["*.jpg"]) if of_masks else None
 
@@ -107,33 +118,26 @@ def test_a_long_glob_of_a_bucket_is_listed_in_ranges(
         assert len(turns) > 8
 
 
-MASKS = [f"in/masks/{folder}/{number:03}.png" for folder in range(4) for number in range(30)]
-
-
 @pytest.fixture(params=["gs://photos", "local"])
 def masked(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A folder with masks in many folders, and a few images, local or in a bucket."""
-    names = [*MASKS, *(name.replace("masks", "images") for name in MASKS[::9])]
     if request.param == "local":
-        for name in names:
+        for name in [*MASKS, *IMAGES]:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(name.encode())
         return str(tmp_path)
-    gcs = request.getfixturevalue("gcs")
-    gcs.make_bucket("photos")
-    for name in names:
-        gcs.put("photos", name, name.encode())
-    gcs.set_page(10)
-    return str(request.param)
+    photos: str = request.getfixturevalue("photos")
+    request.getfixturevalue("gcs").set_page(10)
+    return photos
 
 
 def test_masks_are_listed_in_ranges_like_images(
     masked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    images = f"{masked}/in/images/*/*.png"
-    globs = (f"{masked}/in/masks/*/*.png", f"{masked}/in/masks/1/**")
-    partners = (Partner("mask", "--masks", globs, f"{masked}/in/masks"),)
+    images = f"{masked}/far/images/*/*.png"
+    globs = (f"{masked}/far/masks/*/*.png", f"{masked}/far/masks/1/**")
+    partners = (Partner("mask", "--masks", globs, f"{masked}/far/masks"),)
     listed: list[NameRange] = []
     storage = type(storage_of(images))
     list_range = storage.list_range
@@ -145,7 +149,7 @@ def test_masks_are_listed_in_ranges_like_images(
     monkeypatch.setattr(storage, "list_range", counting)
 
     def read() -> dict[str, list[Any]]:
-        finder = ImageFinder(root=f"{masked}/in/images", key="path", rules=PathRules("directory"))
+        finder = ImageFinder(root=f"{masked}/far/images", key="path", rules=PathRules("directory"))
         found = PartnerFinder(partners, key="path", images=[images])
         transform = ReadInputs([images], finder, [], None, partners=found)
         return collect(lambda p: (p | "Read" >> transform)._asdict())

@@ -118,6 +118,10 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
             for name in COLUMNS
             if name != "content"
         ),
+        *(
+            ({name: value}, 0, [f"{NOT_USED}its index says of an image what none can be"])
+            for name, value in {"height": -1, "channels": 9, "orientation": 77}.items()
+        ),
         (
             {"files": [{**FILE, "file": "train/a.tfrecord", "records": 1}]},
             1,

@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.errors import UsageError, emphasized, run_command, show_logs
 from pipeline.options.parser import PROGRAM, runnable
+from tests.marks import rest_slow
 from tests.pipeline.commands import convert, plan, show, verify
 from tests.pipeline.right_command import right_flags
 
@@ -37,7 +38,7 @@ def test_verbose_shows_where_an_error_comes_from(capsys: pytest.CaptureFixture[s
     assert "secret" not in err
 
 
-@pytest.mark.parametrize("flag", ["-q", "--quiet"])
+@pytest.mark.parametrize("flag", rest_slow(["--quiet", "-q"]))
 def test_quiet_commands_print_their_final_line(flag: str, right_inputs: Path) -> None:
     flags = {**right_flags(right_inputs), "progress": "auto"}
     assert plan(flag, **flags) == (

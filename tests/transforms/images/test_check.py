@@ -176,6 +176,7 @@ class TestTensorFlow:
         """
         assert run_python(code) == ("True False\n", "somebody else's line\n")
 
+    @pytest.mark.slow
     def test_it_gets_a_large_file_without_a_text_of_it(self) -> None:
         code = """if True:
             import pathlib
