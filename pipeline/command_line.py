@@ -26,6 +26,7 @@ from pipeline.options.parser import (
     ABOUT,
     PROGRAM,
     VERSION,
+    at_home,
     documentation,
     parse_flags,
     words_of,
@@ -109,7 +110,7 @@ def begin(
     Raises:
         UsageError: a word is unknown, or a value is not possible.
     """
-    arguments = sys.argv[1:] if argv is None else argv
+    arguments = list(map(at_home, sys.argv[1:] if argv is None else argv))
     flags, rest = parser.parse_known_args(underscored(arguments))
     check = refuse_unknown if takes_beams else check_words
     check(rest, arguments, parser)

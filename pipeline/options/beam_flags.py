@@ -282,8 +282,8 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 # Never suggested because of similar spelling: following a hint must not cost a dataset.
 _DESTRUCTIVE = ("--overwrite",)
 
-# What word processors make of two dashes.
-_LONG_DASHES = "\u2013\u2014\u2212"
+LONG_DASHES = "\u2013\u2014\u2212"
+"""What word processors make of two dashes."""
 
 # From 0 to 1. Beam's flags are rarely used, so the spelling has to be closer.
 _ALIKE = 0.7
@@ -489,9 +489,9 @@ def _unexpected(word: str, argv: Sequence[str], parser: argparse.ArgumentParser)
     """What is wrong with a word that is neither a flag nor a flag's value."""
     words, ours = list(argv), flags_of(parser)
     before = words[words.index(word) - 1] if word in words[1:] else ""
-    flag = "--" + word.lstrip(_LONG_DASHES).partition("=")[0].replace("-", "_")
-    if flag in ours and (word[0] in _LONG_DASHES or "=" in word):
-        why = " (a flag begins with two short dashes)" if word[0] in _LONG_DASHES else ""
+    flag = "--" + word.lstrip(LONG_DASHES).partition("=")[0].replace("-", "_")
+    if flag in ours and (word[0] in LONG_DASHES or "=" in word):
+        why = " (a flag begins with two short dashes)" if word[0] in LONG_DASHES else ""
         return f"unexpected argument {word!r}; did you mean {flag}?{why}"
     for action in parser._actions:
         if flag_name(before) in action.option_strings and action.nargs == 0:

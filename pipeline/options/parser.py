@@ -10,13 +10,14 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline import __version__
 from pipeline.errors import UsageError
 from pipeline.options.beam_flags import (
+    LONG_DASHES,
     as_typed,
     check_workers,
     job_labels_apart,
@@ -183,10 +184,13 @@ def typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 # Our flags have a parser of their own: Beam's Dataflow options already claim `--labels` (labels of
 # the job, also spelled `--label`), and one argparse parser cannot have both.
 
-_USAGE = "[--images GLOB] --output DIR [FLAGS]"
+_USAGE = "[IMAGES [LABELS] OUTPUT] [FLAGS]"
+
+# The flags that words before the first flag stand for, in this order; labels may be left out.
+_PLACES = ("--images", "--labels", "--output")
 
 _EXAMPLES = (
-    "--images 'photos/*/*.jpg' --output out/photos",
+    "photos labels.csv out/photos",
     "--images 'photos/*/*.jpg' --labels labels.csv \\\n"
     "      --splits train=0.8,validation=0.2 --output out/split",
     "--config out/photos/manifest.json --output out/new",
@@ -285,7 +289,7 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
             f"no flags given; usage: {parser.prog} {_USAGE}, such as {parser.prog} {example}; "
             "see --help"
         )
-    typed_words = list(job_labels_apart(argv))
+    typed_words = list(job_labels_apart(_with_places(map(at_home, argv))))
     words = list(_with_version(underscored(typed_words)))
     for names in (("--labels", "--label_file"), ("--config",)):
         if sum(word.partition("=")[0] in names for word in words) > 1:
@@ -297,6 +301,7 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
         from pipeline.options.config_file import read_config
 
         read, class_names = read_config(flags.config, flags, words, parser)
+        read = list(map(at_home, read))
         typed_words = [*read, *typed_words]
         flags, rest = parser.parse_known_args([*read, *words])
         if class_names is not None:
@@ -310,6 +315,31 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
                 f"--{name} {option.metavar} is missing: give the {option.help}; see --help"
             )
     return flags, rest
+
+
+def at_home(word: str) -> str:
+    """A word or the value of a flag with the home folder for `~/`, which shells leave in quotes."""
+    flag, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    is_home = value.startswith("~/") and not os.path.lexists("~")
+    return f"{flag}{equals}{os.path.expanduser(value)}" if is_home else word
+
+
+def _with_places(given: Iterable[str]) -> list[str]:
+    """The words, with a flag before each of the first ones that have none: `photos out/photos`."""
+    words = list(given)
+    first = [*itertools.takewhile(_is_place, words)]
+    named = {word.partition("=")[0] for word in words}
+    places = [flag for flag in _PLACES if flag not in named]
+    if len(first) < len(places) and "--labels" in places:
+        places.remove("--labels")
+    if len(first) > len(places):
+        return words
+    placed = zip(places, first, strict=False)
+    return [*itertools.chain.from_iterable(placed), *words[len(first) :]]
+
+
+def _is_place(word: str) -> bool:
+    return word[:1] not in f"-{LONG_DASHES}" and word.partition("=")[0] not in OPTIONS
 
 
 def words_of(flags: argparse.Namespace, beam_flags: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ from pipeline.errors import UsageError
 from pipeline.open_dataset import has_manifest
 from pipeline.options.parser import is_given
 from pipeline.resolve.config import ConvertConfig
+from pipeline.resolve.path_flags import images_below
 from pipeline.resolve.samples import GivenDataset, ImageSample, JobSize, reading_index
 from transforms.core.messages import Decision
 from transforms.core.option import declared
@@ -288,8 +289,10 @@ _OF_RECORDS = re.compile(r"\.tfrecords?(\.gz)?\*?$")
 _OF_FILES = ("label_regex", "root")
 
 
-def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[GivenDataset, ...]]:
-    """The globs among the values of `--images`, and the datasets.
+def find_datasets(
+    flags: argparse.Namespace,
+) -> tuple[list[str], tuple[GivenDataset, ...], list[Decision]]:
+    """The globs among the values of `--images`, the datasets, and what folders of images mean.
 
     A folder is a dataset if it holds a manifest, or files of a dataset without one.
 
@@ -298,6 +301,7 @@ def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[GivenData
     """
     globs: list[str] = []
     found: dict[str, GivenDataset] = {}
+    decisions: list[Decision] = []
     for pattern in flags.images or ():
         folder = pattern.rstrip("/") or "/"
         if not _is_dataset(folder):
@@ -307,10 +311,12 @@ def find_datasets(flags: argparse.Namespace) -> tuple[list[str], tuple[GivenData
                     f"--images {pattern!r} is not for images: the records of a dataset are named "
                     f"by its folder, {above or '.'!r}"
                 )
-            globs.append(pattern)
+            below, meant = images_below(pattern) or ([pattern], None)
+            globs += below
+            decisions += [meant] if meant else []
         elif folder not in found:
             found[folder] = _opened(folder, flags)
-    return globs, tuple(found.values())
+    return globs, tuple(found.values()), decisions
 
 
 def _is_dataset(folder: str) -> bool:

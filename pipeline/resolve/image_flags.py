@@ -345,14 +345,16 @@ def _sample(flags: argparse.Namespace, partners: tuple[Partner, ...]) -> Sample:
     if not flags.images and flags.labels is None:
         raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
     labels = list_labels(flags)
-    ignored, ignoring = left_out(flags, labels, partners)
     if not flags.images:
+        ignored, ignoring = left_out(flags, labels, partners)
         listed = _listed_images(flags, labels)
         return listed._replace(left_out=ignored, ignoring=ignoring, partners=partners)
-    patterns, sources = find_datasets(flags)
+    patterns, sources, meant = find_datasets(flags)
     globs = plain_globs(patterns, "--images")
     folders = [source.folder for source in sources]
     expanded = argparse.Namespace(**{**vars(flags), "images": [*globs, *folders]})
+    ignored, ignoring = left_out(expanded, labels, partners)
+    ignoring = [*meant, *ignoring]
     images, kind = NO_FILES, None
     if globs:
         images = sample_images(patterns, root_of(flags, "--images", globs), ignored)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
-from transforms.core.messages import holds_secret, is_utf8
+from transforms.core.messages import Decision, holds_secret, is_utf8
 from transforms.dataset.dataset_options import DEFAULT_VERSION, CardOptions
 from transforms.labels.keys import (
     IMAGE_EXTENSIONS,
@@ -144,6 +144,28 @@ def image_globs(patterns: Iterable[str], title: str) -> list[str]:
         if problem := archive_problem(each):
             raise UsageError(f"{title} {each!r} {problem}")
     return globs
+
+
+def images_below(folder: str) -> tuple[list[str], Decision] | None:
+    """Globs of the images below a local folder; None without one.
+
+    Each extension of an image that occurs has a glob, so that lists next to the images are none.
+
+    Raises:
+        UsageError: it cannot be listed.
+    """
+    if not (storage_of(folder).has_folders and os.path.isdir(folder)):
+        return None
+    below = join(glob.escape(folder), "**")
+    files = list_inputs(folder, "--images", listed=below)
+    found = Counter(file.uri.rpartition(".")[2] for file in files)
+    images = [each for each, _ in found.most_common() if each.lower() in IMAGE_EXTENSIONS]
+    # The usual spelling of each; a glob matches all of them.
+    kept = sorted({each.lower(): each for each in reversed(images)}.values())
+    others = found.total() - sum(found[each] for each in images)
+    because = f"all below the folder {folder!r}" + (f"; other files: {others}" if others else "")
+    decision = Decision("images", ", ".join(f"*.{each}" for each in kept), because, "--images")
+    return ([join(below, f"*.{each}") for each in kept], decision) if kept else None
 
 
 def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterator[Any]:

@@ -8,6 +8,20 @@ PETS = "p/cat/1.jpg p/cat/2.jpg p/dog/3.jpg"
 
 SOURCES = [
     row(
+        "a folder that also holds a list",
+        f"{PETS} p/[4].PNG",
+        {"p/a.csv": "name,animal\n1.jpg,cat\n2.jpg,cat\n3.jpg,dog\n[4].PNG,dog\n"},
+        "--images p/ --labels p/a.csv --key name",
+        """
+        images *.PNG, *.jpg all below the folder 'p/'; other files: 1 [--images]
+        key column 'name' a usual name for the key [--label_key]
+        label column 'animal' the other of two columns [--label_column]
+        key name given [--key]
+        """,
+        "train [4].PNG 1 dog | train cat/1.jpg 0 cat | train cat/2.jpg 0 cat | "
+        "train dog/3.jpg 1 dog",
+    ),
+    row(
         "folders of classes",
         PETS,
         {},

@@ -43,7 +43,7 @@ about a CSV that lists its images."""
 _ORDER = (
     "labels from, extensions, separator, key column, key cells, label column, box columns, "
     "box form, box marks, box units, boxes are of, type of, key, splits from, empty splits, root, "
-    "left out, labels, class ids, missing labels, unknown labels"
+    "images, left out, labels, class ids, missing labels, unknown labels"
 ).split(", ")
 
 

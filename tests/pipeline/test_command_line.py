@@ -137,7 +137,7 @@ def test_every_module_that_is_a_command_is_listed() -> None:
 
 
 PROGRAM = "image-tfrecords: "
-NO_FLAGS = "no flags given; usage: image-tfrecords {} [--images GLOB] --output DIR [FLAGS]"
+NO_FLAGS = "no flags given; usage: image-tfrecords {} [IMAGES [LABELS] OUTPUT] [FLAGS]"
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,8 @@ FIRST = {
     "convert @ --classes names.txt": "--classes; did you mean --class_names FILE?",
     "convert --images 'photos/*/*.jpg' --labels one --output new": "a folder: try 'one/labels.csv'",
     "convert --images 'photos/*/*.jpg' --labels nope.csv --output new": "there is no such file",
-    "convert --images '~/*.jpg' --output new": "the shell does not expand ~ in quotes; write '/",
+    "convert photos labels.csv": "--output labels.csv is a file: give a folder",
+    "convert photos labels.csv new more": "unexpected argument 'photos'",
     "verify out other": "unexpected argument 'other': give one folder at a time",
     "verify ''": "verify: OUT: it is empty: give a path",
     "report ''": "report: OUT: it is empty: give a path",
@@ -96,8 +97,7 @@ FIRST = {
 }
 
 WORDS = {
-    "convert photos": "did you mean --images 'photos/**/*'?",
-    "convert photos/": "did you mean --images 'photos/**/*'?",
+    "convert photos": "--output DIR is missing: give the folder of the dataset",
     "convert images=photos/*.jpg": "'images=photos/*.jpg'; did you mean --images?",
     "convert \u2014images x --output new": "did you mean --images? (a flag begins with two short",
     "convert \u2013images x --output new": "did you mean --images? (a flag begins with two short",
@@ -194,7 +194,6 @@ IMAGES = {
     "convert @labels --images 'photos/cat/*.jpg' --images 'photos/dgo*/*.jpg'": (
         "no file matches --images 'photos/dgo"
     ),
-    "convert @labels --images photos/": "--images 'photos/'; it is a folder: try 'photos/**/*.jpg'",
     "convert @labels --images 'phtos/*.jpg'": "--images 'phtos/*.jpg'; there is no folder 'phtos'",
     "convert @ b.jpg": "unexpected argument 'b.jpg'; quote globs",
     "convert @labels --images 'nope://x/*.jpg'": "--images 'nope://x/*.jpg'",
@@ -206,7 +205,6 @@ LABELS = {
     "convert @labels --images photos/nope.jpg": "there is no such file in 'photos'",
     "convert @images --labels tables": "--labels 'tables'; it is a folder: try 'tables/*.csv'",
     "convert @images --labels photos": "'photos'; it is a folder: give a file; it holds no *.csv",
-    "convert @ --output '~/out'": "--output '~/out' ... write '/",
     "convert @ --output hdfs://b/o": "--output 'hdfs://b/o' ... pip install 'apache-beam[hadoop]'",
     "convert @images --labels azfs://a/b/l.csv": "pip install 'apache-beam[azure]'",
     "convert @images --labels empty.csv": "empty.csv is empty: give a file with rows to --labels",

@@ -189,8 +189,6 @@ def refused_folder(kind: str, base: Dataset, folder: Path) -> Path:
             manifest = shutil.copytree(base.folder, folder / kind) / "manifest.json"
             newer = manifest.read_text().replace('"format_version": ', '"format_version": 9')
             manifest.write_text(newer)
-        case "images":
-            draw(folder / kind / "1.jpg")
     return folder / kind
 
 
@@ -200,7 +198,6 @@ def refused_folder(kind: str, base: Dataset, folder: Path) -> Path:
         ("gzip", "its shards are compressed"),
         ("writing", "a run is still writing it"),
         ("newer", "a newer image-tfrecords wrote it"),
-        ("images", "it is a folder: try"),
     ],
 )
 def test_other_kinds_of_folders_are_refused(

@@ -248,6 +248,23 @@ def test_a_version_with_a_value_is_that_of_the_dataset(words: list[str]) -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        ("i o", "--images=i --output=o"),
+        ("i l o", "--images=i --labels=l --output=o"),
+        ("i l --output=o", "--images=i --labels=l --output=o"),
+        ("l o --images=i", "--images=i --labels=l --output=o"),
+        ("o --images=i --num_shards 3", "--images=i --output=o --num_shards=3"),
+        ("~/i=1/*.jpg ~/o --model=~/m", "--images=/me/i=1/*.jpg --output=/me/o --model=/me/m"),
+        ("~you/i ~", "--images=~you/i --output=~"),
+    ],
+)
+def test_first_words_are_places(words: str, flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/me")
+    assert parse_flags("convert", words.split()) == parse_flags("convert", flags.split())
+
+
 def test_plan_has_the_flags_of_convert() -> None:
     described = [
         [(action.option_strings, action.default, action.help) for action in parser._actions]
