@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Converts images to TFRecords on this machine. Without flags, it draws and converts a small sample.
 #   ./run_local.sh
-#   ./run_local.sh --images 'photos/*/*.jpg' --labels labels.csv --output out/photos
+#   ./run_local.sh photos labels.csv out/photos
 #   ./run_local.sh show|verify|plan|diff|report|export|help ...
 set -euo pipefail
 for word in "$@"; do
@@ -23,7 +23,7 @@ python="$venv/bin/python"
 case "${1:-}" in
   convert | plan | show | verify | diff | report | export)
     exec "$python" -m "pipeline.$1" "${@:2}" ;;
-  help) exec "$python" -m "pipeline.${2:-convert}" --help ;;
+  help) exec "$python" -m "pipeline.${2:-convert}" --help "${@:3}" ;;
   ?*) exec "$python" -m pipeline.convert "$@" ;;
 esac
 

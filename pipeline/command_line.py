@@ -163,7 +163,7 @@ def main() -> int:
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     command, *words = sys.argv[1:] or ["--help"]
     if command == "help":
-        command, words = (words[0], ["--help"]) if words else ("--help", [])
+        command, words = (words[0], ["--help", *words[1:]]) if words else ("--help", [])
     if command not in COMMANDS:
         return run_command(lambda: _without_command(command), PROGRAM)
 

@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,9 +25,8 @@ from pipeline.options.beam_flags import (
     underscored,
 )
 from pipeline.options.option_table import GROUPS, OPTIONS
-from transforms.core.option import Option, declared
+from transforms.core.option import Group, Option, declared, declared_in
 from transforms.dataset.dataset_options import CardOptions
-from transforms.images.pixel_options import PixelOptions
 
 # A command-line parser that reports errors in one line, and whose help shows examples.
 
@@ -108,6 +107,7 @@ class OneLineParser(argparse.ArgumentParser):
         usage: str = "",
         examples: Sequence[str] = (),
         notes: str = "",
+        helper: type[argparse.Action] | None = None,
     ) -> None:
         """Makes a parser.
 
@@ -117,6 +117,7 @@ class OneLineParser(argparse.ArgumentParser):
             usage: its arguments; empty to list all flags.
             examples: arguments, one command each; further lines are indented.
             notes: the end of the help, before the documentation.
+            helper: what `--help` and the word after it do; None to print all flags.
         """
         prog = program(command)
         shown = "\n".join(f"  {prog} {example}" for example in examples)
@@ -127,7 +128,13 @@ class OneLineParser(argparse.ArgumentParser):
             description=about or None,
             formatter_class=HelpFormatter,
             allow_abbrev=False,
+            add_help=helper is None,
         )
+        if helper is not None:
+            about_help = "show the usual flags, or those of a topic, and exit"
+            self.add_argument(
+                "-h", "--help", action=helper, nargs="?", metavar="TOPIC", help=about_help
+            )
         self.add_argument(
             "--version", action="version", version=VERSION, help="print the version and exit"
         )
@@ -196,51 +203,53 @@ _EXAMPLES = (
     "--config out/photos/manifest.json --output out/new",
 )
 
-_DESCRIPTIONS = {*declared(CardOptions)} - {"croissant"}
+# What `--help` shows; `--help TOPIC` shows the groups with that word in their title.
+_USUAL = (
+    *("images", "labels", "label_from", "output", "overwrite"),
+    *("splits", "layout", "resize", "dedupe", "config"),
+)
+_TOPICS = "labels output splits shards boxes pixels embeddings checks card run all"
 
-# Some of the flags that decide nothing in a plan.
-_OF_PIXELS = [f"--{name}" for name in ("check", *declared(PixelOptions))][:3]
+_DESCRIPTIONS = {*declared(CardOptions)} - {"croissant"}
 
 _PLAN = """\
 Prints what convert would match, label, split and shard with the same flags.
 Writes nothing and decodes no image: images that convert rejects are counted."""
 
+_PLAN_NOTE = """\
+Flags are those of convert. --output is checked, and not written to; flags about
+pixels are checked, and change nothing; with --strict, warnings end the command
+with exit code 2. --runner plans there; other machines need --temp_location."""
+
 BEAM_NOTE = "Any option of Apache Beam passes through, such as --runner DataflowRunner."
 
 
-class _PlanParser(OneLineParser):
-    """Its help shows what differs from `convert`, whose flags it takes."""
+class _Help(argparse.Action):
+    """Prints the usual flags, or those of a topic, and ends the command."""
 
-    def format_help(self) -> str:
-        return f"""\
-usage: {self.prog} {_USAGE}
+    def __call__(self, parser: Any, namespace: Any, topic: Any, option: str | None = None) -> None:
+        def is_shown(group: type[Group], name: str) -> bool:
+            return topic in (*group.title.split(), "all") if topic else name in _USUAL
 
-{_PLAN}
-
-differences from convert:
-  --output DIR  required, as in convert: checked, and not written to
-  --runner      plans there; workers on other machines need --temp_location
-  --strict      warnings end the command with exit code 2
-  {", ".join(_OF_PIXELS)} and other flags about pixels are checked, and
-                change nothing in the plan
-
-All other flags are those of convert: {program("convert")} --help
-
-{self.ending()}
-"""
+        names = [name for group in GROUPS for name in declared(group) if is_shown(group, name)]
+        if not names:
+            raise UsageError(f"{option} {topic!r} is no topic: give one of {_TOPICS}")
+        make_parser(parser.prog.split()[-1].rpartition(".")[2], names).print_help()
+        parser.exit()
 
 
-def make_parser(command: str) -> argparse.ArgumentParser:
-    """The parser of `convert` or `plan`."""
-    parser: OneLineParser
-    if command == "plan":
-        parser = _PlanParser(command, _PLAN, usage=_USAGE, examples=_EXAMPLES)
-    else:
-        parser = OneLineParser(command, ABOUT, usage=_USAGE, examples=_EXAMPLES, notes=BEAM_NOTE)
+def make_parser(command: str, shown: Collection[str] = OPTIONS) -> argparse.ArgumentParser:
+    """The parser of `convert` or `plan`, with some of their options."""
+    about, notes = (_PLAN, _PLAN_NOTE) if command == "plan" else (ABOUT, BEAM_NOTE)
+    if len(shown) < len(OPTIONS):
+        notes += f"\n\n--help TOPIC shows more flags. The topics:\n  {_TOPICS}"
+    parser = OneLineParser(
+        command, about, usage=_USAGE, examples=_EXAMPLES, notes=notes, helper=_Help
+    )
     for title in dict.fromkeys(group.title for group in GROUPS):
         part = parser.add_argument_group(title)
-        for group in GROUPS:
-            for option in declared(group).values() if group.title == title else ():
+        for option in declared_in(group for group in GROUPS if group.title == title).values():
+            if option.name in shown:
                 _add(part, option)
     return parser
 

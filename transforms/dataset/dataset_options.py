@@ -210,7 +210,7 @@ class DatasetOptions(Group, title="output"):
 
 
 @dataclasses.dataclass(frozen=True)
-class FileOptions(Group, title="output", recorded=as_it_is):
+class FileOptions(Group, title="shards", recorded=as_it_is):
     """The files that hold the records."""
 
     files: str = option(
@@ -267,7 +267,7 @@ _TEXT = "^[^ ]([^ ]| )*$"
 
 
 @dataclasses.dataclass(frozen=True)
-class CardOptions(Group, title="description", needs=(_WITH_NAME,), recorded=if_any):
+class CardOptions(Group, title="card", needs=(_WITH_NAME,), recorded=if_any):
     """What is said about the dataset."""
 
     name: str | None = option(

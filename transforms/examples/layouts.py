@@ -485,7 +485,7 @@ def layout_name(text: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class LayoutOptions(Group, title="output", of_images=True, recorded=as_it_is):
+class LayoutOptions(Group, title="layout and boxes", of_images=True, recorded=as_it_is):
     """The features of the Examples, and the columns of boxes."""
 
     layout: str = option(

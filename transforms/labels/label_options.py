@@ -69,8 +69,8 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
     """Which images and labels are read, and how they are joined."""
 
     images: Sequence[str] | None = option(
-        metavar="GLOB|DATASET",
-        help="image glob, also of files in archives ('photos.zip!/**/*.jpg'), or the folder of a "
+        metavar="FOLDER|GLOB|DATASET",
+        help="folder or glob of images, also of files in archives ('photos.zip!/**/*.jpg'), or a "
         "dataset, whose records are images; repeatable; if omitted, the CSV lists the images",
         is_repeatable=True,
         is_path=True,
@@ -242,7 +242,7 @@ def _seed(text: str) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitOptions(Group, title="output", recorded=as_it_is):
+class SplitOptions(Group, title="splits", recorded=as_it_is):
     """How images are divided into splits, and their order."""
 
     splits: Shares = option(
@@ -347,7 +347,7 @@ _PER_IMAGE = Conflict("files", ("per_image",), "every image is a file of its own
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardOptions(Group, title="output", recorded=as_it_is, conflicts=(_PER_IMAGE,)):
+class ShardOptions(Group, title="shards", recorded=as_it_is, conflicts=(_PER_IMAGE,)):
     """How a split is divided into shards."""
 
     num_shards: int | None = option(

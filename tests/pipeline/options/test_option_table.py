@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from PIL import Image
 
 import pipeline.run.progress
 from pipeline.convert import main
+from pipeline.errors import UsageError
 from pipeline.options.option_table import GROUPS, OPTIONS
 from pipeline.options.parser import is_given, make_parser, parse_flags
 from tests.conftest import draw
@@ -273,14 +275,36 @@ def test_plan_has_the_flags_of_convert() -> None:
     assert described[0] == described[1]
 
 
-def test_help_names_every_flag() -> None:
+def helped(*words: str) -> str:
+    """What `--help` prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as ended:
-        main(["--help"])
+        main(["--help", *words])
     assert ended.value.code == 0
     assert out.getvalue().startswith("usage: python -m pipeline.convert")
-    assert all(flag in out.getvalue() for flag in _flags())
-    words = " ".join(out.getvalue().split())
+    return out.getvalue()
+
+
+def test_help_has_few_flags_and_topics_the_others() -> None:
+    def flags(text: str) -> set[str]:
+        return set(re.findall(r"^  (?:-\w, )?(--\w+)", text, re.MULTILINE)) - {
+            "--help",
+            "--version",
+        }
+
+    shown = helped()
+    assert len(flags(shown)) == 10 and len(shown.splitlines()) < 80
+    topics = shown.partition("The topics:\n")[2].partition("\n")[0].split()
+    assert set.union(*(flags(helped(topic)) for topic in topics[:-1])) == flags(helped("all"))
+    assert "--stratify" in flags(helped("splits")) and "--images" not in flags(helped("splits"))
+    with pytest.raises(UsageError, match="--help 'nope' is no topic: give one of labels output"):
+        main(["--help", "nope"])
+
+
+def test_help_names_every_flag() -> None:
+    out = helped("all")
+    assert all(flag in out for flag in _flags())
+    words = " ".join(out.split())
     assert "(default: None)" not in words and "(default: False)" not in words
     assert "(default: slim)" in words
 
