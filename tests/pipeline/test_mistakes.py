@@ -103,7 +103,7 @@ WORDS = {
     "convert \u2013images x --output new": "did you mean --images? (a flag begins with two short",
     "convert -images x --output new": "unknown flag -images; did you mean --images?",
     "convert --Images x --output new": "unknown flag --Images; did you mean --images?",
-    "convert --images": "--images needs a value, GLOB",
+    "convert --images": "--images needs a value, FOLDER|GLOB",
     "convert @ --label_key": "--label_key needs a value, COL",
     "convert --images=": "--images: it is empty: give a path",
     "convert --images x --labels ''": "--labels: it is empty: give a path",
