@@ -7,7 +7,6 @@ import itertools
 import marshal
 import operator
 import pickle
-import random
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -440,12 +439,21 @@ class _AddUpFn(beam.DoFn):
 
     def start_bundle(self) -> None:
         self._sum = self.adder.create_accumulator()
+        self._place: int | None = None
 
     def process(self, element: Any) -> None:
+        if self._place is None:
+            # The same one if the bundle is tried again.
+            self._place = _part_of(element, self.places)
         self._sum = self.adder.add_input(self._sum, element)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield GlobalWindows.windowed_value((random.randrange(self.places), self._sum))
+        yield GlobalWindows.windowed_value((self._place or 0, self._sum))
+
+
+def _part_of(element: Any, parts: int) -> int:
+    """The part of an element by a hash of what it holds, 0 to `parts - 1`."""
+    return zlib.crc32(repr(element).encode(errors="replace")) % parts
 
 
 _T = TypeVar("_T")
@@ -530,9 +538,7 @@ class SpreadElements(beam.PTransform):
             return elements
         kind: Any = elements.element_type
         pair: Any = tuple
-        part = beam.Map(
-            lambda each: (zlib.crc32(repr(each).encode(errors="replace")) % _PARTS, each)
-        )
+        part = beam.Map(lambda each: (_part_of(each, _PARTS), each))
         return (
             elements
             | "Choose parts" >> part.with_output_types(pair[int, kind])

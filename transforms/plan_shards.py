@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
+from apache_beam.utils.shared import Shared
 
 from transforms.core.option import whole_number
 from transforms.core.records import NO_IMAGE, PlannedImage, ShardRow
@@ -383,6 +384,7 @@ class _Assigner:
     rules: LabelRules
     kind: type[Planned]
     _totals: PlanTotals | None = None
+    _shared: Shared = dataclasses.field(default_factory=Shared)
 
     def __call__(
         self, batch: NameBatch, totals: PlanTotals
@@ -423,7 +425,11 @@ class _Assigner:
             return
         self._totals = totals
         PROGRESS.plan(sum(totals.images.values()))
-        self._vocabulary = self.rules.vocabulary(totals.labels, totals.label_kind)
+        # Once a process, which has an instance for each of its threads.
+        self._vocabulary = self._shared.acquire(
+            lambda: self.rules.vocabulary(totals.labels, totals.label_kind),
+            tag=(totals.label_kind, hash(frozenset(totals.labels))),
+        )
         # Most images have one of few classes.
         self._class_of = functools.lru_cache(_CLASSES)(self._look_up)
         self._files = self.plan.files(totals.bytes, totals.images)

@@ -218,20 +218,24 @@ def test_two_spreads_in_a_row_group_twice(monkeypatch: pytest.MonkeyPatch) -> No
 def test_machines_add_up_in_many_places_before_one_does(
     in_process: bool, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step that has all gets one sum from each place, however many bundles there are."""
+    """The step that has all gets one sum from each place; a bundle tried again has its place."""
     monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
     pipeline = make_pipeline()
     adder = AddUp(Counter, Counter.update, Counter.update)
     _ = {"letters": pipeline | beam.Create(["abc"])} | AddTogether(adder)
     assert groupings(pipeline) == count
     adding: Any = step_named(pipeline, "Add up letters")
-    places, sums = set(), Counter[str]()
-    for _ in range(999):
+
+    def added(*letters: str) -> tuple[int, Counter[str]]:
         adding.start_bundle()
-        for letter in "aab":
+        for letter in letters:
             adding.process(letter)
         [sent] = adding.finish_bundle()
-        places.add(sent.value[0])
-        sums.update(sent.value[1])
-    assert len(places) == (1 if in_process else 64)
-    assert sums == {"a": 1998, "b": 999}
+        return sent.value
+
+    bundles = [(f"{number}", "a", "a") for number in range(999)]
+    sent = [added(*bundle) for bundle in bundles]
+    assert len({place for place, _ in sent}) == (1 if in_process else 64)
+    assert all(sums["a"] == 2 for _, sums in sent)
+    assert [added(*bundle) for bundle in bundles] == sent
+    assert added() == (0, {})

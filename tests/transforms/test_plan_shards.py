@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from apache_beam.pvalue import AsSingleton
 
 from tests.marks import rest_slow
-from tests.transforms.beam import collect
+from tests.transforms.beam import collect, make_pipeline, step_named
 from transforms import packing, plan_shards
 from transforms.core.messages import LabelsError
 from transforms.core.records import Count, PlannedImage
@@ -27,8 +28,8 @@ from transforms.labels.keys import key_hashes
 from transforms.labels.label_rows import NO_COLUMN, Column, CsvColumns
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import ShardPlan, SplitAssigner, Splits, shard_index
-from transforms.labels.vocabulary import LabelCells
-from transforms.packing import packing_records
+from transforms.labels.vocabulary import LabelCells, Vocabulary
+from transforms.packing import pack, packing_records, unpack
 from transforms.plan_shards import (
     FindCuts,
     PlanShards,
@@ -101,6 +102,29 @@ def test_batches_of_any_size_make_the_same_plan(monkeypatch: pytest.MonkeyPatch)
     for batch in (1, 7):
         monkeypatch.setattr(packing, "BATCH_NAMES", batch)
         assert plan(images, rules) == planned
+
+
+def test_threads_of_a_process_share_the_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    vocabulary = LabelRules.vocabulary
+
+    def noted(rules: LabelRules, labels: Iterable[str], kind: str) -> Vocabulary:
+        made.append(kind)
+        return vocabulary(rules, labels, kind)
+
+    monkeypatch.setattr(LabelRules, "vocabulary", noted)
+    pipeline = make_pipeline()
+    images = pipeline | "Images" >> beam.Create([labelled(1)]).with_output_types(PlannedImage)
+    _ = images | PlanShards(PLAN, images | TotalLabels(None))
+    step = step_named(pipeline, "Assign shards")
+
+    def ids_of(*labels: str) -> list[int]:
+        totals = PlanTotals(Counter(train=1), Counter(train=1), Counter(labels))
+        [(_, packed)] = pickle.loads(pickle.dumps(step)).process(pack([labelled(1)]), totals)
+        return [image.label_id for image in unpack(packed, PlannedImage)]
+
+    assert [ids_of("cat", "dog"), ids_of("cat", "dog"), ids_of("ant", "cat")] == [[0], [0], [1]]
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize("count", [0, 1])
