@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pipeline.options.parser import runnable
@@ -12,7 +14,9 @@ from transforms.core.messages import Decision, decision_lines, format_bytes, pri
 from transforms.core.rejections import help_for
 from transforms.dataset.dataset_options import Card, card_of
 from transforms.dataset.image_statistics import warning_lines, warnings_from_json
+from transforms.dataset.metadata import supervised_keys
 from transforms.dataset.output_names import INFO, REJECTED, REPORT
+from transforms.examples.layouts import Feature
 from transforms.images.pixel_options import TO_8_BITS, stored_depth
 from transforms.labels.vocabulary import class_order
 from transforms.report.card_files import properties_of
@@ -78,12 +82,22 @@ FINAL = ("up to date: ", "dataset  ")
 # A rate over less than this is that of the start, in seconds.
 _MIN_SECONDS = 10.0
 
+# Bytes of `rejected.jsonl` in which examples are searched.
+_LISTED = 1 << 20
+
 # Classes printed one by one; labels.txt and the manifest have all of them.
 _MAX_CLASSES = 20
 
 
-def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
-    """Splits, classes, rejections and the ledger of a finished dataset."""
+def dataset_lines(
+    manifest: Mapping[str, Any], examples: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    """Splits, classes, rejections and the ledger of a finished dataset.
+
+    Args:
+        manifest: of the dataset.
+        examples: a rejected image or row by the reason.
+    """
     unit = "files" if manifest["options"].get("files") == "per_image" else "shards"
     splits = {
         name: (split["records"], len(split["shards"]), split["bytes"])
@@ -102,7 +116,7 @@ def dataset_lines(manifest: Mapping[str, Any]) -> list[str]:
     if units := manifest["options"].get("box_units"):
         lines.append(f"boxes    read as {units} coordinates (--box_units)")
     lines += _pixel_lines(manifest.get("pixels", {}), manifest["options"])
-    lines += reason_lines(manifest["rejected"], manifest["options"])
+    lines += reason_lines(manifest["rejected"], manifest["options"], examples)
     return [*lines, *map(printable, warning_lines(warnings_from_json(manifest)))]
 
 
@@ -189,9 +203,25 @@ def _pixel_lines(changes: Mapping[str, int], options: Mapping[str, Any]) -> list
     return lines
 
 
-def reason_lines(rejected: Mapping[str, int], options: Mapping[str, Any]) -> list[str]:
-    """Each reason with its count and what to do about it, in a dataset with these options."""
-    return [f"  {count:>7} {name}: {help_for(name, options)}" for name, count in rejected.items()]
+def reason_lines(
+    rejected: Mapping[str, int],
+    options: Mapping[str, Any],
+    examples: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """Each reason with its count, what to do about it, and an example if there is one."""
+    such = {name: f"; such as {printable(examples[name])}" for name in examples}
+    return [
+        f"  {count:>7} {name}: {help_for(name, options)}{such.get(name, '')}"
+        for name, count in rejected.items()
+    ]
+
+
+def _examples(output: str) -> dict[str, str]:
+    """The first rejected image or row of each reason, of those at the begin of the list."""
+    path = join(output, REJECTED)
+    begin = storage_of(path).read_range(path, 0, _LISTED)
+    found = map(json.loads, begin[: begin.rfind(b"\n") + 1].splitlines())
+    return {each["reason"]: each["key"] or each["path"] for each in reversed([*found])}
 
 
 def convert_lines(
@@ -215,7 +245,7 @@ def convert_lines(
     if done.up_to_date:
         yield f"up to date: {output} holds this dataset already"
     yield from decision_lines(decided)
-    yield from dataset_lines(manifest)
+    yield from dataset_lines(manifest, _examples(output) if manifest["rejected"] else {})
     yield from duplicate_lines(statistics)
     if not done.up_to_date:
         yield from _speed_lines(done, seconds)
@@ -230,6 +260,20 @@ def convert_lines(
         counted = ", ".join(f"{name} {count}" for name, count in done.counters.items())
         yield f"metrics  {counted}"
     yield from card_lines(manifest, output)
+    yield from _next_lines(manifest, output)
+
+
+def _next_lines(manifest: Mapping[str, Any], output: str) -> Iterator[str]:
+    options, splits = manifest["options"], list(manifest["splits"])
+    if len(splits) == 1 and options.get("split_from") == "hash":
+        made = "--splits train=0.8,validation=0.1,test=0.1 makes others"
+        yield f"splits   all records are in {splits[0]!r}; {made}"
+    features = [Feature.from_manifest(each) for each in manifest["features"]]
+    if splits and supervised_keys(features):
+        arguments = f"{output!r}, {splits[0]!r}, batch_size=32, image_size=224, as_supervised=True"
+        yield "load     from pipeline import load"
+        yield f"         batches = load({arguments})"
+        yield "         model.fit(batches)"
     yield f"next     {runnable('show', output)}"
 
 

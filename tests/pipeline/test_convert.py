@@ -115,7 +115,12 @@ def test_the_summary_says_what_was_counted_and_where_it_is(
         "rows     52 read = 51 used + 0 repeated + 1 without an image + 0 rejected",
         f"dataset  {dataset.folder}",
         f"report   {dataset.folder}/report.html",
+        "splits   all records are in 'train'; --splits train=0.8,validation=0.1,test=0.1 makes "
+        "others",
+        f"         batches = load({str(dataset.folder)!r}, 'train', batch_size=32, image_size=224, "
+        "as_supervised=True)",
     } <= set(lines)
+    assert any(line.endswith("; such as triangles-cut") for line in lines)
     reasons = {line.split(":")[0] for line in lines if line.startswith("        1 ")}
     assert reasons == {f"        1 {reason}" for reason in REJECTIONS}
     counts = {line.split()[0]: line.split()[1:] for line in lines}
