@@ -37,7 +37,7 @@ from typing import NamedTuple
 import floor_parts
 from jobs import Job, PhotoSet, describe_set, ours_command, run_job
 from photos import build_photos
-from report import Fit, fit_line, machine, markdown_table, spread
+from report import Fit, fit_line, machine, markdown_table, round_numbers, spread
 
 _CORES = (4, 8, 16, 32, 64, 96)
 _WORKERS = (1, 2)
@@ -134,7 +134,7 @@ def run_all(sets: Sequence[PhotoSet], rounds: int, work: Path) -> dict[int, list
         RuntimeError: a conversion failed.
     """
     results = {workers: [Runs(photos.total, [], []) for photos in sets] for workers in _WORKERS}
-    for number in range(rounds + 1):
+    for number in round_numbers(rounds):
         for workers, runs in results.items():
             for photos, taken in zip(sets, runs, strict=True):
                 output = work / "output" / "cores"

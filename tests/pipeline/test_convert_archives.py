@@ -88,11 +88,10 @@ def test_a_rerun_finds_nothing_to_do(
     flags = {"images": f"{archive}!*/*.jpg", "output": tmp_path / "out", **FLAGS}
     assert convert(**flags).code == 0
     before = digests(tmp_path / "out")
-    assert "up to date" in convert(**flags).out
-    assert digests(tmp_path / "out") == before
     # A new time alone leads to the same records.
     os.utime(archive, ns=(1, 1))
     assert "up to date" in convert(**flags).out
+    assert digests(tmp_path / "out") == before
     first, second, *_ = files
     archive.write_bytes(zipped({**files, first: files[second]}))
     assert "holds a dataset of other inputs" in convert(**flags).error()

@@ -49,6 +49,7 @@ def write_pairs(
     return dataset
 
 
+@pytest.mark.slow
 def test_the_documentation_runs(folder: Path) -> None:
     example, *more = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.S | re.M)
     assert len(example.splitlines()) <= 10

@@ -64,6 +64,7 @@ def test_records_keep_their_class(kind: type) -> None:
         assert type(found if hint is kind else found[1]) is kind
 
 
+@pytest.mark.slow
 def test_a_worker_reads_what_another_wrote() -> None:
     """Its coder comes with the graph, as bytes."""
     record = records.Count("images_found", 3)

@@ -13,6 +13,8 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from tests.campaign import size
+from tests.marks import rest_slow
 from tests.transforms.added import added_to, totals_of
 from tests.transforms.beam import collect, make_config
 from tests.transforms.dataset.test_shard_totals import content, summary
@@ -65,7 +67,7 @@ def manifest_of(found: Gathered) -> bytes:
     return to_bytes(manifest)
 
 
-@pytest.mark.parametrize("count", [1_000, pytest.param(50_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", rest_slow([1_000, size(10_000, 50_000)]))
 def test_a_shard_is_less_than_170_bytes_for_the_worker_that_publishes(
     count: int, sizes: list[int]
 ) -> None:

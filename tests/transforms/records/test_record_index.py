@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import rest_slow
 from transforms.core.records import PartnerFile, PlannedImage, ShardRow
 from transforms.dataset.manifest import crc32c_hex
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
@@ -306,7 +307,7 @@ def noise(count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(data)])
 
 
-@pytest.mark.parametrize("kind", BOMBS)
+@pytest.mark.parametrize("kind", rest_slow(BOMBS, 2))
 def test_a_small_file_takes_little_memory(kind: str, tmp_path: Path) -> None:
     columns = {"record": pa.array(np.arange(ROWS)), "content": noise(ROWS), **BOMBS[kind]()}
     table = with_columns(read_index(photos(1), "x").take([0] * ROWS), columns)
@@ -383,7 +384,7 @@ def test_no_real_index_is_too_compressible() -> None:
 
 def test_verify_reads_a_few_rows_at_a_time(tmp_path: Path) -> None:
     """Shards of tables have millions of them."""
-    count, name = 50_000, "index/train-00000-of-00002.parquet"
+    count, name = 20_000, "index/train-00000-of-00002.parquet"
     columns = {"content": noise(count), "record": pa.array(np.arange(count))}
     data = index_bytes(with_columns(rows_of(checked()).table(SHARD).take([0] * count), columns))
     (tmp_path / "index").mkdir()
