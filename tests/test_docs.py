@@ -135,8 +135,20 @@ def test_python_of_the_readme_runs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("reader_folder")
+@pytest.mark.filterwarnings("ignore:.shuffle=True. was passed")  # Keras warns of its own default.
+def test_the_first_dataset_trains() -> None:
+    page = ROOT / "docs" / "first_dataset.md"
+    run_in_turn(line for block in blocks("sh", page) for line in block.splitlines())
+    names: dict[str, Any] = {}
+    for block in blocks("python", page):
+        exec(compile(block, page.name, "exec"), names)
+    assert "val_accuracy" in names["history"].history
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("reader_folder")
 def test_python_of_the_layouts_reads_what_its_commands_write() -> None:
-    run_in_turn(block.strip() for block in blocks("sh", LAYOUTS))
+    run_in_turn(line for block in blocks("sh", LAYOUTS) for line in block.splitlines())
     names: dict[str, object] = {}
     for block in blocks("python", LAYOUTS):
         exec(compile(block, "layouts.md", "exec"), names)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from pipeline.convert import main
 from tests.lazy import lazy_module
-from tests.pipeline.commands import ROOT, convert
+from tests.pipeline.commands import ROOT, run_here
 from tests.test_docs import blocks
 
 tf = lazy_module("tensorflow")
@@ -36,7 +37,7 @@ def written(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert words[:3] == ["python", "-m", "pipeline.convert"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        ran = convert(*words[3:])
+        ran = run_here(main, "convert", words[3:])
     assert ran.code == 0, ran.err
     return folder
 
