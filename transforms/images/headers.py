@@ -255,8 +255,9 @@ class Header(NamedTuple):
         channels: of the image as TensorFlow decodes it.
         frames: images in the file; above 1 only for animations.
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
-        planes: how often a decoder passes over all pixels; extra channels of a JPEG XL count, and
-            what is more than two samples a pixel in a JPEG of several scans.
+        planes: how often each pixel counts: extra channels of a JPEG XL do, and what is more than
+            two samples a pixel in a JPEG of several scans. A GIF or a WebP needs TensorFlow, which
+            takes two thirds of a gigabyte itself.
         has_app1: whether a JPEG has a block that may hold EXIF or XMP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
     """
@@ -531,7 +532,7 @@ def _read_gif(data: bytes) -> Header:
             frames, height, width = frames + 1, max(height, high), max(width, wide)
     if not frames:
         raise ValueError("it has no frame")
-    return Header("gif", height, width, 3, frames)
+    return Header("gif", height, width, 3, frames, planes=3)
 
 
 def _read_bmp(data: bytes) -> Header:
@@ -565,14 +566,14 @@ def _read_webp(data: bytes) -> Header:
             raise ValueError("TensorFlow cannot decode animated WebP without alpha")
         # Besides the frames, libwebp holds two pictures of this size.
         frames = max(frames, 1)
-        return Header("webp", height, width, 4, frames, planes=(frames + 2) // frames)
+        return Header("webp", height, width, 4, frames, planes=5 * (frames + 2) // (2 * frames))
     if still is None:
         raise ValueError("it has no frame")
     if (still.height, still.width) != (height, width):
         raise ValueError("its frame and its canvas differ in size")
     if kind == b"VP8L":
         return still
-    return still._replace(channels=4 if alpha else 3)
+    return still._replace(channels=4, planes=4) if alpha else still
 
 
 def _webp_frame(kind: bytes, body: bytes) -> Header:
@@ -582,11 +583,12 @@ def _webp_frame(kind: bytes, body: bytes) -> Header:
         if signature != 0x2F or bits >> 29:
             raise ValueError("its VP8L chunk has a wrong signature")
         channels = 4 if bits >> 28 & 1 else 3
-        return Header("webp", (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1, channels)
+        # What libwebp decodes without losses is held whole, with alpha.
+        return Header("webp", (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1, channels, planes=4)
     if kind != b"VP8 " or body[3:6] != b"\x9d\x01\x2a":
         raise ValueError("it has no frame")
     width, height = struct.unpack_from("<HH", body, 6)
-    return Header("webp", height & 0x3FFF, width & 0x3FFF, 3)
+    return Header("webp", height & 0x3FFF, width & 0x3FFF, 3, planes=2)
 
 
 _READERS = {
