@@ -65,8 +65,8 @@ def test_a_block_runs(number: int, written: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_blocks_that_need_more_are_python() -> None:
-    """A TPU, PyTorch and NVIDIA DALI."""
+    """PyTorch and NVIDIA DALI."""
     found = blocks("py", DOCUMENT)
-    assert len(found) == 3
+    assert len(found) == 2
     for block in found:
         compile(block, DOCUMENT.name, "exec")
