@@ -75,21 +75,6 @@ def test_plan_of_the_sample_is_what_convert_makes(
     assert lines[-1] == f"nothing written; convert would write {tmp_path / 'out'}"
 
 
-def test_plan_leaves_a_finished_dataset_alone(photos: Path, tmp_path: Path) -> None:
-    flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out"}
-    assert convert(**flags).code == 0
-    before = snapshot(tmp_path)
-    compared = (
-        f"nothing written; convert would compare the dataset in {tmp_path / 'out'} with this plan, "
-        "and replace it only with --overwrite\n"
-    )
-    check_ended(plan(**flags), 0, compared)
-    replaced = f"convert would replace the dataset in {tmp_path / 'out'}\n"
-    check_ended(plan(overwrite=True, seed=3, **flags), 0, replaced)
-    assert plan(seed=3, **flags).code == 2
-    assert snapshot(tmp_path) == before
-
-
 def test_plan_needs_no_writable_output(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     check_ended(plan(images=f"{photos}/*/*.jpg", output=tmp_path / "file" / "out"), 0)
@@ -284,6 +269,7 @@ def test_a_base_that_cannot_be_reused_or_compared(images: Path, base: Path, tmp_
 def test_a_finished_output_is_only_compared(images: Path, base: Path, tmp_path: Path) -> None:
     flags = flags_of(images, output=tmp_path / "out", reuse=base)
     assert convert(**flags).code == 0
+    before = snapshot(tmp_path)
     ran = plan(**flags)
     check_ended(
         ran,
@@ -291,14 +277,18 @@ def test_a_finished_output_is_only_compared(images: Path, base: Path, tmp_path: 
         # `convert` would take no image from a record, and would open no original.
         "reused   nothing: --reuse applies only with --overwrite or another --output\n",
         "images   8 matched = 8 to compare + 0 rejected\n",
-        f"convert would compare the dataset in {tmp_path / 'out'}",
+        f"nothing written; convert would compare the dataset in {tmp_path / 'out'} with this plan, "
+        "and replace it only with --overwrite\n",
     )
     assert ran.out.count("reused") == 1
     assert not any(f"\n{name}" in ran.out for name in ("read ", "requests", "diff", "  pixels"))
     done = convert(**flags)
     assert done.out.startswith("up to date") and "reused" not in done.out
     said = "reused   8 images from their records (--reuse)"
-    check_ended(plan(overwrite=True, **flags), 0, said)
+    replaced = f"convert would replace the dataset in {tmp_path / 'out'}\n"
+    check_ended(plan(overwrite=True, **flags), 0, said, replaced)
+    assert plan(**flags, seed=3).code == 2
+    assert snapshot(tmp_path) == before
 
 
 def test_records_of_a_dataset_are_not_originals(

@@ -161,7 +161,8 @@ def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: lis
     assert opened == ["1.jpg"] * 2
 
 
-@pytest.mark.parametrize("is_absolute", rest_slow([False, True]))
+@pytest.mark.slow
+@pytest.mark.parametrize("is_absolute", [False, True])
 def test_listed_images_are_found_by_another_spelling_of_the_csv(
     is_absolute: bool, images: Path, tmp_path: Path, monkeypatch: Any, opened: list[str]
 ) -> None:

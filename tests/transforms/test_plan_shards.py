@@ -13,7 +13,6 @@ import apache_beam as beam
 import pytest
 from apache_beam.pvalue import AsSingleton
 
-from tests.marks import rest_slow
 from tests.transforms.beam import collect, make_pipeline, step_named
 from transforms import packing, plan_shards
 from transforms.core.messages import LabelsError
@@ -328,7 +327,8 @@ def test_groups_stay_whole_on_every_runner(monkeypatch: pytest.MonkeyPatch) -> N
     assert counts[False, "train"] in (6, 7) and counts[True, "train"] in (9, 10)
 
 
-@pytest.mark.parametrize("by_group", rest_slow([False, True]))
+@pytest.mark.slow
+@pytest.mark.parametrize("by_group", [False, True])
 def test_images_with_one_class_make_up_for_the_others_on_every_runner(
     by_group: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.datasets import read_bases, same_spelling
 from pipeline.resolve.image_flags import root_of
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, check_ended, convert, make_dataset, plan
 from tests.pipeline.reading import split_of
 from tests.transforms.beam import changed, make_config
@@ -140,11 +141,8 @@ def test_images_stay_in_their_splits_below_a_root(years: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("flags", "images"),
-    [
-        # As does any key that holds no path, and the same keys below another folder.
-        ({"key": "name"}, "{years}/y/*/*"),
-        ({}, "{years}/moved/2024/*"),
-    ],
+    # As does any key that holds no path, and the same keys below another folder.
+    rest_slow([({"key": "name"}, "{years}/y/*/*"), ({}, "{years}/moved/2024/*")]),
 )
 def test_what_keeps_all_keys_is_not_refused(
     years: Path, tmp_path: Path, flags: dict[str, str], images: str
