@@ -133,11 +133,11 @@ def plant(fault: Fault, root: Path = ROOT) -> Planted:
     Raises:
         FaultError: no function has its line, or there are several such lines.
     """
-    texts = modules(root)
+    texts, suffix = modules(root), f".{fault.function}"
     found = {
         (path, at)
         for name, path, start, end in functions(root)
-        if name == fault.function or name.endswith(f".{fault.function}")
+        if name == fault.function or name.endswith(suffix)
         for at in _places(texts[path], fault.line, start, end)
     }
     if len(found) != 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -294,23 +293,6 @@ def test_the_endings_of_globs_are_compared(
         record = records[photo.stem if key == "stem" else f"{number}/{photo.name}"]
         with Image.open(tmp_path / "in" / masks.format(number)) as image:
             assert record[ENCODED][:, :, 0].tolist() == np.asarray(image).tolist()
-
-
-def test_an_up_to_date_run_notices_which_mask_an_image_gets(tmp_path: Path) -> None:
-    for ending in ("old", "new"):
-        named(tmp_path / "in", "photos/{}.jpg", f"masks/{{}}_{ending}.png")
-    for path in (tmp_path / "in" / "masks").iterdir():
-        # Size and version say nothing.
-        Image.new("L", (WIDTH, HEIGHT), 1 if "old" in path.name else 2).save(path)
-        os.utime(path, ns=(1, 1))
-    images, masks = f"{tmp_path}/in/photos/*.jpg", f"{tmp_path}/in/masks/*_{{}}.png"
-    options = {"images": images, "output": tmp_path / "out"}
-    assert convert(**options, masks=masks.format("old")).code == 0
-    changed = convert(**options, masks=masks.format("new"))
-    assert changed.code != 0 and "--overwrite" in changed.error()
-    assert convert(**options, masks=masks.format("new"), overwrite=True).code == 0
-    for record in Records(tmp_path / "out", "all", decode=True):
-        assert np.unique(record[ENCODED]).tolist() == [2]
 
 
 @pytest.mark.parametrize("workers", [None, pytest.param(2, marks=pytest.mark.slow)])

@@ -291,12 +291,6 @@ def test_a_record_with_a_broken_header_is_read_from_its_original(
     assert "broken jpeg header" in caplog.messages[0]
 
 
-def test_what_is_no_base(originals: Path, tmp_path: Path) -> None:
-    """What else a folder may hold is in `test_diff.py`."""
-    ran = convert(output=tmp_path / "out", reuse=originals, **flags_of(originals))
-    check_ended(ran, 2, f"{originals} holds no dataset: there is no ")
-
-
 def pixel_layout(folder: Path, more: str = "") -> Path:
     """A layout of decoded pixels."""
     pixels = "image: image.pixels, h: image.height, w: image.width, c: image.channels"
