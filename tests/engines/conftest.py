@@ -31,8 +31,7 @@ from tests.servers.gcs_listing import BUCKET, ListingServer, serve_names
 
 Made = TypeVar("Made")
 
-# A buffer is flushed after 10 MB, and by a timer after a second: these are 15 MB, for seconds. The
-# table in docs/engines.md has twice as many.
+# A buffer is flushed after 10 MB, and by a timer after a second: these are 15 MB, for seconds.
 NAMES = size(100_000, 200_000)
 
 # Images of each class are enough for a part of each split.
@@ -74,27 +73,18 @@ def reference(inputs: Path, reference_folder: Path) -> Conversion:
 Rows = dict[str, table.Row]
 
 
-def _written(name: str, engine: str, done: Conversion) -> Iterator[Rows]:
-    """Rows of a table, the first that of an engine; the session's end writes them if asked to."""
-    found = {engine: table.Row(engine, ENGINES[engine].version, done.seconds, True)}
-    yield found
-    if os.environ.get("ENGINES_TABLE"):
-        table.write(found, list(ENGINES), name)
-
-
 @pytest.fixture(scope="session")
 def rows(reference: Conversion) -> Iterator[Rows]:
-    """Rows of the conformance table."""
-    yield from _written(table.IMAGES, REFERENCE, reference)
-
-
-@pytest.fixture(scope="session")
-def rows_of_many(expected_of_many: Conversion) -> Iterator[Rows]:
-    """Rows of the table of many names."""
-    yield from _written(table.NAMES, REFERENCE, expected_of_many)
+    """Rows of the conformance table; the session's end writes them if asked to."""
+    version = ENGINES[REFERENCE].version
+    found = {REFERENCE: table.Row(REFERENCE, version, reference.seconds, True)}
+    yield found
+    if os.environ.get("ENGINES_TABLE"):
+        table.write(found, list(ENGINES))
 
 
 CheckEngine = Callable[[str, Conversion], None]
+CheckMany = Callable[[Conversion], None]
 
 
 class Reuse(NamedTuple):
@@ -162,18 +152,22 @@ def check_reuse(reuse: Reuse, rows: Rows, tmp_path: Path) -> CheckReuse:
 @pytest.fixture
 def check(reference: Conversion, rows: Rows) -> CheckEngine:
     """Compares what an engine left with the reference, and notes it for the table."""
-    return functools.partial(_compare, reference, rows)
+
+    def compare(engine: str, done: Conversion) -> None:
+        is_equal = done.code == 0 and done.files == reference.files
+        rows[engine] = table.Row(engine, ENGINES[engine].version, done.seconds, is_equal)
+        _compare(reference, done)
+
+    return compare
 
 
 @pytest.fixture
-def check_many(expected_of_many: Conversion, rows_of_many: Rows) -> CheckEngine:
-    """The same for many names."""
-    return functools.partial(_compare, expected_of_many, rows_of_many)
+def check_many(expected_of_many: Conversion) -> CheckMany:
+    """Compares what an engine left of many names with the reference."""
+    return functools.partial(_compare, expected_of_many)
 
 
-def _compare(expected: Conversion, rows: Rows, engine: str, done: Conversion) -> None:
-    is_equal = done.code == 0 and done.files == expected.files
-    rows[engine] = table.Row(engine, ENGINES[engine].version, done.seconds, is_equal)
+def _compare(expected: Conversion, done: Conversion) -> None:
     assert done.code == 0, done.err
     assert done.files == expected.files
 

@@ -17,7 +17,6 @@ from tests.engines.conversions import Conversion, convert, plan
 from tests.engines.engines import (
     DATAFLOW,
     ENGINES,
-    FLINK_CLUSTER,
     PORTABLE,
     PRISM,
     REFERENCE,
@@ -137,8 +136,5 @@ def test_the_staged_graph_of_a_dataflow_job(
 
 def test_the_table_lists_every_engine() -> None:
     assert table.listed_engines() == list(ENGINES)
-    assert table.is_complete() and table.is_complete(table.NAMES)
-    many = table.listed_engines(table.NAMES)
-    assert many == [each for each in ENGINES if each in many]
-    assert {REFERENCE, FLINK_CLUSTER} <= {*many}
+    assert table.is_complete()
     assert "**no**" not in table.DOCUMENT.read_text("utf-8")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.engines import dataset
-from tests.engines.conftest import NAMES, CheckEngine, CheckReuse, ConvertMany, Flink
+from tests.engines.conftest import NAMES, CheckEngine, CheckMany, CheckReuse, ConvertMany, Flink
 from tests.engines.conversions import TIMEOUT, Conversion, convert, start
 from tests.engines.engines import FLINK_CLUSTER
 from tests.engines.servers import MARK, left_processes, wait_until
@@ -50,10 +50,10 @@ def test_both_task_managers_list_many_names(
     flink: Flink,
     bucket: ListingServer,
     convert_many: ConvertMany,
-    check_many: CheckEngine,
+    check_many: CheckMany,
     tmp_path: Path,
 ) -> None:
-    check_many(FLINK_CLUSTER, convert_many(tmp_path / "out", *flink.flags(parallelism=4)))
+    check_many(convert_many(tmp_path / "out", *flink.flags(parallelism=4)))
     pids = (str(each.process.pid) for each in flink.cluster.task_managers)
     pages = [bucket.counted().listers.get(pid, 0) for pid in pids]
     # The first worker lists 16 pages before it hands on the rest.
