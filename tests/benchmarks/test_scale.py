@@ -93,8 +93,11 @@ def test_no_stage_of_100_million_images_is_bound_by_one_worker() -> None:
     by_vcpus = simulation.simulate(100_000_000, (8, 200, 800), 0.03, simulation.Costs())
     for vcpus in (8, 800):
         assert simulation.too_long_alone(by_vcpus[vcpus]) == []
-    table = simulation.stage_table(100_000_000, by_vcpus)
-    assert table in (ROOT / "docs" / "scale.md").read_text("utf-8")
+    document = (ROOT / "docs" / "scale.md").read_text("utf-8").splitlines()
+    table = simulation.stage_table(100_000_000, by_vcpus).splitlines()
+    listed = [line for line in document[document.index(table[0]) :] if line]
+    # Some of the stages, and the totals.
+    assert {*listed} < {*table} and listed[-3:] == table[-3:]
 
 
 def test_a_bucket_allows_more_reads_after_a_while() -> None:
