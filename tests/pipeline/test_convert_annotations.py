@@ -202,7 +202,6 @@ def test_voc_is_what_the_script_of_tensorflow_writes(voc: dict[str, Any], tmp_pa
         assert {each: found[name][each] for each in expected} == expected
         assert set(found[name]) - set(expected) == OURS
     assert dataset.manifest["inputs"]["labels"] == [voc["labels"]]
-    assert examples(repeated(dataset, tmp_path / "again")) == found
 
 
 # YOLO

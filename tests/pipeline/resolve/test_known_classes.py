@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,9 +151,14 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return dataset(tmp_path_factory.mktemp("numbered"), "-7", "9")
+
+
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_dataset_whose_classes_cannot_be_used(edit: str, tmp_path: Path) -> None:
-    folder = dataset(tmp_path, "-7", "9")
+def test_a_dataset_whose_classes_cannot_be_used(edit: str, numbered: str, tmp_path: Path) -> None:
+    folder = str(shutil.copytree(numbered, tmp_path / "out"))
     change, says = EDITS[edit]
     change(Path(folder))
     with pytest.raises(UsageError, match=says.format(folder)):

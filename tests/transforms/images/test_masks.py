@@ -117,7 +117,7 @@ FRAMES = [Image.fromarray(indices(seed)) for seed in range(2)]
         (saved(picture("RGB", *SIZE), "PNG"), "unsupported_image", "are colors"),
         (saved(picture("LA", *SIZE), "PNG"), "unsupported_image", "transparent"),
         (saved(picture("L", *SIZE), "JPEG"), "unsupported_image", "save masks as PNG"),
-        (saved(Image.new("L", (14_000, 14_000)), "PNG"), "too_many_pixels", "14000 x 14000"),
+        (saved(Image.new("1", (14_000, 14_000)), "PNG"), "too_many_pixels", "14000 x 14000"),
         (gray(indices().T.copy()), "mask_size", "14 x 9 pixels, but its image is 9 x 14"),
         (b"", "empty_file", "0 bytes"),
         (b"no mask", "not_an_image", "begins with the bytes"),

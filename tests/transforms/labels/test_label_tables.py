@@ -257,16 +257,19 @@ def _repeated(text: str, count: int) -> pa.Array:
 @pytest.mark.parametrize(
     ("column", "options"),
     [
-        (_repeated("a", 1_000_000), {}),
-        (_repeated("x" * 100_000, 1000), {}),
-        (pa.array([["a"] * 10_000_000]), {}),
-        (pa.array(["x" * 1_000_000] * 50), {"use_dictionary": False, "compression": "zstd"}),
+        (lambda: _repeated("a", 1_000_000), {}),
+        (lambda: _repeated("x" * 100_000, 1000), {}),
+        (lambda: pa.array([["a"] * 10_000_000]), {}),
+        (
+            lambda: pa.array(["x" * 1_000_000] * 50),
+            {"use_dictionary": False, "compression": "zstd"},
+        ),
     ],
     ids=["rows", "texts", "list", "page"],
 )
 def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) -> None:
     """20 KB held four million rows, and 27 KB a page of 800 MB."""
-    file = parquet(pa.table({"a.b": column}), **options)
+    file = parquet(pa.table({"a.b": column()}), **options)
     says = "^a.parquet holds more than 200 times its size: write it as CSV$"
     with pytest.raises(LabelsError, match=says):
         for _ in parquet_table(file, ["a.b"], path="a.parquet").rows:
