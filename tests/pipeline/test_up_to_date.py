@@ -193,12 +193,20 @@ def test_masks_of_the_same_names_sizes_and_times_in_another_folder(tmp_path: Pat
 
 
 def test_a_shard_that_is_missing_or_cut(dataset: Dataset, flags: dict[str, Any]) -> None:
-    shard = dataset.folder / dataset.shards()[0]
+    expected, shard = digests(dataset.folder), dataset.folder / dataset.shards()[0]
     for damage in (lambda: os.truncate(shard, 100), shard.unlink):
         damage()
         before = digests(dataset.folder)
         check_usage(convert(**flags), "1 of its files", shard.name, "--overwrite")
         assert digests(dataset.folder) == before
+    os.truncate(dataset.folder / dataset.shards()[1], 5)
+    assert convert(overwrite=True, **flags).code == 0
+    made = digests(dataset.folder)
+    # The manifest tells where the inputs were, and so does the report.
+    assert {name for name in made if made[name] != expected[name]} == {
+        *("manifest.json", "report.html")
+    }
+    assert made.keys() == expected.keys()
 
 
 @pytest.mark.usefixtures("finished", "no_run")
@@ -275,19 +283,6 @@ def test_overwrite_replaces_the_dataset_and_removes_what_is_stale(
     assert digests(dataset.folder) == digests(folder / "fresh")
     assert not list(dataset.folder.glob("test-*"))
     assert dataset.ledger["records_written"] == 19 and "wolf" in dataset.classes
-
-
-def test_overwrite_mends_a_damaged_dataset(dataset: Dataset, flags: dict[str, Any]) -> None:
-    expected = digests(dataset.folder)
-    (dataset.folder / dataset.shards()[0]).unlink()
-    os.truncate(dataset.folder / dataset.shards()[1], 5)
-    assert convert(overwrite=True, **flags).code == 0
-    made = digests(dataset.folder)
-    # The manifest tells where the inputs were, and so does the report.
-    assert {name for name in made if made[name] != expected[name]} == {
-        *("manifest.json", "report.html")
-    }
-    assert made.keys() == expected.keys()
 
 
 @pytest.mark.slow
