@@ -54,12 +54,11 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "classes.txt").write_text("dog\ncat\n")
     (tmp_path / "keys.txt").write_text("cat0\ncat2\ndog1\n")
     boxes, many, table = blocks("csv", LAYOUTS)
-    layout, _, pixels, typed = blocks("yaml", LAYOUTS)
+    layout, _, pixels = blocks("yaml", LAYOUTS)
     (tmp_path / "boxes.csv").write_text(boxes)
     (tmp_path / "many.csv").write_text(many)
     (tmp_path / "my.yaml").write_text(layout)
     (tmp_path / "table.csv").write_text(table)
-    (tmp_path / "table.yaml").write_text(typed)
     (tmp_path / "pixels.yaml").write_text(pixels)
     files = {"json": "instances.json", "xml": "voc/cat0.xml", "text": "yolo/cat0.txt"}
     for language, name in files.items():
