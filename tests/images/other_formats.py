@@ -125,6 +125,8 @@ def others() -> Iterator[tuple[str, bytes]]:
         yield f"webp_{mode}", saved(picture(mode), "WEBP")
         yield f"webp_lossless_{mode}", saved(picture(mode), "WEBP", lossless=True)
     yield "webp_exif", saved(picture("RGB"), "WEBP", exif=b"Exif\0\0II*\0\x08\0\0\0\0\0")
+    alpha = saved(picture("RGBA"), "WEBP")
+    yield "webp_alpha_without_flag", alpha[:20] + b"\0" + alpha[21:]
     yield "webp_animated", webp_animation(alpha=True)
     lossy = saved(picture("RGB", 16, 24), "WEBP")
     frame = (lossy[12:16], lossy[20:])

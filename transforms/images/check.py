@@ -172,9 +172,9 @@ def _weights(pixels: int, size: int, scale: int, cells: int) -> Any:
 # Checks whether `tf.io.decode_image(data)` decodes a file, mostly without TensorFlow.
 #
 # The rule: TensorFlow decodes every image in a shard. Fast decoders accept the files that it
-# certainly decodes (nearly every JPEG and PNG); any other file goes to `tf.io.decode_image`, which
-# is imported for the first of them. Limits are checked from the header before anything is decoded,
-# so that one decompression bomb does not kill a worker.
+# certainly decodes (nearly every JPEG, PNG and WebP); any other file goes to `tf.io.decode_image`,
+# which is imported for the first of them. Limits are checked from the header before anything is
+# decoded, so that one decompression bomb does not kill a worker.
 #
 # All functions may be called from several threads.
 
@@ -310,6 +310,10 @@ def examine_image(
         grey = decode_jpeg(data, header, "GRAY", scale)
         if grey is not None:
             return info, hash_of_grey(grey[:, :, 0], *size, scale) if with_hash else None
+    elif header.plain and header.format == "webp":
+        pixels = decode_webp(data, header)
+        if pixels is not None:
+            return info, hash_of_pixels(pixels) if with_hash else None
     elif header.plain and header.format == "png" and _is_sound_png(data):
         return info, None
     held = header.height * header.width * header.frames * header.channels
@@ -371,6 +375,23 @@ def decode_jpeg(
     except ValueError:
         return None
     return pixels if pixels.shape[:2] == (height, width) else None
+
+
+def decode_webp(data: bytes, header: headers.Header) -> Any:
+    """The pixels that TensorFlow gives of a plain WebP; None if there is an error.
+
+    libwebp's decoder of animations, which Pillow has, refuses more files than the one for single
+    images, which TensorFlow calls.
+    """
+    # Runs that only check JPEGs do without Pillow.
+    from PIL import _webp
+
+    try:
+        frame, _ = _webp.WebPAnimDecoder(data).get_next()
+        pixels = np.frombuffer(frame, np.uint8).reshape(header.height, header.width, 4)
+    except (OSError, ValueError):
+        return None
+    return pixels[:, :, : header.channels]
 
 
 def _is_sound_png(data: bytes) -> bool:

@@ -223,6 +223,9 @@ MAX_PACKED_TEXTS = 100
 # TensorFlow counts the bytes of a decoded JPEG and the pixels of a PNG and refuses this many.
 _TF_SIZE_LIMIT = 1 << 29
 
+# Pillow takes 12 bytes of memory for a pixel of a WebP, TensorFlow 3 or 4.
+_WEBP_PIXELS = 1 << 24
+
 _PNG_MAX_SIDE = 1_000_000
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
@@ -256,8 +259,8 @@ class Header(NamedTuple):
         frames: images in the file; above 1 only for animations.
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
         planes: how often each pixel counts: extra channels of a JPEG XL do, and what is more than
-            two samples a pixel in a JPEG of several scans. A GIF or a WebP needs TensorFlow, which
-            takes two thirds of a gigabyte itself.
+            two samples a pixel in a JPEG of several scans. A GIF or a large WebP needs TensorFlow,
+            which takes two thirds of a gigabyte itself.
         has_app1: whether a JPEG has a block that may hold EXIF or XMP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
     """
@@ -573,7 +576,9 @@ def _read_webp(data: bytes) -> Header:
         raise ValueError("its frame and its canvas differ in size")
     if kind == b"VP8L":
         return still
-    return still._replace(channels=4, planes=4) if alpha else still
+    # Without the flag, a decoder may leave the alpha out.
+    is_plain = still.plain and alpha == bool(flags & 0x10)
+    return still._replace(channels=4, planes=4, plain=is_plain) if alpha else still
 
 
 def _webp_frame(kind: bytes, body: bytes) -> Header:
@@ -583,12 +588,16 @@ def _webp_frame(kind: bytes, body: bytes) -> Header:
         if signature != 0x2F or bits >> 29:
             raise ValueError("its VP8L chunk has a wrong signature")
         channels = 4 if bits >> 28 & 1 else 3
-        # What libwebp decodes without losses is held whole, with alpha.
-        return Header("webp", (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1, channels, planes=4)
-    if kind != b"VP8 " or body[3:6] != b"\x9d\x01\x2a":
+        height, width = (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1
+    elif kind == b"VP8 " and body[3:6] == b"\x9d\x01\x2a":
+        width, height = (side & 0x3FFF for side in struct.unpack_from("<HH", body, 6))
+        channels = 3
+    else:
         raise ValueError("it has no frame")
-    width, height = struct.unpack_from("<HH", body, 6)
-    return Header("webp", height & 0x3FFF, width & 0x3FFF, 3, planes=2)
+    # What libwebp decodes without losses is held whole, with alpha.
+    planes = 4 if kind == b"VP8L" else 2
+    is_plain = height * width <= _WEBP_PIXELS
+    return Header("webp", height, width, channels, plain=is_plain, planes=planes)
 
 
 _READERS = {

@@ -21,6 +21,7 @@ from transforms.images.check import (
     checked_header,
     decode_jpeg,
     decode_pixels,
+    decode_webp,
     hash_of_pixels,
     unchanged_image,
 )
@@ -267,6 +268,10 @@ class _ImageFile:
             pixels = decode_jpeg(data, header, color, scale, **AS_TENSORFLOW)
             if pixels is not None:
                 return pixels, scale
+        elif header.format == "webp" and header.plain:
+            pixels = decode_webp(data, header)
+            if pixels is not None:
+                return pixels, 1
         elif header.format in ("png", "bmp"):
             check_image(data, limits=self.limits)
             try:

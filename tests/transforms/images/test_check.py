@@ -125,6 +125,22 @@ class TestTensorFlow:
             if not isinstance(full, Reason) and full != header
         ] == ["png_palette_trns_early", "png_palette_trns_long"]
 
+    def test_a_webp_gets_the_same_pixels_without_it(
+        self, tensorflow: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sound = ["webp_RGB", "webp_RGBA", "webp_lossless_RGB", "webp_lossless_RGBA", "webp_exif"]
+        pixels = {name: tensorflow.io.decode_image(WHOLE[name])[0].numpy() for name in sound}
+        monkeypatch.setattr(check, "import_tensorflow", None)
+        for name, expected in pixels.items():
+            header = checked_header(WHOLE[name], LIMITS)
+            np.testing.assert_array_equal(check.decode_webp(WHOLE[name], header), expected)
+            info, found = examine_image(WHOLE[name], header, LIMITS, mode="full", with_hash=True)
+            assert (info[1:], found) == (expected.shape, hash_of_pixels(expected))
+        unsure = ["webp_alpha_without_flag", "webp_animated"]
+        large = saved(Image.new("RGB", (4097, 4096)), "WEBP")
+        for data in [large, *(WHOLE[name] for name in unsure)]:
+            assert not checked_header(data, DEFAULT_LIMITS).plain
+
     @pytest.mark.slow
     def test_what_is_beyond_doubt_needs_none(self) -> None:
         code = """if True:
@@ -137,12 +153,14 @@ class TestTensorFlow:
             sure += tuple(f"png_{kind}{i}" for i in ("", "_adam7")
                           for kind in ("0_1", "0_16", "2_8", "3_4", "3_8", "6_16"))
             doubtful = ("tiff", "text", "zeros", "svg", *sure)
+            odd = [n for n in whole if n.endswith(("_flag", "_animated", "_size", "_only"))]
             limits = check.Limits(1 << 24, 1 << 30)
             for name, data in whole.items():
                 if name in ("jpeg", "jpeg_grey", "png_pillow_RGBA", "gif", "webp_RGB"):
                     stored_pixels(data, 3, limits)
                 is_plain = name.startswith("jpeg") and "cmyk" not in name and "ycck" not in name
                 is_sure = is_plain or name.startswith("png_pillow") or name in sure
+                is_sure |= name.startswith("webp_") and name not in odd
                 for mode in ("header", "full") if is_sure or name in doubtful else ("header",):
                     try:
                         check.check_image(data, limits=limits, mode=mode)
