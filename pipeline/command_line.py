@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, str] = {
     "plan": "print what convert would match, split and shard; write nothing",
     "verify": "read every shard again, compare with the manifest",
     "show": "print records of a dataset or of TFRecord files, save their images",
+    "salvage": "copy the whole records of damaged TFRecord files",
     "export": "write index files with which NVIDIA DALI reads a dataset",
     "diff": "print what differs between two datasets, from their indexes",
     "report": "write report.html of a dataset again",

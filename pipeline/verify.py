@@ -1,18 +1,24 @@
-"""`python -m pipeline.verify OUT`: re-reads every shard and compares it with the manifest."""
+"""`python -m pipeline.verify OUT`: re-reads every shard and compares it with the manifest.
+
+TFRecord files without a manifest, of any program, are read and described.
+"""
 
 from __future__ import annotations
 
+import argparse
 import errno
 import glob
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.command_line import begin, start
-from pipeline.errors import DatasetError
-from pipeline.open_dataset import open_dataset
+from pipeline.errors import DatasetError, UsageError, trying
+from pipeline.open_dataset import has_manifest, open_dataset
 from pipeline.options.parser import BEAM_NOTE, OneLineParser, add_run_flags, progress_style, typed
-from transforms.core.messages import first_line, format_bytes, one_line, printable
+from pipeline.show import select
+from transforms.core.messages import first_line, format_bytes, one_line, printable, quantity
 from transforms.core.option import not_empty
 from transforms.dataset.manifest import content_digest, manifest_indexes, manifest_shards
 from transforms.dataset.output_names import INDEX, MANIFEST, REJECTED, ForeignNameError
@@ -24,8 +30,10 @@ from transforms.dataset.record_checks import (
     rejected_problems,
 )
 from transforms.examples.layouts import COLUMN, Role, with_role
+from transforms.images.pixel_options import DEFAULT_LIMITS
+from transforms.records.loose_records import LooseRecords
 from transforms.records.record_index import index_list_problems
-from transforms.records.written_index import stored_lines
+from transforms.records.written_index import scan_stored, stored_lines
 from transforms.storage.files import join, storage_of
 from transforms.storage.interface import MAX_DATASET_FILE
 
@@ -39,16 +47,24 @@ _EXTRA = "is not a file of this dataset; remove it"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Verifies a dataset and prints the result.
+    """Verifies a dataset or TFRecord files, and prints the result.
 
     Raises:
-        UsageError: there is no dataset.
-        DatasetError: it differs from its manifest.
+        UsageError: there is no dataset and no file.
+        DatasetError: it differs from its manifest, or a file is damaged.
     """
     flags, beam_flags = begin(make_parser(), argv, takes_beams=True)
-    manifest = open_dataset(flags.output)
+    output, *others = flags.output
+    with trying(f"read {output}"):
+        is_dataset = any(map(has_manifest, flags.output)) or output.endswith(f"/{MANIFEST}")
+    if is_dataset and others:
+        raise UsageError(f"unexpected argument {others[0]!r}: give one folder at a time")
+    if not is_dataset:
+        _verify_files([*select(flags.output, None).files], flags)
+        return
+    manifest = open_dataset(output)
     problems, splits = check_dataset(
-        flags.output,
+        output,
         manifest,
         fast=flags.fast,
         beam_flags=beam_flags,
@@ -60,11 +76,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if problems:
         number = len(problems) + sum(split.more for split in splits.values())
         count = "1 problem" if number == 1 else f"{number} problems"
-        raise DatasetError(f"{flags.output} differs from its manifest: {count}")
+        raise DatasetError(f"{output} differs from its manifest: {count}")
     shards = sum(split.shards for split in splits.values())
     records = sum(split.records for split in splits.values())
     checked = _checked(manifest, fast=flags.fast)
-    print(f"verified {flags.output}: {shards} {_unit(manifest)}, {records} records, {checked}")
+    print(f"verified {output}: {shards} {_unit(manifest)}, {records} records, {checked}")
 
 
 def make_parser() -> OneLineParser:
@@ -74,11 +90,12 @@ def make_parser() -> OneLineParser:
         "Reads every shard of a dataset again and compares it with its manifest.\n"
         "Exits with 1 if anything differs, and names the file and the record.",
         usage="OUT [--full | --fast] [FLAGS]",
-        examples=("out/photos", "out/photos --fast", "out/photos --direct_num_workers 2"),
+        examples=("out/photos", "out/photos --fast", "'other/*.tfrecord' --json"),
         notes=BEAM_NOTE,
     )
     add = parser.add_argument
-    add("output", metavar="OUT", type=typed(not_empty), help="folder of a dataset")
+    held = "folder of a dataset, or TFRecord files of any program, globs"
+    add("output", metavar="OUT", nargs="+", type=typed(not_empty), help=held)
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument(
         "--full",
@@ -88,8 +105,47 @@ def make_parser() -> OneLineParser:
     extent.add_argument(
         "--fast", action="store_true", help="files: sizes, checksums, counts; decodes nothing"
     )
+    add("--json", action="store_true", help="print what files without a manifest hold as JSON")
     add_run_flags(parser, "progress", "quiet", "verbose")
     return parser
+
+
+def _verify_files(paths: Sequence[str], flags: argparse.Namespace) -> None:
+    """Verifies files that have no manifest.
+
+    Raises:
+        DatasetError: something is wrong in one of them.
+    """
+    # These import Pillow.
+    from transforms.images.check import check_image
+    from transforms.images.guard import DecoderGuard, is_again
+
+    guard = DecoderGuard(DEFAULT_LIMITS.max_pixels, isolates=is_again())
+
+    def check(image: bytes) -> object:
+        return guard.call("", check_image, image, limits=DEFAULT_LIMITS)
+
+    held, problems = LooseRecords(None if flags.fast else check), Verified()
+    for path in paths:
+        held.files += 1
+        try:
+            for part in scan_stored(path):
+                problems.add_problems(held.add(path, part))
+        except OSError as error:
+            problems.add_problems([Problem(path, None, f"cannot be read: {one_line(error)}")])
+    problems.add_problems(held.differing())
+    if flags.json:
+        listed = [problem._asdict() for problem in problems.problems]
+        print(json.dumps({**held.to_json(), "problems": listed, "more": problems.more}))
+    else:
+        for line in (*held.lines(), *_shortened(problems.problems, {"": problems})):
+            print(printable(line))
+    number, files = len(problems.problems) + problems.more, quantity(held.files, "file")
+    if number:
+        raise DatasetError(f"{quantity(number, 'problem')} in {files}")
+    if not flags.json:
+        checked = "no image was decoded (--fast)" if flags.fast else "every image decodes"
+        print(f"verified {files}: {quantity(held.records, 'record')}, {checked}")
 
 
 def table_lines(

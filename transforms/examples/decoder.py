@@ -43,6 +43,10 @@ _NO_EXAMPLE = "its bytes are not a tf.train.Example"
 _MOST_NUMBERS = 1 << 24
 
 
+class SequenceExampleError(ValueError):
+    """A record is a `tf.train.SequenceExample`."""
+
+
 def decode_example(example: bytes) -> dict[str, Any]:
     """The features of a serialized Example.
 
@@ -50,17 +54,37 @@ def decode_example(example: bytes) -> dict[str, Any]:
         name to a numpy array of one dimension: `object` (bytes), `int64` or `float32`.
 
     Raises:
-        ValueError: the bytes are not an Example, or hold numbers that would take gigabytes.
+        SequenceExampleError: the bytes are a SequenceExample.
+        ValueError: they are not an Example, or hold numbers that would take gigabytes.
     """
     # The decoder skips unknown fields, so it takes many inputs for an Example without features.
     if example[:1] == b"\x12" or _tag_after_first_field(example) == 0x12:
-        raise ValueError("it is a tf.train.SequenceExample, not a tf.train.Example")
+        raise SequenceExampleError("it is a tf.train.SequenceExample, not a tf.train.Example")
     if len(example) > _MOST_NUMBERS:
         _check_numbers(example)
     try:
         return dict(ExampleToNumpyDict(example))
     except (RuntimeError, ValueError) as error:
         raise ValueError(_NO_EXAMPLE) from error
+
+
+def sequence_values(record: bytes) -> dict[str, list[bytes]]:
+    """The values of bytes in a serialized SequenceExample, by the names of features and lists.
+
+    Raises:
+        ValueError: it is none.
+    """
+    # Only these records need TensorFlow.
+    from tensorflow.core.example import example_pb2
+
+    try:
+        example = example_pb2.SequenceExample.FromString(record)
+    except Exception as error:
+        raise ValueError("its bytes are not a tf.train.SequenceExample") from error
+    values = {name: list(each.bytes_list.value) for name, each in example.context.feature.items()}
+    for name, steps in example.feature_lists.feature_list.items():
+        values[name] = [value for step in steps.feature for value in step.bytes_list.value]
+    return values
 
 
 def _check_numbers(example: bytes) -> None:

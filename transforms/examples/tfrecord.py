@@ -5,13 +5,15 @@ The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_fo
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
+import numpy as np
 
 LARGEST_RECORD = 512 << 20
 """The maximum size of a record to read, unless its dataset was made with larger limits.
@@ -28,6 +30,15 @@ _PIECE = 16 << 20
 # Bytes of a record's frame: before the payload its length with a checksum, after it a checksum.
 _HEADER_BYTES, _TRAILER_BYTES = 12, 4
 _FRAME_BYTES = _HEADER_BYTES + _TRAILER_BYTES
+
+# Bytes of a record that may be damaged: it is held twice, and decoded.
+_MOST_SCANNED = 128 << 20
+
+# Bytes that are searched at once for the next record, and in which one must begin: a sparse file
+# may have terabytes.
+_SEARCHED, _MOST_SEARCHED = 1 << 20, 256 << 20
+
+_NOT_READ = "not read"
 
 # The length of a record and its checksum.
 _LENGTHS = struct.Struct("<QI")
@@ -53,6 +64,7 @@ class TFRecordError(ValueError):
         super().__init__(f"record {record} at byte {offset}: {problem}")
         self.record = record
         self.offset = offset
+        self.reason = problem
         self.problem = f"{problem} (at byte {offset})"
 
 
@@ -60,6 +72,16 @@ def masked_crc32c(data: bytes) -> int:
     """The checksum that the TFRecord format stores of `data`."""
     crc = int(google_crc32c.value(data))
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def framed(payload: bytes) -> bytes:
+    """A record as a file holds it."""
+    length = len(payload).to_bytes(8, "little")
+    return length + _checksum(length) + payload + _checksum(payload)
+
+
+def _checksum(data: bytes) -> bytes:
+    return masked_crc32c(data).to_bytes(4, "little")
 
 
 def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterator[bytes]:
@@ -95,6 +117,142 @@ def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterat
         yield payload
         record += 1
         offset += length + 16
+
+
+class Part(NamedTuple):
+    """A record of a file that may be damaged, or damaged bytes in place of records.
+
+    Attributes:
+        record: its number, from 0; damaged bytes count as one record.
+        offset: its first byte in the stream.
+        length: the number of its bytes, with those of its frame.
+        payload: of the record; empty if it is damaged.
+        problem: what is damaged; empty if it is whole.
+    """
+
+    record: int
+    offset: int
+    length: int
+    payload: bytes
+    problem: str
+
+
+def scan_records(stream: BinaryIO) -> Iterator[Part]:
+    """All bytes of an uncompressed stream: whole records, and what is damaged between them.
+
+    Behind damage, the next record begins at the first length that has its checksum. A record of
+    more than 128 MB counts as damaged.
+    """
+    ahead = _Ahead(stream)
+    record = offset = 0
+    while ahead.has(1):
+        length, payload, problem = _frame(ahead)
+        length = ahead.skip(length) if length else ahead.skip_to_header()
+        if ahead.end == _NOT_READ:
+            problem += f"; no record begins in {length} bytes, and the rest is not read"
+        yield Part(record, offset, length, payload, problem)
+        record += 1
+        offset += length
+
+
+class _Ahead:
+    """The next bytes of a stream.
+
+    Attributes:
+        held: those that were read and not skipped.
+        end: why there are no others; empty until then.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.held, self.end = bytearray(), ""
+        self._stream = stream
+
+    def has(self, size: int) -> bool:
+        """Whether there are so many bytes, which are then held."""
+        while len(self.held) < size and not self.end:
+            try:
+                piece = _read(self._stream, min(size - len(self.held), _PIECE), 0, 0)
+            except TFRecordError as error:
+                piece, self.end = b"", error.reason
+            self.held += piece
+            if not piece:
+                self.end = self.end or "the file ends inside the record"
+        return len(self.held) >= size
+
+    def skip(self, length: int) -> int:
+        """Skips held bytes, and returns their number."""
+        length = min(length, len(self.held))
+        del self.held[:length]
+        return length
+
+    def skip_to_header(self) -> int:
+        """Skips at least one byte, to the next header of a record or the end."""
+        skipped = self.skip(1)
+        while self.has(_HEADER_BYTES):
+            self.has(_SEARCHED)
+            found = _next_header(self.held)
+            skipped += self.skip(len(self.held) - _HEADER_BYTES + 1 if found < 0 else found)
+            if found >= 0:
+                return skipped
+            if skipped > _MOST_SEARCHED:
+                self.end = _NOT_READ
+                break
+        return skipped + self.skip(len(self.held))
+
+
+def _frame(ahead: _Ahead) -> tuple[int, bytes, str]:
+    """The length of the frame that begins here, 0 if unknown, its payload, or what is damaged."""
+    if not ahead.has(_HEADER_BYTES):
+        return len(ahead.held), b"", ahead.end
+    size = _declared(bytes(ahead.held[:_HEADER_BYTES]))
+    length = size + _FRAME_BYTES
+    if size < 0:
+        return 0, b"", "the checksum of its length is wrong"
+    if size > _MOST_SCANNED:
+        return 0, b"", f"it has {size} bytes, more than {_MOST_SCANNED}: it is not read"
+    if not ahead.has(length):
+        return 0, b"", ahead.end
+    payload = bytes(memoryview(ahead.held)[_HEADER_BYTES : length - _TRAILER_BYTES])
+    checksum = ahead.held[length - _TRAILER_BYTES : length]
+    if masked_crc32c(payload) == int.from_bytes(checksum, "little"):
+        return length, payload, ""
+    # If bytes are lost, its length is not where the next record begins.
+    after = length + _HEADER_BYTES
+    is_next = ahead.has(after) and _declared(bytes(ahead.held[length:after])) >= 0
+    is_known = is_next or not ahead.has(length + 1)
+    return length if is_known else 0, b"", "the checksum of its bytes is wrong"
+
+
+def _next_header(held: bytearray) -> int:
+    """The first place where a length and its checksum are; -1 if there is none."""
+    data = np.frombuffer(held, np.uint8)
+    count = len(data) - _HEADER_BYTES + 1
+    byte = [data[at : at + count] for at in range(_HEADER_BYTES)]
+    # A length has 64 bits, that of a record fewer than 32; a length of zeros has another checksum.
+    is_short = (byte[3] < 0x80) & ((byte[4] | byte[5] | byte[6] | byte[7]) == 0)
+    places = np.flatnonzero(is_short & ((byte[0] | byte[1] | byte[2] | byte[3] | byte[8]) != 0))
+    tables, zeros = _length_tables()
+    crc = np.full(len(places), zeros, np.uint32)
+    stored = np.zeros(len(places), np.uint32)
+    for at, table in enumerate(tables):
+        crc ^= table[byte[at][places]]
+    for at in range(4):
+        stored |= byte[8 + at][places].astype(np.uint32) << np.uint32(8 * at)
+    masked = ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(0xA282EAD8)
+    found = places[masked == stored]
+    return int(found[0]) if len(found) else -1
+
+
+@functools.cache
+def _length_tables() -> tuple[list[Any], int]:
+    """What each byte of eight changes in their CRC32C, which is linear, and that of zeros."""
+
+    def changed(at: int, byte: int) -> int:
+        return int(google_crc32c.value(bytes(at) + bytes([byte]) + bytes(7 - at))) ^ zeros
+
+    zeros = int(google_crc32c.value(bytes(8)))
+    tables = ([changed(at, byte) for byte in range(256)] for at in range(8))
+    return [np.array(table, np.uint32) for table in tables], zeros
 
 
 def read_frames(read: Callable[[int, int], bytes], offset: int, length: int) -> bytes:

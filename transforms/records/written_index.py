@@ -27,10 +27,12 @@ from transforms.dataset.metadata import ShardRange
 from transforms.dataset.output_names import MANIFEST, REJECTED, STAGING, image_files, index_file
 from transforms.examples.tfrecord import (
     LARGEST_RECORD,
+    Part,
     TFRecordError,
     framed_payload,
     read_frames,
     read_records,
+    scan_records,
 )
 from transforms.labels.csv_tables import MOST_TIMES, Gunzipped, Rejoined
 from transforms.labels.shards import ShardName
@@ -148,10 +150,14 @@ def stored_records(
     Raises:
         TFRecordError: while reading, at the first record that is damaged.
     """
-    stream = cast(BinaryIO, stored)
+    return read_records(uncompressed(stored), max_bytes=max_bytes)
+
+
+def uncompressed(stored: ChecksummedReader) -> BinaryIO:
+    """The bytes of a stream; gzip is recognized by its first bytes and decompressed."""
     if stored.peek(2) == _GZIP_MAGIC:
-        stream = io.BufferedReader(Rejoined(b"", Gunzipped(stored)))
-    return read_records(stream, max_bytes=max_bytes)
+        return io.BufferedReader(Rejoined(b"", Gunzipped(stored)))
+    return cast(BinaryIO, stored)
 
 
 def _bounded(records: Iterator[bytes], stored: ChecksummedReader) -> Iterator[bytes]:
@@ -183,6 +189,28 @@ def open_records(
     """
     with open_stored(path, follow_links=follow_links) as stored:
         yield _bounded(stored_records(stored, max_bytes=max_bytes), stored)
+
+
+def is_gzip(path: str) -> bool:
+    """Whether a file begins as gzip does; raises OSError as `open_stored` does."""
+    with open_stored(path) as stored:
+        return stored.peek(2) == _GZIP_MAGIC
+
+
+def scan_stored(path: str) -> Iterator[Part]:
+    """The parts of a TFRecord file that may be damaged, compressed by gzip or not.
+
+    Raises:
+        OSError: it cannot be opened, or its storage fails.
+    """
+    with open_stored(path) as stored:
+        for part in scan_records(uncompressed(stored)):
+            yield part
+            end = part.offset + part.length
+            if end + part.record * _RECORD_BYTES > _FREE_BYTES + MOST_TIMES * stored.bytes:
+                problem = f"the file holds more than {MOST_TIMES} times its size: it is not read on"
+                yield Part(part.record + 1, end, 0, b"", problem)
+                return
 
 
 def retried_keys(output: str, size: int) -> frozenset[str]:

@@ -1,0 +1,210 @@
+"""What TFRecord files of any program hold: records, features, images, and what is wrong with them.
+
+Nothing says what their features mean. So they are described over all records: names, types, numbers
+of values. A feature whose values mostly begin as images do holds images.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from transforms.core.messages import format_bytes, printable, quantity
+from transforms.core.rejections import RejectedImageError
+from transforms.dataset.record_checks import Problem
+from transforms.examples.decoder import SequenceExampleError, decode_example, sequence_values
+from transforms.examples.layouts import LAYOUTS
+from transforms.examples.tfrecord import Part
+from transforms.images.headers import image_format
+
+# Names of features that are described: a hostile file has as many as it has bytes.
+_MOST_NAMES = 1_000
+
+# Of the names of a layout and of those found, how many must be in both to be alike.
+_ALIKE = 0.5
+
+_KINDS = {"O": "bytes", "i": "int64", "f": "float"}
+
+
+@dataclasses.dataclass
+class Described:
+    """A feature of one type, over all records that have it.
+
+    Attributes:
+        first: the file and the number of the first record.
+        records: how many they are.
+        fewest: values in a record.
+        most: values in a record.
+        low: the smallest integer; None without integers.
+        high: the largest one.
+        formats: values that begin as images do, by their format.
+        others: values that do not.
+        other: the file and the number of the first record with another value.
+    """
+
+    first: tuple[str, int]
+    records: int = 0
+    fewest: int = 1 << 62
+    most: int = 0
+    low: int | None = None
+    high: int | None = None
+    formats: Counter[str] = dataclasses.field(default_factory=Counter)
+    others: int = 0
+    other: tuple[str, int] | None = None
+
+    def add(self, values: Any, place: tuple[str, int]) -> Iterator[bytes]:
+        """Adds the values of a record; yields those that may be images."""
+        self.records += 1
+        self.fewest, self.most = min(self.fewest, len(values)), max(self.most, len(values))
+        for value in values:
+            if isinstance(value, bytes):
+                if kind := image_format(value):
+                    self.formats[kind] += 1
+                    yield value
+                else:
+                    self.others += 1
+                    self.other = self.other or place
+        if isinstance(values, np.ndarray) and len(values) and values.dtype.kind == "i":
+            low, high = int(values.min()), int(values.max())
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+
+class LooseRecords:
+    """Adds up the parts of files, and finds what is wrong.
+
+    Attributes:
+        files: how many there are.
+        records: whole ones.
+        damaged: ranges of damaged bytes.
+        bytes: of all records, uncompressed.
+        sequences: SequenceExamples among the records.
+        features: what is known of each feature, by name and type.
+    """
+
+    def __init__(self, check: Callable[[bytes], object] | None) -> None:
+        """Takes what decodes an image, and raises RejectedImageError; None to decode none."""
+        self.files = self.records = self.damaged = self.bytes = self.sequences = 0
+        self.features: dict[str, dict[str, Described]] = {}
+        self._check = check
+        self._digests = array("Q")
+
+    def add(self, file: str, part: Part) -> Iterator[Problem]:
+        """Adds a part of a file, and names its problems."""
+        self.bytes += part.length
+        if part.problem:
+            self.damaged += 1
+            where = f"(at byte {part.offset}, {quantity(part.length, 'byte')})"
+            why = "" if part.offset else "; it is not a TFRecord file, or its beginning is damaged"
+            yield Problem(file, part.record, f"{part.problem} {where}{why}")
+            return
+        self.records += 1
+        self._digests.append(xxhash.xxh3_64_intdigest(part.payload))
+        try:
+            example: Mapping[str, Any] = decode_example(part.payload)
+        except SequenceExampleError:
+            self.sequences += 1
+            example = sequence_values(part.payload)
+        except ValueError as error:
+            yield Problem(file, part.record, str(error))
+            return
+        for name, values in example.items():
+            for image in self._described(name, values, (file, part.record)):
+                try:
+                    if self._check is not None:
+                        self._check(image)
+                except RejectedImageError as error:
+                    detail = f"{printable(name)!r} is {error.reason.code}: {error.detail}"
+                    yield Problem(file, part.record, detail)
+
+    def _described(self, name: str, values: Any, place: tuple[str, int]) -> Iterator[bytes]:
+        if name not in self.features and len(self.features) >= _MOST_NAMES:
+            return iter(())
+        kind = "unset" if values is None else _KINDS.get(np.asarray(values).dtype.kind, "bytes")
+        found = self.features.setdefault(name, {}).setdefault(kind, Described(place))
+        return found.add(() if values is None else values, place)
+
+    def differing(self) -> Iterator[Problem]:
+        """Features of which some records hold other values than most."""
+        for name, kinds in sorted(self.features.items()):
+            usual = max(kinds, key=lambda kind: kinds[kind].records)
+            for kind, found in kinds.items():
+                images, more = found.formats.total(), f"; in {quantity(found.records, 'record')}"
+                if kind not in (usual, "unset"):
+                    detail = f"{printable(name)!r} is {kind}{more}, {usual} in "
+                    yield Problem(*found.first, f"{detail}{kinds[usual].records}")
+                if found.other is not None and images > found.others:
+                    more = f"; {found.others} of {images + found.others} values are none"
+                    yield Problem(*found.other, f"{printable(name)!r} is no image{more}")
+
+    def repeated(self) -> int:
+        """Records that are equal to another one, byte for byte, without the first of each."""
+        digests = np.frombuffer(self._digests, np.uint64)
+        return len(digests) - len(np.unique(digests))
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary, for programs."""
+        features = {
+            name: {
+                kind: {
+                    "records": found.records,
+                    "values": [found.fewest, found.most],
+                    "range": None if found.low is None else [found.low, found.high],
+                    "images": dict(sorted(found.formats.items())),
+                }
+                for kind, found in sorted(kinds.items())
+            }
+            for name, kinds in sorted(self.features.items())
+        }
+        counts = {
+            each: getattr(self, each)
+            for each in ("files", "records", "damaged", "bytes", "sequences")
+        }
+        return {**counts, "repeated": self.repeated(), "like": self._like(), "features": features}
+
+    def lines(self) -> Iterator[str]:
+        """The summary, for people."""
+        notes = [f"{self.sequences} SequenceExamples"] if self.sequences else []
+        if repeated := self.repeated():
+            notes.append(f"{repeated} equal to an earlier one")
+        if self.damaged:
+            notes.append(f"{self.damaged} damaged")
+        more = f" ({', '.join(notes)})" if notes else ""
+        yield f"files    {self.files}"
+        yield f"records  {self.records}{more}, {format_bytes(self.bytes)}"
+        if like := self._like():
+            yield f"layout   like {like}"
+        rows = [
+            (printable(name), kind, str(found.records), _values(found))
+            for name, kinds in sorted(self.features.items())
+            for kind, found in sorted(kinds.items())
+        ]
+        if rows:
+            rows.insert(0, ("feature", "type", "records", "values"))
+            width = max(len(row[0]) for row in rows)
+            for name, kind, records, values in rows:
+                yield f"{name:<{width}}  {kind:<5} {records:>9}  {values}"
+
+    def _like(self) -> str:
+        names = self.features.keys()
+        alike = {
+            layout: len(names & (known := {each.name for each in features})) / len(names | known)
+            for layout, features in LAYOUTS.items()
+        }
+        best = max(alike, key=lambda layout: alike[layout])
+        return best if alike[best] >= _ALIKE else ""
+
+
+def _values(found: Described) -> str:
+    count = f"{found.fewest}" + (f" to {found.most}" if found.most > found.fewest else "")
+    said = [f"{count} each"]
+    said += [f"{number} {kind}" for kind, number in found.formats.most_common()]
+    if found.low is not None:
+        said.append(f"from {found.low} to {found.high}")
+    return ", ".join(said)
