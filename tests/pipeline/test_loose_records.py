@@ -44,6 +44,7 @@ def record(number: int, image: bytes = JPEG) -> bytes:
 
 
 RECORDS = [record(number) for number in range(40)]
+SIZE = len(RECORDS[0]) + FRAME
 
 
 def write(path: Path, records: Sequence[bytes] = RECORDS) -> Path:
@@ -148,7 +149,7 @@ def test_every_flipped_byte_is_named_and_all_else_is_saved(
     [
         lambda data: data[:-1],
         lambda data: data[1:],
-        lambda data: data[:9000] + data[10_000:],
+        lambda data: data[: 11 * SIZE // 2] + data[7 * SIZE :],
         lambda data: data[:5] + bytes(3000) + data[5:],
     ],
     ids=["truncated", "without a beginning", "a hole", "zeros"],
