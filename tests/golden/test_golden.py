@@ -114,7 +114,7 @@ def options() -> set[str]:
     """All options of `convert`, without their dashes."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        pipeline.convert.main(["--help"])
+        pipeline.convert.main(["--help", "all"])
     return set(re.findall(r"^ +(?:-\w, )?--(\w+)", out.getvalue(), re.MULTILINE))
 
 

@@ -77,6 +77,7 @@ def test_a_seed_repeats_the_draws(rare: Dataset) -> None:
     assert [int(each) for each in labels(rare, seed=2)] != first[0]
 
 
+@pytest.mark.slow
 def test_epochs_draw_other_records(rare: Dataset) -> None:
     drawn = load(rare.folder, "train", decode=False, shuffle=True, sample_by_class=True)
     names = [{bytes(r["image/filename"].numpy()) for r in drawn} for _ in range(12)]

@@ -281,7 +281,7 @@ TEXTS = "'keywords' must be a text or a list of texts"
     [
         *(("", "holds no properties"), ("[1, 2]", "holds no properties")),
         *(("a: b: c", "line 1: invalid YAML"), ("\0", "neither YAML nor JSON")),
-        ("[" * 10_000, "neither YAML nor JSON|invalid YAML"),
+        ("[" * 2000, "neither YAML nor JSON|invalid YAML"),
         ("name: pets", "'name' is filled from --name: leave it out"),
         ("recordSet: x", "'recordSet' is filled from the dataset itself"),
         ("author: Ann", "not a property that can be given; it may be creator"),
