@@ -33,6 +33,7 @@ class RunOptions(Group, title="run"):
 
     config: str | None = option(
         metavar="FILE",
+        is_usual=True,
         help="YAML file of options, or the manifest.json of a dataset to repeat; flags win",
         is_path=True,
     )

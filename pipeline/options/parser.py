@@ -203,11 +203,7 @@ _EXAMPLES = (
     "--config out/photos/manifest.json --output out/new",
 )
 
-# What `--help` shows; `--help TOPIC` shows the groups with that word in their title.
-_USUAL = (
-    *("images", "labels", "label_from", "output", "overwrite"),
-    *("splits", "layout", "resize", "dedupe", "config"),
-)
+# Words in the titles of groups, for `--help TOPIC`.
 _TOPICS = "labels output splits shards boxes pixels embeddings checks card run all"
 
 _DESCRIPTIONS = {*declared(CardOptions)} - {"croissant"}
@@ -228,10 +224,11 @@ class _Help(argparse.Action):
     """Prints the usual flags, or those of a topic, and ends the command."""
 
     def __call__(self, parser: Any, namespace: Any, topic: Any, option: str | None = None) -> None:
-        def is_shown(group: type[Group], name: str) -> bool:
-            return topic in (*group.title.split(), "all") if topic else name in _USUAL
+        def is_shown(group: type[Group], option: Option) -> bool:
+            return topic in (*group.title.split(), "all") if topic else option.is_usual
 
-        names = [name for group in GROUPS for name in declared(group) if is_shown(group, name)]
+        options = [(group, each) for group in GROUPS for each in declared(group).values()]
+        names = [each.name for group, each in options if is_shown(group, each)]
         if not names:
             raise UsageError(f"{option} {topic!r} is no topic: give one of {_TOPICS}")
         make_parser(parser.prog.split()[-1].rpartition(".")[2], names).print_help()

@@ -238,6 +238,7 @@ class Option:
         is_repeatable: whether it may be given several times.
         is_required: whether a command needs it.
         is_path: whether its value names files.
+        is_usual: whether the help shows it without a topic.
         of_images: whether it has no effect when records are made of rows alone.
         needs: options that it needs.
         conflicts: options that it conflicts with.
@@ -261,6 +262,7 @@ class Option:
     is_repeatable: bool = False
     is_required: bool = False
     is_path: bool = False
+    is_usual: bool = False
     of_images: bool = False
     needs: Sequence[Need] = ()
     conflicts: Sequence[Conflict] = ()

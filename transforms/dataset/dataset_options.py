@@ -199,13 +199,17 @@ class DatasetOptions(Group, title="output"):
 
     output: str = option(
         metavar="DIR",
+        is_usual=True,
         help="folder of the dataset",
         is_required=True,
         is_path=True,
         parameter=Parameter("Output folder"),
     )
     overwrite: bool = option(
-        is_switch=True, help="replace an existing dataset", parameter=Parameter("Overwrite")
+        is_switch=True,
+        is_usual=True,
+        help="replace an existing dataset",
+        parameter=Parameter("Overwrite"),
     )
 
 

@@ -492,6 +492,7 @@ class LayoutOptions(Group, title="layout and boxes", of_images=True, recorded=as
         "slim",
         metavar="NAME|FILE",
         parse=layout_name,
+        is_usual=True,
         help=f"features of the Examples: {', '.join(LAYOUT_NAMES)}, or your own .yaml file",
         is_path=True,
         parameter=Parameter("Features", _LAYOUT),

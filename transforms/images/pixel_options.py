@@ -302,6 +302,7 @@ class PixelOptions(Group, title="pixels", of_images=True, recorded=as_it_is):
     resize: Resize | None = option(
         metavar="SIZE",
         parse=Resize.parse,
+        is_usual=True,
         help="shorter=N, longer=N or WIDTHxHEIGHT; with ,never_enlarge small images stay as they "
         "are",
         parameter=Parameter(
@@ -444,6 +445,7 @@ class CheckOptions(Group, title="checks", of_images=True):
     dedupe: str = option(
         "report",
         choices=DEDUPE_MODES,
+        is_usual=True,
         help="off; report exact and near-duplicates; drop exact duplicates, keeping one",
         parameter=Parameter("Duplicates"),
         recorded=only("drop"),

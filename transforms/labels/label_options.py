@@ -70,6 +70,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
 
     images: Sequence[str] | None = option(
         metavar="FOLDER|GLOB|DATASET",
+        is_usual=True,
         help="folder or glob of images, also of files in archives ('photos.zip!/**/*.jpg'), or a "
         "dataset, whose records are images; repeatable; if omitted, the CSV lists the images",
         is_repeatable=True,
@@ -94,6 +95,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
     labels: str | None = option(
         aliases=("label_file",),
         metavar="CSV",
+        is_usual=True,
         help="labels, a path or a glob: CSV, Parquet, JSON Lines, or boxes of COCO, Pascal VOC or "
         "YOLO; text may be compressed (.gz)",
         is_path=True,
@@ -103,6 +105,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
     )
     label_from: str | None = option(
         choices=("csv", "directory", "regex", "webdataset", "records", "none"),
+        is_usual=True,
         help="source of labels; if omitted: csv with --labels, records of datasets, webdataset if "
         "archives hold labels, else directory if there are folders",
         needs=(LABELS._replace(values=("csv",)), Need("--label_regex EXPR", ("regex",))),
@@ -249,6 +252,7 @@ class SplitOptions(Group, title="splits", recorded=as_it_is):
         "train=1",
         metavar="NAME=SHARE,...",
         parse=parse_splits,
+        is_usual=True,
         help="splits and their shares, assigned by a hash of the key",
         parameter=Parameter("Splits", f"^{_SHARE}(,{_SHARE})*$"),
         recorded=dict,
