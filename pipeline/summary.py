@@ -245,7 +245,9 @@ def convert_lines(
     if done.up_to_date:
         yield f"up to date: {output} holds this dataset already"
     yield from decision_lines(decided)
-    yield from dataset_lines(manifest, _examples(output) if manifest["rejected"] else {})
+    # A dataset that is up to date may have lost its list since.
+    has_list = manifest["rejected"] and not done.up_to_date
+    yield from dataset_lines(manifest, _examples(output) if has_list else {})
     yield from duplicate_lines(statistics)
     if not done.up_to_date:
         yield from _speed_lines(done, seconds)

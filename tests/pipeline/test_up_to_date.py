@@ -118,6 +118,8 @@ def test_a_dataset_with_rejections_is_up_to_date_too(sample: Path, tmp_path: Pat
     ran = convert(output=made.folder, **flags, max_rejected="20%")
     assert ran.out.startswith("up to date")
     assert published(made) == before
+    (made.folder / "rejected.jsonl").unlink()
+    check_ended(convert(output=made.folder, **flags, max_rejected="20%"), 0, "up to date")
 
 
 @pytest.mark.usefixtures("finished", "no_run")
