@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipeline.read import DatasetInfo as DatasetInfo
     from pipeline.read import class_names as class_names
     from pipeline.read import dataset_info as dataset_info
+    from pipeline.read import feature_spec as feature_spec
     from pipeline.read import load as load
 
 _MODULES = {
@@ -26,6 +27,7 @@ _MODULES = {
     "UsageError": "errors",
     "class_names": "read",
     "dataset_info": "read",
+    "feature_spec": "read",
     "load": "read",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 # Parses serialized Examples to tensors, with TensorFlow.
 
 _ImageShape = tuple[int | None, int | None, int]
+
+
+def _spec(tf: Any, features: Iterable[Feature]) -> dict[str, Any]:
+    return {
+        feature.name: tf.io.RaggedFeature(tf.as_dtype(dtype), row_splits_dtype=tf.int64)
+        if shape is None
+        else tf.io.FixedLenFeature(shape, tf.as_dtype(dtype))
+        for feature in features
+        for dtype, shape in [feature.tensor]
+    }
 
 
 class TensorParser(NamedTuple):
@@ -59,8 +69,7 @@ class TensorParser(NamedTuple):
     def parse(self, record: Any) -> Mapping[str, Any]:
         """Tensors by feature name, of a record, or of a batch if it takes batches."""
         tf = self.tf
-        spec = {feature.name: self._spec_of(feature) for feature in self.features}
-        example = dict(tf.io.parse_example(record, spec))
+        example = dict(tf.io.parse_example(record, _spec(tf, self.features)))
         if not self.decode:
             return example
         # Packed pixels of variable size store their shape in another feature.
@@ -84,13 +93,6 @@ class TensorParser(NamedTuple):
                 shown = value
             example[feature.name] = value
         return example
-
-    def _spec_of(self, feature: Feature) -> Any:
-        tf = self.tf
-        dtype = {"bytes": tf.string, "int64": tf.int64, "float": tf.float32}[feature.dtype]
-        if feature.is_list:
-            return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
-        return tf.io.FixedLenFeature(() if feature.encoding else feature.shape, dtype)
 
     def _mask(self, data: Any) -> Any:
         tf = self.tf
@@ -425,6 +427,22 @@ def dataset_info(output: str | os.PathLike[str]) -> DatasetInfo:
         tuple(feature["name"] for feature in manifest["features"]),
         stored_shape(manifest["options"]),
     )
+
+
+def feature_spec(output: str | os.PathLike[str]) -> dict[str, Any]:
+    """The features of a dataset, as `tf.io.parse_example` takes them; opens no shard.
+
+    Args:
+        output: the folder of a dataset.
+
+    Returns:
+        a `tf.io.FixedLenFeature` or `tf.io.RaggedFeature` by the name of the feature.
+
+    Raises:
+        UsageError: there is no finished dataset.
+    """
+    manifest = open_dataset(path_text("output", output).rstrip("/") or "/")
+    return _spec(import_tensorflow(), map(Feature.from_manifest, manifest["features"]))
 
 
 def class_names(output: str | os.PathLike[str]) -> dict[int, str]:

@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from transforms.core.option import at_least_one, not_empty
 from transforms.dataset.output_names import LABELS, MANIFEST, file_stem
 from transforms.dataset.record_checks import RecordVerifier
 from transforms.examples.decoder import RecordFields, decode_example
+from transforms.examples.layouts import Feature
 from transforms.examples.tfrecord import LARGEST_RECORD, TFRecordError
 from transforms.labels.keys import IMAGE_EXTENSIONS
 from transforms.labels.vocabulary import parse_labels
@@ -184,6 +185,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if is_there and not os.path.isdir(flags.images):
         raise UsageError(f"--images {flags.images} is a file: give a folder")
     selection = select(flags.paths, flags.split)
+    if flags.spec:
+        _show_spec(flags.paths[0], selection.manifest)
+        return
     _check_filters(flags, selection)
     fields = selection.fields
     read = 0
@@ -227,8 +231,23 @@ def make_parser() -> OneLineParser:
     add("--key", metavar="KEY", help="only this key, file name, or file name without extension")
     add("--limit", type=typed(at_least_one), default=5, metavar="N", help="number of records")
     add("--images", metavar="DIR", type=path, help="save the images in this folder")
+    add("--spec", action="store_true", help="print the features for tf.io.parse_example")
     add_run_flags(parser, "verbose")
     return parser
+
+
+def _show_spec(path: str, manifest: Mapping[str, Any] | None) -> None:
+    """Prints what `pipeline.feature_spec` returns, as Python."""
+    if manifest is None:
+        raise UsageError(f"--spec is for a dataset with a {MANIFEST}; verify describes {path}")
+    print("features = {")
+    for feature in map(Feature.from_manifest, manifest["features"]):
+        dtype, shape = feature.tensor
+        spec = f"FixedLenFeature({shape}, tf.{dtype})"
+        if shape is None:
+            spec = f"RaggedFeature(tf.{dtype}, row_splits_dtype=tf.int64)"
+        print(f"    {feature.name!r}: tf.io.{spec},")
+    print("}")
 
 
 def _check_filters(flags: argparse.Namespace, selection: Selection) -> None:

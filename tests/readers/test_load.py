@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import class_names, dataset_info, load
+from pipeline import class_names, dataset_info, feature_spec, load
 from pipeline.errors import UsageError
+from pipeline.show import main as show
 from tests.images import picture, saved, whole_images
 from tests.lazy import lazy_module
 from tests.marks import rest_slow
 from tests.models import SMALL_OUTPUT
-from tests.pipeline.commands import Dataset, make_dataset
+from tests.pipeline.commands import Dataset, make_dataset, run_here
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
 
@@ -56,6 +57,20 @@ def test_it_gives_every_record_once(
     for record, as_stored in zip(rows(dataset), stored, strict=True):
         assert record[image].dtype == np.uint8
         np.testing.assert_array_equal(record[image], tf.io.decode_image(as_stored[image]))
+
+
+def test_the_spec_is_what_show_prints_and_parses_a_record(datasets: dict[str, Dataset]) -> None:
+    for dataset in datasets.values():
+        spec = feature_spec(dataset.folder)
+        shown: dict[str, Any] = {"tf": tf}
+        exec(run_here(show, "show", ["--spec", str(dataset.folder)]).out, shown)
+        assert shown["features"] == spec
+        stored = load(dataset.folder, "all", decode=False)
+        assert stored.element_spec.keys() == spec.keys()
+        file = sorted(dataset.folder.glob("train-*"))[0]
+        kind = "GZIP" if file.suffix == ".gz" else ""
+        for record in tf.data.TFRecordDataset(str(file), kind).take(1):
+            assert tf.io.parse_example([record], spec).keys() == spec.keys()
 
 
 def test_lists_have_any_length(datasets: dict[str, Dataset]) -> None:

@@ -227,6 +227,12 @@ class Feature(NamedTuple):
         return self.shape is None
 
     @property
+    def tensor(self) -> tuple[str, tuple[int, ...] | None]:
+        """The TensorFlow type and the shape of a parsed record's values; None for any number."""
+        dtype = {"bytes": "string", "int64": "int64", "float": "float32"}[self.dtype]
+        return dtype, () if self.encoding else self.shape
+
+    @property
     def holds_many(self) -> bool:
         """Whether it is a list of values: of any length, or of the size of its shape."""
         return self.shape != () and not self.encoding
