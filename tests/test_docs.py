@@ -160,7 +160,7 @@ ELSEWHERE = {
     for flags in (
         "--num-shards",  # the README says that dashes are accepted
         "--dry_run",  # refused with a hint
-        "--dali --limit --class --split --json --fast --full",  # our other commands
+        "--dali --limit --class --split --json --fast --full --spec",  # our other commands
         "--pipeline --describe --share --include_masks",  # other scripts
         "--dist --compile-bytecode --constraint --dry-run --shell --file --tag",  # pytest, uv, pip
         "--conf --dag-id --from-date --to-date",  # airflow
