@@ -69,10 +69,11 @@ COSTS = {
     ),
     # Inflated once, in pieces; no pixel is decoded.
     "png": (saved(SMALL, "PNG"), AS_THEY_ARE, Cost(READ)),
+    # Decoded once, by Pillow's libwebp.
+    "webp": (saved(SMALL, "WEBP"), AS_THEY_ARE, Cost(READ)),
     # Only TensorFlow can tell whether it decodes these; it decodes them once.
     "gif": (saved(SMALL, "GIF"), AS_THEY_ARE, Cost(READ, tensorflow=1)),
     "bmp": (saved(SMALL, "BMP"), AS_THEY_ARE, Cost(READ, tensorflow=1)),
-    "webp": (saved(SMALL, "WEBP"), AS_THEY_ARE, Cost(READ, tensorflow=1)),
     # Opened and encoded by Pillow, whose functions these mostly are: room for another Pillow. What
     # it encoded is a PNG, which is inflated.
     "tiff": (saved(SMALL, "TIFF"), PixelOptions(transcode="auto"), Cost(READ)),
