@@ -180,6 +180,21 @@ ELSEWHERE = {
 """Flags of other programs, and of other commands than `convert`."""
 
 
+def anchors(path: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def test_links_lead_somewhere() -> None:
+    for path in [*DOCUMENTS, ROOT / "benchmarks" / "README.md"]:
+        text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for name, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", text):
+            target = path.parent / name if name else path
+            assert target.exists(), f"{path.name} links to {name}"
+            assert not anchor or anchor in anchors(target), f"{path.name} links to {name}#{anchor}"
+
+
 def test_flags_of_the_documentation_exist() -> None:
     ours = {flag for action in make_parser("convert")._actions for flag in action.option_strings}
     for path in [*DOCUMENTS, ROOT / "run_local.sh"]:
