@@ -120,8 +120,6 @@ if __name__ == "__main__":
     from tests.remembered_beam import remember
     from transforms.report.page import page_template
 
-    # What a killed process wrote outlives it without.
-    os.fsync = os.fstat
     page_template()
     # Beam's introspection would be a fifth of the time of each fork.
     remember()
