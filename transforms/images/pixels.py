@@ -38,6 +38,7 @@ from transforms.images.pillow_images import (
     size_of,
 )
 from transforms.images.pixel_options import (
+    DEFAULT_LIMITS,
     FROM_HEIC,
     MAX_SIDE,
     TO_8_BITS,
@@ -149,10 +150,6 @@ _PHOTO_FORMATS = ("jpeg", "webp", "avif", "heif", "jpeg2000", "jxl")
 _SECOND_CHANCE = {"": pillow_images.FOREIGN, "bmp": ("BMP",), "webp": ("WEBP",)}
 _MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
 
-MOST_HELD = 190_100_000
-"""Pixels of four bytes that a change may hold with the default limits: phones take photos of 108
-megapixels, which are turned and encoded again."""
-
 # A JPEG is decoded at the smallest of the scales 1, 1/2, 1/4 and 1/8 that is this many times as
 # large as its new size: the difference to full decoding is far below the loss of encoding.
 _OVERSAMPLING = 2
@@ -224,7 +221,7 @@ class _ImageFile:
             held += made
         # The encoder gets three bytes for each.
         held += 3 * made // 4
-        limit = max(self.limits.max_pixels, MOST_HELD)
+        limit = max(self.limits.max_pixels, DEFAULT_LIMITS.max_pixels)
         if held > limit:
             size = shown_size(self.header.height, self.header.width)
             detail = f"{size}, of which {held} are held when it is changed, more than {limit}"
@@ -306,7 +303,7 @@ class _ImageFile:
         return "RGB" if color == "rgb" else "L"
 
     def changed(self, pixels: Any, scale: int, mode: str) -> Image.Image:
-        """What was decoded at a scale, with the wanted mode and size, not turned yet."""
+        """What was decoded at a scale, with the wanted mode, size and orientation."""
         height, width = self.size
         # Rows and columns added by rounding up a smaller scale are outside the image.
         box = (0, 0, self.header.width / scale, self.header.height / scale)
@@ -321,10 +318,6 @@ class _ImageFile:
             # As Pillow does it, first each row and then each column.
             image = in_strips(pixels, mixed, width, narrowed)
             image = in_mode(scaled(image, height, width, (0, 0, width, box[3])), mode)
-        return image
-
-    def turned(self, image: Image.Image) -> Image.Image:
-        """An image in the wanted orientation."""
         return image if self.turn == 1 else image.transpose(TURNS[self.turn])
 
     def changed_deep(self, pixels: Pixels) -> Pixels:
@@ -415,9 +408,8 @@ def change_pixels(
         format_ = file.stored_format(final_mode)
         if format_ == "jpeg":
             final_mode = FLAT.get(final_mode, final_mode)
-        # What was decoded is not kept while this is turned and encoded.
+        # What was decoded is not kept while this is encoded.
         pixels = file.changed(pixels, scale, final_mode)
-        pixels = file.turned(pixels)
         stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
         perceptual_hash = hash_of_pixels(array_of(pixels, "L")[:, :, None]) if with_hash else None
     changes = file.changes(
@@ -457,7 +449,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
         pixels = np.asarray(decode_pixels(data, header.format, expand_animations=False))
         mode = _mode_of(pixels)
     final_mode = file.wanted_mode(mode)
-    final = file.turned(file.changed(pixels, scale, "L" if final_mode == "I;16" else final_mode))
+    final = file.changed(pixels, scale, "L" if final_mode == "I;16" else final_mode)
     info = ImageInfo(header.format, final.height, final.width, len(final.getbands()))
     changes = file.changes(mode, final.mode) or UNTOUCHED
     return CheckedImage(final.tobytes(), info, file.original, changes, orientation=file.tag)
