@@ -158,7 +158,6 @@ _REENCODED = ("reencoded",)
 
 # Modes by their channels, and those in which colors of transparent pixels have no weight.
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
-_GREY = ("1", "L", "I;16", "I;16B")
 _MIXED = {"LA": "La", "RGBA": "RGBa"}
 
 
@@ -209,10 +208,10 @@ class _ImageFile:
         """
         held, made = self.header.pixels // self.scale**2, math.prod(self.size)
         mode = _MODES.get(self.header.channels, "")
-        if self.opened is not None and self.opened.mode in (*_GREY, "RGB"):
+        if self.opened is not None and self.opened.mode in ("1", "L", "RGB"):
             mode = self.opened.mode
-        if mode in _GREY and self.options.color != "rgb":
-            # They have a byte, or two.
+        if mode in ("1", "L") and self.options.color != "rgb":
+            # They have one byte.
             return
         if self.is_resized:
             held += narrowed // self.scale + made
