@@ -213,9 +213,6 @@ MAX_PARTS = 1 << 20
 """Markers, chunks or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
 ones TensorFlow's GIF decoder takes about 24 times the file in memory."""
 
-MAX_METADATA = 64 << 20
-"""Bytes of a PNG or a WebP that are not of pixels: decoders copy them several times."""
-
 MAX_SCANS = 24
 """Scans of a JPEG. Encoders write 10, 18 for CMYK; each costs a pass over all pixels, although 100
 bytes can hold it."""
@@ -262,8 +259,8 @@ class Header(NamedTuple):
         frames: images in the file; above 1 only for animations.
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
         planes: how often each pixel counts: extra channels of a JPEG XL do, and what is more than
-            two samples a pixel in a JPEG of several scans. A GIF, a BMP or a large WebP needs
-            TensorFlow, which takes two thirds of a gigabyte itself.
+            two samples a pixel in a JPEG of several scans. A GIF or a large WebP needs TensorFlow,
+            which takes two thirds of a gigabyte itself.
         has_app1: whether a JPEG has a block that may hold EXIF or XMP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
     """
@@ -342,18 +339,14 @@ class Part(NamedTuple):
     end: int
 
 
-_OF_PIXELS = frozenset({b"IDAT", b"fdAT", b"VP8 ", b"VP8L", b"ALPH", b"ANMF"})
-
-
 def chunks(data: bytes, format_: str) -> Iterator[Part]:
     """The chunks of a PNG, up to its end, or of a WebP.
 
     Raises:
-        RejectedImageError: there are more than `MAX_PARTS`, or more than `MAX_METADATA`.
+        RejectedImageError: there are more than `MAX_PARTS`.
     """
     is_png = format_ == "png"
     position = 8 if is_png else 12
-    others = 0
     for _ in range(MAX_PARTS):
         if position + 8 > len(data):
             return
@@ -364,10 +357,6 @@ def chunks(data: bytes, format_: str) -> Iterator[Part]:
         body = slice(position + 8, position + 8 + length)
         # A checksum of 4 bytes, or one byte that makes the length even.
         end = body.stop + (4 if is_png else length & 1)
-        if kind not in _OF_PIXELS:
-            others += min(length, len(data) - body.start)
-            if others > MAX_METADATA:
-                raise too_costly(f"more than {MAX_METADATA} bytes of metadata")
         yield Part(kind, position, body, end)
         if kind == b"IEND":
             return
@@ -557,7 +546,7 @@ def _read_bmp(data: bytes) -> Header:
     channels = bits // 8
     if channels not in (1, 3, 4):
         raise ValueError(f"{bits} bits per pixel; TensorFlow reads 8, 24 and 32")
-    return Header("bmp", abs(height), width, channels, planes=4)
+    return Header("bmp", abs(height), width, channels)
 
 
 def _read_webp(data: bytes) -> Header:

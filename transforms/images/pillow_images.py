@@ -41,9 +41,6 @@ MAX_PLAIN_SAMPLES = 1 << 22
 MAX_HEADER_BYTES = 1 << 16
 """Bytes of a header with its comments, which Pillow reads one by one: 4 MB a second."""
 
-MAX_RUN_LENGTHS = 16 << 20
-"""Bytes of a BMP in run lengths, which Pillow decodes in Python, half a second a megabyte."""
-
 _MAGIC = re.compile(rb"P[1-6fy]")
 _COMMENT = re.compile(rb"#[^\r\n]*")
 
@@ -296,9 +293,6 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
             raise _unidentified(data, formats) from None
         if image.format == "PPM":
             check_portable_map(image)
-        is_rle = bool(image.tile) and image.tile[0].codec_name == "bmp_rle"
-        if is_rle and len(data) > MAX_RUN_LENGTHS:
-            raise too_costly(f"more than {MAX_RUN_LENGTHS} bytes of run lengths")
     if isinstance(image, TiffImageFile):
         if image.tag_v2.get(_SUBFILE_TYPE) == _THUMBNAIL:
             detail = "its first page is a thumbnail, as in raw camera files"

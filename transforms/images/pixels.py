@@ -207,16 +207,10 @@ class _ImageFile:
             narrowed: pixels after its rows got their new width.
         """
         held, made = self.header.pixels // self.scale**2, math.prod(self.size)
-        mode = _MODES.get(self.header.channels, "")
-        if self.opened is not None and self.opened.mode in ("1", "L", "RGB"):
-            mode = self.opened.mode
-        if mode in ("1", "L") and self.options.color != "rgb":
-            # They have one byte.
-            return
         if self.is_resized:
             held += narrowed // self.scale + made
-        elif mode != "RGB":
-            # Colors are laid over a background, or taken from a palette.
+        elif self.header.channels not in (1, 3):
+            # Colors are laid over a background.
             held += made
         # The encoder gets three bytes for each.
         held += 3 * made // 4
@@ -322,9 +316,6 @@ class _ImageFile:
     def changed_deep(self, pixels: Pixels) -> Pixels:
         """Decoded pixels of 16 bits with the wanted channels, size and orientation."""
         self.check_size(*pixels.shape[:2])
-        if self.options.color == "rgb":
-            height, width = size_of(pixels)
-            pillow_images.check_pixels(width, height, self.limits, times=3)
         if self.options.color != "keep":
             pixels = deep_pixels.recolored(pixels, self.options.color)
         if self.is_resized:
