@@ -449,7 +449,7 @@ class ImageConverter(Converter):
 def _hash_of_stored(data: bytes, decoding: Decoding) -> int | None:
     """The perceptual hash of a stored image; raises RejectedImageError as `check_image`."""
     header = checked_header(data, decoding.limits)
-    return examine_image(data, header, decoding.limits, mode=decoding.check, with_hash=True)[1]
+    return examine_image(data, header, mode=decoding.check, with_hash=True)[1]
 
 
 _NO_IMAGE = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))

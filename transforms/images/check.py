@@ -23,14 +23,7 @@ from transforms.core.records import NO_IMAGE, PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import headers
 from transforms.images.headers import describe_start
-from transforms.images.pixel_options import (
-    CHECK_MODES,
-    DEFAULT_LIMITS,
-    FROM_HEIC,
-    Frame,
-    Limits,
-    Original,
-)
+from transforms.images.pixel_options import CHECK_MODES, FROM_HEIC, Frame, Limits, Original
 from transforms.images.tags import tags_of
 
 # The perceptual hash of an image: 64 bits that hardly change when it is scaled or compressed.
@@ -61,9 +54,6 @@ _WEIGHT = 1 << 12
 
 # Pixels of a strip.
 _STRIP = 1 << 20
-
-# Decoded bytes for each pixel of the limit: TensorFlow takes two thirds of a gigabyte itself.
-_TF_BYTES = 2
 
 Array = TypeVar("Array", bound=np.ndarray[Any, Any])
 
@@ -281,11 +271,11 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
     if mode not in CHECK_MODES:
         raise ValueError(f"mode must be one of {', '.join(CHECK_MODES)}, not {mode!r}")
     header = checked_header(data, limits)
-    return examine_image(data, header, limits, mode=mode, with_hash=False)[0]
+    return examine_image(data, header, mode=mode, with_hash=False)[0]
 
 
 def examine_image(
-    data: bytes, header: headers.Header, limits: Limits, *, mode: str, with_hash: bool
+    data: bytes, header: headers.Header, *, mode: str, with_hash: bool
 ) -> tuple[ImageInfo, int | None]:
     """Like `check_image`; `with_hash` adds the perceptual hash of pixels that are decoded anyway.
 
@@ -294,7 +284,6 @@ def examine_image(
     Args:
         data: the file, whole.
         header: the result of `checked_header`.
-        limits: that it was checked with.
         mode: as `check_image` takes it.
         with_hash: whether to compute the hash.
 
@@ -316,11 +305,6 @@ def examine_image(
             return info, hash_of_pixels(pixels) if with_hash else None
     elif header.plain and header.format == "png" and _is_sound_png(data):
         return info, None
-    held = header.height * header.width * header.frames * header.channels
-    most = max(limits.max_pixels, DEFAULT_LIMITS.max_pixels)
-    if held > _TF_BYTES * most:
-        detail = f"{shown_size(*size)}, of which TensorFlow holds {held} bytes, more than"
-        raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{detail} {_TF_BYTES} x {most}")
     return _check_with_tensorflow(data, header.format, with_hash=with_hash)
 
 
@@ -341,7 +325,7 @@ def checked_header(data: bytes, limits: Limits) -> headers.Header:
     header = headers.read_header(data, format_)
     if header.pixels > limits.max_pixels:
         frames = f" in {header.frames} frames" if header.frames > 1 else ""
-        planes = f", which count {header.planes} times" if header.planes > 1 else ""
+        planes = f" in {header.planes} planes" if header.planes > 1 else ""
         size = f"{shown_size(header.height, header.width)}{frames}{planes}"
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{size}, more than {limits.max_pixels}")
     return header
@@ -559,8 +543,6 @@ def import_tensorflow() -> Any:
     if "tensorflow" not in sys.modules:
         with _without_noise():
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-            # Its own would keep the memory of the largest image.
-            os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
             import tensorflow
     import tensorflow
 
@@ -685,16 +667,10 @@ class CheckedImage(NamedTuple):
 
 
 def unchanged_image(
-    data: bytes,
-    header: headers.Header,
-    limits: Limits,
-    changes: tuple[str, ...],
-    *,
-    mode: str,
-    with_hash: bool,
+    data: bytes, header: headers.Header, changes: tuple[str, ...], *, mode: str, with_hash: bool
 ) -> CheckedImage:
     """An image that is stored as it is; see `examine_image`."""
-    info, perceptual_hash = examine_image(data, header, limits, mode=mode, with_hash=with_hash)
+    info, perceptual_hash = examine_image(data, header, mode=mode, with_hash=with_hash)
     original = Original(info.height, info.width, 1)
     tag, has_place = tags_of(data, header)
     return CheckedImage(data, info, original, changes, perceptual_hash, tag, has_place=has_place)

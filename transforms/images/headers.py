@@ -258,9 +258,8 @@ class Header(NamedTuple):
         channels: of the image as TensorFlow decodes it.
         frames: images in the file; above 1 only for animations.
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
-        planes: how often each pixel counts: extra channels of a JPEG XL do, and what is more than
-            two samples a pixel in a JPEG of several scans. A GIF or a large WebP needs TensorFlow,
-            which takes two thirds of a gigabyte itself.
+        planes: how often a decoder passes over all pixels; extra channels of a JPEG XL count, and
+            what is more than two samples a pixel in a JPEG of several scans.
         has_app1: whether a JPEG has a block that may hold EXIF or XMP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
     """
@@ -535,7 +534,7 @@ def _read_gif(data: bytes) -> Header:
             frames, height, width = frames + 1, max(height, high), max(width, wide)
     if not frames:
         raise ValueError("it has no frame")
-    return Header("gif", height, width, 3, frames, planes=3)
+    return Header("gif", height, width, 3, frames)
 
 
 def _read_bmp(data: bytes) -> Header:
@@ -569,7 +568,7 @@ def _read_webp(data: bytes) -> Header:
             raise ValueError("TensorFlow cannot decode animated WebP without alpha")
         # Besides the frames, libwebp holds two pictures of this size.
         frames = max(frames, 1)
-        return Header("webp", height, width, 4, frames, planes=5 * (frames + 2) // (2 * frames))
+        return Header("webp", height, width, 4, frames, planes=(frames + 2) // frames)
     if still is None:
         raise ValueError("it has no frame")
     if (still.height, still.width) != (height, width):
@@ -578,7 +577,7 @@ def _read_webp(data: bytes) -> Header:
         return still
     # Without the flag, a decoder may leave the alpha out.
     is_plain = still.plain and alpha == bool(flags & 0x10)
-    return still._replace(channels=4, planes=4, plain=is_plain) if alpha else still
+    return still._replace(channels=4 if alpha else 3, plain=is_plain)
 
 
 def _webp_frame(kind: bytes, body: bytes) -> Header:
@@ -594,10 +593,7 @@ def _webp_frame(kind: bytes, body: bytes) -> Header:
         channels = 3
     else:
         raise ValueError("it has no frame")
-    # What libwebp decodes without losses is held whole, with alpha.
-    planes = 4 if kind == b"VP8L" else 2
-    is_plain = height * width <= _WEBP_PIXELS
-    return Header("webp", height, width, channels, plain=is_plain, planes=planes)
+    return Header("webp", height, width, channels, plain=height * width <= _WEBP_PIXELS)
 
 
 _READERS = {

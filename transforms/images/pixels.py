@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,7 +37,6 @@ from transforms.images.pillow_images import (
     size_of,
 )
 from transforms.images.pixel_options import (
-    DEFAULT_LIMITS,
     FROM_HEIC,
     MAX_SIDE,
     TO_8_BITS,
@@ -197,36 +195,6 @@ class _ImageFile:
         if self.is_resized and highest * width > limits.max_pixels:
             detail = f"{shown_size(highest, width)} when it is resized, more than"
             raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{detail} {limits.max_pixels}")
-        if not self.is_right:
-            self._check_copies(highest * width)
-
-    def _check_copies(self, narrowed: int) -> None:
-        """Refuses an image of which a change holds more pixels, each of four bytes, than the limit.
-
-        Args:
-            narrowed: pixels after its rows got their new width.
-        """
-        held, made = self.header.pixels // self.scale**2, math.prod(self.size)
-        if self.is_resized:
-            held += narrowed // self.scale + made
-        elif self.header.channels not in (1, 3):
-            # Colors are laid over a background.
-            held += made
-        # The encoder gets three bytes for each.
-        held += 3 * made // 4
-        limit = max(self.limits.max_pixels, DEFAULT_LIMITS.max_pixels)
-        if held > limit:
-            size = shown_size(self.header.height, self.header.width)
-            detail = f"{size}, of which {held} are held when it is changed, more than {limit}"
-            raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
-
-    @property
-    def scale(self) -> int:
-        """How many times smaller the file is decoded; 1 unless it is a JPEG."""
-        if self.header.format != "jpeg" or not self.header.plain:
-            return 1
-        times = min(self.header.height // self.size[0], self.header.width // self.size[1])
-        return next((each for each in (8, 4, 2) if each * _OVERSAMPLING <= times), 1)
 
     @property
     def is_resized(self) -> bool:
@@ -262,7 +230,8 @@ class _ImageFile:
             reduced = deep_pixels.reduced_numbers(self.opened)
             return reduced or pillow_images.decode(self.opened), 1
         if header.format == "jpeg" and header.plain:
-            scale = self.scale
+            times = min(header.height // self.size[0], header.width // self.size[1])
+            scale = next((each for each in (8, 4, 2) if each * _OVERSAMPLING <= times), 1)
             is_grey = self.options.color == "gray" or header.channels == 1
             color = "GRAY" if is_grey else "RGB"
             pixels = decode_jpeg(data, header, color, scale, **AS_TENSORFLOW)
@@ -378,7 +347,7 @@ def change_pixels(
     file = _ImageFile(data, options, limits)
     header = file.header
     if file.is_right:
-        return unchanged_image(data, header, limits, UNTOUCHED, mode=check, with_hash=with_hash)
+        return unchanged_image(data, header, UNTOUCHED, mode=check, with_hash=with_hash)
     is_deep = deep_pixels.is_deep(data, header, file.opened)
     deep = None
     if options.depth == 16:

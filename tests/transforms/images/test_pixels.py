@@ -233,32 +233,6 @@ def test_what_would_grow_too_large_is_not_made() -> None:
         changed(data, options, few._replace(max_pixels=300 * 60 - 1))
 
 
-@pytest.mark.parametrize(
-    ("mode", "options", "held"),
-    [
-        # Decoded, and for the encoder.
-        ("RGB", PixelOptions("jpeg"), 17_500),
-        # Over a background.
-        ("RGBA", PixelOptions("jpeg"), 27_500),
-        # With new rows, and with new columns.
-        ("RGB", PixelOptions(resize=Resize.parse("50x50")), 19_375),
-    ],
-)
-def test_copies_that_a_change_needs_count_as_pixels(
-    mode: str, options: PixelOptions, held: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The largest PNG took up to 2.0 GB."""
-    data = saved(Image.new(mode, (100, 100)), "PNG")
-    few = LIMITS._replace(max_pixels=10_000)
-    assert changed(data, options, few)
-    for most in (held, held - 1):
-        monkeypatch.setattr(pixels, "DEFAULT_LIMITS", few._replace(max_pixels=most))
-        if most == held:
-            assert changed(data, options, few)
-    with pytest.raises(RejectedImageError, match=f"of which {held} are held .* than {held - 1}"):
-        changed(data, options, few)
-
-
 @pytest.mark.parametrize("name", ["jpeg", "png_4_8", "png_6_8", "tiff_16", "tiff_deep", "tiff_f"])
 def test_strips_of_any_size_give_the_same_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.linspace(0, 1, 30, dtype=np.float32).reshape(6, 5)
