@@ -191,7 +191,7 @@ def test_without_an_address_no_link_leads_nowhere(tmp_path: Path) -> None:
     )
     text = done.stdout[done.stdout.index("# image-tfrecords\n") :]
     assert not re.findall(r"!?\[[^\]]*\]\((?!https://)[^)]*\)", text)
-    assert "\nOptions ·\n" in text
+    assert "Reference**: Options ·" in text
 
 
 @pytest.fixture(scope="module")

@@ -543,6 +543,8 @@ def import_tensorflow() -> Any:
     if "tensorflow" not in sys.modules:
         with _without_noise():
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+            # Its own would keep the memory of the largest image.
+            os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
             import tensorflow
     import tensorflow
 

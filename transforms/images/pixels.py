@@ -265,7 +265,7 @@ class _ImageFile:
         return "RGB" if color == "rgb" else "L"
 
     def changed(self, pixels: Any, scale: int, mode: str) -> Image.Image:
-        """What was decoded at a scale, with the wanted mode, size and orientation."""
+        """What was decoded at a scale, with the wanted mode and size, not turned yet."""
         height, width = self.size
         # Rows and columns added by rounding up a smaller scale are outside the image.
         box = (0, 0, self.header.width / scale, self.header.height / scale)
@@ -280,6 +280,10 @@ class _ImageFile:
             # As Pillow does it, first each row and then each column.
             image = in_strips(pixels, mixed, width, narrowed)
             image = in_mode(scaled(image, height, width, (0, 0, width, box[3])), mode)
+        return image
+
+    def turned(self, image: Image.Image) -> Image.Image:
+        """An image in the wanted orientation."""
         return image if self.turn == 1 else image.transpose(TURNS[self.turn])
 
     def changed_deep(self, pixels: Pixels) -> Pixels:
@@ -367,8 +371,9 @@ def change_pixels(
         format_ = file.stored_format(final_mode)
         if format_ == "jpeg":
             final_mode = FLAT.get(final_mode, final_mode)
-        # What was decoded is not kept while this is encoded.
+        # What was decoded is not kept while this is turned and encoded.
         pixels = file.changed(pixels, scale, final_mode)
+        pixels = file.turned(pixels)
         stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
         perceptual_hash = hash_of_pixels(array_of(pixels, "L")[:, :, None]) if with_hash else None
     changes = file.changes(
@@ -408,7 +413,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
         pixels = np.asarray(decode_pixels(data, header.format, expand_animations=False))
         mode = _mode_of(pixels)
     final_mode = file.wanted_mode(mode)
-    final = file.changed(pixels, scale, "L" if final_mode == "I;16" else final_mode)
+    final = file.turned(file.changed(pixels, scale, "L" if final_mode == "I;16" else final_mode))
     info = ImageInfo(header.format, final.height, final.width, len(final.getbands()))
     changes = file.changes(mode, final.mode) or UNTOUCHED
     return CheckedImage(final.tobytes(), info, file.original, changes, orientation=file.tag)
