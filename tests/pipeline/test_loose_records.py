@@ -89,6 +89,7 @@ def test_what_files_hold_is_described(tmp_path: Path) -> None:
     ("odd", "says"),
     [
         (b"\xff", "its bytes are not a tf.train.Example"),
+        (b"\x12\xff", "its bytes are not a tf.train.SequenceExample"),
         (record(1, JPEG[: len(JPEG) // 2]), "'image/encoded' is corrupt_image: "),
         (example(image__encoded=[b"none"]), "'image/encoded' is no image; 1 of 41 values are none"),
         (
@@ -170,6 +171,16 @@ def test_whole_files_are_copied_byte_for_byte(tmp_path: Path) -> None:
     assert (tmp_path / "saved" / "a.tfrecord").read_bytes() == path.read_bytes()
     again = salvage(path, "--output", tmp_path / "saved")
     check_ended(again, 2, "already holds 'a.tfrecord': give another folder")
+
+
+def test_gzip_that_ends_behind_the_last_record_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tfrecord.gz")
+    path.write_bytes(path.read_bytes()[:-8])
+    ran = verify(path)
+    assert f"{path}: record 40: cannot be read: " in ran.out
+    check_ended(ran, 1, "records  40 (1 damaged)", "1 problem in 1 file")
+    assert salvage(path, "--output", tmp_path / "saved").code == 0
+    assert read(tmp_path / "saved" / path.name) == RECORDS
 
 
 def test_files_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -75,11 +75,12 @@ def sequence_values(record: bytes) -> dict[str, list[bytes]]:
         ValueError: it is none.
     """
     # Only these records need TensorFlow.
+    from google.protobuf.message import DecodeError
     from tensorflow.core.example import example_pb2
 
     try:
         example = example_pb2.SequenceExample.FromString(record)
-    except Exception as error:
+    except DecodeError as error:
         raise ValueError("its bytes are not a tf.train.SequenceExample") from error
     values = {name: list(each.bytes_list.value) for name, each in example.context.feature.items()}
     for name, steps in example.feature_lists.feature_list.items():

@@ -38,7 +38,8 @@ _MOST_SCANNED = 128 << 20
 # may have terabytes.
 _SEARCHED, _MOST_SEARCHED = 1 << 20, 256 << 20
 
-_NOT_READ = "not read"
+# Why there are no further bytes, other than an error of decompression.
+_ENDS, _NOT_READ = "the file ends inside the record", "not read"
 
 # The length of a record and its checksum.
 _LENGTHS = struct.Struct("<QI")
@@ -143,7 +144,7 @@ def scan_records(stream: BinaryIO) -> Iterator[Part]:
     Behind damage, the next record begins at the first length that has its checksum. A record of
     more than 128 MB counts as damaged.
     """
-    ahead = _Ahead(stream)
+    ahead, problem = _Ahead(stream), ""
     record = offset = 0
     while ahead.has(1):
         length, payload, problem = _frame(ahead)
@@ -153,6 +154,9 @@ def scan_records(stream: BinaryIO) -> Iterator[Part]:
         yield Part(record, offset, length, payload, problem)
         record += 1
         offset += length
+    # It may begin behind a whole record.
+    if ahead.end not in (_ENDS, _NOT_READ, problem):
+        yield Part(record, offset, 0, b"", ahead.end)
 
 
 class _Ahead:
@@ -176,7 +180,7 @@ class _Ahead:
                 piece, self.end = b"", error.reason
             self.held += piece
             if not piece:
-                self.end = self.end or "the file ends inside the record"
+                self.end = self.end or _ENDS
         return len(self.held) >= size
 
     def skip(self, length: int) -> int:

@@ -107,10 +107,7 @@ class LooseRecords:
         self.records += 1
         self._digests.append(xxhash.xxh3_64_intdigest(part.payload))
         try:
-            example: Mapping[str, Any] = decode_example(part.payload)
-        except SequenceExampleError:
-            self.sequences += 1
-            example = sequence_values(part.payload)
+            example = self._values(part.payload)
         except ValueError as error:
             yield Problem(file, part.record, str(error))
             return
@@ -122,6 +119,14 @@ class LooseRecords:
                 except RejectedImageError as error:
                     detail = f"{printable(name)!r} is {error.reason.code}: {error.detail}"
                     yield Problem(file, part.record, detail)
+
+    def _values(self, record: bytes) -> Mapping[str, Any]:
+        try:
+            return decode_example(record)
+        except SequenceExampleError:
+            values = sequence_values(record)
+            self.sequences += 1
+            return values
 
     def _described(self, name: str, values: Any, place: tuple[str, int]) -> Iterator[bytes]:
         if name not in self.features and len(self.features) >= _MOST_NAMES:
