@@ -33,11 +33,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     check_path("--output", folder)
     files = select(flags.files, None).files
     names = Counter(path.rpartition("/")[2] for path in files)
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise UsageError(
-            f"{names[twice[0]]} files have the name {twice[0]!r}: give one folder at a time"
-        )
-    for name in names:
+    for name, count in names.items():
+        if count > 1:
+            raise UsageError(f"{count} files have the name {name!r}: give one folder at a time")
         if storage_of(folder).exists(join(folder, name)):
             raise UsageError(f"--output {folder} already holds {name!r}: give another folder")
     records = sum(_salvaged(path, join(folder, path.rpartition("/")[2])) for path in files)

@@ -119,6 +119,7 @@ class OneLineParser(argparse.ArgumentParser):
             notes: the end of the help, before the documentation.
             helper: what `--help` and the word after it do; None to print all flags.
         """
+        self.command = command
         prog = program(command)
         shown = "\n".join(f"  {prog} {example}" for example in examples)
         self._ends = (f"examples:\n{shown}" if shown else "", notes)
@@ -231,7 +232,7 @@ class _Help(argparse.Action):
         names = [each.name for group, each in options if is_shown(group, each)]
         if not names:
             raise UsageError(f"{option} {topic!r} is no topic: give one of {_TOPICS}")
-        make_parser(parser.prog.split()[-1].rpartition(".")[2], names).print_help()
+        make_parser(parser.command, names).print_help()
         parser.exit()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pyarrow as pa
 from transforms.dataset.manifest import content_digest, crc32c_hex
 from transforms.dataset.metadata import ShardRange
 from transforms.dataset.output_names import index_file
-from transforms.examples.tfrecord import masked_crc32c
+from transforms.examples.tfrecord import framed as framed
 from transforms.records.record_index import FRAME_BYTES, PARTNERS, index_bytes, index_schema
 
 Shards = Mapping[str, Mapping[str, bytes]]
@@ -23,14 +22,6 @@ SHARDS: Shards = {
     "train-00001-of-00003.tfrecord": {},
     "train-00002-of-00003.tfrecord": {"z": bytes(1000), "y": b"yy"},
 }
-
-
-def framed(payload: bytes) -> bytes:
-    """A record with its frame."""
-    length = struct.pack("<Q", len(payload))
-    checksums = (struct.pack("<I", masked_crc32c(part)) for part in (length, payload))
-    head, tail = checksums
-    return length + head + payload + tail
 
 
 def table(columns: Mapping[str, Any], count: int) -> bytes:
