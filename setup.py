@@ -34,6 +34,7 @@ INSTALL_REQUIRES = [
     "tqdm>=4.66,<5",
     "urllib3>=2.0.2,<3",
     "xxhash>=3.5,<5",
+    "zlib-ng>=1,<2",
 ]
 
 # pi-heif, which has no encoder, is discontinued: its last release has libheif 1.23.0.

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import simplejpeg
+from zlib_ng import zlib_ng
 
 from transforms.core.messages import shown_size
 from transforms.core.records import NO_IMAGE, PlannedImage, ShardRow
@@ -388,7 +389,7 @@ def _is_sound_png(data: bytes) -> bool:
         # libpng uses the declared window, and reports one that is too small itself.
         window = 256 << (pixels[0] >> 4)
         return window >= min(size, 1 << 15) and _has_valid_rows(_inflate(pixels), passes)
-    except (_NeedsTensorFlow, zlib.error, IndexError):
+    except (_NeedsTensorFlow, zlib_ng.error, IndexError):  # type: ignore[misc]  # stub: an instance
         return False
 
 
@@ -462,7 +463,7 @@ def _inflate(pixels: bytes) -> Iterator[bytes]:
     Raises:
         _NeedsTensorFlow: the stream has no end, or bytes follow it.
     """
-    inflater = zlib.decompressobj()
+    inflater = zlib_ng.decompressobj()
     view = memoryview(pixels)
     for start in range(0, len(pixels), _INFLATE_STEP):
         yield inflater.decompress(view[start : start + _INFLATE_STEP])
