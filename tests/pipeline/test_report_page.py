@@ -154,6 +154,20 @@ def opened(page: Page, dataset: Dataset) -> Iterator[Page]:
     assert page.requests == [(dataset.folder / "report.html").resolve().as_uri()]
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_check_that_is_not_well_opens_its_section(
+    page: Page, dataset: Dataset, width: int
+) -> None:
+    page.open(dataset.folder / "report.html", width=width)
+    links = page.value("[...document.querySelectorAll('.checks a')].map((link) => link.hash)")
+    assert {"#rejected", "#duplicates", "#classes"} <= set(links)
+    for section in set(links):
+        page.value(f"document.querySelector('.checks a[href=\"{section}\"]').focus()")
+        page.press("Enter", 13, "\r")
+        top = f"document.querySelector('{section}').getBoundingClientRect().top"
+        assert 0 <= page.value(top) < 850, section
+
+
 def test_the_class_filter(opened: Page) -> None:
     assert len(opened.value(visible(f"{ROWS} tr"))) == 4
     opened.type_into("#class-filter", "STRI")

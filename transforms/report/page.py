@@ -439,6 +439,10 @@ _MIN_SHARE = 1 / 64
 # Maximum number of splits that a flow shows separately.
 _MAX_TARGETS = 8
 
+# Codes of warnings about classes and about splits, which the checks at the top tell.
+_OF_CLASSES = ("class_lost", "class_missing")
+_OF_SPLITS = ("empty_split", "tiny_split", "share_differs")
+
 _ROTATED = {str(orientation) for orientation in range(2, 9)}
 
 
@@ -540,11 +544,8 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "sheets": _sheets(statistics.get("samples", ())[:: round(1 / share)], sources.pictures),
         "histograms": _histograms(statistics),
         "formats": shares(statistics.get("formats", {})),
-        "rotated": sum(
-            count for tag, count in statistics.get("orientations", {}).items() if tag in _ROTATED
-        ),
-        "located": statistics.get("gps", 0),
-        "are_turned": manifest["options"].get("exif_orientation") == "apply",
+        "rotated": _rotated(statistics),
+        "are_turned": _are_turned(manifest),
         "changes": [
             (name.replace("_", " "), count) for name, count in manifest.get("pixels", {}).items()
         ],
@@ -555,8 +556,66 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "shards": shard_table(splits, sources.missing, share),
         "missing": [shown(name) for name in sources.missing],
         "notes": sources.notes,
-        "warnings": [warning.text for warning in warnings_in(manifest)[:_MAX_LINES]],
+        "checks": verdict(sources),
+        "warnings": [
+            warning.text
+            for warning in warnings_in(manifest)[:_MAX_LINES]
+            if warning.code not in (*_OF_CLASSES, *_OF_SPLITS)
+        ],
     }
+
+
+def verdict(sources: Sources) -> dict[str, Shown]:
+    """The checks at the top: what is well, what is not, and what nobody looked at.
+
+    The page has the words for each; `found` is what is not well: a number, or sentences.
+    """
+    manifest, statistics = sources.manifest, sources.statistics
+    options, splits = manifest["options"], manifest["splits"]
+    duplicates = statistics.get("duplicates") or {}
+    exact, near = (duplicates.get(kind) or {} for kind in ("exact", "near"))
+    # What was dropped or rejected is in no split.
+    is_dropped = exact.get("dropped") or Reason.CONFLICTING_LABELS.code in manifest["rejected"]
+    equal = {} if is_dropped else exact
+    leaks = sum(each.get(name, 0) for each in (equal, near) for name in ("across_splits", "held"))
+    lost, uneven = (
+        "; ".join(each.text for each in warnings_in(manifest)[:_MAX_LINES] if each.code in codes)
+        for codes in (_OF_CLASSES, _OF_SPLITS)
+    )
+    unread = "" if statistics else "there are no statistics"
+    uncompared = unread or ("" if duplicates else "no images were compared")
+    single = "" if len(splits) > 1 else "all records are in one split"
+    found: dict[str, tuple[int | str, str]] = {
+        "rejected": (sum(manifest["rejected"].values()), ""),
+        "splits": (uneven, single),
+    }
+    if manifest["ledger"].get("images_matched"):
+        is_unseen, is_turned = options.get("check") == "header", _are_turned(manifest)
+        found["decodes"] = len(sources.missing), "only headers were read" if is_unseen else ""
+        found["leakage"] = leaks, uncompared or single
+        found["gps"] = statistics.get("gps", 0), unread
+        found["upright"] = 0 if is_turned else _rotated(statistics), unread
+    if any(split["classes"].keys() - {""} for split in splits.values()):
+        found["classes"] = lost, ""
+        if "decodes" in found:
+            found["conflicts"] = equal.get("conflicts", 0), uncompared
+    return {
+        name: {
+            "state": "bad" if problem else "unchecked" if unchecked else "well",
+            "found": problem,
+            "unchecked": unchecked,
+        }
+        for name, (problem, unchecked) in found.items()
+    }
+
+
+def _are_turned(manifest: Mapping[str, Any]) -> bool:
+    return bool(manifest["options"].get("exif_orientation") == "apply")
+
+
+def _rotated(statistics: Mapping[str, Any]) -> int:
+    found: Mapping[str, int] = statistics.get("orientations", {})
+    return sum(count for tag, count in found.items() if tag in _ROTATED)
 
 
 def _flows(manifest: Mapping[str, Any]) -> list[Shown]:

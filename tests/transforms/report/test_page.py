@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,11 +23,13 @@ from transforms.report.page import (
     prose,
     render,
     settings,
+    verdict,
     wrapped,
 )
 from transforms.write_report import MAX_LISTED
 
 MAX_PAGE = 5_000_000
+OF_IMAGES = ("decodes", "leakage", "conflicts", "gps", "upright")
 HOSTILE = '</script><b onclick="x">\'{{ 7 * 7 }}'
 
 
@@ -163,6 +166,60 @@ def test_what_was_decided_is_a_table() -> None:
     page = render(make_sources(manifest, {}, []))
     row = '<th scope="row">key</th><td>&lt;stem&gt;</td><td>default</td>'
     assert row in page and '<td><code class="flag">--key</code></td>' in page
+
+
+def clean(**changes: Any) -> dict[str, Any]:
+    """Statistics of a dataset in which nothing was found, with changes of parts."""
+    statistics = make_statistics(samples=0, groups=0) | {"orientations": {"1": 5}}
+    found = statistics["duplicates"]
+    found["exact"] |= {"across_splits": 0, "conflicts": 0, **changes.pop("exact", {})}
+    found["near"] |= {"across_splits": 0, "compared": 60, **changes.pop("near", {})}
+    return statistics | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "statistics", "states"),
+    [
+        ({}, {}, {}),
+        ({}, None, dict.fromkeys(("leakage", "conflicts", "gps", "upright"), "unchecked")),
+        ({}, {"duplicates": None}, dict.fromkeys(("leakage", "conflicts"), "unchecked")),
+        ({}, {"near": {"across_splits": 2}}, {"leakage": "bad"}),
+        ({}, {"exact": {"held": 1}}, {"leakage": "bad"}),
+        ({}, {"exact": {"conflicts": 1}}, {"conflicts": "bad"}),
+        ({}, {"exact": {"across_splits": 1, "dropped": 1}}, {}),
+        ({"rejected": {"conflicting_labels": 2}}, {"exact": {"conflicts": 1}}, {"rejected": "bad"}),
+        ({}, {"gps": 1, "orientations": {"1": 9, "6": 1}}, {"gps": "bad", "upright": "bad"}),
+        ({"options": {"check": "header"}}, {}, {"decodes": "unchecked"}),
+        ({"options": {"exif_orientation": "apply"}}, {"orientations": {"6": 1}}, {}),
+        ({"warnings": [{"code": "class_lost", "text": "x"}]}, {}, {"classes": "bad"}),
+        ({"warnings": [{"code": "share_differs", "text": "x"}]}, {}, {"splits": "bad"}),
+        ({"warnings": [{"code": "keys_unmatched", "text": "x"}]}, {}, {}),
+        (
+            {"ledger": make_manifest()["ledger"] | {"images_matched": 0}},
+            None,
+            dict.fromkeys(OF_IMAGES, "absent"),
+        ),
+    ],
+)
+def test_what_is_clean_differs_from_what_was_not_checked(
+    changes: dict[str, Any], statistics: dict[str, Any] | None, states: dict[str, str]
+) -> None:
+    manifest = make_manifest() | {"rejected": {}} | changes
+    sources = make_sources(manifest, {} if statistics is None else clean(**statistics), [])
+    found = verdict(sources._replace(missing=[]))
+    every = dict.fromkeys(("rejected", "splits", "classes", *OF_IMAGES), "well")
+    expected = {name: state for name, state in (every | states).items() if state != "absent"}
+    assert {name: check["state"] for name, check in found.items()} == expected
+    page = render(sources._replace(missing=[], notes=[]))
+    assert page.count("not checked: ") == [*states.values()].count("unchecked")
+    assert page.count('<span class="dim">clean') == [*expected.values()].count("well")
+
+
+def test_one_split_has_no_leakage_to_look_for() -> None:
+    sources = make_sources(make_manifest(splits=1), clean(), [])
+    found = verdict(sources)
+    assert found["leakage"]["unchecked"] == "all records are in one split"
+    assert found["decodes"]["found"] == 1 and "1 file is missing" in render(sources)
 
 
 def test_an_unknown_reason_is_listed_without_advice() -> None:
