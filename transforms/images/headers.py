@@ -213,6 +213,9 @@ MAX_PARTS = 1 << 20
 """Markers, chunks or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
 ones TensorFlow's GIF decoder takes about 24 times the file in memory."""
 
+MAX_METADATA = 64 << 20
+"""Bytes of a file besides its pixels and their headers: decoders hold them several times."""
+
 MAX_SCANS = 24
 """Scans of a JPEG. Encoders write 10, 18 for CMYK; each costs a pass over all pixels, although 100
 bytes can hold it."""
@@ -283,6 +286,11 @@ class Header(NamedTuple):
 def too_costly(detail: str) -> RejectedImageError:
     """The rejection of a file that takes far longer than its bytes and pixels suggest."""
     return RejectedImageError(Reason.TOO_COSTLY, detail)
+
+
+def _check_metadata(size: int) -> None:
+    if size > MAX_METADATA:
+        raise too_costly(f"more than {MAX_METADATA} bytes of metadata")
 
 
 FORMATS = tuple(_FORMAT.groupindex)
@@ -462,9 +470,10 @@ def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[
     length of its segment, counts as wanted.
 
     Raises:
-        RejectedImageError: there are more markers than `most`, wanted or not.
+        RejectedImageError: there are more markers than `most`, wanted or not, or their segments
+            have more than `MAX_METADATA`.
     """
-    position = 2
+    position, held = 2, 0
     for _ in range(most):
         found = _MARKER.search(data, position)
         if not found:
@@ -474,8 +483,10 @@ def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[
         # A photo has about ten others, and yielding a marker costs more than finding it.
         if marker in wanted or position + 2 > len(data):
             yield marker, position
-        length = data[position : position + 2]
-        position += max(int.from_bytes(length, "big"), 2)
+        length = max(int.from_bytes(data[position : position + 2], "big"), 2)
+        position += length
+        held += length
+        _check_metadata(held)
     raise too_costly(f"more than {most} markers")
 
 
@@ -513,10 +524,13 @@ def _read_png(data: bytes) -> Header:
     if depth not in _PNG_DEPTHS.get(color, ()) or compression or filter_ or interlace > 1:
         raise ValueError("its IHDR chunk has an invalid value")
     transparent: bool | None = None
-    texts = 0
+    texts = held = 0
     for chunk in chunks(data, "png"):
         if transparent is None and chunk.kind in (b"tRNS", b"IDAT", b"IEND"):
             transparent = chunk.kind == b"tRNS" and chunk.body.start < chunk.body.stop
+        if chunk.kind not in (b"IDAT", b"fdAT"):
+            held += min(chunk.body.stop, len(data)) - chunk.body.start
+            _check_metadata(held)
         texts += chunk.kind in (b"zTXt", b"iTXt")
         if texts > MAX_PACKED_TEXTS:
             raise too_costly(f"more than {MAX_PACKED_TEXTS} compressed texts")
@@ -527,8 +541,11 @@ def _read_png(data: bytes) -> Header:
 
 def _read_gif(data: bytes) -> Header:
     """Walks all blocks: TensorFlow gives every frame the size of the largest."""
-    frames = height = width = 0
+    frames = height = width = held = 0
     for block in gif_blocks(data):
+        if block.kind.startswith(b"!"):
+            held += block.end - block.start
+            _check_metadata(held)
         if block.kind == b",":
             wide, high = struct.unpack_from("<HH", data, block.start + 5)
             frames, height, width = frames + 1, max(height, high), max(width, wide)

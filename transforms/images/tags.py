@@ -306,7 +306,7 @@ def _read_png(data: bytes) -> _Metadata:
 def _raw_profile(text: bytes) -> bytes:
     """A newline, the name, the length and then lines of hexadecimal digits; empty if damaged."""
     try:
-        return bytes.fromhex(b"".join(text.split(b"\n")[3:]).decode("ascii"))
+        return bytes.fromhex(b"".join(text.split(b"\n", 3)[3:]).replace(b"\n", b"").decode("ascii"))
     except ValueError:
         return b""
 

@@ -126,6 +126,27 @@ def test_parts_have_a_limit(limit: int, monkeypatch: pytest.MonkeyPatch) -> None
             header(data)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        images.png_file(images.png_chunks(extra=[(b"abCd", bytes(1000))] * 2)),
+        JPEG[:2] + (b"\xff\xe1\x03\xea" + bytes(1000)) * 2 + JPEG[2:],
+        images.gif_file((9, 7), [(0, 0, 9, 7)], b"")
+        + b"!\xfe"
+        + (b"\xff" + bytes(255)) * 8
+        + b"\0;",
+    ],
+    ids=["png", "jpeg", "gif"],
+)
+def test_metadata_has_a_limit(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """235 MB of it, which a zip holds in one, took 1.7 GB."""
+    monkeypatch.setattr(headers, "MAX_METADATA", 3000)
+    assert header(data).height
+    monkeypatch.setattr(headers, "MAX_METADATA", 2000)
+    with pytest.raises(RejectedImageError, match="'more than 2000 bytes of metadata'"):
+        header(data)
+
+
 def test_boxes_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(headers, "MAX_PARTS", 2000)
     whole, box = WHOLE["jxl_container"], struct.pack(">I4s", 8, b"abcd")
