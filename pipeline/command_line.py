@@ -188,8 +188,9 @@ def _without_command(word: str) -> None:
         flag = word.partition("=")[0]
         raise UsageError(f"{flag} comes after a command, such as {PROGRAM} convert; {see}")
     near = difflib.get_close_matches(word.lower(), COMMANDS, n=1, cutoff=_ALIKE)
-    hint = f"did you mean {near[0]}?" if near else see
-    raise UsageError(f"unknown command {word!r}; {hint}")
+    if near or os.path.exists(word):
+        see = f"did you mean {near[0] if near else f'{PROGRAM} convert {word}'}?"
+    raise UsageError(f"unknown command {word!r}; {see}")
 
 
 def _help_lines() -> Sequence[str]:

@@ -217,11 +217,14 @@ def reason_lines(
 
 
 def _examples(output: str) -> dict[str, str]:
-    """The first rejected image or row of each reason, of those at the begin of the list."""
+    """Two rejected images or rows of each reason, of those at the begin of the list."""
     path = join(output, REJECTED)
     begin = storage_of(path).read_range(path, 0, _LISTED)
-    found = map(json.loads, begin[: begin.rfind(b"\n") + 1].splitlines())
-    return {each["reason"]: each["key"] or each["path"] for each in reversed([*found])}
+    found: dict[str, list[str]] = {}
+    for each in map(json.loads, begin[: begin.rfind(b"\n") + 1].splitlines()):
+        detail = f" ({each['detail']})" if "see detail" in help_for(each["reason"], {}) else ""
+        found.setdefault(each["reason"], []).append(f"{each['key'] or each['path']}{detail}")
+    return {reason: ", ".join(first[:2]) for reason, first in found.items()}
 
 
 def convert_lines(

@@ -323,7 +323,7 @@ _SYNONYMS = {
     "--transcode auto|jpeg|png": "image_format encode encoding_format convert_to recode",
     "--resize WIDTHxHEIGHT": (
         "image_size img_size size target_size resolution width height dimensions dims scale shape "
-        "image_shape max_side crop_size resize_to"
+        "image_shape max_side crop_size resize_to imgsz"
     ),
     "--color rgb|gray": "colour color_mode channels grayscale greyscale gray grey rgb mode",
     "--quality N": "jpeg_quality q",
@@ -344,6 +344,7 @@ _SYNONYMS = {
         "n_workers num_workers j jobs n_jobs threads num_threads processes num_processes "
         "num_parallel_calls cores"
     ),
+    "batch_size of `load`, in Python": "batch batch_size bs",
     "--limit N": "n num count head max_records records number first limits",
     "--fast": "quick header_only",
     "--max_rejected SHARE|COUNT": "max_errors ignore_errors skip_errors tolerance",

@@ -346,7 +346,8 @@ def _with_places(given: Iterable[str]) -> list[str]:
 
 
 def _is_place(word: str) -> bool:
-    return word[:1] not in f"-{LONG_DASHES}" and word.partition("=")[0] not in OPTIONS
+    name, equals, _ = word.partition("=")
+    return word[:1] not in f"-{LONG_DASHES}" and not (equals and name in OPTIONS)
 
 
 def words_of(flags: argparse.Namespace, beam_flags: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from pipeline.errors import UsageError
 from pipeline.open_dataset import has_manifest
 from pipeline.options.parser import is_given
 from pipeline.resolve.config import ConvertConfig
-from pipeline.resolve.path_flags import images_below
+from pipeline.resolve.path_flags import LABEL_EXTENSIONS, images_below
 from pipeline.resolve.samples import GivenDataset, ImageSample, JobSize, reading_index
 from transforms.core.messages import Decision
 from transforms.core.option import declared
@@ -310,6 +310,11 @@ def find_datasets(
                 raise UsageError(
                     f"--images {pattern!r} is not for images: the records of a dataset are named "
                     f"by its folder, {above or '.'!r}"
+                )
+            if name.rpartition(".")[2].lower() in LABEL_EXTENSIONS:
+                raise UsageError(
+                    f"--images {pattern!r} names labels: give it to --labels, or write images, "
+                    "labels and output in this order"
                 )
             below, meant = images_below(pattern) or ([pattern], None)
             globs += below

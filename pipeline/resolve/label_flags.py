@@ -22,7 +22,6 @@ from pipeline.resolve.samples import (
     Sample,
     listed_key_hint,
     mismatch_hint,
-    other_key,
     read_label_inputs,
 )
 from transforms.core.machine import scratch_folder
@@ -140,6 +139,8 @@ def known_classes(
     if is_dataset:
         return _of_dataset(source.rstrip("/") or "/")
     text = read_flag_file(_FLAG, source)
+    if source.lower().endswith(".csv") and "," in text.partition("\n")[0]:
+        raise UsageError(f"{_FLAG} {source} is a table: write one class name per line")
     if source.lower().endswith((".yaml", ".yml")):
         text = "\n".join(yaml_class_names(text, f"{_FLAG} {source}"))
     return KnownClasses(read_class_names(text))
@@ -505,13 +506,15 @@ def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[Dataset
             return ()
         size *= 1 if is_single else 2
     if not count:
-        raise UsageError(f"--labels {flags.labels} has no usable row: check its columns")
+        usable = f"usable row: each needs {files.columns.width} cells and a key"
+        lacks = usable if len(files.first.rows) > 1 else "row below its header"
+        raise UsageError(f"--labels {flags.labels} has no {lacks}")
     shown = (
         f"column {files.columns.key.name!r} holds {cells[0][:60]!r}, images have keys like "
         f"{min(alone)!r} (--key {key})"
     )
     if not named:
-        hint = other_key(cells[:_HINT_ROWS], sample.images)
+        hint = mismatch_hint(cells[:_HINT_ROWS], alone, sample.images, key)
         problem = f"no row of --labels {flags.labels} names an image: {shown}"
         raise UsageError(f"{problem}; {hint or 'check --label_key and --key'}")
     text = (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import difflib
 import glob
 import itertools
 import os
@@ -69,8 +71,10 @@ def check_path(flag: str, path: str) -> None:
     if is_web:
         problem = "is a web address, which cannot be read: copy the files, or give gs://BUCKET/NAME"
     else:
-        problem = "is signed or has a password: give only the name"
-    raise UsageError(f"{flag} {shown!r} {problem}; credentials come from the environment")
+        problem = (
+            "is signed or has a password: give only the name; credentials come from the environment"
+        )
+    raise UsageError(f"{flag} {shown!r} {problem}")
 
 
 def is_web_address(path: str) -> bool:
@@ -198,19 +202,23 @@ def lists_any(pattern: str, title: str) -> bool:
     return next(list_inputs(pattern, title, listed=any_case(pattern)), None) is not None
 
 
-# Suggestions for a flag that was given a folder, based on the files in it.
+# Suggestions for a flag whose glob matches nothing, based on the files that are there.
 
 # Before others: a JSON file may hold anything.
 _CSVS = frozenset({"csv", "tsv"})
-_LABELS = _CSVS | {"json", "jsonl", "parquet", "xml"}
-
-_IMAGES = (IMAGE_EXTENSIONS, "images")
+LABEL_EXTENSIONS = _CSVS | {"json", "jsonl", "parquet", "xml"}
+"""Of files of labels, which are never images."""
 
 # Matches of a glob that are searched for folders.
 _MATCHES = 20_000
 
 # Files to list in a folder to find out what it contains.
 _FILES = 2_000
+
+# From 0 to 1, of names in a folder.
+_ALIKE = 0.75
+
+_WINDOWS = re.compile(r"([a-zA-Z]):[/\\]")
 
 
 def why_empty(pattern: str, *, of_labels: bool = False) -> str:
@@ -225,25 +233,43 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
     storage = storage_of(pattern)
     if storage.is_folder(pattern):
         try:
-            return _glob_hint(pattern, *((_LABELS, "*.csv") if of_labels else _IMAGES))
+            return f"it is a folder, which {_content(pattern, of_labels=of_labels)}"
         except PermissionError as error:
             return f"no permission to read the folder {error.filename or pattern!r}"
     if not storage.has_folders:
         return "check the bucket and the path"
+    if drive := _WINDOWS.match(pattern):
+        rest = pattern[drive.end() :].replace("\\", "/")
+        return f"a path of Windows: WSL has it as '/mnt/{drive[1].lower()}/{rest}'"
     folder = fixed_root([pattern]) or "."
     if not os.path.isdir(folder):
-        return f"there is no folder {folder!r}"
+        return f"there is no folder {folder!r}{_near(folder)}"
     if not os.access(folder, os.R_OK | os.X_OK):
         return f"no permission to read the folder {folder!r}"
     if os.path.lexists(pattern):
         return "it is not a regular file"
     if not glob.has_magic(pattern):
-        return f"there is no such file in {folder!r}"
+        return f"there is no such file in {folder!r}{_near(pattern)}"
     if any(os.path.isdir(each) for each in itertools.islice(glob.iglob(pattern), _MATCHES)):
         return f"it matches folders: try {os.path.join(pattern, '**', '*')!r}"
     if "\\" in pattern:
         return "write / instead of \\"
-    return "check the pattern; quote it so that the shell leaves it alone"
+    return f"check the pattern; {folder!r} {_content(folder, of_labels=of_labels)}"
+
+
+def _near(path: str) -> str:
+    """The path that was probably meant; without one, where a relative path begins."""
+    while not os.path.isdir(above := os.path.dirname(path) or "."):
+        path = os.path.dirname(path)
+    with contextlib.suppress(OSError):
+        names = {
+            each.name.lower(): each.name for each in itertools.islice(os.scandir(above), _FILES)
+        }
+        for near in difflib.get_close_matches(
+            os.path.basename(path).lower(), names, n=1, cutoff=_ALIKE
+        ):
+            return f"; did you mean {os.path.join(os.path.dirname(path), names[near])!r}?"
+    return "" if os.path.isabs(path) else f"; the working directory is {os.getcwd()}"
 
 
 def files_in_archive(pattern: str) -> str:
@@ -257,23 +283,23 @@ def files_in_archive(pattern: str) -> str:
     return f"a file in an archive is {first.uri!r}"
 
 
-def _glob_hint(folder: str, extensions: frozenset[str], what: str) -> str:
-    """What to pass to a flag instead of a folder: a file, or a glob that matches some."""
+def _content(folder: str, *, of_labels: bool) -> str:
+    """What a folder holds, and the file, or the glob of some, to pass to a flag instead."""
     below = storage_of(folder).list_files(join(folder, "**"))
     uris = [file.uri for file in itertools.islice(below, _FILES)]
-    found = Counter(
-        extension for uri in uris if (extension := uri.rpartition(".")[2]).lower() in extensions
-    )
-    if not found:
-        return f"it is a folder: give a file; it holds no {what}"
-    extension = max(found, key=lambda each: (each in _CSVS, found[each]))
-    count = found[extension]
-    only = next(uri for uri in uris if uri.endswith(f".{extension}"))
-    if count == 1 and what != "images":
-        return f"it is a folder: try {only!r}"
+    found = Counter(os.path.splitext(uri)[1] for uri in uris)
+    extensions = LABEL_EXTENSIONS if of_labels else IMAGE_EXTENSIONS
+    fitting = [each for each in found if each[1:].lower() in extensions]
+    if not fitting:
+        shown = ((count, each or "without extension") for each, count in found.most_common(3))
+        others = ", ".join(f"{count} {each}" for count, each in shown)
+        what = "*.csv" if of_labels else "images"
+        return f"holds no {what}, {f'but {others}' if others else 'and nothing else'}"
+    extension = max(fitting, key=lambda each: (each[1:] in _CSVS, found[each]))
+    count = f"{'at least ' if len(uris) == _FILES else ''}{found[extension]}"
+    those = [uri for uri in uris if uri.endswith(extension)]
     folder = folder.rstrip("/")
-    is_flat = what != "images" and all(
-        "/" not in uri.removeprefix(f"{folder}/") for uri in uris if uri.endswith(f".{extension}")
-    )
-    pattern = join(folder, *([] if is_flat else ["**"]), f"*.{extension}")
-    return f"it is a folder: try {pattern!r}"
+    is_flat = of_labels and all("/" not in uri.removeprefix(f"{folder}/") for uri in those)
+    pattern = join(folder, *([] if is_flat else ["**"]), f"*{extension}")
+    tried = those[0] if of_labels and len(those) == 1 else pattern
+    return f"holds {count} {extension}: try {tried!r}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import uuid
 from typing import Any
 
@@ -70,6 +71,8 @@ def _check_alone(flags: argparse.Namespace) -> None:
             check_path(f"--{name}", path)
     with refusing(ValueError):
         check_combinations(OPTIONS, vars(flags))
+    if storage_of(flags.output).has_folders and os.path.isfile(flags.output):
+        raise UsageError(f"--output {flags.output} is a file: give a folder")
     if flags.label_regex is not None and flags.labels is not None and flags.images:
         raise UsageError(
             "--label_regex cannot be used with --labels and --images: give one of them"
@@ -129,10 +132,7 @@ def _read_former(output: str) -> dict[str, Any] | None:
 def _check_foreign(output: str) -> None:
     """Refuses a folder without a dataset that holds something else."""
     with trying(f"read --output {output}"):
-        try:
-            other = storage_of(output).find_foreign(output)
-        except NotADirectoryError as error:
-            raise UsageError(f"--output {output} is a file: give a folder") from error
+        other = storage_of(output).find_foreign(output)
     if other is not None:
         raise UsageError(
             f"--output {output} holds something else ({other!r}): give an empty or new folder"

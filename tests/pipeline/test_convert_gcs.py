@@ -194,7 +194,11 @@ def test_an_object_that_changes_after_it_was_listed_is_rejected(
     [
         ({"images": "gs://nowhere/*.jpg"}, {}, "'gs://nowhere/*.jpg': no such bucket"),
         ({"images": "gs://photos/none/*.jpg"}, {}, "check the bucket and the path"),
-        ({"images": "gs://photos/in"}, {}, "it is a folder: try 'gs://photos/in/**/*.jpg'"),
+        (
+            {"images": "gs://photos/in"},
+            {},
+            "it is a folder, which holds 18 .jpg: try 'gs://photos/in/**/*.jpg'",
+        ),
         ({"labels": "gs://photos/none.csv"}, {}, "no file matches --labels"),
         ({"class_names": "gs://photos/none.txt"}, {}, "no such file: --class_names"),
         ({"layout": "gs://photos/no.yaml"}, {}, "no such file: --layout gs://photos/no.yaml"),

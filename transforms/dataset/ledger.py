@@ -542,7 +542,9 @@ class Gathered(NamedTuple):
                 why += f"{REJECTED} can list ({rejections.MAX_LISTED})"
                 action = "fix these inputs"
         reasons = ", ".join(f"{n} {reason}" for reason, n in count_reasons(self.reasons).items())
-        return f"{why}; nothing published. Left out: {reasons}; see {lines}{listed}, then {action}"
+        first = f"{self.run.sample[0].path}: {self.run.sample[0].detail}"
+        why += f"; nothing published. Left out: {reasons}; see {lines}{listed}, then {action}"
+        return f"{why}. The first is {first}"
 
     def warnings(
         self, options: Mapping[str, Any], shards: Mapping[str, int], vocabulary: Vocabulary

@@ -52,8 +52,14 @@ def folded(name: str) -> str:
 _GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
-# How JSON begins; a header in brackets continues with a letter.
-_JSON = re.compile(rb'[\[{][\s"{\[]')
+# How files begin that are no CSV, and what to do. A header in brackets goes on with a letter.
+_NO_CSV = {
+    re.compile(rb"PK\x03\x04"): "a zip archive or an Excel workbook: save it as CSV",
+    re.compile(rb'[\[{][\s"{\[\d]'): "JSON: write one object per line, or a CSV",
+    re.compile(rb"\xff\xd8\xff|\x89PNG|GIF8"): "an image: give a table of labels",
+    re.compile(rb"\s*<(!doctype |html)", re.I): "a web page: download the file itself",
+    re.compile(rb"version https://git-"): "a pointer of Git LFS: run git lfs pull",
+}
 
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
@@ -160,11 +166,10 @@ def open_text(
         LabelsError: an unknown encoding, a workbook, or JSON; when it is read, if a compressed
             file holds far more than its size.
     """
-    head = read_head(binary_file, 4)
-    if head == b"PK\3\4":
-        raise LabelsError(f"{what} {path} is a zip archive or an Excel workbook: save it as CSV")
-    if what == "CSV" and _JSON.match(head):
-        raise LabelsError(f"CSV {path} is JSON: write one object per line, or a CSV")
+    head = read_head(binary_file, 20)
+    for begin, problem in _NO_CSV.items() if what == "CSV" else ():
+        if begin.match(head):
+            raise LabelsError(f"CSV {path} is {problem}")
     stored = Rejoined(head, binary_file)
     binary: io.BufferedReader = io.BufferedReader(stored, _BUFFER_BYTES)
     if head.startswith(b"\x1f\x8b"):

@@ -19,6 +19,7 @@ from transforms.labels.csv_tables import (
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     CSV,
+    JSONL,
     NO_COLUMN,
     Column,
     CsvColumns,
@@ -286,6 +287,8 @@ class _Finder:
             return self._column(1 - other.at, OTHER_COLUMN)
         if len(found) == 1:
             return self._column(found[0], because)
+        if not found and (why := self._is_no_table(other.at)):
+            raise LabelsError(f"{self.path} {why}")
         which = quote_names([self.names[at] for at in found] or self.names)
         problem = "several columns may be" if found else "cannot tell which column is"
         is_label = flag == "--label_column" and not found
@@ -293,6 +296,20 @@ class _Finder:
         raise LabelsError(
             f"{self.path}: {problem} {flag} ({which}): give {flag} a name or number{hint}"
         )
+
+    def _is_no_table(self, key: int) -> str:
+        """Why none of the columns can be that of the labels; empty if there is no reason."""
+        header, *rows = self.first.rows
+        others = [[cell for at, cell in enumerate(row) if at != key] for row in rows]
+        if all(row.count("0") == len(row) - 1 > 1 == row.count("1") for row in others) and rows:
+            names = quote_names([name for at, name in enumerate(header) if at != key], 3, 40)
+            return (
+                f"looks one-hot: in each row, one of {names} is 1. Make one column of their names, "
+                f"in pandas: frame.drop(columns={header[max(key, 0)]!r}).idxmax(axis=1)"
+            )
+        if self.first.format == JSONL and len(rows) == 1 and self.path.endswith(".json"):
+            return "is neither COCO (an object with images and categories) nor one object per row"
+        return ""
 
     def _known(self, known: frozenset[str], but: Column) -> list[int]:
         return [at for at, name in enumerate(self.names) if at != but.at and folded(name) in known]

@@ -77,7 +77,7 @@ MEANT = {
     "--overwrit": None,
     "--updat": None,
     "--stream": None,
-    "--batch_size": None,
+    "--batch_size": "batch_size of `load`, in Python",
     "--nope": None,
     "--epochs": None,
     "-x": None,

@@ -56,10 +56,10 @@ def test_no_row_has_an_image(twins: Path, cells: list[str], key: str, hint: str)
 @pytest.mark.parametrize(
     ("flags", "hint"),
     [
-        ({"images": "tables"}, "give a file; it holds no images"),
-        ({"labels": "one"}, "it is a folder: try 'one/1.csv'"),
-        ({"labels": "tables"}, "it is a folder: try 'tables/*.csv'"),
-        ({"labels": "empty"}, "give a file; it holds no *.csv"),
+        ({"images": "tables"}, "it is a folder, which holds no images, but 2 .csv"),
+        ({"labels": "one"}, "it is a folder, which holds 1 .csv: try 'one/1.csv'"),
+        ({"labels": "tables"}, "it is a folder, which holds 2 .csv: try 'tables/*.csv'"),
+        ({"labels": "empty"}, "it is a folder, which holds no *.csv, but 1 without"),
         ({"labels": "nope.csv"}, "there is no such file"),
         ({"labels": "nope*.csv"}, "check the pattern"),
     ],
