@@ -106,7 +106,8 @@ def make_sources(
     images = [*statistics.get("samples", ())]
     for kind in duplicates.values():
         images += [image for group in kind["listed"] for image in group["images"][:SHOWN_TWINS]]
-    pictures = {(image["file"], image["offset"]): uri for image in images}
+    picture = {"uri": uri, "height": 300, "width": 400}
+    pictures = {(image["file"], image["offset"]): picture for image in images}
     rejected = {rejection.path: uri for rejection in rejections[:48]}
     return Sources(
         name, manifest, statistics, rejections, pictures, rejected, ["lost.tfrecord"], ["a."]

@@ -29,11 +29,11 @@ from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 # Bytes of all thumbnails of records, and of one; small enough for 1,400 of them in 5 MB of page.
 _PICTURE_BYTES = 1_600_000
-_MAX_PICTURE = 4096
+_MAX_PICTURE = 16_000
 _MIN_PICTURE = 800
 
 # About how many pixels the longer side of a thumbnail has, also where there are many.
-_EDGE = 160
+_EDGE = 320
 _MANY = 150
 _EDGE_OF_MANY = 112
 
@@ -47,6 +47,7 @@ _MAX_GZIP = 256 << 20
 # Limits for thumbnails of rejected files: per reason, in total, and in bytes read.
 _REASON_PICTURES = 8
 _REJECTED_PICTURES = 48
+_REJECTED_PICTURE = 4096
 _REJECTED_BYTES = 64 << 20
 _FILE_BYTES = 8 << 20
 
@@ -84,7 +85,7 @@ class _Wanted(NamedTuple):
 
 def picture_records(
     output: str, manifest: Mapping[str, Any], statistics: Mapping[str, Any], notes: list[str]
-) -> dict[tuple[str, int], str]:
+) -> dict[tuple[str, int], dict[str, Any]]:
     """Thumbnails of the samples and the duplicates of a dataset, read from its shards.
 
     Args:
@@ -94,7 +95,7 @@ def picture_records(
         notes: a sentence is added for everything that cannot be read.
 
     Returns:
-        data URIs by the places of the records.
+        results of `thumbnail` by the places of the records.
 
     Raises:
         KeyError, TypeError: the statistics do not have the expected structure.
@@ -111,15 +112,15 @@ def picture_records(
 
     guard = DecoderGuard(LIMITS.max_pixels, isolates=is_again())
 
-    def picture(one: _Wanted, record: bytes) -> str:
+    def picture(one: _Wanted, record: bytes) -> dict[str, Any]:
         image = decode_example(record)[name][0]
         try:
             return guard.call("", thumbnail, image, edge=edge, max_bytes=max_bytes)
         except RejectedImageError:
             # It crashes Pillow, which the check did not use; the dataset is already published.
-            return ""
+            return {}
 
-    def load(one: _Wanted) -> str | Exception:
+    def load(one: _Wanted) -> dict[str, Any] | Exception:
         try:
             return picture(one, _read_record(join(output, one.file), one))
         except (LookupError, OSError, ValueError) as error:
@@ -127,19 +128,19 @@ def picture_records(
 
     plain = [one for one in wanted if not one.file.endswith(".gz")]
     ahead = ReadAhead(threads=reading_threads(output))
-    uris: dict[tuple[str, int], str] = {}
+    pictures: dict[tuple[str, int], dict[str, Any]] = {}
     failed: list[Exception] = []
     loaded = zip(plain, ahead.map(load, plain, size=lambda one: one.length), strict=True)
     for one, result in loaded:
-        if isinstance(result, str):
-            uris[one.file, one.offset] = result
-        else:
+        if isinstance(result, Exception):
             failed.append(result)
+        else:
+            pictures[one.file, one.offset] = result
     for one, record in _read_compressed(output, wanted, notes):
-        uris[one.file, one.offset] = picture(one, record)
+        pictures[one.file, one.offset] = picture(one, record)
     if failed:
         notes.append(f"The images of {len(failed)} records cannot be read: {failed[0]}.")
-    return uris
+    return pictures
 
 
 def _occurrences(
@@ -257,7 +258,7 @@ def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]
     # A separate process, because the setting for truncated files is global.
     child = DecodingChild()
     budget = Budget.of_pixels(LIMITS.max_pixels)._replace(seconds=_SECONDS)
-    make = functools.partial(rejected_thumbnail, edge=_EDGE_OF_MANY, max_bytes=_MAX_PICTURE)
+    make = functools.partial(rejected_thumbnail, edge=_EDGE_OF_MANY, max_bytes=_REJECTED_PICTURE)
     failures = 0
     try:
         for path, data in found.items():

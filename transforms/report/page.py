@@ -183,8 +183,13 @@ def class_table(splits: Mapping[str, Any], share: float) -> Shown:
         _CLASS_CHARACTERS * share,
         lambda row: len(row["name"].encode()) + 12 * len(row["counts"]) + 20,
     )
-    kept.sort(key=lambda row: class_order(row["name"]))
+    kept.sort(key=lambda row: _by_name(row["name"]))
     return {"rows": kept, "total": len(names)}
+
+
+def _by_name(name: str) -> tuple[tuple[int, int, str], str]:
+    """The order of classes on the page: numbers first, and without regard to case."""
+    return class_order(name.casefold()), name
 
 
 def _class_row(name: str, counts: Sequence[int], highest: int) -> Shown:
@@ -271,7 +276,7 @@ def _sentence(words: str) -> str:
 
 
 def duplicate_groups(
-    listed: Iterable[Mapping[str, Any]], pictures: Mapping[Place, str]
+    listed: Iterable[Mapping[str, Any]], pictures: Mapping[Place, Shown]
 ) -> Iterator[Shown]:
     """Groups or pairs of `statistics.json`, with their thumbnails.
 
@@ -285,6 +290,10 @@ def duplicate_groups(
     for group in listed:
         images = group["images"]
         classes = {image["class"] for image in images if "dataset" not in image}
+        is_conflict = len(classes) > 1
+        found = [pictures.get(place_of(image)) for image in images[:SHOWN_TWINS]]
+        # Equal files have one picture, which stands next to each of their labels.
+        same = next(filter(None, found), None) if is_conflict and "distance" not in group else None
         yield {
             "images": [
                 {
@@ -294,15 +303,29 @@ def duplicate_groups(
                     "split": shown(_split_of(image))
                     if image["file"] or "dataset" in image
                     else "left out",
-                    "picture": pictures.get(place_of(image), ""),
+                    "picture": pictured(image, picture or same),
                 }
-                for image in images[:SHOWN_TWINS]
+                for image, picture in zip(images, found, strict=False)
             ],
             "more": max(0, len(images) - SHOWN_TWINS),
             "splits": sorted(map(shown, {_split_of(image) for image in images})),
-            "is_conflict": len(classes) > 1,
+            "is_conflict": is_conflict,
             "distance": int(group.get("distance", 0)),
         }
+
+
+def pictured(image: Mapping[str, Any], picture: Shown | None) -> Shown:
+    """The thumbnail of an image of `statistics.json`, and what is said of it when it is large."""
+    if not picture:
+        return {}
+    key, split, label = shown(image["key"]), shown(_split_of(image)), shown(image["class"])
+    size = f"{picture['width']:,} × {picture['height']:,} px"
+    about = [key, " · ".join(filter(None, (label, split))), size]
+    if image["file"]:
+        place = f"{shown(image['file'])}, record at byte {image['offset']:,}"
+        about[2:] = [f"{size}, record of {byte_size(image['length'])}", place]
+    about += [shown(image["path"])] if image.get("path") else []
+    return {"uri": picture["uri"], "key": key, "split": split, "about": "\n".join(about)}
 
 
 def _split_of(image: Mapping[str, Any]) -> str:
@@ -454,7 +477,7 @@ class Sources(NamedTuple):
         manifest: of the dataset.
         statistics: the content of `statistics.json`, or an empty mapping.
         rejections: the lines of `rejected.jsonl` that may be listed.
-        pictures: thumbnails of records, as data URIs, by their places.
+        pictures: thumbnails of records, see `thumbnail`, by their places.
         rejected_pictures: thumbnails of rejected files by path.
         missing: shards that do not exist.
         notes: a sentence about each file that could not be read.
@@ -464,7 +487,7 @@ class Sources(NamedTuple):
     manifest: Mapping[str, Any]
     statistics: Mapping[str, Any]
     rejections: Sequence[Rejection]
-    pictures: Mapping[Place, str]
+    pictures: Mapping[Place, Shown]
     rejected_pictures: Mapping[str, str]
     missing: Sequence[str]
     notes: Sequence[str]
@@ -539,7 +562,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "shows_images": bool(with_role(manifest["features"], Role.IMAGE)),
         "total_bytes": sum(split["bytes"] for split in splits.values()),
         "image_bytes": sum(split.get("image_bytes", 0) for split in splits.values()),
-        "flows": _flows(manifest),
+        "flows": _flows(sources),
         "classes": class_table(splits, share),
         "sheets": _sheets(statistics.get("samples", ())[:: round(1 / share)], sources.pictures),
         "histograms": _histograms(statistics),
@@ -618,9 +641,9 @@ def _rotated(statistics: Mapping[str, Any]) -> int:
     return sum(count for tag, count in found.items() if tag in _ROTATED)
 
 
-def _flows(manifest: Mapping[str, Any]) -> list[Shown]:
+def _flows(sources: Sources) -> list[Shown]:
     """The flows of images, and of rows if any were read."""
-    ledger, splits = manifest["ledger"], manifest["splits"]
+    ledger, splits = sources.manifest["ledger"], sources.manifest["splits"]
     written = [(shown(name), split["records"], "kept") for name, split in splits.items()]
     if len(written) > _MAX_TARGETS:
         more = sum(count for _, count, _ in written[_MAX_TARGETS - 1 :])
@@ -629,25 +652,40 @@ def _flows(manifest: Mapping[str, Any]) -> list[Shown]:
         ]
     images = [
         *written,
-        ("rejected", ledger.get("images_rejected", 0), "left_out"),
+        *_rejected(sources, "image", ledger.get("images_rejected", 0)),
         ("not in --keys", ledger.get("images_left_out", 0), "left_out"),
     ]
     rows = [
-        (name, ledger.get(f"rows_{key}", 0), kind)
-        for key, name, kind in (
-            ("written", "written", "kept"),
-            ("used", "used", "kept"),
-            ("repeated", "repeated", "kept"),
-            ("unmatched", "without an image", "left_out"),
-            ("rejected", "rejected", "left_out"),
-            ("left_out", "not in --keys", "left_out"),
-        )
+        *(
+            (name, ledger.get(f"rows_{key}", 0), kind)
+            for key, name, kind in (
+                ("written", "written", "kept"),
+                ("used", "used", "kept"),
+                ("repeated", "repeated", "kept"),
+                ("unmatched", "without an image", "left_out"),
+                ("left_out", "not in --keys", "left_out"),
+            )
+        ),
+        *_rejected(sources, "row", ledger.get("rows_rejected", 0)),
     ]
     flows = [
         flow("images matched", images) if ledger.get("images_matched") else None,
         flow("rows read", rows) if ledger.get("rows_read") else None,
     ]
     return [each for each in flows if each is not None]
+
+
+def _rejected(sources: Sources, subject: str, count: int) -> list[tuple[str, int, str]]:
+    """The rejected images or rows by reason, if the listed ones tell which reasons are theirs."""
+    counts = sources.manifest["rejected"]
+    reasons = {each.reason for each in sources.rejections if each.subject == subject}
+    parts = [(reason, counts[reason]) for reason in counts if reason in reasons]
+    if sum(number for _, number in parts) != count:
+        parts = [("rejected", count)]
+    if len(parts) > _MAX_TARGETS:
+        more = sum(number for _, number in parts[_MAX_TARGETS - 1 :])
+        parts[_MAX_TARGETS - 1 :] = [("rejected for other reasons", more)]
+    return [(shown(reason), number, "left_out") for reason, number in parts]
 
 
 def _histograms(statistics: Mapping[str, Any]) -> list[Shown]:
@@ -666,19 +704,18 @@ def _histograms(statistics: Mapping[str, Any]) -> list[Shown]:
 
 
 def _sheets(
-    samples: Sequence[Mapping[str, Any]], pictures: Mapping[Place, str]
-) -> list[tuple[str, list[dict[str, str]]]]:
+    samples: Sequence[Mapping[str, Any]], pictures: Mapping[Place, Shown]
+) -> list[tuple[str, list[Shown]]]:
     """Classes with their images; records that could not be read are left out."""
-    sheets: dict[str, list[dict[str, str]]] = {}
+    sheets: dict[str, list[Shown]] = {}
     for sample in samples:
-        if uri := pictures.get(place_of(sample)):
-            picture = {"uri": uri, "key": shown(sample["key"]), "split": shown(sample["split"])}
+        if picture := pictured(sample, pictures.get(place_of(sample))):
             sheets.setdefault(shown(sample["class"]), []).append(picture)
-    return sorted(sheets.items(), key=lambda sheet: class_order(sheet[0]))
+    return sorted(sheets.items(), key=lambda sheet: _by_name(sheet[0]))
 
 
 def _duplicates(
-    found: Mapping[str, Any] | None, pictures: Mapping[Place, str], share: float
+    found: Mapping[str, Any] | None, pictures: Mapping[Place, Shown], share: float
 ) -> dict[str, Any] | None:
     if not found:
         return None

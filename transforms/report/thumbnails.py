@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import base64
 import functools
-import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import simplejpeg
@@ -18,9 +17,6 @@ import simplejpeg
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import checked_header
 from transforms.images.pixel_options import Limits
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 # Limits for files opened for a thumbnail: a report must not cost more than the conversion.
 LIMITS = Limits(max_pixels=50_000_000, max_bytes=32 << 20)
@@ -41,7 +37,7 @@ _HEAD = "data:image/jpeg;base64,"
 _SMALLEST = 8
 
 
-def thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
+def thumbnail(data: bytes, *, edge: int, max_bytes: int) -> dict[str, Any]:
     """A small JPEG of an image, with the pixels that TensorFlow would decode.
 
     Args:
@@ -50,21 +46,25 @@ def thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
         max_bytes: of the JPEG; its quality, and then its size, is reduced until it fits.
 
     Returns:
-        A data URI, or an empty text if there is none: it cannot be read, or is too large.
+        A data URI as `uri`, `height` and `width` of the image; nothing if it cannot be read, or is
+        too large.
     """
     try:
         header = checked_header(data, LIMITS)
     except RejectedImageError:
-        return ""
+        return {}
+    picture = None
     if header.format == "jpeg" and header.plain:
         picture = _of_jpeg(data, header.height, header.width, edge)
-        if picture is not None:
-            return as_uri(_fitting(picture, max_bytes))
+    if picture is None:
+        picture = _of_pillow(data, edge)
+    if picture is None:
+        return {}
+    uri = _as_uri(_fitting(picture, max_bytes))
+    return {"uri": uri, "height": header.height, "width": header.width}
 
-    return pillow_thumbnail(data, edge=edge, max_bytes=max_bytes)
 
-
-def as_uri(picture: bytes) -> str:
+def _as_uri(picture: bytes) -> str:
     """The data URI of a JPEG."""
     return _HEAD + base64.b64encode(picture).decode()
 
@@ -103,10 +103,8 @@ def _fitting(picture: Any, max_bytes: int) -> bytes:
         picture = _averaged(picture, 2)
 
 
-def pillow_thumbnail(
-    data: bytes, *, edge: int, max_bytes: int, formats: tuple[str, ...] = _FORMATS
-) -> str:
-    """As `thumbnail`, for all `formats`, which are Pillow's names."""
+def _of_pillow(data: bytes, edge: int, formats: tuple[str, ...] = _FORMATS) -> Any:
+    """As `_of_jpeg`, for all `formats`, which are Pillow's names."""
     from transforms.images.pillow_images import decode, in_mode, in_strips, open_image
 
     try:
@@ -115,15 +113,15 @@ def pillow_thumbnail(
         image.draft(None, (edge, edge))
         decoded = decode(image)
     except RejectedImageError:
-        return ""
+        return None
     flat = functools.partial(in_mode, mode="RGB", behind=_BEHIND)
     picture = in_strips(decoded, "RGB", decoded.width, flat)
     picture.thumbnail((edge, edge), reducing_gap=2.0)
-    return as_uri(_fitting_picture(picture, max_bytes))
+    return np.asarray(picture)
 
 
 def rejected_thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
-    """The thumbnail of a rejected file, decoded as far as possible; see `thumbnail`.
+    """The data URI of a rejected file, decoded as far as possible, or an empty text.
 
     Must run in its own process: it makes Pillow accept truncated files for the whole
     process, and damaged files can crash decoders.
@@ -143,14 +141,5 @@ def rejected_thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
     # Also those with a signature that TensorFlow cannot read.
     foreign = (name for name in FOREIGN if name not in ("PPM", "TGA"))
     formats = (*_FORMATS, *foreign)
-    return pillow_thumbnail(data, edge=edge, max_bytes=max_bytes, formats=formats)
-
-
-def _fitting_picture(picture: Image, max_bytes: int) -> bytes:
-    while True:
-        for quality in QUALITIES:
-            file = io.BytesIO()
-            picture.save(file, "JPEG", quality=quality, optimize=True)
-            if file.tell() <= max_bytes or max(picture.size) <= _SMALLEST:
-                return file.getvalue()
-        picture = picture.reduce(2)
+    picture = _of_pillow(data, edge, formats)
+    return "" if picture is None else _as_uri(_fitting(picture, max_bytes))

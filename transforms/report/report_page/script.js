@@ -5,14 +5,66 @@
   const text = (element) => element.textContent.toLowerCase();
 
   // Rows of a long table and files of a long list that are there before somebody asks for more.
-  const FIRST_ROWS = 40;
+  const FIRST_ROWS = 48;
   const FIRST_FILES = 8;
+
+  // Pictures open large. Tab reaches one of each list, arrows the others.
+  const large = find("#large");
+  const zooms = all("img.zoom").map((image) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "zoom";
+    image.replaceWith(button);
+    button.append(image);
+    return button;
+  });
+  let opened = null;
+  const seen = (button) => !button.closest("[hidden]");
+  const open = (button) => {
+    opened = button;
+    const image = find("img", button);
+    const lines = image.dataset.about.split("\n").map((line, at) => {
+      const paragraph = document.createElement("p");
+      paragraph.textContent = line;
+      paragraph.id = at ? "" : "large-name";
+      return paragraph;
+    });
+    find("figure", large).replaceChildren(image.cloneNode(), ...lines);
+    if (!large.open) large.showModal();
+  };
+  const beside = (button, step) => {
+    const shown = zooms.filter(seen);
+    return shown[(shown.indexOf(button) + step + shown.length) % shown.length];
+  };
+  const reach = () => {
+    const lists = new Set();
+    for (const button of zooms.filter(seen)) {
+      const list = button.closest("ul");
+      button.tabIndex = lists.has(list) ? -1 : 0;
+      lists.add(list);
+    }
+  };
+  zooms.forEach((button) => button.addEventListener("click", () => open(button)));
+  all("button", large).forEach((button, at) =>
+    button.addEventListener("click", () => (at === 2 ? large.close() : open(beside(opened, at ? 1 : -1)))),
+  );
+  large.addEventListener("click", (event) => event.target === large && large.close());
+  large.addEventListener("close", () => opened.focus());
+  document.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const from = large.open ? opened : event.target.closest("button.zoom");
+    if (step && from) {
+      event.preventDefault();
+      (large.open ? open : (button) => button.focus())(beside(from, step));
+    }
+  });
+  reach();
 
   const classFilter = find("#class-filter");
   if (classFilter) {
     const table = find("#class-table");
     const body = table.tBodies[0];
-    let rows = [...body.rows].map((row) => ({ row, name: text(row.cells[0]) }));
+    let rows = [...body.rows].map((row, rank) => ({ row, rank, name: text(row.cells[0]) }));
     const sheets = all(".sheet").map((sheet) => ({
       sheet,
       name: sheet.dataset.class.toLowerCase(),
@@ -22,6 +74,8 @@
     const button = find("#all-classes");
     const columns = document.head.appendChild(document.createElement("style"));
     let isShort = rows.length > FIRST_ROWS + 10;
+    let isFew = sheets.length > FIRST_ROWS + 10;
+    const more = find("#all-sheets");
 
     const apply = () => {
       const wanted = classFilter.value.trim().toLowerCase();
@@ -32,14 +86,18 @@
         row.hidden = !isMatch || (isShort && shown >= FIRST_ROWS);
         shown += isMatch;
       }
+      let pictured = 0;
       for (const { sheet, name, pictures } of sheets) {
         let left = 0;
         for (const picture of pictures) {
           picture.hidden = split !== "" && picture.dataset.split !== split;
           left += !picture.hidden;
         }
-        sheet.hidden = !left || !name.includes(wanted);
+        const isMatch = left && name.includes(wanted);
+        sheet.hidden = !isMatch || (isFew && pictured >= FIRST_ROWS);
+        pictured += isMatch ? 1 : 0;
       }
+      if (more) more.hidden = !isFew || pictured <= FIRST_ROWS;
       for (const row of all("#shard-table tbody tr")) {
         row.hidden = split !== "" && row.dataset.split !== split;
       }
@@ -55,6 +113,7 @@
       }
       columns.textContent = hidden.length ? `${hidden.join(",")}{display:none}` : "";
       button.hidden = !isShort || shown <= FIRST_ROWS;
+      reach();
       find("#class-count").textContent =
         wanted === "" ? "" : `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
     };
@@ -64,7 +123,7 @@
       const value = ({ row }) => Number(row.cells[column].textContent.replaceAll(",", ""));
       rows = column
         ? rows.map((each) => [value(each), each]).sort((a, b) => sign * (b[0] - a[0])).map(([, each]) => each)
-        : rows.sort((a, b) => sign * (a.name < b.name ? -1 : 1));
+        : rows.sort((a, b) => sign * (a.rank - b.rank));
       all("th", table.tHead).forEach((each) => each.removeAttribute("aria-sort"));
       heading.setAttribute("aria-sort", (column === 0) === (sign === 1) ? "ascending" : "descending");
       body.append(...rows.map(({ row }) => row));
@@ -75,6 +134,10 @@
     splitFilter?.addEventListener("input", apply);
     button.addEventListener("click", () => {
       isShort = false;
+      apply();
+    });
+    more?.addEventListener("click", () => {
+      isFew = false;
       apply();
     });
     all("th", table.tHead).forEach((heading, column) =>
