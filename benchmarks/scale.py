@@ -15,16 +15,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dataflow_costs import PRICES_OF, costs_table
-from scale_memory import CASES, Growth, measure, measure_growth, memory_table, shuffle_table
-from simulation import Costs, simulate, stage_table, too_long_alone
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from report import markdown_table
+from scale_memory import CASES, Growth, measure, measure_growth, memory_table, shuffle_table
+from simulation import Costs, shard_number, simulate, stage_table, too_long_alone
+
+from pipeline.run.estimate import PRICES_OF, dataflow_costs
 
 _PARTS = ("listing", "memory", "shuffle", "simulation", "costs")
 _VCPUS = (8, 200, 800)
 _SIZES = (1_000_000, 10_000_000, 100_000_000)
+
+# Images and workers of the table of costs.
+_COSTS = {1_280_000: 8, 10_000_000: 10, 100_000_000: 25}
 
 
 def print_listing(count: int, latency_ms: int, workers: int, work: Path) -> bool:
@@ -74,6 +78,28 @@ def print_simulation(latency_ms: int, sizes: Sequence[int]) -> bool:
             print(f"FAILED: {each.stages}: one worker alone for {each.seconds:.0f} s\n")
             is_good = False
     return is_good
+
+
+def costs_table() -> str:
+    """The costs of three sizes, as docs/dataflow.md has them."""
+    every = []
+    for images, workers in _COSTS.items():
+        size = images * Costs().image_bytes
+        every.append(dataflow_costs(images, size, shard_number(size), workers))
+    rows = [
+        ["workers of 4 vCPUs", *(f"{each['workers']}" for each in every)],
+        [
+            "minutes, with a bucket that was idle",
+            *(f"{each['seconds'] / 60:.0f}" for each in every),
+        ],
+        ["vCPU-hours at work", *(f"{each['busy_hours']:,.1f}" for each in every)],
+        ["vCPU-hours idle: both ends, bucket", *(f"{each['idle_hours']:,.1f}" for each in every)],
+        ["requests billed as reads", *(f"{each['read_requests']:,}" for each in every)],
+        ["requests billed as writes", *(f"{each['write_requests']:,}" for each in every)],
+        ["shuffle, GB", *(f"{each['shuffle_gb']:.1f}" for each in every)],
+        ["**US dollars**", *(f"**{each['dollars']:,.2f}**" for each in every)],
+    ]
+    return markdown_table(["", *(f"{images:,} images" for images in _COSTS)], rows)
 
 
 def _say(text: str) -> None:

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from report import markdown_table
 
+from pipeline.run.estimate import bucket_seconds
 from tests.servers.listed_names import PAGE, ListedRange, in_classes, listing_rounds
 from transforms.core.rejections import MAX_LISTED
 from transforms.list_rejections import PART_LINES
@@ -31,8 +32,6 @@ MAX_ALONE = 120.0
 
 _READERS = 32  # requests that a worker process sends at once
 _LEVELS = 6  # searches that follow each other when a list is cut
-_FIRST_RATE = 5000  # reads a second that a bucket allows at first
-_DOUBLES = 1200  # seconds after which it allows twice as many
 _MAX_SHARDS = 99_999
 _SHARD_BYTES = 150_000_000
 _REJECTED = 10  # one of this many images has a line, up to the most that are listed
@@ -165,6 +164,11 @@ def run_stage(stage: Stage, vcpus: int, latency: float) -> Timed:
     return Timed(stage.name, seconds, alone, "largest element" if is_bound else "vCPUs")
 
 
+def shard_number(size: int) -> int:
+    """The shards of a dataset with this many bytes."""
+    return max(1, min(_MAX_SHARDS, -(-size // _SHARD_BYTES)))
+
+
 def stages(
     images: int, rounds: Sequence[Sequence[ListedRange]], costs: Costs, classes: int = 1000
 ) -> list[Stage]:
@@ -176,7 +180,7 @@ def stages(
         costs: of the elements.
         classes: of the dataset.
     """
-    shards = max(1, min(_MAX_SHARDS, -(-images * costs.image_bytes // _SHARD_BYTES)))
+    shards = shard_number(images * costs.image_bytes)
     of_shard = images / shards
     # Names are in bundles; there are enough of them for every vCPU.
     bundles = max(1, min(10_000, images // 1000))
@@ -250,16 +254,6 @@ def simulate(
     """The times of all stages, at each number of vCPUs."""
     every = stages(images, listing_rounds(in_classes(images)), costs)
     return {number: [run_stage(stage, number, latency) for stage in every] for number in vcpus}
-
-
-def bucket_seconds(reads: int) -> float:
-    """The seconds in which a bucket allows this many reads, from the first one on."""
-    seconds, rate = 0.0, float(_FIRST_RATE)
-    while reads > rate * _DOUBLES:
-        reads -= int(rate * _DOUBLES)
-        seconds += _DOUBLES
-        rate *= 2
-    return seconds + reads / rate
 
 
 def stretches_alone(timed: Sequence[Timed]) -> list[Alone]:

@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, str] = {
 """What each command of the program does; the module of one is `pipeline.NAME`."""
 
 # They run in a child process, which a decoder may crash.
-_SUPERVISED = ("convert", "verify", "report")
+_SUPERVISED = ("convert", "plan", "verify", "report")
 
 
 def all_commands() -> argparse.ArgumentParser:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import glob
+import itertools
 import json
 import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 import apache_beam as beam
 
@@ -28,7 +30,15 @@ from transforms.dataset.manifest import manifest_indexes
 from transforms.dataset_files import completed
 from transforms.labels.joins import class_texts
 from transforms.labels.shards import RecipeMaker, ShardName
-from transforms.packing import Everything, Gather
+from transforms.packing import (
+    Everything,
+    Gather,
+    NameBatch,
+    pack,
+    part_of,
+    unpack,
+    with_outputs,
+)
 from transforms.publish_dataset import added_up
 from transforms.records.comparison import (
     PlannedReads,
@@ -43,6 +53,11 @@ from transforms.records.image_origins import ShardOrigins
 from transforms.storage.files import storage_of
 
 # The graph of `plan`: the planning half of a conversion, and one small summary file.
+
+# Images of which some are converted, to estimate the time: of so many shards, from each so many.
+_SAMPLE = "sample"
+_SHARDS = 20
+_IMAGES = 4000
 
 # Reasons for rejecting an image or a row because of its cells.
 _OF_CELLS = (Reason.BAD_CELL.code, Reason.ROW_CONFLICT.code)
@@ -62,6 +77,7 @@ class _MeasureShardFn(beam.DoFn):
         )
         self._config = config
         self._values = config.row_values
+        self._sampled = 0
         self._row_converter = converter_of(config) if config.of_rows else None
 
     def setup(self) -> None:
@@ -75,7 +91,9 @@ class _MeasureShardFn(beam.DoFn):
         self._recipes = RecipeMaker(config.dataset.digest, libraries)
         self._whole_shard = converter.whole_shard
 
-    def process(self, shard: tuple[str, Iterable[Planned]]) -> Iterator[ShardSummary]:
+    def process(
+        self, shard: tuple[str, Iterable[Planned]]
+    ) -> Iterator[ShardSummary | beam.pvalue.TaggedOutput]:
         name, group = shard
         every = list(group)
         checked = [(element, self._rejection(element)) for element in every]
@@ -83,6 +101,10 @@ class _MeasureShardFn(beam.DoFn):
         images = [] if self._config.of_rows else cast(list[PlannedImage], accepted)
         if self._path is not None:
             self._write_part(name, sorted(images), sorted(cast(list[PlannedImage], every)))
+        # The order of images is a hash.
+        if images and max(self._sampled, ShardName.parse(name).number) < _SHARDS:
+            self._sampled += 1
+            yield beam.pvalue.TaggedOutput(_SAMPLE, pack(sorted(images)[:_IMAGES]))
         yield ShardSummary(
             name,
             "",
@@ -172,6 +194,7 @@ def _described(everything: Everything, config: ConvertConfig, path: str) -> None
         "ledger": dataclasses.asdict(gathered.ledger),
         "rejected": count_reasons(gathered.reasons),
         "bad_cells": [each.detail for each in gathered.run.rejected.first_of(*_OF_CELLS)],
+        _SAMPLE: [base64.b64encode(batch).decode() for batch in everything[_SAMPLE]],
     }
     storage_of(path).write_whole(path, json.dumps(plan).encode())
 
@@ -203,19 +226,28 @@ def plan_dataset(
 
     def construct(pipeline: beam.Pipeline) -> None:
         plan = build_plan(pipeline, planned)
-        measured = beam.ParDo(measure).with_output_types(ShardSummary)
-        shards = plan.shards | "Measure shards" >> measured
+        step = with_outputs(beam.ParDo(measure), "shards", ShardSummary, **{_SAMPLE: NameBatch})
+        measured = plan.shards | "Measure shards" >> step
+        shards = measured.shards
         short = beam.Map(shortened).with_output_types(ShardSummary)
         # No more than one worker can hold.
         gathered = {
             "totals": plan.totals,
             "run": added_up(shards, plan.rejections, plan.counts),
             "shards": shards | "Shorten summaries" >> short,
+            _SAMPLE: measured[_SAMPLE],
         }
         summed = gathered | "Gather what is planned" >> Gather()
         _ = summed | "Sum up" >> beam.Map(_described, config, path)
 
     run_pipeline(construct, beam_flags, progress=progress)
+
+
+def sampled_images(plan: dict[str, Any]) -> list[PlannedImage]:
+    """The images that a plan took as a sample, shuffled; the plan holds them no more."""
+    batches = map(NameBatch, map(base64.b64decode, plan.pop(_SAMPLE)))
+    images = itertools.chain.from_iterable(unpack(batch, PlannedImage) for batch in batches)
+    return sorted(images, key=lambda image: part_of(image.key))
 
 
 # What `plan --reuse` prints: images that are reused, originals that are read, and differences.

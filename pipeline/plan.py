@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         DatasetError: see `pipeline.errors`.
     """
+    began = time.monotonic(), time.process_time()
     with conversion_begun("plan", argv) as (config, flags, beam_flags):
-        from pipeline.dry_run import plan_dataset, reuse_lines
+        from pipeline.dry_run import plan_dataset, reuse_lines, sampled_images
         from pipeline.open_dataset import has_manifest
+        from pipeline.run.estimate import estimate_lines, estimated
         from pipeline.run.launch import results_path
         from transforms.records.existing_shards import read_staging
         from transforms.storage.files import storage_of
@@ -40,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         with results_path("plan", beam_flags) as path:
             plan_dataset(config, path, beam_flags, progress=style, compares=compares)
             plan = json.loads(storage_of(path).read_bytes(path))
+            planned = time.monotonic() - began[0], time.process_time() - began[1]
+            images = sampled_images(plan)
             if compares:
                 notes = list(reuse_lines(config, flags.reuse, path, plan["labels"]))
         if flags.reuse and action == "compare":
@@ -50,7 +55,14 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"staged   {staged} shards of an earlier run; convert takes those with the same "
                 "images and options"
             )
+        plan["estimate"] = {}
+        if not (staged or flags.quiet or action == "compare"):
+            splits = plan["splits"].values()
+            plan["estimate"] = estimated(config, beam_flags, splits, images, planned)
+            notes += estimate_lines(**plan["estimate"])
     lines = list(plan_lines(plan, config, flags.output, notes, action))
+    if flags.json:
+        lines = [json.dumps({**plan, "action": action})]
     for line in lines[-1:] if flags.quiet else lines:
         print(emphasized(printable(line), sys.stdout))
     warnings = warnings_from_json(plan)

@@ -11,7 +11,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -35,6 +35,7 @@ from transforms.labels.label_rules import ANY_LABELS
 from transforms.labels.shards import RecipeMaker, Recipes
 from transforms.packing import rules_of, with_outputs
 from transforms.records.existing_shards import (
+    Converter,
     ExistingShards,
     FinishedShard,
     Planned,
@@ -199,6 +200,17 @@ class ShardCounter:
             "pixels": dict(sorted(self.pixels.items())),
             "statistics": self.statistics.to_json() if self.of_images else {},
         }
+
+
+def make_records(
+    converter: Converter, sink: Any, name: str, images: Sequence[Planned]
+) -> tuple[int, str]:
+    """Makes the records of a shard, and nothing of them but their bytes and their checksum."""
+    shard_counter = ShardCounter(name, converter.of_images)
+    examples = converter.encode(shard_counter.observe(converter.load(images)))
+    with open(os.devnull, "wb") as nowhere:
+        file = write_records(sink, nowhere, examples)
+    return file.bytes, file.crc32c
 
 
 def count_shard(summary: ShardSummary, seconds: float, *, is_read: bool) -> None:
@@ -401,7 +413,7 @@ class _WriteShardFn(beam.DoFn):
         images = sorted(unordered)
         recipes = self._recipes.recipes(name, images)
         if self._compare_only:
-            written = functools.partial(self._checksum, name, images)
+            written = functools.partial(make_records, self._converter, self.sink, name, images)
             recipe = self._existing.compared(name, recipes, images, self._converter.load, written)
             yield ShardSummary(file=name, recipe=recipe)
             return
@@ -441,14 +453,6 @@ class _WriteShardFn(beam.DoFn):
         if self._converter.fingerprints:
             for batch in fingerprint_batches(index, summary.file, self.buckets):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
-
-    def _checksum(self, name: str, images: list[Planned]) -> tuple[int, str]:
-        """The bytes and the checksum of the shard that would be written."""
-        shard_counter = ShardCounter(name, self._converter.of_images)
-        examples = self._converter.encode(shard_counter.observe(self._converter.load(images)))
-        with open(os.devnull, "wb") as nowhere:
-            file = write_records(self.sink, nowhere, examples)
-        return file.bytes, file.crc32c
 
     def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing[FinishedShard]:
         """Writes a shard; it gets its name and its sidecar while the next one is read."""

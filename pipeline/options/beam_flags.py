@@ -260,12 +260,17 @@ def check_workers(workers: int | None, words: Sequence[str]) -> None:
             )
 
 
-def has_local_workers(beam_flags: Sequence[str]) -> bool:
-    """Whether these options of Beam run a job on this machine."""
+def runner_of(beam_flags: Sequence[str]) -> str:
+    """The name of the runner that these options of Beam choose."""
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     runner = PipelineOptions(list(beam_flags)).view_as(StandardOptions).runner or DEFAULT_RUNNER
-    return runner.rpartition(".")[2] in _LOCAL_RUNNERS
+    return str(runner).rpartition(".")[2]
+
+
+def has_local_workers(beam_flags: Sequence[str]) -> bool:
+    """Whether these options of Beam run a job on this machine."""
+    return runner_of(beam_flags) in _LOCAL_RUNNERS
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -211,7 +211,7 @@ _DESCRIPTIONS = {*declared(CardOptions)} - {"croissant"}
 
 _PLAN = """\
 Prints what convert would match, label, split and shard with the same flags.
-Writes nothing and decodes no image: images that convert rejects are counted."""
+Writes nothing, decodes only a sample: images that convert rejects are counted."""
 
 _PLAN_NOTE = """\
 Flags are those of convert. --output is checked, and not written to; flags about
@@ -249,6 +249,9 @@ def make_parser(command: str, shown: Collection[str] = OPTIONS) -> argparse.Argu
         for option in declared_in(group for group in GROUPS if group.title == title).values():
             if option.name in shown:
                 _add(part, option)
+    if command == "plan":
+        about_json = "print the plan as one line of JSON, for programs"
+        parser.add_argument("--json", action="store_true", help=about_json)
     return parser
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import dataflow_costs
 import pytest
 import scale
 import simulation
 from scale_memory import CASES, measure
 from simulation import Elements, Stage, Timed, run_stage
 
+from pipeline.run import estimate
 from tests.marks import rest_slow
 
 ROOT = Path(__file__).parents[2]
@@ -101,15 +101,25 @@ def test_no_stage_of_100_million_images_is_bound_by_one_worker() -> None:
 
 
 def test_a_bucket_allows_more_reads_after_a_while() -> None:
-    assert simulation.bucket_seconds(5000) == pytest.approx(1)
-    assert simulation.bucket_seconds(6_000_000 + 10_000) == pytest.approx(1201)
+    assert estimate.bucket_seconds(5000) == pytest.approx(1)
+    assert estimate.bucket_seconds(6_000_000 + 10_000) == pytest.approx(1201)
 
 
-@pytest.mark.slow
+def test_an_estimate_is_the_documented_simulation() -> None:
+    """Within 1%, of which `plan` has the formula alone."""
+    text = (ROOT / "docs" / "scale.md").read_text("utf-8")
+    [row] = [line for line in text.splitlines() if line.startswith("| **all stages**")]
+    documented = [int(cell.replace(",", "")) for cell in row.split("|")[2:5]]
+    images = 100_000_000
+    shards = simulation.shard_number(images * simulation.Costs().image_bytes)
+    found = [estimate.job_seconds(images, shards, vcpus) for vcpus in (8, 200, 800)]
+    assert found == pytest.approx(documented, rel=0.01)
+
+
 def test_the_documented_costs_are_those_of_the_function() -> None:
     text = (ROOT / "docs" / "dataflow.md").read_text("utf-8")
-    assert dataflow_costs.costs_table() in text
-    assert dataflow_costs.PRICES_OF in text
+    assert scale.costs_table() in text
+    assert estimate.PRICES_OF in text
     for price in ("0.056", "0.003557", "0.000054", "0.011"):
         assert f"${price}" in text
 
@@ -117,7 +127,7 @@ def test_the_documented_costs_are_those_of_the_function() -> None:
 def test_the_prices_of_dataflow_are_those_of_beam() -> None:
     from apache_beam.testing.load_tests import dataflow_cost_consts as beams
 
-    assert dataflow_costs.VCPU_HOUR == beams.VCPU_PER_HR_BATCH
-    assert dataflow_costs.GB_HOUR == beams.MEM_PER_GB_HR_BATCH
-    assert dataflow_costs.DISK_GB_HOUR == beams.PD_PER_GB_HR
-    assert dataflow_costs.SHUFFLE_GB == beams.SHUFFLE_PER_GB_BATCH
+    assert estimate.VCPU_HOUR == beams.VCPU_PER_HR_BATCH
+    assert estimate.GB_HOUR == beams.MEM_PER_GB_HR_BATCH
+    assert estimate.DISK_GB_HOUR == beams.PD_PER_GB_HR
+    assert estimate.SHUFFLE_GB == beams.SHUFFLE_PER_GB_BATCH

@@ -261,7 +261,7 @@ def test_both_ways_supervise_the_same_commands(
     monkeypatch.setattr(sys, "argv", ["/bin/image-tfrecords", command, "x"])
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     assert command_line.main() == 0
-    assert bool(supervised) == (command in ("convert", "verify", "report"))
+    assert bool(supervised) == (command in ("convert", "plan", "verify", "report"))
     module = (ROOT / "pipeline" / f"{command}.py").read_text()
     assert module.endswith(f'    sys.exit(start("{command}", main))\n')
 

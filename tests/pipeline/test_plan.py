@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -73,6 +74,18 @@ def test_plan_of_the_sample_is_what_convert_makes(
     assert "rows     52 read = 51 used + 0 repeated + 1 without an image + 0 rejected" in lines
     assert sum(line.startswith("        1 ") for line in lines) == 2
     assert lines[-1] == f"nothing written; convert would write {tmp_path / 'out'}"
+
+
+def test_plan_says_how_long_a_conversion_takes(tmp_path: Path) -> None:
+    for number in range(110):
+        draw(tmp_path / "in" / f"{number}.jpg", seed=number % 3)
+    flags = {"images": f"{tmp_path}/in/*.jpg", "label_from": "none", "output": tmp_path / "out"}
+    said = r"\ntime     about \d.* s on this machine \(\d+ cores\), from 102 images\nnothing"
+    assert re.search(said, (ran := plan(**flags)).out), ran
+    made = json.loads(plan("--json", **flags).out)
+    assert made["estimate"]["here"]["sampled"] == 102
+    assert made["splits"]["train"][0] == 110 and made["action"] == "write"
+    assert "sample" not in made
 
 
 def test_plan_needs_no_writable_output(photos: Path, tmp_path: Path) -> None:
