@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -405,11 +406,15 @@ def find_unknown(
     Raises:
         UsageError: Beam cannot read a value.
     """
-    # Importing Beam takes a second, and few runs have Beam options.
+    # Importing Beam takes a second, which a typo does not have to wait for.
+    known = _names_in_source()
+    flags = [word for word in rest if re.match("--?[a-zA-Z]", word)]
+    unknown = [word for word in flags or rest if word.partition("=")[0] not in known]
+    if unknown:
+        return unknown, sorted(known - {*_REFUSED, *_JOB_LABELS})
     from apache_beam.options.pipeline_options import PipelineOptions
 
     beams: list[str] = []
-    unknown: list[str] = []
 
     def compare(beam_parser: argparse.ArgumentParser) -> None:
         # Beam's own error prints several pages of usage.
@@ -427,6 +432,16 @@ def find_unknown(
         names = ", ".join(word.partition("=")[0] for word in typed or rest if word[:1] == "-")
         raise UsageError(f"Beam cannot read one of {names}: {error}") from error
     return unknown, [flag for flag in beams if flag not in _REFUSED and flag not in _JOB_LABELS]
+
+
+def _names_in_source() -> set[str]:
+    """The flags of Beam, which is not imported for them."""
+    spec = importlib.util.find_spec("apache_beam")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("no Beam", name="apache_beam")
+    source = os.path.join(os.path.dirname(spec.origin), "options", "pipeline_options.py")
+    with open(source, encoding="utf-8") as file:
+        return set(re.findall(r"""["'](--[\w-]+)["']""", file.read()))
 
 
 def check_words(

@@ -177,6 +177,10 @@ CONVERT = ["convert", "--output=out"]
         ([*CONVERT, "--labels=none.csv"], 2, "no file matches --labels 'none.csv'"),
         ([*CONVERT, "--images=*", "--num_shards=1", "--shard_size=2MB"], 2,
          "cannot be used with --shard_size"),
+        (["convert"], 2, "no flags given"),
+        ([*CONVERT, "--images=*", "--shards=1"], 2, "did you mean --num_shards N?"),
+        ([*CONVERT, "--images=*", "--projet=p"], 2, "did you mean --project?"),
+        ([*CONVERT, "--images=*", "2.jpg", "3.jpg"], 2, "unexpected argument '2.jpg'"),
     ],
 )  # fmt: skip
 def test_what_needs_no_beam_imports_none(
