@@ -24,6 +24,7 @@ from report import markdown_table
 from pipeline.run.estimate import bucket_seconds
 from tests.servers.listed_names import PAGE, ListedRange, in_classes, listing_rounds
 from transforms.core.rejections import MAX_LISTED
+from transforms.labels.label_tables import PART_BYTES
 from transforms.list_rejections import PART_LINES
 from transforms.publish_dataset import JOINED_AHEAD
 
@@ -50,6 +51,8 @@ class Costs(NamedTuple):
 
     Attributes:
         list_name: to list a name in a page.
+        divide_row: to pass a row of a CSV in search of places to divide it.
+        read_row: to read it.
         join_name: to join it with its label, and to assign it to a shard.
         convert_image: to read, check, encode and write it.
         compare_image: its fingerprint, grouped and compared.
@@ -64,10 +67,13 @@ class Costs(NamedTuple):
         compare_hash: to compare a perceptual hash with those that are like it.
         look_up: to read an index for the records that `statistics.json` lists.
         line_bytes: of a line.
+        row_bytes: of a row of a CSV.
         image_bytes: of an image.
     """
 
     list_name: float = 50e-6
+    divide_row: float = 0.27e-6
+    read_row: float = 22e-6
     join_name: float = 160e-6
     convert_image: float = 5.0e-3
     compare_image: float = 16e-6
@@ -82,6 +88,7 @@ class Costs(NamedTuple):
     compare_hash: float = 12e-6
     look_up: float = 0.95e-3
     line_bytes: int = 120
+    row_bytes: int = 50
     image_bytes: int = 110_000
 
 
@@ -195,9 +202,14 @@ def stages(
         )
         for number, ranges in enumerate(rounds, 1)
     ]
+    table = images * costs.row_bytes
+    divided = images * costs.divide_row + table / _STREAMED
+    tables = -(-table // PART_BYTES)
     lines = min(MAX_LISTED, images // _REJECTED)
     parts = max(1, -(-lines // PART_LINES))
     return [
+        Stage("divide labels", (Elements(1, divided, 2),)),
+        Stage("read labels", (Elements(tables, images / tables * costs.read_row, 2),)),
         *found,
         Stage("join and plan", (Elements(bundles, of_bundle * costs.join_name),)),
         Stage("write rejected lines", (Elements(parts, lines / parts * costs.reject_line, 2),)),

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apache_beam as beam
 
-from transforms.core.records import BucketDuplicates, Count
+from transforms.core.records import BucketDuplicates, Count, TablePart
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates, FindEqualImages
+from transforms.input_readers import divide_labels
 from transforms.join_labels import (
     JoinedImages,
     TableReader,
@@ -30,7 +31,16 @@ from transforms.join_labels import (
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan
 from transforms.list_rejections import CopyRejected
-from transforms.packing import AddTogether, AddUp, NameBatch, NameInputs, by_type, named
+from transforms.packing import (
+    AddTogether,
+    AddUp,
+    NameBatch,
+    NameInputs,
+    SpreadElements,
+    by_type,
+    named,
+    rules_of,
+)
 from transforms.plan_shards import PlanShards, StratifySplits, TotalLabels
 from transforms.publish_dataset import PublishDataset
 from transforms.records.existing_shards import Planned
@@ -86,7 +96,7 @@ class PlanImages(beam.PTransform):
 class PlanTable(beam.PTransform):
     """Plans rows that are records themselves; their cells cross the shuffle.
 
-    Input: the pipeline's begin. Output: `Plan`. One file is read by one worker.
+    Input: the pipeline's begin. Output: `Plan`.
     """
 
     csv_paths: Sequence[str]
@@ -96,11 +106,14 @@ class PlanTable(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> Plan:
         read = functools.partial(read_table_rows, reader=self.reader)
         types = {"totals": PlanTotals, "rejections": Rejection, "counts": Count}
-        rows = (
-            begin
-            | "Name the files" >> NameInputs(self.csv_paths)
-            | "Read rows" >> by_type(read, "batches", NameBatch, **types)
-        )
+        parts = begin | "Name the files" >> NameInputs([*map(TablePart, self.csv_paths)])
+        if rules_of(begin.pipeline).shares_inputs:
+            divide = functools.partial(
+                divide_labels, columns=self.reader.columns, encoding=self.reader.encoding
+            )
+            divided = beam.FlatMap(divide).with_output_types(TablePart)
+            parts = parts | "Divide the files" >> divided | "Spread parts" >> SpreadElements()
+        rows = parts | "Read rows" >> by_type(read, "batches", NameBatch, **types)
         adder = AddUp(PlanTotals, PlanTotals.merge, PlanTotals.merge)
         totals = {"rows": rows.totals} | "Total rows" >> AddTogether(adder)
         planned = rows.batches | "Plan shards" >> PlanShards(self.plan, totals, of_rows=True)

@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from transforms.core.messages import MemberError, TooLargeError, is_utf8
-from transforms.core.records import Count, JoinSide, Kind, NameRange
+from transforms.core.messages import LabelsError, MemberError, TooLargeError, is_utf8
+from transforms.core.records import Count, JoinSide, Kind, NameRange, TablePart
 from transforms.core.rejections import Reason, Rejection
 from transforms.examples.partners import Partner, PartnerKeys, partner_side
 from transforms.labels.joins import MAX_LINE, cells_text, key_line, key_of_line
@@ -38,10 +38,10 @@ from transforms.labels.label_rows import (
     label_text,
 )
 from transforms.labels.label_rules import PathRules
-from transforms.labels.label_tables import MAX_ANNOTATION, annotation_rows, read_rows
+from transforms.labels.label_tables import MAX_ANNOTATION, annotation_rows, read_rows, table_parts
 from transforms.labels.vocabulary import MISSING_LABELS, LabelCells, LabelCounter, labels_in
 from transforms.storage.files import storage_of
-from transforms.storage.interface import READERS, FoundFile, Storage, Stored
+from transforms.storage.interface import READERS, FoundFile, Stored
 from transforms.storage.read_ahead import ReadAhead
 
 # Lists the files of a glob, or of a range of its names, as sides of the join. Opens none.
@@ -331,38 +331,77 @@ def find_listed(uri: str) -> Stored:
 
 
 def open_labels(
-    path: str, columns: CsvColumns, encoding: str
+    part: TablePart | Iterable[FoundFile], columns: CsvColumns, encoding: str
 ) -> Iterator[tuple[str, Iterator[LabelRow]]]:
     """The label files of a path, each with its rows, which are to be read before the next file.
 
     Args:
-        path: a table, or the glob of annotation files, of which many are read ahead.
+        part: a table or a part of it; or annotation files or their glob, of which many are read
+            ahead.
         columns: of the files.
         encoding: a Python codec name, of a CSV.
 
     Raises:
-        LabelsError: a table cannot be read.
+        LabelsError: a table cannot be read, or was changed since it was divided.
         OSError: a file cannot be read.
     """
-    if FORMATS[columns.format].is_per_image:
-        for file, data in annotation_files(path):
+    if not isinstance(part, TablePart):
+        for file, data in annotation_files(part):
             yield file, annotation_rows(data, columns, file)
         return
-    with storage_of(path).open_reader(path) as table:
-        yield path, read_rows(table, columns, encoding=encoding, path=path)
+    path = part.path
+    if FORMATS[columns.format].is_per_image:
+        yield from open_labels(storage_of(path).list_files(path), columns, encoding)
+        return
+    storage = storage_of(path)
+    with storage.open_reader(path) as table:
+        rows = read_rows(table, columns, encoding=encoding, part=part)
+        yield path, rows if part == TablePart(path) else _checked(rows, part, columns, encoding)
 
 
-def annotation_files(pattern: str) -> Iterator[tuple[str, bytes | str]]:
-    """The paths and contents of the files that a glob matches, or why one cannot be read."""
-    storage = storage_of(pattern)
-    found = (file for file in storage.list_files(pattern) if is_annotation(file.uri))
-    read = functools.partial(_read, storage)
-    yield from ReadAhead(threads=READERS).map(read, found, size=lambda file: file.size)
-
-
-def _read(storage: Storage, file: FoundFile) -> tuple[str, bytes | str]:
+def _checked(
+    rows: Iterator[LabelRow], part: TablePart, columns: CsvColumns, encoding: str
+) -> Iterator[LabelRow]:
+    """The rows of a part of a table that is what it was when it was divided."""
+    storage = storage_of(part.path)
     try:
-        return file.uri, storage.read_bytes(file.uri, max_bytes=MAX_ANNOTATION)
+        yield from rows
+    except LabelsError:
+        # The whole table names the line.
+        with storage.open_reader(part.path) as table:
+            for _ in read_rows(table, columns, encoding=encoding, part=TablePart(part.path)):
+                pass
+        raise
+    if (storage.find(part.path) or Stored(0, MISSING)).version != part.version:
+        raise LabelsError(f"{part.path} was changed while it was read: start again")
+
+
+def divide_labels(table: TablePart, columns: CsvColumns, encoding: str) -> Iterator[TablePart]:
+    """The parts of a label file that many workers can read; the arguments are `open_labels`'s.
+
+    Raises:
+        LabelsError: a Parquet file is damaged.
+        OSError: the file cannot be read.
+    """
+    if FORMATS[columns.format].is_per_image:
+        yield table
+        return
+    storage = storage_of(table.path)
+    found = storage.find(table.path) or Stored(0, MISSING)
+    whole = table._replace(version=found.version)
+    with storage.open_reader(table.path) as file:
+        yield from table_parts(file, columns, encoding=encoding, whole=whole)
+
+
+def annotation_files(files: Iterable[FoundFile]) -> Iterator[tuple[str, bytes | str]]:
+    """The paths and contents of listed files, or why one cannot be read; not those of classes."""
+    found = (file for file in files if is_annotation(file.uri))
+    yield from ReadAhead(threads=READERS).map(_read, found, size=lambda file: file.size)
+
+
+def _read(file: FoundFile) -> tuple[str, bytes | str]:
+    try:
+        return file.uri, storage_of(file.uri).read_bytes(file.uri, max_bytes=MAX_ANNOTATION)
     except TooLargeError:
         return file.uri, f"the file has more than {MAX_ANNOTATION} bytes"
     except MemberError as error:
@@ -397,18 +436,18 @@ class RowReader:
     separator: str = ""
     images: RowImages | None = None
 
-    def read(self, path: str) -> Iterator[Found]:
-        """Reads one label file, or a glob of annotations: yields every row with its key.
+    def read(self, part: TablePart) -> Iterator[Found]:
+        """Reads a label file, a part of it, or a glob of annotations: every row with its key.
 
         Their number follows at the end. The images that rows list are looked up.
 
         Raises:
             LabelsError: the file cannot be read as a table.
         """
-        rows = self.read_rows(path)
-        return rows if self.images is None else self.images.find(rows, path)
+        rows = self.read_rows(part)
+        return rows if self.images is None else self.images.find(rows, part.path)
 
-    def read_rows(self, path: str) -> Iterator[Found]:
+    def read_rows(self, part: TablePart | Iterable[FoundFile]) -> Iterator[Found]:
         """Like `read`, but yields a row that lists its image with the cell that names it.
 
         Raises:
@@ -416,7 +455,7 @@ class RowReader:
         """
         read = found = 0
         labels = LabelCounter()
-        for file, rows in open_labels(path, self.columns, self.encoding):
+        for file, rows in open_labels(part, self.columns, self.encoding):
             for row in rows:
                 read += 1
                 key, problem = self._key(row, file)

@@ -19,11 +19,19 @@ from transforms.core.records import (
     NameRange,
     PlannedImage,
     ShardRow,
+    TablePart,
 )
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import PlanTotals
 from transforms.examples.partners import Partner, join_partners
-from transforms.input_readers import ImageFinder, KeyReader, PartnerFinder, RowReader, open_labels
+from transforms.input_readers import (
+    ImageFinder,
+    KeyReader,
+    PartnerFinder,
+    RowReader,
+    divide_labels,
+    open_labels,
+)
 from transforms.labels.joins import (
     ONE_LABEL,
     Joined,
@@ -34,7 +42,7 @@ from transforms.labels.joins import (
     join_selected,
 )
 from transforms.labels.keys import nfc, relative_path
-from transforms.labels.label_rows import CsvColumns, LabelRow
+from transforms.labels.label_rows import FORMATS, CsvColumns, LabelRow
 from transforms.labels.shards import SplitAssigner
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.packing import (
@@ -56,7 +64,8 @@ from transforms.packing import (
 from transforms.records.other_datasets import IMAGES, REUSE, DatasetReader, Found
 from transforms.records.stored_images import join_records, join_reused
 from transforms.storage.beam_storage import report_source
-from transforms.storage.interface import LISTED_NAMES
+from transforms.storage.files import storage_of
+from transforms.storage.interface import LISTED_NAMES, FoundFile
 from transforms.storage.metrics import PROGRESS, counter
 
 # Joins the sides of each key, all keys of a part together.
@@ -111,12 +120,15 @@ _COUNTERS = {
 _LABEL_SOURCES = ("csv", "directory", "regex", "webdataset", "records", "given", "none")
 
 
-# A glob of images or of a partner, or a range of its names; a label file, or rows of it that list
-# images; a file of keys; an index of another dataset. The kind of such a dataset is its flag.
-_GLOB, _TABLE, _ROWS, _KEYS, _INDEX = "glob", "table", "rows", "keys", "index"
+# A glob of images or of a partner, or a range of its names; a label file, a part of it, a range of
+# a glob of them, or rows that list images; a file of keys; an index of another dataset, whose kind
+# is its flag.
+_GLOB, _TABLE, _PART, _ANNOTATIONS = "glob", "table", "part", "annotations"
+_ROWS, _KEYS, _INDEX = "rows", "keys", "index"
 
 # The stage of the progress in which the sides of a kind are counted.
-_STAGES = {_GLOB: "listing", IMAGES: "listing", **dict.fromkeys((_TABLE, _ROWS, _KEYS), "reading")}
+_READ = (_TABLE, _PART, _ANNOTATIONS, _ROWS, _KEYS)
+_STAGES = {_GLOB: "listing", IMAGES: "listing", **dict.fromkeys(_READ, "reading")}
 
 
 class _Input(NamedTuple):
@@ -210,14 +222,21 @@ def _read_glob(
         yield _Input(_GLOB, tuple(found)) if isinstance(found, NameRange) else found
 
 
-def _read_table(reader: RowReader, hands_on: bool, path: str) -> Iterator[Any]:
-    """Reads a label file; rows that list images may be handed on."""
+def _read_table(reader: RowReader, limit: int, hands_on: bool, path: str) -> Iterator[Any]:
+    """Reads a label file; its parts, or rows that list images, may be handed on."""
     report_source(path)
     if not hands_on:
-        yield from reader.read(path)
+        yield from reader.read(TablePart(path))
+        return
+    if reader.images is None and FORMATS[reader.columns.format].is_per_image:
+        yield from _read_annotations(reader, limit, path)
+        return
+    if reader.images is None:
+        for part in divide_labels(TablePart(path), reader.columns, reader.encoding):
+            yield _Input(_PART, tuple(part))
         return
     rows: list[_Side] = []
-    for found in reader.read_rows(path):
+    for found in reader.read_rows(TablePart(path)):
         if isinstance(found, Rejection | Count | LabelCells):
             yield found
             continue
@@ -227,6 +246,21 @@ def _read_table(reader: RowReader, hands_on: bool, path: str) -> Iterator[Any]:
             rows = []
     if rows:
         yield _Input(_ROWS, (path, pack_sides(rows)))
+
+
+def _read_annotations(reader: RowReader, limit: int, *part: str) -> Iterator[Any]:
+    """Reads the annotation files of a glob, or of a range of its names; the rest may follow."""
+    names, ranges = NameRange(*part), []
+
+    def files() -> Iterator[FoundFile]:
+        for found in storage_of(names.glob).list_range(names, limit):
+            if isinstance(found, FoundFile):
+                yield found
+            else:
+                ranges.append(_Input(_ANNOTATIONS, tuple(found)))
+
+    yield from reader.read_rows(files())
+    yield from ranges
 
 
 def _read_dataset(reader: DatasetReader, hands_on: bool, number: int) -> Iterator[Found | _Input]:
@@ -246,11 +280,12 @@ class ReadInputs(beam.PTransform):
 
     Where each worker pays for its own listing, a long glob of images, masks or further images is
     handed on: in a bucket in ranges, in up to three rounds, on a local or
-    shared disk folder by folder. So are rows that list images, and the indexes of other datasets.
+    shared disk folder by folder. So are the parts of label files, rows that list images, and the
+    indexes of other datasets.
     In one process all workers share Python's lock, and each step has its price.
 
     Input: the pipeline's begin. Output: `Inputs`. Bounded; a retry lists one range, or reads one
-    file or one batch of rows, again. On other storages, one worker lists a glob.
+    part or one batch of rows, again. On other storages, one worker lists a glob.
     """
 
     globs: Sequence[str | os.PathLike[str]]
@@ -297,7 +332,9 @@ class ReadInputs(beam.PTransform):
             readers[_KEYS] = keys.read
         if reader:
             images = reader.images
-            readers[_TABLE] = functools.partial(_read_table, reader, shares and images is not None)
+            readers[_TABLE] = functools.partial(_read_table, reader, limit, shares)
+            readers[_ANNOTATIONS] = functools.partial(_read_annotations, reader, limit)
+            readers[_PART] = lambda *part: reader.read(TablePart(*part))
             if images is not None:
                 # Their sizes and versions, one request each.
                 readers[_ROWS] = lambda path, rows: images.find(unpack_sides(rows), path)
@@ -403,17 +440,18 @@ class TableReader:
     assigner: SplitAssigner
     row_bytes: int
 
-    def read(self, uri: str) -> Iterator[_OfTable]:
-        """Reads one table: yields batches of rows, and their counts at the end.
+    def read(self, part: TablePart) -> Iterator[_OfTable]:
+        """Reads a table or a part of it: yields batches of rows, and their counts at the end.
 
         Raises:
             LabelsError: the file cannot be read as a table.
         """
+        uri = part.path
         path = relative_path(uri, self.root)
         totals = PlanTotals()
         batch: list[ShardRow] = []
         read = 0
-        for _, rows in open_labels(uri, self.columns, self.encoding):
+        for _, rows in open_labels(part, self.columns, self.encoding):
             for row in rows:
                 read += 1
                 placed = self._placed(row, uri, path)
@@ -447,10 +485,10 @@ class TableReader:
         return ShardRow(order, key, path, row.line, "\0".join(row.cells), split)
 
 
-def read_table_rows(uri: str, reader: TableReader) -> Iterator[_OfTable]:
-    """Reads a file. The following metric is maintained: `rows_read`."""
-    report_source(uri)
-    for result in reader.read(uri):
+def read_table_rows(part: TablePart, reader: TableReader) -> Iterator[_OfTable]:
+    """Reads a table, or a part. The following metric is maintained: `rows_read`."""
+    report_source(part.path)
+    for result in reader.read(part):
         if isinstance(result, Count):
             counter("rows_read").inc(result.value)
         yield result

@@ -26,6 +26,7 @@ from pipeline.resolve.samples import (
 )
 from transforms.core.machine import scratch_folder
 from transforms.core.messages import LabelsError
+from transforms.core.records import TablePart
 from transforms.dataset.image_statistics import KEYS_UNMATCHED, DatasetWarning
 from transforms.dataset.output_names import LABELS, MANIFEST
 from transforms.input_readers import KeyReader, open_labels
@@ -470,7 +471,7 @@ def _rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, L
     """The well-formed rows, each after the path of its file."""
     for path in found.paths:
         with trying(f"read --labels {path}"):
-            for _, rows in open_labels(path, found.columns, flags.csv_encoding):
+            for _, rows in open_labels(TablePart(path), found.columns, flags.csv_encoding):
                 yield from ((path, row) for row in rows if not row.problem)
 
 

@@ -377,9 +377,9 @@ def read_label_inputs(
         format_ = ""
     if format_:
         globs = tuple(plain_globs([flags.labels], "--labels"))
-        contents = itertools.chain.from_iterable(map(annotation_files, globs))
+        listed = itertools.chain.from_iterable(storage_of(each).list_files(each) for each in globs)
         with trying(f"read --labels {files[0]}"):
-            first = first_annotations(contents, count, format_)
+            first = first_annotations(annotation_files(listed), count, format_)
         found = LabelFiles(globs, first)
     else:
         first = _read_first(flags, files[0], count)

@@ -110,11 +110,12 @@ READ_REQUEST = 0.0004 / 1000  # class B: get; removing is free
 VCPUS = 4
 """Of a worker, an n2-standard-4."""
 
-# Seconds of a vCPU, which is half a core: measured on a core, doubled. Those of a name are to list,
-# join, plan and compare it, those of a shard to wait for its requests and to move it, with 30 ms a
+# Seconds of a vCPU, which is half a core: measured on a core, doubled. Those of a name are to read
+# its row, list, join, plan and compare it; one worker alone divides the rows. Those of a shard to wait for its requests and to move it, with 30 ms a
 # request. `benchmarks/simulation.py` has a stage for each.
 CONVERT = 2 * 2.5e-3
-_NAME = 2 * 113e-6
+_NAME = 2 * 124e-6
+_DIVIDED = 0.77e-6
 _SHARD = 0.16
 _LISTING = 0.045
 
@@ -136,7 +137,8 @@ def work_seconds(images: int, shards: int, convert: float = CONVERT) -> float:
 def job_seconds(images: int, shards: int, vcpus: int, convert: float = CONVERT) -> float:
     """The seconds of the stages of a conversion that nothing but its vCPUs bounds."""
     # At the end, one worker describes the shards while the others wait.
-    return work_seconds(images, shards, convert) / vcpus + shards * 1.6e-3 + 20
+    alone = images * _DIVIDED + shards * 1.6e-3 + 20
+    return work_seconds(images, shards, convert) / vcpus + alone
 
 
 def bucket_seconds(reads: int) -> float:

@@ -16,7 +16,7 @@ from apache_beam.pvalue import AsSingleton
 from tests.transforms.beam import collect, make_pipeline, step_named
 from transforms import packing, plan_shards
 from transforms.core.messages import LabelsError
-from transforms.core.records import Count, PlannedImage
+from transforms.core.records import Count, PlannedImage, TablePart
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals
 from transforms.flow import PlanTable
@@ -401,7 +401,7 @@ def test_a_row_that_names_no_split_is_rejected(tmp_path: Path) -> None:
     assigner = SplitAssigner(Splits([("train", 1.0)]), seed=0, split_from="csv")
     columns = COLUMNS._replace(split=Column(0, "a"))
     reader = TableReader(columns, root="", encoding="utf-8", assigner=assigner, row_bytes=1)
-    results = list(reader.read(str(tmp_path / "t.csv")))
+    results = list(reader.read(TablePart(str(tmp_path / "t.csv"))))
     [rejected] = [each for each in results if isinstance(each, Rejection)]
     assert (rejected.subject, rejected.reason) == ("row", "bad_split")
     assert rejected.path == f"{tmp_path}/t.csv:3"

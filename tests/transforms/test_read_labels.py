@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import collect
 from transforms import input_readers, packing
 from transforms.core.messages import LabelsError
-from transforms.core.records import Count, JoinSide
+from transforms.core.records import Count, JoinSide, TablePart
 from transforms.core.rejections import Rejection
-from transforms.input_readers import ImageFinder, KeyReader, RowImages, RowReader, open_labels
+from transforms.input_readers import (
+    ImageFinder,
+    KeyReader,
+    RowImages,
+    RowReader,
+    divide_labels,
+    open_labels,
+)
 from transforms.join_labels import ReadInputs
 from transforms.labels import label_tables
 from transforms.labels.annotations import YOLO_COLUMNS
 from transforms.labels.joins import MAX_LINE
-from transforms.labels.label_rows import YOLO, Column, CsvColumns, LabelRow
+from transforms.labels.label_rows import JSONL, PARQUET, YOLO, Column, CsvColumns, LabelRow
 from transforms.labels.label_rules import PathRules
-from transforms.labels.vocabulary import LabelCells
+from transforms.labels.vocabulary import LabelCells, merge_cells
 from transforms.storage.interface import READERS, Stored
+from transforms.storage.local_storage import LocalStorage
 
 COLUMNS = CsvColumns(Column(0, "id"), Column(1, "label"), 2)
 
 
 def read(*paths: Path, encoding: str = "utf-8", **options: Any) -> dict[str, list[Any]]:
     reader = RowReader(COLUMNS, key="stem", encoding=encoding, **options)
-    results = [result for path in paths for result in reader.read(str(path))]
+    results = [result for path in paths for result in reader.read(TablePart(str(path)))]
     kinds = {"rejections": Rejection, "counts": Count, "labels": LabelCells}
     found = {name: [r for r in results if isinstance(r, kind)] for name, kind in kinds.items()}
     return {**found, "rows": [r for r in results if not isinstance(r, (*kinds.values(),))]}
@@ -111,7 +125,8 @@ def test_files_of_a_glob(tmp_path: Path) -> None:
     (tmp_path / "classes.txt").write_text("cat\n")
     named = (Column(0, "image"), Column(1, "class"), len(YOLO_COLUMNS))
     columns = CsvColumns(*named, format=YOLO, cells=(Column(2, YOLO_COLUMNS[2]),))
-    found = {path: list(rows) for path, rows in open_labels(f"{tmp_path}/*.txt", columns, "utf-8")}
+    glob = TablePart(f"{tmp_path}/*.txt")
+    found = {path: list(rows) for path, rows in open_labels(glob, columns, "utf-8")}
     too_large = "the file has more than 4194304 bytes"
     assert found == {
         f"{tmp_path}/a.txt": [LabelRow("a", "3", 1, cells=(".5",))],
@@ -217,3 +232,126 @@ def test_as_many_requests_at_once_as_reads(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
     assert len(listed(str(path), str(tmp_path))["sides"]) == 4 * READERS
     assert widest == READERS
+
+
+# Parts of a table, which many workers read.
+
+LINES = ("id,label\n", "id;label\r\n", "\n", "\r\n", "\r", "\ufeff", "# x\n", "sep=;\n")
+ROWS = ("1,cat\n", '"2","a\nb"\n', '3,"c ""d"""\r\n', '"4"x,y\n', '5,6" tall\n', "#7,e\n")
+PIECES = ('"', ",", "8", "\n", ' "a, b"', "한강", "\0", '{"id":1,"label":"c"}\n', "[]\n")
+TEXTS = st.lists(st.sampled_from([*LINES, *ROWS, *PIECES]), max_size=30).map("".join)
+
+
+def outcome(parts: Iterable[TablePart], columns: CsvColumns) -> tuple[list[LabelRow], str]:
+    """The rows of parts, or up to the first error."""
+    rows: list[LabelRow] = []
+    try:
+        for part in parts:
+            for _, found in open_labels(part, columns, "utf-8"):
+                rows += found
+    except LabelsError as error:
+        return [], str(error)
+    return rows, ""
+
+
+@given(
+    text=TEXTS,
+    size=st.integers(1, 40),
+    columns=st.sampled_from(
+        [
+            COLUMNS,
+            COLUMNS._replace(has_header=False),
+            COLUMNS._replace(delimiter=";", because_delimiter="given"),
+            COLUMNS._replace(format=JSONL),
+        ]
+    ),
+    damage=st.sampled_from([b"", b"\xff\n"]),
+)
+def test_any_parts_of_a_table_have_its_rows(
+    text: str, size: int, columns: CsvColumns, damage: bytes
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder) / "labels.csv"
+        path.write_bytes(text.encode() + damage)
+        patch.setattr(label_tables, "PART_BYTES", size)
+        parts = divide_labels(TablePart(str(path)), columns, "utf-8")
+        whole = outcome([TablePart(str(path))], columns)
+        found = outcome(parts, columns)
+        # Of several errors, any may be found first.
+        assert found == whole or (damage and found[1] and whole[1])
+
+
+def test_parts_of_parquet_are_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "labels.parquet"
+    table = pa.table({"id": [str(number) for number in range(50)], "label": ["cat"] * 50})
+    pq.write_table(table, path, row_group_size=8)
+    columns = COLUMNS._replace(format=PARQUET)
+    monkeypatch.setattr(label_tables, "_PART_ROWS", 16)
+    parts = [*divide_labels(TablePart(str(path)), columns, "utf-8")]
+    assert [(part.start, part.end, part.lines) for part in parts] == [
+        (0, 2, 0),
+        (2, 4, 16),
+        (4, 6, 32),
+        (6, 7, 48),
+    ]
+    assert outcome(parts, columns) == outcome([TablePart(str(path))], columns)
+
+
+def test_every_runner_reads_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label\n" + "".join(f'{n},"cat\n{n % 7}"\n' for n in range(100)) + "x,1,2\n")
+    reader = RowReader(COLUMNS, key="stem", encoding="utf-8")
+
+    def read_all() -> dict[str, Any]:
+        inputs = ReadInputs([], ImageFinder(root="", key="stem", rules=BY_CSV), [path], reader)
+        found = collect(lambda pipeline: (pipeline | "Read" >> inputs)._asdict())
+        counted = sum(count.value for count in found["counts"])
+        return {**found, "counts": counted, "labels": merge_cells(found["labels"])}
+
+    here = read_all()
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
+    monkeypatch.setattr(label_tables, "PART_BYTES", 100)
+    assert read_all() == here
+    assert (len(here["sides"]), len(here["rejections"]), here["counts"]) == (100, 1, 101)
+
+
+def test_a_table_that_is_replaced_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label\n" + "1,cat\n" * 9)
+    monkeypatch.setattr(label_tables, "PART_BYTES", 30)
+    parts = [*divide_labels(TablePart(str(path)), COLUMNS, "utf-8")]
+    path.write_text("id,label\n" + "2,dog\n" * 9)
+    assert "was changed while it was read: start again" in outcome(parts, COLUMNS)[1]
+
+
+def test_workers_share_a_glob_of_annotations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        path = tmp_path / f"{number % 3}" / f"{number}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("0 0.5 0.5 0.25 1\n")
+    columns = CsvColumns(Column(0, "image"), Column(1, "class"), len(YOLO_COLUMNS), format=YOLO)
+    reader = RowReader(columns, key="stem", encoding="utf-8")
+    finder = ImageFinder(root="", key="stem", rules=BY_CSV)
+    rounds: list[int] = []
+    listing = LocalStorage.list_range
+
+    def list_range(storage: Any, part: Any, limit: int, **options: Any) -> Any:
+        rounds.append(limit)
+        return listing(storage, part, limit, **options)
+
+    def read_all() -> list[Any]:
+        globs, labels = [f"{tmp_path}/none/*.jpg"], [f"{tmp_path}/**/*.txt"]
+        inputs = ReadInputs(globs, finder, labels, reader)
+        found = collect(lambda pipeline: (pipeline | "Read" >> inputs)._asdict())
+        return [*found["sides"], sum(count.value for count in found["counts"])]
+
+    here = read_all()
+    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
+    monkeypatch.setattr("transforms.join_labels.LISTED_NAMES", (2, 2))
+    monkeypatch.setattr(LocalStorage, "list_range", list_range)
+    assert (read_all(), len(here)) == (here, 31)
+    assert len(rounds) > 2

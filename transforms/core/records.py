@@ -171,6 +171,26 @@ class NameRange(NamedTuple):
     partner: str = ""
 
 
+class TablePart(NamedTuple):
+    """A label table, or a part of one that any worker may read.
+
+    Attributes:
+        path: the table, or a glob of annotations.
+        head: what stands before the part in a CSV: the bytes up to the end of its first row.
+        start: the byte, or the row group of a Parquet file, with which the part begins.
+        end: that before which it ends; -1 for the end of the table.
+        lines: lines, or rows of a Parquet file, before it.
+        version: of the table when it was divided, as the storage names it.
+    """
+
+    path: str
+    head: bytes = b""
+    start: int = 0
+    end: int = -1
+    lines: int = 0
+    version: int = 0
+
+
 class IndexPart(NamedTuple):
     """An index of another dataset that is an input of this run.
 

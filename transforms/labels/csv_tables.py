@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import functools
 import gzip
@@ -66,6 +67,8 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 _BUFFER_BYTES = 64 << 10
+
+GZIP_MAGIC = b"\x1f\x8b"
 
 # Of zlib: the largest window, and the header and trailer of gzip.
 _GZIP = 31
@@ -172,9 +175,9 @@ def open_text(
             raise LabelsError(f"CSV {path} is {problem}")
     stored = Rejoined(head, binary_file)
     binary: io.BufferedReader = io.BufferedReader(stored, _BUFFER_BYTES)
-    if head.startswith(b"\x1f\x8b"):
+    if head.startswith(GZIP_MAGIC):
         binary = _BoundedGzip(binary, stored, f"{what} {path}")
-    codec = "utf-8-sig" if _is_utf8(encoding) else encoding
+    codec = "utf-8-sig" if has_utf8_codec(encoding) else encoding
     try:
         if codecs.lookup(codec).name in _NOT_OF_FILES:
             raise LookupError(codec)
@@ -311,7 +314,8 @@ def _codec(encoding: str) -> str:
         return ""
 
 
-def _is_utf8(encoding: str) -> bool:
+def has_utf8_codec(encoding: str) -> bool:
+    """Whether an encoding is UTF-8, with a byte order mark or without."""
     return _codec(encoding) in ("utf-8", "utf-8-sig")
 
 
@@ -323,7 +327,7 @@ def _likely_encoding(data: bytes, at: int, encoding: str) -> str:
     """
     if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "utf-16"
-    if not _is_utf8(encoding):
+    if not has_utf8_codec(encoding):
         return "utf-8"
     line = data[data.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]
     try:
@@ -378,6 +382,30 @@ def parse_rows(lines: Iterator[str], delimiter: str, path: str) -> TableRows:
         if problem or len(cells) > 1 or (cells and not cells[0].isspace() and cells[0]):
             yield start, cells, problem
         start, length = reader.line_num + 1, 0
+
+
+def last_row_end(lines: bytes, delimiter: str) -> int:
+    """Where the last whole row of some lines of a UTF-8 CSV ends, of which the first begins a row.
+
+    Where quotes are, only parsing tells; 0 if no row has an end.
+    """
+    if b'"' not in lines:
+        return len(lines)
+    file, end = io.BytesIO(lines), 0
+    with contextlib.suppress(LabelsError):
+        for _ in parse_rows(decoded_lines(file), delimiter, ""):
+            end = file.tell()
+    return end
+
+
+def has_lone_cr(lines: bytes) -> bool:
+    """Whether some lines have a CR that no LF follows, which is a line break, too."""
+    return lines.count(b"\r") > lines.count(b"\r\n")
+
+
+def decoded_lines(lines: io.BytesIO) -> Iterator[str]:
+    """The lines of a part of a UTF-8 CSV, of which bytes that are not UTF-8 stay what they are."""
+    return (line.decode("utf-8", "surrogateescape").removeprefix("\ufeff") for line in lines)
 
 
 # Reads the beginning of a CSV: blank lines, comments, Excel's `sep=`, and the delimiter.

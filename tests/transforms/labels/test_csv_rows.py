@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.marks import rest_slow
 from transforms.core.messages import LabelsError
+from transforms.core.records import TablePart
 from transforms.labels import csv_tables
 from transforms.labels.csv_tables import (
     DELIMITERS,
@@ -50,7 +51,7 @@ def rows_of(
     data: bytes | str, columns: CsvColumns = COLUMNS, encoding: str = "utf-8"
 ) -> list[LabelRow]:
     raw = data if isinstance(data, bytes) else data.encode(encoding)
-    return list(read_rows(io.BytesIO(raw), columns, encoding=encoding, path="a.csv"))
+    return list(read_rows(io.BytesIO(raw), columns, encoding=encoding, part=TablePart("a.csv")))
 
 
 def lines_of(data: bytes, encoding: str = "utf-8") -> list[str]:
@@ -217,7 +218,7 @@ def test_files_that_are_refused(data: bytes | str, says: str) -> None:
 
 
 def test_rows_before_a_fault_are_given_first() -> None:
-    rows = read_rows(io.BytesIO(b'id,label\n1,cat\n2,"dog\n'), COLUMNS, path="a.csv")
+    rows = read_rows(io.BytesIO(b'id,label\n1,cat\n2,"dog\n'), COLUMNS, part=TablePart("a.csv"))
     assert next(rows) == CAT
     with pytest.raises(LabelsError, match="line 3: a quote is not closed"):
         next(rows)

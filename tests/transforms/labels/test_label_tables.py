@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.core.messages import LabelsError
+from transforms.core.records import TablePart
 from transforms.labels import csv_tables
 from transforms.labels.label_rows import (
     FORMATS,
@@ -50,7 +51,7 @@ def jsonl(rows: list[Any]) -> io.BytesIO:
 
 
 def read(file: io.BytesIO, format_: str, columns: CsvColumns = COLUMNS) -> list[Any]:
-    return list(read_rows(file, columns._replace(format=format_), path=f"a.{format_}"))
+    return list(read_rows(file, columns._replace(format=format_), part=TablePart(f"a.{format_}")))
 
 
 @pytest.mark.parametrize(("make", "format_"), [(parquet, PARQUET), (jsonl, JSONL)])
