@@ -60,7 +60,6 @@ TEST_REQUIRES = [
     "readme-renderer[md]>=46,<47",
     "ruff>=0.17,<0.18",
     "setuptools>=77,<86",
-    "shtab>=1.7,<2",
     "tensorflow-datasets>=4.9.10,<5",
     "twine>=6.1,<7",
     "uv>=0.9,<1",

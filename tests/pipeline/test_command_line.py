@@ -9,13 +9,13 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import shtab
 
 from pipeline import __version__, command_line
 from pipeline.command_line import COMMANDS
@@ -270,10 +270,53 @@ def test_both_ways_supervise_the_same_commands(
     assert module.endswith(f'    sys.exit(start("{command}", main))\n')
 
 
-def test_a_shell_can_complete_commands_and_flags() -> None:
-    script = shtab.complete(command_line.all_commands(), "bash")
-    words = [*COMMANDS, "--num_shards", "--limit", "--fast", "per_image"]
-    assert not [word for word in words if not re.search(rf"[\s('\"]{word}[\s)'\"]", script)]
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("con", "convert"),
+        ("convert --num_s", "--num_shards"),
+        ("convert --compression ''", "none gzip"),
+        ("convert --compression = g", "gzip"),
+        ("convert --files =", "sharded per_image"),
+        ("show --lim", "--limit"),
+        ("verify --progress p", "plain"),
+        # Bash itself completes files.
+        ("convert photos", ""),
+    ],
+)
+def test_bash_completes_commands_flags_and_values(
+    words: str, completed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["completion", "bash"], monkeypatch) == 0
+    line = f"image-tfrecords {words}"
+    script = f"""{capsys.readouterr().out}
+COMP_WORDS=({line}); COMP_CWORD={len(shlex.split(line)) - 1}; _image_tfrecords
+echo "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{completed}\n", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_knows_all_flags(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["completion", shell], monkeypatch) == 0
+    script = capsys.readouterr().out
+    dashes = "-l " if shell == "fish" else "--"
+    flags = [f"{dashes}{name}" for name in ("num_shards", "limit", "fast", "dali")]
+    words = [*COMMANDS, *flags, "sharded per_image", "-s q" if shell == "fish" else "-q"]
+    assert not [word for word in words if not re.search(rf"[\s'\"]{word}[\s'\";]", script)]
+    assert not re.search("VALUES|FLAGS|BEGIN|REST", script)
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+def test_another_shell_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["completion", "tcsh"], monkeypatch) == 2
+    assert "completion 'tcsh' is not one of bash, zsh, fish" in capsys.readouterr().err
 
 
 def test_the_entry_point_is_declared() -> None:
