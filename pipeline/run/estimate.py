@@ -111,8 +111,9 @@ VCPUS = 4
 """Of a worker, an n2-standard-4."""
 
 # Seconds of a vCPU, which is half a core: measured on a core, doubled. Those of a name are to read
-# its row, list, join, plan and compare it; one worker alone divides the rows. Those of a shard to wait for its requests and to move it, with 30 ms a
-# request. `benchmarks/simulation.py` has a stage for each.
+# its row, list, join, plan and compare it, those of a shard to wait for its requests and to move
+# it, with 30 ms a request; one worker alone divides the rows. `benchmarks/simulation.py` has a
+# stage for each.
 CONVERT = 2 * 2.5e-3
 _NAME = 2 * 124e-6
 _DIVIDED = 0.77e-6
