@@ -126,7 +126,8 @@ class _MeasureShardFn(beam.DoFn):
         if self._whole_shard is not None:
             # What that dataset rejected is supposed to be rejected again.
             recipes = self._recipes.recipes(name, every)
-            found = self._whole_shard(name, recipes, every, _rejected_again)
+            published = self._config.shard_plan.published(name)
+            found = self._whole_shard(published, recipes, every, _rejected_again)
             whole = found is not None and is_copied(found, self._config.folder.output)
         origins = ShardOrigins(self._origins, images)
         # Of a copied shard, only the originals of images that its dataset rejected are read.

@@ -247,7 +247,8 @@ class DatasetDescriber:
             number = numbers.get(record) if isinstance(record, str) else record
             # A kept image may have been rejected afterwards.
             if number is not None and number < len(lengths):
-                place = file, offsets[number]
+                of = self._shards.get(file)
+                place = of.published if of else file, offsets[number]
                 if file in self._image_files:
                     place = self._image_files[file][number], 0
                 found[file, record] = _record(index, number, *place)

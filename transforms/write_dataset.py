@@ -213,6 +213,7 @@ class WriteDataset(beam.PTransform):
             self._checks = CheckOptions.of(given)
             self._pixels = checked_pixels(PixelOptions.of(given), self._checks)
         self._plan = shard_plan(ShardOptions.of(given), FileOptions.of(given))
+        self._plan.check_file_name()
         self._labelled = truth("labelled", labelled)
         features = with_pixels(_features(layout, self._labelled), self._pixels.fixed_shape)
         if self._pixels.depth == 16 and stores_pixels(features):

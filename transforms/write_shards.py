@@ -482,7 +482,8 @@ class _WriteShardFn(beam.DoFn):
     def _copied(self, shard: _OpenShard, images: list[Planned]) -> ShardSummary | None:
         """Stages the same shard of another dataset without reading it; None if there is none."""
         name = shard.counter.file
-        whole = self._converter.whole_shard(name, shard.recipes, images)
+        published = self.target.plan.published(name)
+        whole = self._converter.whole_shard(published, shard.recipes, images)
         if whole is None or not copy_whole(whole, self._staged(name, whole.entry.recipe)):
             return None
         counter("shards_copied").inc()
@@ -494,8 +495,12 @@ class _WriteShardFn(beam.DoFn):
 
     def _finish(self, shard: _OpenShard, summary: ShardSummary) -> FinishedShard:
         """Makes a written shard one that a rerun finds, in another thread."""
+        if self.target.plan.file_name:
+            chosen = self.target.plan.published(summary.file)
+            summary = dataclasses.replace(summary, chosen=chosen)
         index = shard.counter.index.table(
             summary.file,
+            published=summary.published,
             many_labels=self._converter.many_labels,
             partners=self._converter.partner_names,
             is_per_image=self._per_image,

@@ -49,6 +49,7 @@ def check_flags(flags: argparse.Namespace) -> ConvertConfig:
     _check_alone(flags)
     with refusing(LabelsError):
         config = resolve(flags)
+        config.shard_plan.check_file_name()
     if config.checks.strict and config.warnings:
         raise UsageError(strict_message(config.warnings))
     _check_output(flags, config)

@@ -87,6 +87,10 @@ VALUES = {
     "shard_size": Values(
         ["150MB", "64MiB", "1.5GB", "2000KB"], [*SIZES.wrong, "150000000", "100KB", "1000B"]
     ),
+    "file_name": Values(
+        ["{split}-{shard:05d}-of-{shards:05d}.tfrecord", "a {shard}.tfrec", "{shard}.tfrecords.gz"],
+        ["", "{shard}", "{split}/{shard}.tfrecord", "{shard}.doc"],
+    ),
     "max_bytes": SIZES,
     "resize": Values(
         ["shorter=256", "longer=9", "640x480", "65500x1,never_enlarge", "shorter=1,never_enlarge"],

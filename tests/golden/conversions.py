@@ -99,6 +99,7 @@ CONVERSIONS = {
     "splits of rows": Conversion({**_PHOTOS, "labels": "places.csv", "split_column": "set"}),
     "other splits of rows": Conversion({"split_column": "fold"}, "splits of rows"),
     "shards": Conversion({"num_shards": 3}, "folders"),
+    "file names": Conversion({"file_name": "{split}_{shard}.record-{shards:02d}"}, "shards"),
     "shard by records": Conversion({"shard_by": "records"}, "shards"),
     "large": Conversion({"images": "large/*.png", "label_from": "none", "check": "header"}),
     "shard size": Conversion({"shard_size": "1MB"}, "large"),

@@ -361,6 +361,10 @@ ROWS = {
         ),
     ),
     "--compression": Row("gzip", _compression),
+    "--file_name": Row(
+        "{split}_{shard:02d}.tfrec",
+        turns(lambda made: [*made.dataset.folder.glob("train_00.tfrec")] != [], False, True),
+    ),
     "--name": Row("pets", _name),
     "--dataset_version": card("1.2.0", "- Version: 1.2.0", "version", "version", "1.2.0"),
     "--description": card(PETS, f"\n\n{PETS}\n\n", "description", "description", PETS),

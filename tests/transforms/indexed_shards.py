@@ -85,7 +85,11 @@ def write_dataset(folder: Path, indexes: Sequence[Mapping[str, Any]]) -> dict[st
         shard = {"file": name, "records": records, "bytes": 1000, "crc32c": f"{number:08x}"}
         listed.append(shard)
         entries.append(entry(index_file(name), index, records))
-    manifest: dict[str, Any] = {"index": entries, "splits": {"train": {"shards": listed}}}
+    manifest: dict[str, Any] = {
+        "options": {},
+        "index": entries,
+        "splits": {"train": {"shards": listed}},
+    }
     return {**manifest, "digest": content_digest(manifest)}
 
 

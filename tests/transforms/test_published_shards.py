@@ -21,6 +21,7 @@ ENTRY = {"file": NAME, "recipe": "r", "records": 2, "bytes": 70, "crc32c": "ab"}
 
 
 MANIFEST = {
+    "options": {},
     "splits": {"train": {"shards": [ENTRY]}},
     "root": "photos",
     "partners": {"mask": "masks"},

@@ -68,6 +68,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         index = index.replace_schema_metadata({**HASHES, LIBRARIES: libraries})
         manifest: dict[str, Any] = {
             "root": "in",
+            "options": {"files": "per_image"} if any("/" in each["file"] for each in files) else {},
             "splits": {"train": {"shards": files}},
             "index": [{"file": "index/train-00000-of-00001.parquet", "records": 2}],
         }

@@ -45,6 +45,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         index: pa.Table = read_index(table({**columns, "record": range(2)}, 2), "x")
         shard = {"file": SHARD, "bytes": 1000, "records": 2, "crc32c": "00000000"}
         manifest: dict[str, Any] = {
+            "options": {},
             "splits": {"train": {"shards": [shard]}},
             "index": [{"file": index_file(SHARD), "records": 2}],
         }

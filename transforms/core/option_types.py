@@ -67,6 +67,7 @@ class WriteDatasetOptions(PlaceOptions, total=False):
     shard_by: Literal["hash", "records"] | None
     files: Literal["sharded", "per_image"] | None
     compression: Literal["none", "gzip"] | None
+    file_name: str | None
     transcode: Literal["keep", "auto", "jpeg", "png"] | None
     resize: str | None
     color: Literal["keep", "rgb", "gray"] | None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from transforms.core.option import (
+    Conflict,
     Group,
     Need,
     Parameter,
@@ -16,7 +17,7 @@ from transforms.core.option import (
     not_empty,
     option,
 )
-from transforms.dataset.output_names import FILES
+from transforms.dataset.output_names import DEFAULT_FILE_NAME, FILE_ENDING, FILES, check_file_name
 from transforms.labels.label_options import ShardOptions
 from transforms.labels.shards import ShardPlan
 
@@ -230,6 +231,15 @@ class FileOptions(Group, title="shards", recorded=as_it_is):
         help="compression of the shards",
         parameter=Parameter("Compression"),
     )
+    file_name: str | None = option(
+        metavar="NAME",
+        parse=check_file_name,
+        help="names of the shards, of {split}, {shard:05d} and {shards:05d}; if omitted: "
+        f"{DEFAULT_FILE_NAME}",
+        conflicts=(Conflict("files", ("per_image",), "its files are named after their keys"),),
+        parameter=Parameter("Names of the files", f"^[^/]+{FILE_ENDING}$"),
+        recorded=if_any,
+    )
 
     @property
     def gzip(self) -> bool:
@@ -261,6 +271,7 @@ def shard_plan(
         files.per_image,
         partners,
         shards.shard_by == "records",
+        files.file_name or "",
     )
 
 

@@ -17,7 +17,13 @@ from transforms.core.messages import LabelsError, parse_json, quantity
 from transforms.core.records import Count, PlannedImage, RejectedPart, Totals, partner_files
 from transforms.core.rejections import Reason, Rejection, RejectionLimit, RejectionTotals
 from transforms.dataset.image_statistics import DatasetWarning, Statistics, split_warnings
-from transforms.dataset.output_names import REJECTED, ImageFile, is_attempt, staged_shard
+from transforms.dataset.output_names import (
+    REJECTED,
+    ImageFile,
+    is_attempt,
+    is_chosen,
+    staged_shard,
+)
 from transforms.labels.joins import row_labels
 from transforms.labels.shards import ShardName, empty_shards_warning, splits_in_order
 from transforms.labels.vocabulary import LabelCells, Vocabulary, class_order, merge_cells
@@ -130,6 +136,7 @@ class ShardSummary:
             of single images.
         index_sha256: of its index; empty if the dataset has no name.
         roots: digest of the folders below which the paths of its images begin, see `Roots`.
+        chosen: the name that `--file_name` gives it in the dataset; empty for `file`.
     """
 
     file: str
@@ -149,6 +156,12 @@ class ShardSummary:
     sha256: str = ""
     index_sha256: str = ""
     roots: str = ""
+    chosen: str = ""
+
+    @property
+    def published(self) -> str:
+        """Its name in the dataset."""
+        return self.chosen or self.file
 
     @property
     def staged(self) -> list[str]:
@@ -171,7 +184,8 @@ class ShardSummary:
         is_staged = self.files is None or (
             is_attempt(self.folder) and staged_shard(self.folder) == (file, recipe)
         )
-        return (self.file, self.recipe) == (file, recipe) and is_staged
+        is_named = is_chosen(self.chosen) if self.chosen else True
+        return (self.file, self.recipe) == (file, recipe) and is_staged and is_named
 
     def to_sidecar(self) -> str:
         """The text of the sidecar of a staged shard: a line, and its digest."""

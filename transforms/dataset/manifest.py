@@ -22,6 +22,7 @@ from transforms.dataset.output_names import (
     image_file,
     image_files,
     index_file,
+    is_chosen,
     is_data_file,
     is_index_file,
     is_small_file,
@@ -124,8 +125,8 @@ def foreign_names(manifest: Mapping[str, Any]) -> Iterator[str]:
     Args:
         manifest: one without `damage`.
     """
-    for split in manifest["splits"].values():
-        yield from (s["file"] for s in split["shards"] if not is_data_file(s["file"]))
+    is_ours = is_chosen if manifest["options"].get("file_name") else is_data_file
+    yield from (each["file"] for each in manifest_shards(manifest) if not is_ours(each["file"]))
     yield from (name for name in manifest["files"] if not is_small_file(name))
     indexes = manifest.get("index", ())
     yield from (each["file"] for each in indexes if not is_index_file(each["file"]))
@@ -324,7 +325,7 @@ def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
         split, *_, gzip = ShardName.parse(shard.file)
         if shard.files is None:
             counted = (shard.records, shard.bytes, shard.crc32c, shard.sha256)
-            found.append(DataFile(split, shard.file, shard.staged[0], shard.recipe, *counted))
+            found.append(DataFile(split, shard.published, shard.staged[0], shard.recipe, *counted))
         else:
             keys += [(split, file.key) for file in shard.files]
             found += [
@@ -357,7 +358,7 @@ def index_entries(shards: Iterable[ShardSummary]) -> list[dict[str, Any]]:
 def possible_files(shard: ShardSummary) -> list[set[str]]:
     """The names that each file of one shard may have, regardless of the other shards."""
     if shard.files is None:
-        return [{shard.file}]
+        return [{shard.published}]
     split, *_, gzip = ShardName.parse(shard.file)
     return [
         {image_file(split, file.key, gzip=gzip, is_marked=marked) for marked in (False, True)}
@@ -514,6 +515,18 @@ def check_digest(manifest: Mapping[str, Any], path: str) -> None:
 def manifest_shards(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """All shards that a manifest lists, split by split."""
     return [shard for split in manifest["splits"].values() for shard in split["shards"]]
+
+
+def shards_by_name(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The shards that a manifest lists, by the names that they have without `--file_name`."""
+    if not manifest["options"].get("file_name"):
+        return {shard["file"]: shard for shard in manifest_shards(manifest)}
+    gzip = manifest["options"].get("compression") == "gzip"
+    return {
+        str(ShardName(split, number, len(listed["shards"]), gzip)): shard
+        for split, listed in manifest["splits"].items()
+        for number, shard in enumerate(listed["shards"])
+    }
 
 
 def manifest_indexes(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:

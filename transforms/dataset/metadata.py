@@ -165,7 +165,10 @@ def tfds_files(dataset: Dataset, gathered: Gathered, vocabulary: Vocabulary) -> 
         vocabulary: the classes.
     """
     shards, features = gathered.shards, dataset.features
-    if any(ShardName.parse(each.file).gzip or each.files is not None for each in shards):
+    template = _filepath_template(dataset.options.get("file_name", ""))
+    if not template or any(
+        ShardName.parse(each.file).gzip or each.files is not None for each in shards
+    ):
         return {}
     formats, shape = gathered.run.written.statistics.formats, stored_shape(dataset.options)
     image, mask = _tensor("string"), _image(("png",), (*shape[:2], 1), 8)
@@ -178,7 +181,10 @@ def tfds_files(dataset: Dataset, gathered: Gathered, vocabulary: Vocabulary) -> 
             _connector("features_dict.FeaturesDict", featuresDict={"features": described})
         ),
         INFO: _to_bytes(
-            {**_info(features, shards, gathered.splits), **_said(card_of(dataset.options))}
+            {
+                **_info(features, shards, gathered.splits, template),
+                **_said(card_of(dataset.options)),
+            }
         ),
     }
     for feature in features:
@@ -246,13 +252,16 @@ def _dimensions(shape: Sequence[int | None]) -> dict[str, Any]:
 
 
 def _info(
-    features: Sequence[Feature], shards: Sequence[ShardSummary], splits: Sequence[str]
+    features: Sequence[Feature],
+    shards: Sequence[ShardSummary],
+    splits: Sequence[str],
+    template: str,
 ) -> dict[str, Any]:
     info: dict[str, Any] = {
         "name": _NO_NAME,
         "version": DEFAULT_VERSION,
         "fileFormat": "tfrecord",
-        "splits": [_split(split, shards) for split in splits],
+        "splits": [_split(split, shards, template) for split in splits],
     }
     keys = supervised_keys(features)
     if keys is not None:
@@ -275,11 +284,24 @@ def _said(card: Card | None) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value}
 
 
-def _split(split: str, shards: Sequence[ShardSummary]) -> dict[str, Any]:
+def _filepath_template(file_name: str) -> str:
+    """`--file_name` for TensorFlow Datasets, whose numbers have 5 digits; empty if others have.
+
+    >>> _filepath_template("{split}_{shard:05d}.tfrec"), _filepath_template("{shard}.tfrec")
+    ('{SPLIT}_{SHARD_INDEX}.tfrec', '')
+    """
+    fields = {"{split}": "{SPLIT}", "{shard:05d}": "{SHARD_INDEX}", "{shards:05d}": "{NUM_SHARDS}"}
+    text = file_name or "{split}-{SHARD_X_OF_Y}.{FILEFORMAT}"
+    for ours, theirs in fields.items():
+        text = text.replace(ours, theirs)
+    return text if not re.search("[{][a-z]", text) else ""
+
+
+def _split(split: str, shards: Sequence[ShardSummary], template: str) -> dict[str, Any]:
     own = [shard for shard in shards if ShardName.parse(shard.file).split == split]
     return {
         "name": split,
-        "filepathTemplate": "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}",
+        "filepathTemplate": template,
         "shardLengths": [str(shard.records) for shard in own],
         "numBytes": str(sum(shard.bytes for shard in own)),
     }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import string
 from collections import Counter
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.messages import FinalError, parse_json
 from transforms.labels.keys import IN_STAGING, nfc
-from transforms.labels.shards import ShardName, is_split_name
+from transforms.labels.shards import MAX_SHARDS, ShardName, is_split_name
 
 # `--files per_image`: the name of the file that holds one image's record, after the image's key.
 #
@@ -203,6 +204,56 @@ _IMAGE = re.compile(rf"{_DIGEST}(?:\.{_DIGEST}\.partial)?")
 # A part of `rejected.jsonl`, named after its content.
 _PART = re.compile(rf"rejected\.{_DIGEST}(?:\.partial)?")
 _PROBE = re.compile(rf"{PROBE}\.{_DIGEST}(?:\.partial)?")
+
+
+# `--file_name`: the names of shards that people choose. They end as TFRecord files do, so that a
+# manifest that was edited cannot name other files of theirs.
+
+DEFAULT_FILE_NAME = "{split}-{shard:05d}-of-{shards:05d}.tfrecord"
+FILE_ENDING = r"[.](tfrecords?|tfrec|record)(-[^/]*)?([.]gz)?"
+
+_CHOSEN = re.compile(
+    rf"""(?!\.)(?=.*{FILE_ENDING}$)[^\x00-\x1f\x7f/\\:*?"<>|\[\]{{}}%~\ud800-\udfff]+""",
+)
+_FORMS = {"split": "", "shard": "(0?[1-9])?d?", "shards": "(0?[1-9])?d?"}
+_NO_SPLIT = "s" * 100
+
+
+def check_file_name(text: str) -> str:
+    """The names of shards, with fields for split, number and count.
+
+    Raises:
+        ValueError: they are not names of TFRecord files in a folder, or equal for all shards.
+
+    >>> check_file_name("{split}_{shard:03d}.tfrec")
+    '{split}_{shard:03d}.tfrec'
+    """
+    try:
+        fields = [field for field in string.Formatter().parse(text) if field[1] is not None]
+    except ValueError as error:
+        raise ValueError(f"{text!r}: {error}") from error
+    for _, name, spec, conversion in fields:
+        form = _FORMS.get(name or "")
+        if form is None or conversion or not re.fullmatch(form, spec or ""):
+            raise ValueError(f"{text!r}: fields are {{split}}, {{shard:05d}} and {{shards:05d}}")
+    if "shard" not in {name for _, name, *_ in fields}:
+        raise ValueError(f"{text!r} gives all shards one name: it needs {{shard}}")
+    if not is_chosen(ShardName(_NO_SPLIT, 0, MAX_SHARDS).named(text)):
+        raise ValueError(
+            f"{text!r} is not a name of files in the folder: use up to 100 characters without "
+            'any of /\\:*?"<>|[]{}%~ and end it in .tfrecord, .tfrecords, .tfrec or .record'
+        )
+    return text
+
+
+def is_chosen(name: object) -> bool:
+    """Whether `--file_name` can give a shard this name.
+
+    >>> is_chosen("cats_0.tfrec"), is_chosen("../0.tfrec"), is_chosen("thesis.doc")
+    (True, False, False)
+    """
+    is_name = isinstance(name, str) and _CHOSEN.fullmatch(name) is not None
+    return is_name and len(str(name).encode()) <= _LONGEST
 
 
 class ForeignNameError(FinalError):

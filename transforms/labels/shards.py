@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from importlib import metadata
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
 from transforms.core.messages import LabelsError
@@ -292,6 +292,15 @@ class ShardName(NamedTuple):
         suffix = ".tfrecord.gz" if self.gzip else ".tfrecord"
         return f"{self.split}-{self.number:05d}-of-{self.total:05d}{suffix}"
 
+    def named(self, template: str) -> str:
+        """Its name by `--file_name`; this one if that is empty.
+
+        >>> ShardName("train", 0, 8).named("{split}_{shard:02d}.tfrec")
+        'train_00.tfrec'
+        """
+        fields = {"split": self.split, "shard": self.number, "shards": self.total}
+        return template.format(**fields) if template else str(self)
+
     @classmethod
     def parse(cls, name: str) -> ShardName:
         """Reads a file name.
@@ -395,6 +404,7 @@ class ShardPlan(NamedTuple):
         per_image: whether every image gets its own file; the shards are groups of them.
         partners: files of masks and further images that each image has.
         by_records: whether the shards of a split have equal numbers of records.
+        file_name: the names of the files, see `ShardName.named`.
     """
 
     splits: tuple[str, ...]
@@ -404,6 +414,7 @@ class ShardPlan(NamedTuple):
     per_image: bool = False
     partners: int = 0
     by_records: bool = False
+    file_name: str = ""
 
     def files(
         self, split_bytes: Mapping[str, int], split_records: Mapping[str, int]
@@ -416,7 +427,7 @@ class ShardPlan(NamedTuple):
 
         Raises:
             LabelsError: see `splits_in_order`; or every image gets its own file, and these are
-                too many.
+                too many; or `--file_name` gives two shards one name.
         """
         records = sum(split_records.values())
         if self.per_image and records > MAX_FILES:
@@ -433,7 +444,37 @@ class ShardPlan(NamedTuple):
                 num_shards=self.num_shards,
             )
             names[split] = [str(ShardName(split, at, count, self.gzip)) for at in range(count)]
+        if self.file_name:
+            self._check_names(chain.from_iterable(names.values()))
         return names
+
+    def published(self, shard: str) -> str:
+        """The name of a shard in the dataset."""
+        return ShardName.parse(shard).named(self.file_name)
+
+    def check_file_name(self) -> None:
+        """Checks what is known of `--file_name` before a run.
+
+        Raises:
+            LabelsError: it does not go with the compression, or gives two splits one name.
+        """
+        name, problem = self.file_name, ""
+        if name and self.gzip != name.endswith(".gz"):
+            problem = "must end in .gz" if self.gzip else "ends in .gz: add --compression gzip"
+        elif name and len(self.splits) > 1 and "{split" not in name:
+            first, second, *_ = self.splits
+            problem = f"gives files of {first!r} and {second!r} one name: it needs {{split}}"
+        if problem:
+            raise LabelsError(f"--file_name {name} {problem}")
+
+    def _check_names(self, shards: Iterable[str]) -> None:
+        seen: set[str] = set()
+        for shard in shards:
+            name = self.published(shard)
+            # Some file systems take upper and lower case for the same.
+            if name.casefold() in seen:
+                raise LabelsError(f"--file_name {self.file_name}: two files would be {name!r}")
+            seen.add(name.casefold())
 
     def check_sizes(self, split_bytes: Mapping[str, int], split_images: Mapping[str, int]) -> None:
         """Checks that the names of a shard fit in one element; see `files`.

@@ -18,6 +18,7 @@ from transforms.dataset.manifest import (
     manifest_indexes,
     manifest_shards,
     possible_files,
+    shards_by_name,
 )
 from transforms.dataset.output_names import (
     FORMER,
@@ -234,7 +235,7 @@ def find_whole_shard(
     """The shard of a base that equals a planned one, or None.
 
     Args:
-        name: of the planned shard.
+        name: of the planned shard in the dataset.
         recipes: that it may have.
         images: planned for it, in their order.
         bases: the datasets.
@@ -460,7 +461,7 @@ class ExistingShards:
         shards = manifest_shards(manifest) if manifest else []
         self._recipes = {shard["recipe"] for shard in shards}
         # Of single-image files, the manifest lists every one.
-        self._published = {} if per_image else {shard["file"]: shard for shard in shards}
+        self._published = shards_by_name(manifest) if manifest and not per_image else {}
         self._retried: Set[str] = frozenset()
         self._former = Roots()
         if manifest:

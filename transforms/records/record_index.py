@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 
 from transforms.core.records import PlannedImage, ShardRow
-from transforms.dataset.manifest import manifest_indexes, manifest_shards
+from transforms.dataset.manifest import manifest_indexes, manifest_shards, shards_by_name
 from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
 from transforms.images.check import CheckedImage
@@ -427,11 +427,12 @@ class IndexPlace(NamedTuple):
     """The rows of the records of one file.
 
     Attributes:
-        entry: of the index, in the manifest.
+        entry: of the index, in the manifest; with its `shard`, unless its records have files of
+            their own.
         first: the row of the file's first record.
     """
 
-    entry: Mapping[str, Any]
+    entry: dict[str, Any]
     first: int = 0
 
 
@@ -442,16 +443,17 @@ def index_places(manifest: Mapping[str, Any]) -> dict[str, IndexPlace]:
     written: they follow each other in the order of its rows. A file without rows is left out.
     """
     entries = {entry["file"]: entry for entry in manifest.get("index", ())}
+    if manifest["options"].get("files") != "per_image":
+        return {
+            shard["file"]: IndexPlace({**entry, "shard": shard["file"]})
+            for name, shard in shards_by_name(manifest).items()
+            if (entry := entries.get(index_file(name))) is not None
+        }
     places: dict[str, IndexPlace] = {}
     for split, listed in manifest["splits"].items():
         own = [entry for entry in entries.values() if index_split(entry) == split]
-        rows = ((entry, row) for entry in own for row in range(entry["records"]))
-        for shard in listed["shards"]:
-            if "/" not in shard["file"]:
-                if (entry := entries.get(index_file(shard["file"]))) is not None:
-                    places[shard["file"]] = IndexPlace(entry)
-            elif (place := next(rows, None)) is not None:
-                places[shard["file"]] = IndexPlace(*place)
+        rows = (IndexPlace(entry, row) for entry in own for row in range(entry["records"]))
+        places |= zip((shard["file"] for shard in listed["shards"]), rows, strict=False)
     return places
 
 
@@ -463,8 +465,9 @@ def indexed_files(
     for shard in manifest_shards(manifest):
         if (place := places.get(shard["file"])) is not None:
             files[place.entry["file"]].append(shard)
+    named = {place.entry["file"]: place.entry for place in places.values()}
     for entry in manifest_indexes(manifest):
-        yield entry, files[entry["file"]]
+        yield named.get(entry["file"], entry), files[entry["file"]]
 
 
 def index_list_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -592,6 +595,7 @@ class IndexRows:
         is_per_image: bool = False,
         libraries: str = "",
         partners: Sequence[str] = (),
+        published: str = "",
     ) -> pa.Table:
         """The index of the shard.
 
@@ -601,6 +605,7 @@ class IndexRows:
             is_per_image: whether each record has its own file.
             libraries: versions of the libraries on which the stored images depend.
             partners: the names of masks and further images, in their order.
+            published: its name in the dataset, if that is another one.
         """
         import pyarrow as pa
 
@@ -609,7 +614,7 @@ class IndexRows:
             zip(*self.checked, strict=True) if count else [()] * 10
         )
         split, *_, gzip = ShardName.parse(shard)
-        files, offsets = [shard] * count, _offsets(self.lengths)
+        files, offsets = [published or shard] * count, _offsets(self.lengths)
         if is_per_image:
             files = image_files([(split, key) for key in self.keys()], gzip=gzip)
             offsets = [0] * count

@@ -318,19 +318,20 @@ def read_listed_index(
     data = read_dataset_file(path, entry)
     if data is None:
         raise RecordIndexError(f"{path} {changed}")
-    most = functools.partial(_most_of_records, output, shard_of_index(entry["file"]), most_times)
+    most = functools.partial(_most_of_records, output, entry, most_times)
     return read_index(data, path, records=entry["records"], columns=columns, most_of_records=most)
 
 
-def _most_of_records(output: str, shard: str, times: int | None) -> int | None:
+def _most_of_records(output: str, entry: Mapping[str, Any], times: int | None) -> int | None:
     """So many times the bytes of a shard; None if neither it nor files of its records are there."""
     if times is None:
         return None
-    storage = storage_of(output, follow_links=False)
+    storage, indexed = storage_of(output, follow_links=False), shard_of_index(entry["file"])
+    shard = entry.get("shard", indexed)
     paths = [join(output, name) for name in (shard, f"{shard}{COMPRESSED}")]
     sizes = [(path, found.size) for path in paths if (found := storage.find(path)) is not None]
     if not sizes:
-        single = join(glob.escape(join(output, ShardName.parse(shard).split)), "*")
+        single = join(glob.escape(join(output, ShardName.parse(indexed).split)), "*")
         sizes = [(file.uri, file.size) for file in storage.list_files(single)]
     held = (size * (_TIMES_OF_GZIP if path.endswith(COMPRESSED) else 1) for path, size in sizes)
     return times * sum(held) if sizes else None
@@ -385,7 +386,7 @@ class IndexedRows:
             keys = table.column("key").to_pylist() if "/" in file else []
             files = image_files([(split, key) for key in keys], gzip=file.endswith(".gz"))
             # Earlier versions named files of single images as one shard.
-            names = {"shard": (shard, f"{shard}.gz", *files), "split": (split,)}
+            names = {"shard": (shard, f"{shard}.gz", file, *files), "split": (split,)}
             for column, known in names.items():
                 if not {*table.column(column).unique().to_pylist()} <= {*known}:
                     raise RecordIndexError(f"{name} is damaged: its {column} is another one")

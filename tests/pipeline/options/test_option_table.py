@@ -33,6 +33,7 @@ from transforms.core.option import Conflict, Need, Option, check_combinations, d
 VALUES = {
     "csv_delimiter": ";",
     "dataset_version": "1.2.0",
+    "file_name": "{shard}.tfrec",
     "homepage": "https://example.org/pets",
     "label_regex": "(x)",
     "num_shards": "3",

@@ -1,0 +1,190 @@
+"""`--file_name`: shards with names that people choose, with all that a dataset promises."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorflow_datasets.core.naming import ShardedFileTemplate
+
+from pipeline import Records
+from tests.marks import rest_slow
+from tests.pipeline.commands import Dataset, check_sound, convert, index_rows, make_dataset, plan
+from tests.servers.gcs import GcsServer
+from transforms.dataset.manifest import content_digest
+
+NAME = "image/filename"
+CHOSEN = "{split}_{shard:02d}.tfrec"
+NAMES = ["test_00.tfrec", "test_01.tfrec", "train_00.tfrec", "train_01.tfrec"]
+
+
+def given(photos: Path, **flags: Any) -> dict[str, Any]:
+    right = {"images": f"{photos}/*/*.jpg", "label_from": "directory", "num_shards": 2}
+    return {**right, "splits": "train=0.7,test=0.3", "file_name": CHOSEN, **flags}
+
+
+def shards(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if ".tfrec" in path.name)
+
+
+@pytest.fixture(scope="module")
+def plain(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The photos, in shards with their usual names."""
+    folder = tmp_path_factory.mktemp("plain") / "out"
+    return make_dataset(folder, **given(photos, file_name=None))
+
+
+@pytest.fixture(scope="module")
+def one(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The photos, in shards with other names."""
+    return make_dataset(tmp_path_factory.mktemp("one") / "out", **given(photos))
+
+
+@pytest.fixture
+def dataset(one: Dataset, tmp_path: Path) -> Dataset:
+    return Dataset(Path(shutil.copytree(one.folder, tmp_path / "out")))
+
+
+def test_only_the_names_are_others(one: Dataset, plain: Dataset, photos: Path) -> None:
+    check_sound(one.folder)
+    assert shards(one.folder) == NAMES
+    listed = {name: split["shards"] for name, split in one.manifest["splits"].items()}
+    assert [shard["file"] for shard in (*listed["test"], *listed["train"])] == NAMES
+    for name, usual in zip(NAMES, shards(plain.folder), strict=True):
+        assert (one.folder / name).read_bytes() == (plain.folder / usual).read_bytes()
+    rows = [row for rows in index_rows(one.folder).values() for row in rows]
+    assert {row["shard"] for row in rows} == {*NAMES}
+    assert {*re.findall(r'"file": "(.*?)"', (one.folder / "statistics.json").read_text())} <= {
+        *NAMES
+    }
+    found, usual = (Records(each.folder, "all") for each in (one, plain))
+    assert [each[NAME] for each in found] == [each[NAME] for each in usual]
+    again = convert(output=one.folder, **given(photos))
+    assert again.code == 0 and "up to date" in again.out
+
+
+def test_replaced_files_are_removed(dataset: Dataset, photos: Path) -> None:
+    for name in ("photos-{split}.record-{shard:05d}-of-{shards:05d}", None, CHOSEN):
+        ran = convert("--overwrite", output=dataset.folder, **given(photos, file_name=name))
+        assert ran.code == 0
+        check_sound(dataset.folder)
+        listed = [each for each in dataset.folder.iterdir() if "rec" in each.name]
+        assert len(listed) == 4 and not (dataset.folder / ".staging").exists()
+    assert shards(dataset.folder) == NAMES
+
+
+def test_staged_shards_are_published_by_a_rerun(photos: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(photos, tmp_path / "photos"))
+    (folder / "cat" / "broken.jpg").write_bytes(b"no image")
+    flags = given(folder, output=tmp_path / "out")
+    assert convert(**flags, max_rejected=0).code == 3
+    staged = {
+        path: path.stat().st_ino for path in (tmp_path / "out" / ".staging").glob("*.tfrecord.*")
+    }
+    assert convert(**flags, max_rejected=1).code == 0
+    check_sound(tmp_path / "out")
+    published = {(tmp_path / "out" / name).stat().st_ino for name in shards(tmp_path / "out")}
+    assert len(published) == 4 and published <= {*staged.values()}
+
+
+@pytest.mark.parametrize("flag", rest_slow(["reuse", "images", "holdout"]))
+def test_another_dataset_takes_its_records(
+    dataset: Dataset, photos: Path, tmp_path: Path, flag: str
+) -> None:
+    flags = {
+        "reuse": given(photos, reuse=dataset.folder),
+        "images": {"images": dataset.folder, "splits": "train=0.7,test=0.3"},
+        "holdout": given(photos, holdout=f"{dataset.folder}:test", dedupe="drop"),
+    }[flag]
+    made = make_dataset(tmp_path / "new", **flags)
+    check_sound(made.folder)
+    records = made.manifest["ledger"]["records_written"]
+    assert records == (18 - len(Records(dataset.folder, "test")) if flag == "holdout" else 18)
+    if flag == "reuse":
+        assert all((made.folder / name).samefile(dataset.folder / name) for name in NAMES)
+
+
+def test_an_edited_manifest_names_no_other_files(dataset: Dataset, photos: Path) -> None:
+    manifest, path = dataset.manifest, dataset.folder / "manifest.json"
+    for name in ("../train_00.tfrec", "thesis.doc", "index/a.tfrecord", ".tfrec", "a.tfrec.sh"):
+        manifest["splits"]["train"]["shards"][0]["file"] = name
+        path.write_text(json.dumps({**manifest, "digest": content_digest(manifest)}))
+        ran = convert("--overwrite", output=dataset.folder, **given(photos))
+        assert ran.code == 2 and "which is not a file of a dataset" in ran.error()
+    manifest["splits"]["train"]["shards"][0]["file"] = "train_00.tfrec"
+    del manifest["options"]["file_name"]
+    path.write_text(json.dumps({**manifest, "digest": content_digest(manifest)}))
+    assert (
+        "not a file of a dataset"
+        in convert("--overwrite", output=dataset.folder, **given(photos)).error()
+    )
+
+
+def test_in_a_bucket(gcs: GcsServer, photos: Path, one: Dataset) -> None:
+    gcs.make_bucket("datasets")
+    assert convert(output="gs://datasets/out", **given(photos)).code == 0
+    check_sound("gs://datasets/out")
+    for name in NAMES:
+        assert gcs.get("datasets", f"out/{name}") == (one.folder / name).read_bytes()
+
+
+def test_tensorflow_datasets_finds_them(photos: Path, tmp_path: Path, one: Dataset) -> None:
+    # Its numbers have five digits.
+    assert not (one.folder / "dataset_info.json").exists()
+    name = "{split}.record-{shard:05d}-of-{shards:05d}"
+    made = make_dataset(tmp_path / "out", **given(photos, file_name=name))
+    info = json.loads((made.folder / "dataset_info.json").read_text())
+    template = ShardedFileTemplate(
+        made.folder, info["splits"][0]["filepathTemplate"], split="train"
+    )
+    assert all(path.exists() for path in template.sharded_filepaths(2))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("{split}.tfrec", "gives all shards one name: it needs {shard}"),
+        ("{shard}.tfrec", "gives files of 'train' and 'test' one name: it needs {split}"),
+        ("{label}{shard}.tfrec", "fields are {split}, {shard:05d} and {shards:05d}"),
+        ("{shard.real}.tfrec", "fields are"),
+        ("{shard!r}.tfrec", "fields are"),
+        ("{shard:>99999999d}.tfrec", "fields are"),
+        ("{}.tfrec", "fields are"),
+        ("{shard.tfrec", "expected '}'"),
+        *(
+            (name, "is not a name of files in the folder")
+            for name in (
+                "../{split}{shard}.tfrec",
+                "{split}/{shard}.tfrec",
+                ".{split}{shard}.tfrec",
+                "{split}{shard}.txt",
+                "{split}{shard}.tfrec.partial",
+                "{split}:{shard}.tfrec",
+                "{split}{{{shard}.tfrec",
+                "{split}{shard}\n.tfrec",
+                f"{'x' * 200}{{split}}{{shard}}.tfrec",
+            )
+        ),
+        ("{split}{shard}.tfrec.gz", "ends in .gz: add --compression gzip"),
+    ],
+)
+def test_a_mistake_is_one_line_before_the_start(
+    photos: Path, tmp_path: Path, name: str, says: str
+) -> None:
+    ran = convert(output=tmp_path / "out", **given(photos, file_name=name))
+    assert ran.code == 2 and says in ran.error()
+    assert not (tmp_path / "out").exists()
+
+
+def test_splits_of_folders_must_not_share_names(photos: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(photos, tmp_path / "in" / "train"))
+    shutil.copytree(folder, tmp_path / "in" / "test")
+    flags = given(
+        tmp_path / "in", images=f"{tmp_path}/in/*/*/*", split_from="directory", splits=None
+    )
+    ran = plan(output=tmp_path / "out", **{**flags, "file_name": "{shard}.tfrec"})
+    assert ran.code == 2 and "two files would be '0.tfrec'" in ran.error()
