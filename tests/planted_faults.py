@@ -236,7 +236,7 @@ def chosen(only: str, *, with_slow: bool) -> list[Fault]:
 
 
 def main() -> int:
-    """Tries the faults. Returns 1 if one is not noticed, 2 if tests fail without any."""
+    """Tries the faults. Returns 1 if one is not noticed, 2 if there are none or tests fail."""
     parser = argparse.ArgumentParser(description="Plants faults, and runs the tests for each.")
     parser.add_argument("--only", default="", metavar="TEXT", help="faults with this text")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="tests at a time")
@@ -244,6 +244,10 @@ def main() -> int:
     flags = parser.parse_args()
     started = time.monotonic()
     faults = chosen(flags.only, with_slow=flags.slow)
+    if not faults:
+        more = "" if flags.slow else "; --slow also tries those of slow tests"
+        print(f"no fault has {flags.only!r} in its header{more}", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(flags.jobs) as pool:
         idle: queue.SimpleQueue[Path] = queue.SimpleQueue()
         ignored = shutil.ignore_patterns(*LEFT_OUT)

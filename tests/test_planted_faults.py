@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.planted_faults import TABLE, Fault, FaultError, paths_of, plant, read_faults
+import sys
+
+import pytest
+
+from tests.planted_faults import TABLE, Fault, FaultError, main, paths_of, plant, read_faults
 
 TEXT = """\
 A table.
@@ -24,6 +28,14 @@ def test_the_table_is_read() -> None:
         Fault("planning", "join_group", tests, "two | labels", *lines, is_slow=False),
         Fault("runs", "-", ("test_killed.py",), "a file is lost", "a line", "", is_slow=True),
     ]
+
+
+def test_a_text_that_no_fault_has_runs_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["planted_faults", "--only", "no such fault"])
+    assert main() == 2
+    assert capsys.readouterr().err.startswith("no fault has 'no such fault' in its header")
 
 
 def test_each_fault_has_its_line_and_its_tests() -> None:
