@@ -405,10 +405,12 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
     """
     file = _ImageFile(data, options, limits)
     header = file.header
-    pixels, scale = file.decoded()
-    mode = _mode_of(pixels)
-    is_plain = mode not in ALPHA and Image.getmodebands(mode) == header.channels
-    if options.color == "keep" and file.opened is None and not is_plain:
+    keeps = options.color == "keep" and file.opened is None
+    pixels, scale, mode = None, 1, ""
+    if not keeps or header.channels not in (2, 4):
+        pixels, scale = file.decoded()
+        mode = _mode_of(pixels)
+    if keeps and (mode in ("", *ALPHA) or Image.getmodebands(mode) != header.channels):
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
         pixels = np.asarray(decode_pixels(data, header.format, expand_animations=False))
         mode = _mode_of(pixels)

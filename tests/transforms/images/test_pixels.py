@@ -43,7 +43,7 @@ from transforms.images.pixel_options import (
     PixelOptions,
     Resize,
 )
-from transforms.images.pixels import change_pixels
+from transforms.images.pixels import change_pixels, raw_pixels
 from transforms.images.tags import orientation_tag
 
 RGB, GRAY = PixelOptions(color="rgb"), PixelOptions(color="gray")
@@ -517,6 +517,15 @@ def test_sizes_that_are_made(resize: Resize, height: int, width: int) -> None:
     scale = resize.height / named(height, width)
     for now, before in zip(free, (height, width), strict=True):
         assert now == 1 or abs(now - before * scale) <= 0.5
+
+
+@pytest.mark.usefixtures("tensorflow")
+@pytest.mark.parametrize("mode", ["LA", "RGBA"])
+def test_alpha_is_decoded_once(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pixels.pillow_images, "decode", None)
+    drawn = picture(mode)
+    raw = raw_pixels(saved(drawn, "PNG"), AS_THEY_ARE, limits=LIMITS)
+    assert (raw.data, raw.info.channels) == (drawn.tobytes(), len(mode))
 
 
 def test_nothing_changes_by_default() -> None:
