@@ -12,7 +12,7 @@ import itertools
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from transforms.core.messages import LabelsError
 from transforms.labels.keys import IMAGE_EXTENSIONS
@@ -247,8 +247,15 @@ class Gunzipped:
             if not self._inflater.eof:
                 if not rest:
                     raise EOFError("it ends too early")
-                data = self._inflater.decompress(rest, max(size, 0))
-                self._rest = self._inflater.unconsumed_tail or self._inflater.unused_data
+                before = self._inflater.copy()
+                try:
+                    data = self._inflater.decompress(rest, max(size, 0))
+                    self._rest = self._inflater.unconsumed_tail or self._inflater.unused_data
+                except zlib.error:
+                    # It raises again when all that comes before the damage is read.
+                    data, self._rest = _before_damage(before, rest), rest
+                    if not data:
+                        raise
                 continue
             if not rest:
                 break
@@ -259,6 +266,15 @@ class Gunzipped:
             if self._rest:
                 self._inflater = zlib.decompressobj(_GZIP)
         return data
+
+
+def _before_damage(inflater: Any, rest: bytes) -> bytes:
+    """What `zlib` had already made of damaged bytes when it found the damage."""
+    data = b""
+    with contextlib.suppress(zlib.error):
+        for at in range(len(rest)):
+            data += inflater.decompress(rest[at : at + 1])
+    return data
 
 
 class _BoundedGzip(io.BufferedReader):
