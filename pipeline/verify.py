@@ -30,8 +30,9 @@ from transforms.dataset.record_checks import (
     rejected_problems,
 )
 from transforms.examples.layouts import COLUMN, Role, with_role
+from transforms.examples.tfrecord import Part
 from transforms.images.pixel_options import DEFAULT_LIMITS
-from transforms.records.loose_records import LooseRecords
+from transforms.records.loose_records import Looked, LooseRecords, look_at
 from transforms.records.record_index import index_list_problems
 from transforms.records.written_index import scan_stored, stored_lines
 from transforms.storage.files import join, storage_of
@@ -117,23 +118,38 @@ def _verify_files(paths: Sequence[str], flags: argparse.Namespace) -> None:
         DatasetError: something is wrong in one of them.
     """
     # These import Pillow.
+    from pipeline.run.progress import show_progress
     from transforms.images.check import check_image
     from transforms.images.guard import DecoderGuard, is_again
+    from transforms.storage.metrics import PROGRESS
+    from transforms.storage.read_ahead import ReadAhead
 
     guard = DecoderGuard(DEFAULT_LIMITS.max_pixels, isolates=is_again())
 
     def check(image: bytes) -> object:
         return guard.call("", check_image, image, limits=DEFAULT_LIMITS)
 
-    held, problems = LooseRecords(None if flags.fast else check), Verified()
-    for path in paths:
-        held.files += 1
-        try:
-            for part in scan_stored(path):
-                problems.add_problems(held.add(path, part))
-        except OSError as error:
-            problems.add_problems([Problem(path, None, f"cannot be read: {one_line(error)}")])
-    problems.add_problems(held.differing())
+    def look(placed: tuple[str, Part]) -> tuple[str, Part, Looked]:
+        return *placed, look_at(placed[1], None if flags.fast else check)
+
+    held, problems, unread = LooseRecords(), Verified(), []
+
+    def parts() -> Iterator[tuple[str, Part]]:
+        for path in paths:
+            held.files += 1
+            try:
+                for part in scan_stored(path):
+                    yield path, part
+            except OSError as error:
+                unread.append(Problem(path, None, f"cannot be read: {one_line(error)}"))
+
+    # To hand a small record to another thread takes as long as to look at it.
+    ahead = ReadAhead(together=4)
+    with show_progress(progress_style(flags)):
+        for path, part, looked in ahead.map(look, parts(), size=lambda each: each[1].length):
+            PROGRESS.count("verifying")
+            problems.add_problems(held.add(path, part, looked))
+    problems.add_problems([*unread, *held.differing()])
     if flags.json:
         listed = [problem._asdict() for problem in problems.problems]
         print(json.dumps({**held.to_json(), "problems": listed, "more": problems.more}))

@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import random
+import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from pipeline.verify import main as verify_main
 from tests.images import picture, saved
 from tests.pipeline.commands import Ran, check_ended, run_here
 from transforms.examples.tfrecord import framed
+from transforms.storage.metrics import PROGRESS
 
 JPEG = saved(picture("RGB"), "JPEG")
 FRAME = 16
@@ -85,6 +88,19 @@ def test_what_files_hold_is_described(tmp_path: Path) -> None:
     assert told["features"]["image/class/label"]["int64"]["range"] == [0, 1]
 
 
+def test_records_are_counted_and_their_images_decoded_in_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = Counter[str]()
+    monkeypatch.setattr(
+        "transforms.images.check.check_image",
+        lambda *_, **__: threads.update([threading.current_thread().name[:10]]),
+    )
+    assert verify(write(tmp_path / "a.tfrecord"), write(tmp_path / "b.tfrecord")).code == 0
+    assert threads == {"read-ahead": 80}
+    assert [stage[:4] for stage in PROGRESS.stages()] == [("verifying", "records", 0, 80)]
+
+
 @pytest.mark.parametrize(
     ("odd", "says"),
     [
@@ -105,6 +121,14 @@ def test_a_record_that_is_unlike_the_others_is_named(odd: bytes, says: str, tmp_
     check_ended(ran, 1, "1 problem in 1 file")
     if "corrupt" in says:
         assert verify(path, "--fast").code == 0
+
+
+def test_images_behind_the_first_names_are_decoded_and_said_to_be_more(tmp_path: Path) -> None:
+    names = example(**{f"f{number:04}": [1] for number in range(1000)})
+    further = [example(z=[image]) for image in (JPEG, JPEG[:-40])]
+    ran = verify(write(tmp_path / "a.tfrecord", [names, *further]))
+    said = "others   2 of further names, which are checked and not described\n"
+    check_ended(ran, 1, said, "record 2: 'z' is corrupt_image: ")
 
 
 def test_sequence_examples_are_counted_and_their_images_checked(tmp_path: Path) -> None:
@@ -179,6 +203,17 @@ def test_gzip_that_ends_behind_the_last_record_is_named(tmp_path: Path) -> None:
     ran = verify(path)
     assert f"{path}: record 40: cannot be read: " in ran.out
     check_ended(ran, 1, "records  40 (1 damaged)", "1 problem in 1 file")
+    assert salvage(path, "--output", tmp_path / "saved").code == 0
+    assert read(tmp_path / "saved" / path.name) == RECORDS
+
+
+@pytest.mark.parametrize("at", [-8, -1])
+def test_records_that_a_wrong_checksum_of_gzip_follows_are_saved(at: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tfrecord.gz")
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    check_ended(verify(path), 1, "records  40 (1 damaged)", "record 40: cannot be read: Error -3")
     assert salvage(path, "--output", tmp_path / "saved").code == 0
     assert read(tmp_path / "saved" / path.name) == RECORDS
 

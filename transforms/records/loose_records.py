@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import xxhash
@@ -58,22 +58,66 @@ class Described:
     others: int = 0
     other: tuple[str, int] | None = None
 
-    def add(self, values: Any, place: tuple[str, int]) -> Iterator[bytes]:
-        """Adds the values of a record; yields those that may be images."""
+    def add(self, values: Any, place: tuple[str, int]) -> None:
+        """Adds the values of a record."""
         self.records += 1
         self.fewest, self.most = min(self.fewest, len(values)), max(self.most, len(values))
-        for value in values:
-            if isinstance(value, bytes):
-                if kind := image_format(value):
-                    self.formats[kind] += 1
-                    yield value
-                else:
-                    self.others += 1
-                    self.other = self.other or place
+        for value in _bytes_of(values):
+            if kind := image_format(value):
+                self.formats[kind] += 1
+            else:
+                self.others += 1
+                self.other = self.other or place
         if isinstance(values, np.ndarray) and len(values) and values.dtype.kind == "i":
             low, high = int(values.min()), int(values.max())
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
+
+
+# What a whole record holds: its digest, its features, whether it is a SequenceExample, and what is
+# wrong with it.
+Looked: TypeAlias = tuple[int, Mapping[str, Any], bool, list[str]]
+
+
+def look_at(part: Part, check: Callable[[bytes], object] | None) -> Looked:
+    """What a part of a file holds; this may be done in any thread.
+
+    Args:
+        part: nothing is looked at if it is damaged.
+        check: decodes an image, and raises RejectedImageError; None to decode none.
+    """
+    if part.problem:
+        return 0, {}, False, []
+    digest, is_sequence = xxhash.xxh3_64_intdigest(part.payload), False
+    try:
+        try:
+            example = decode_example(part.payload)
+        except SequenceExampleError:
+            example, is_sequence = sequence_values(part.payload), True
+    except ValueError as error:
+        return digest, {}, False, [str(error)]
+    return digest, example, is_sequence, [*_image_problems(example, check)] if check else []
+
+
+def _image_problems(example: Mapping[str, Any], check: Callable[[bytes], object]) -> Iterator[str]:
+    for name, values in example.items():
+        for value in _bytes_of(values):
+            try:
+                if image_format(value):
+                    check(value)
+            except RejectedImageError as error:
+                yield f"{printable(name)!r} is {error.reason.code}: {error.detail}"
+
+
+def _kind(values: Any) -> str:
+    # NumPy would make all texts of a list as long as the longest.
+    is_array = isinstance(values, np.ndarray)
+    return "unset" if values is None else _KINDS[values.dtype.kind] if is_array else "bytes"
+
+
+def _bytes_of(values: Any) -> Sequence[bytes]:
+    """The values of a feature of bytes; none of another one."""
+    return values if _kind(values) == "bytes" else ()
 
 
 class LooseRecords:
@@ -85,18 +129,17 @@ class LooseRecords:
         damaged: ranges of damaged bytes.
         bytes: of all records, uncompressed.
         sequences: SequenceExamples among the records.
+        others: features of records that are not described, behind the first names.
         features: what is known of each feature, by name and type.
     """
 
-    def __init__(self, check: Callable[[bytes], object] | None) -> None:
-        """Takes what decodes an image, and raises RejectedImageError; None to decode none."""
-        self.files = self.records = self.damaged = self.bytes = self.sequences = 0
+    def __init__(self) -> None:
+        self.files = self.records = self.damaged = self.bytes = self.sequences = self.others = 0
         self.features: dict[str, dict[str, Described]] = {}
-        self._check = check
         self._digests = array("Q")
 
-    def add(self, file: str, part: Part) -> Iterator[Problem]:
-        """Adds a part of a file, and names its problems."""
+    def add(self, file: str, part: Part, looked: Looked) -> Iterator[Problem]:
+        """Adds a part of a file with the result of `look_at`, and names its problems."""
         self.bytes += part.length
         if part.problem:
             self.damaged += 1
@@ -104,36 +147,21 @@ class LooseRecords:
             why = "" if part.offset else "; it is not a TFRecord file, or its beginning is damaged"
             yield Problem(file, part.record, f"{part.problem} {where}{why}")
             return
+        digest, example, is_sequence, problems = looked
         self.records += 1
-        self._digests.append(xxhash.xxh3_64_intdigest(part.payload))
-        try:
-            example = self._values(part.payload)
-        except ValueError as error:
-            yield Problem(file, part.record, str(error))
-            return
+        self.sequences += is_sequence
+        self._digests.append(digest)
         for name, values in example.items():
-            for image in self._described(name, values, (file, part.record)):
-                try:
-                    if self._check is not None:
-                        self._check(image)
-                except RejectedImageError as error:
-                    detail = f"{printable(name)!r} is {error.reason.code}: {error.detail}"
-                    yield Problem(file, part.record, detail)
+            self._describe(name, values, (file, part.record))
+        for problem in problems:
+            yield Problem(file, part.record, problem)
 
-    def _values(self, record: bytes) -> Mapping[str, Any]:
-        try:
-            return decode_example(record)
-        except SequenceExampleError:
-            values = sequence_values(record)
-            self.sequences += 1
-            return values
-
-    def _described(self, name: str, values: Any, place: tuple[str, int]) -> Iterator[bytes]:
+    def _describe(self, name: str, values: Any, place: tuple[str, int]) -> None:
         if name not in self.features and len(self.features) >= _MOST_NAMES:
-            return iter(())
-        kind = "unset" if values is None else _KINDS.get(np.asarray(values).dtype.kind, "bytes")
-        found = self.features.setdefault(name, {}).setdefault(kind, Described(place))
-        return found.add(() if values is None else values, place)
+            self.others += 1
+            return
+        found = self.features.setdefault(name, {}).setdefault(_kind(values), Described(place))
+        found.add(() if values is None else values, place)
 
     def differing(self) -> Iterator[Problem]:
         """Features of which some records hold other values than most."""
@@ -169,7 +197,7 @@ class LooseRecords:
         }
         counts = {
             each: getattr(self, each)
-            for each in ("files", "records", "damaged", "bytes", "sequences")
+            for each in ("files", "records", "damaged", "bytes", "sequences", "others")
         }
         return {**counts, "repeated": self.repeated(), "like": self._like(), "features": features}
 
@@ -195,6 +223,8 @@ class LooseRecords:
             width = max(len(row[0]) for row in rows)
             for name, kind, records, values in rows:
                 yield f"{name:<{width}}  {kind:<5} {records:>9}  {values}"
+        if self.others:
+            yield f"others   {self.others} of further names, which are checked and not described"
 
     def _like(self) -> str:
         names = self.features.keys()
