@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from transforms.core.messages import first_line, parse_json
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
@@ -20,10 +24,19 @@ from transforms.examples.layouts import Role, with_role
 from transforms.examples.tfrecord import read_frames, read_records
 from transforms.images.guard import Budget, DecoderGuard, DecodingChild, is_again
 from transforms.labels.keys import is_inside
-from transforms.records.written_index import open_records, stored_lines
+from transforms.records.record_index import (
+    FRAME_BYTES,
+    classes_of,
+    has_current_hashes,
+    indexed_files,
+)
+from transforms.records.written_index import open_records, read_listed_index, stored_lines
 from transforms.selection.duplicates import PICTURED_GROUPS, SHOWN_TWINS
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.read_ahead import ReadAhead, reading_threads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Reads the images of a report: records of shards, by their offsets, and rejected files.
 
@@ -75,6 +88,24 @@ _UNSEEN = {
 }
 
 
+# Records whose sizes are compared, of so many indexes: a third of a second and 90 MB.
+_INDEXED = 100_000
+_INDEXES = 64
+_COLUMNS = ("key", "path", "label", "split", "height", "width", "length")
+_HASHES = ("format", "content", "perceptual_hash")
+
+# Shown of each kind of odd images.
+_SHOWN_ODD = 6
+
+# As cleanvision has them: the share of the other side below which a side is odd, and how many
+# times the width of the middle half a size is away from it. Nearer sizes are usual, and classes of
+# fewer images have no usual size.
+_ODD_ASPECT = 0.35
+_ODD_SIZE = 3
+_NEAR = 1 / 8
+_USUAL = 20
+
+
 class _Wanted(NamedTuple):
     """A record to show: its shard, its offset there and the length of its data."""
 
@@ -83,8 +114,104 @@ class _Wanted(NamedTuple):
     length: int
 
 
+def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """The smallest and the largest images and odd ones, by the indexes of the first records.
+
+    Args:
+        output: the dataset's folder.
+        manifest: of the dataset.
+        notes: a sentence is added if an index cannot be read.
+
+    Returns:
+        the number of `records`; two images for each of `ends`; of each kind of `odd`, the number of
+        images and the first ones, as `statistics.json` names samples. Nothing without images.
+    """
+    try:
+        table = _indexed(output, manifest)
+    except (LookupError, OSError, TypeError, ValueError) as error:
+        notes.append(f"The sizes of the images cannot be read ({error!s:.100}).")
+        return {}
+    if table is None or not len(table) or table.column("height").null_count:
+        return {}
+
+    def images(numbers: Iterable[int]) -> list[dict[str, Any]]:
+        rows = (row for at in numbers for row in table.slice(int(at), 1).to_pylist())
+        return [{**row, "class": ", ".join(classes_of(row["label"]))} for row in rows]
+
+    def odd(score: Any) -> dict[str, Any]:
+        numbers = np.argsort(-score, kind="stable")[: (score > 0).sum()]
+        return {"count": len(numbers), "images": images(numbers[:_SHOWN_ODD])}
+
+    height, width, length = (table.column(each).to_numpy() for each in _COLUMNS[-3:])
+    aspect = width / height
+    measured = {"height": height, "width": width, "aspect": aspect, "bytes": length}
+    longer = np.maximum(aspect, 1 / aspect)
+    return {
+        "records": len(table),
+        "ends": {
+            name: images((values.argmin(), values.argmax()))
+            for name, values in measured.items()
+            if values.min() < values.max()
+        },
+        "odd": {
+            "aspect": odd(np.where(longer > 1 / _ODD_ASPECT, longer, 0)),
+            "size": odd(_odd_sizes(np.sqrt(width * 1.0 * height), table.column("label"))),
+            "blank": odd(1 * table.column("is_blank").to_numpy()),
+        },
+    }
+
+
+def _indexed(output: str, manifest: Mapping[str, Any]) -> pa.Table | None:
+    """The first rows of the indexes, with the place of each record, and whether it is blank."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    tables: list[pa.Table] = []
+    has_pixels = manifest["options"].get("check") != "header"
+    for entry, listed in itertools.islice(indexed_files(manifest), _INDEXES):
+        if not listed or sum(map(len, tables)) >= _INDEXED:
+            continue
+        table = read_listed_index(output, entry, [*_COLUMNS, *_HASHES])
+        format_, content, hash_ = (table.column(each) for each in _HASHES)
+        # Only blank images have none, and PNGs that are stored as they are.
+        is_unhashed = pc.and_(pc.is_valid(content), pc.is_null(hash_))
+        is_blank = pc.and_(is_unhashed, pc.not_equal(format_, "png"))
+        sizes = table.column("length").to_numpy() + FRAME_BYTES
+        is_single = len(listed) > 1
+        files = [each["file"] for each in listed]
+        columns = {
+            **{name: table.column(name) for name in _COLUMNS},
+            "is_blank": pc.if_else(has_pixels and has_current_hashes(table), is_blank, False),
+            "file": files if is_single else pa.repeat(files[0], len(table)),
+            "offset": sizes * 0 if is_single else np.cumsum(sizes) - sizes,
+        }
+        tables.append(pa.table(columns))
+    return pa.concat_tables(tables) if tables else None
+
+
+def _odd_sizes(sizes: Any, labels: Any) -> Any:
+    """How many times larger or smaller than the middle of its class each odd size is; else 0."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_list(labels.type):
+        labels = pc.binary_join(labels, ", ")
+    classes = pc.fill_null(labels, "").combine_chunks().dictionary_encode().indices.to_numpy()
+    order = np.lexsort((sizes, classes))
+    _, starts, counts = np.unique(classes[order], return_index=True, return_counts=True)
+    low, middle, high = (sizes[order][starts + counts * part // 4] for part in (1, 2, 3))
+    reach = np.maximum(_ODD_SIZE * (high - low), _NEAR * middle)
+    is_far = (sizes < (low - reach)[classes]) | (sizes > (high + reach)[classes])
+    times = np.maximum(sizes / middle[classes], middle[classes] / sizes)
+    return np.where(is_far & (counts >= _USUAL)[classes], times, 0)
+
+
 def picture_records(
-    output: str, manifest: Mapping[str, Any], statistics: Mapping[str, Any], notes: list[str]
+    output: str,
+    manifest: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+    notes: list[str],
+    unusual: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """Thumbnails of the samples and the duplicates of a dataset, read from its shards.
 
@@ -93,6 +220,7 @@ def picture_records(
         manifest: of the dataset.
         statistics: the content of `statistics.json`.
         notes: a sentence is added for everything that cannot be read.
+        unusual: the result of `unusual_images`, which are shown, too.
 
     Returns:
         results of `thumbnail` by the places of the records.
@@ -101,7 +229,8 @@ def picture_records(
         KeyError, TypeError: the statistics do not have the expected structure.
     """
     name = next(iter(with_role(manifest["features"], Role.IMAGE)), None)
-    occurrences = _occurrences(manifest, statistics, notes)
+    shown = itertools.chain(_shown_images(statistics), _unusual_shown(unusual))
+    occurrences = _occurrences(manifest, shown, notes)
     if name is None or not occurrences:
         return {}
     count = occurrences.total()
@@ -144,15 +273,13 @@ def picture_records(
 
 
 def _occurrences(
-    manifest: Mapping[str, Any], statistics: Mapping[str, Any], notes: list[str]
+    manifest: Mapping[str, Any], images: Iterable[Mapping[str, Any]], notes: list[str]
 ) -> Counter[_Wanted]:
     """How often each record is shown; a file that is not a shard gets a note."""
     listed = {shard["file"] for shard in manifest_shards(manifest)}
     # Small enough; images that were left out have no record.
     shown = [
-        i
-        for i in _shown_images(statistics)
-        if not i["file"] or (0 <= i["offset"] and 0 <= i["length"] <= _MAX_RECORD)
+        i for i in images if not i["file"] or (0 <= i["offset"] and 0 <= i["length"] <= _MAX_RECORD)
     ]
     named = [image["file"] for image in shown if image["file"]]
     if foreign := [file for file in named if file not in listed]:
@@ -175,6 +302,13 @@ def _shown_images(statistics: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             images = [image for image in group["images"][:SHOWN_TWINS] if image["file"]]
             # One picture for all: they are the same bytes.
             yield from images[:1] if kind == "exact" else images
+
+
+def _unusual_shown(unusual: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Those of uncompressed shards: no image is worth a read of all that is before it."""
+    odd = (each["images"] for each in unusual.get("odd", {}).values())
+    for images in itertools.chain(unusual.get("ends", {}).values(), odd):
+        yield from (image for image in images if not image["file"].endswith(".gz"))
 
 
 def _read_record(path: str, wanted: _Wanted) -> bytes:
@@ -350,13 +484,14 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
     missing = [s["file"] for s in manifest_shards(manifest) if s["file"] not in there]
     statistics = _read_statistics(output, manifest, notes)
     rejections = read_rejections(output, manifest, notes)
+    unusual = unusual_images(output, manifest, notes)
     with ThreadPoolExecutor(2) as pool:
         # Runs in another process, while this one reads the shards.
         rejected = pool.submit(picture_rejected, rejections, manifest["root"])
         # Importing Jinja2 takes as long as the pictures, which other threads make.
         prepared = pool.submit(page_template)
         try:
-            pictures = picture_records(output, manifest, statistics, notes)
+            pictures = picture_records(output, manifest, statistics, notes, unusual)
         except _DAMAGE as error:
             statistics, pictures = _without(statistics, error, notes), {}
         sources = Sources(
@@ -368,6 +503,7 @@ def make_report(output: str, manifest: Mapping[str, Any]) -> str:
             rejected.result(),
             missing,
             notes,
+            unusual,
         )
         prepared.result()
     try:

@@ -194,7 +194,7 @@ def test_the_split_filter(opened: Page, dataset: Dataset) -> None:
     ]
     of_split = [sample for sample in samples if sample["split"] == "validation"]
     assert 0 < len(of_split) < len(samples)
-    assert len(opened.value(visible(".pictures li"))) == len(of_split)
+    assert len(opened.value(visible(".sheet .pictures li"))) == len(of_split)
     shards = opened.value(visible("#shard-table tbody th"))
     assert shards == dataset.shards("validation")
 
@@ -369,7 +369,17 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     statistics = make_statistics(samples=9, groups=2, name="German_short-haired_pointer")
     html = tmp_path_factory.mktemp("large") / "report.html"
     sources = make_sources(manifest, statistics, [], name="photographs-of-dogs-2026-11-22")
-    html.write_text(render(sources), "utf-8")
+    images = statistics["samples"]
+    unusual = {
+        "records": 200_000,
+        "ends": {"height": images[:2], "bytes": images[2:4]},
+        "odd": {
+            kind: {"count": 4321, "images": images[:6]} for kind in ("aspect", "size", "blank")
+        },
+    }
+    look = {"looks": ["dark", "blurry"], "mean": [0.1, 0.2, 0.3], "square": [0.1, 0.2, 0.3]}
+    pictures = {place: picture | look for place, picture in sources.pictures.items()}
+    html.write_text(render(sources._replace(unusual=unusual, pictures=pictures)), "utf-8")
     return html
 
 
@@ -392,6 +402,21 @@ def test_a_page_can_be_read_in_any_width_and_light(
             assert page.value(CUT) == []
         name = f"{path.parent.name}-{width}-{'dark' if dark else 'light'}.png"
         page.screenshot(SCREENSHOTS / name)
+
+
+def test_odd_images_and_ends_of_histograms_open_large(page: Page, large: Path) -> None:
+    """Whatever split is shown."""
+    page.open(large, width=390)
+    page.value(
+        "(() => { const split = document.querySelector('#split-filter');"
+        "split.value = 'split-1'; split.dispatchEvent(new Event('input')); })()"
+    )
+    for pictures, count in ((".ends img", 4), (".group .pictures img", 30)):
+        assert len(page.value(visible(pictures))) == count
+        page.value(f"document.querySelector('{pictures}').parentElement.focus()")
+        page.press("Enter", 13, "\r")
+        assert page.value(visible("#large-name")) == ["0"]
+        page.press("Escape", 27)
 
 
 def test_names_are_text_and_nothing_else(page: Page, hostile: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from pipeline.resolve.config import ConvertConfig
 from tests.images import picture, saved
@@ -22,15 +23,23 @@ from tests.transforms.beam import (
     convert,
     convert_images,
     copy_converted,
+    make_config,
     make_images,
 )
 from transforms import write_report
 from transforms.core.rejections import Reason, Rejection
+from transforms.dataset.dataset_options import FileOptions
 from transforms.dataset.manifest import content_digest, crc32c_hex, manifest_shards
 from transforms.dataset.output_names import STATISTICS
 from transforms.images.guard import DecodingChild
 from transforms.storage.local_storage import LocalStorage
-from transforms.write_report import MAX_LISTED, make_report, picture_records, picture_rejected
+from transforms.write_report import (
+    MAX_LISTED,
+    make_report,
+    picture_records,
+    picture_rejected,
+    unusual_images,
+)
 
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(20)]
 
@@ -150,6 +159,63 @@ def test_images_that_were_left_out_have_no_record_to_show(output: Path, kind: st
     dropped = {**kept, "file": None, "offset": None, "length": None}
     found = {kind: {"listed": [{"images": [dropped, kept]}]}}
     assert pictured(output, duplicates=found) == ({place_of(kept)}, [])
+
+
+ODD = {"long": (200, 40), "huge": (640, 512), "blank": (96, 80)}
+
+
+@pytest.fixture(scope="module")
+def with_odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of images that are alike but for one that is long, one large and one blank."""
+    folder = tmp_path_factory.mktemp("odd") / "images"
+    (folder / "cat").mkdir(parents=True)
+    for at in range(40):
+        data = saved(picture("RGB", 80, 96 + at % 3, seed=at), "JPEG")
+        (folder / f"cat/{at}.jpg").write_bytes(data)
+    for name, size in ODD.items():
+        image = Image.new("RGB", size) if name == "blank" else picture("RGB", 8, 8).resize(size)
+        (folder / f"cat/{name}.jpg").write_bytes(saved(image, "JPEG"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"compression": "gzip"}, {"files": FileOptions(files="per_image")}, {"dedupe": "off"}],
+)
+def test_odd_images_and_the_ends_of_the_histograms_are_pictured(
+    with_odd: Path, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    output = tmp_path / "out"
+    convert(make_config(with_odd, output, **changes))
+    manifest, notes = manifest_of(output), list[str]()
+    found = unusual_images(str(output), manifest, notes)
+    names = {
+        kind: [Path(image["key"]).stem for image in each["images"]]
+        for kind, each in found["odd"].items()
+    }
+    blank = [] if "dedupe" in changes else ["blank"]
+    assert names == {"aspect": ["long"], "size": ["huge"], "blank": blank}
+    assert [found["odd"][kind]["count"] for kind in names] == [1, 1, len(blank)]
+    keys = {name: [Path(each["key"]).stem for each in ends] for name, ends in found["ends"].items()}
+    assert found["records"] == 43 and keys["height"] == ["long", "huge"]
+    assert keys["bytes"] == ["blank", "huge"] and keys["aspect"][1] == "long"
+    images = [image for each in found["odd"].values() for image in each["images"]]
+    pictures = picture_records(str(output), manifest, {}, notes, {"odd": found["odd"]})
+    # What is in a compressed shard is not worth reading all before it.
+    expected = (
+        {} if "compression" in changes else {place_of(each): each["width"] for each in images}
+    )
+    assert {place: each["width"] for place, each in pictures.items()} == expected
+    assert notes == []
+
+
+def test_an_index_that_was_changed_costs_only_the_odd_images(
+    published: ConvertConfig, tmp_path: Path
+) -> None:
+    manifest = manifest_of(tmp_path / "out")
+    (tmp_path / "out" / manifest["index"][0]["file"]).write_bytes(b"PAR1")
+    page = make_report(str(tmp_path / "out"), manifest)
+    assert "The sizes of the images cannot be read" in page and "Every record decodes" in page
 
 
 def reject(path: Path | str, reason: Reason = Reason.CORRUPT_IMAGE) -> Rejection:

@@ -11,15 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
 
 from transforms.core.messages import format_bytes, from_manifest, printable, redacted
 from transforms.core.rejections import Reason, Rejection, help_for
 from transforms.dataset.image_statistics import warnings_from_json as warnings_in
-from transforms.examples.layouts import Role, with_role
 from transforms.labels.vocabulary import class_order
 from transforms.selection.duplicates import MAX_DISTANCE, PICTURED_GROUPS, SHOWN_TWINS
 
@@ -427,8 +428,7 @@ def settings(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
     >>> settings({"max_bytes": 256000000, "max_pixels": 1000, "seed": 1000, "dense_labels": False})
     [('max_bytes', '256 MB'), ('max_pixels', '1,000'), ('seed', '1000'), ('dense_labels', 'no')]
     """
-    first = [*mapping.items()][:_MAX_LINES]
-    return [(shown(name), _setting(name, value)) for name, value in first]
+    return [(shown(n), _setting(n, value)) for n, value in [*mapping.items()][:_MAX_LINES]]
 
 
 def _setting(name: str, value: Any) -> str:
@@ -437,11 +437,9 @@ def _setting(name: str, value: Any) -> str:
     if isinstance(value, int) and name not in _COPIED:
         return byte_size(value) if name in _BYTES else number(value)
     if isinstance(value, Mapping):
-        first = itertools.islice(value.items(), _MAX_VALUES)
-        listed = ", ".join(f"{shown(each)}={shown(share)}" for each, share in first)
-        return f"{listed} …" if len(value) > _MAX_VALUES else listed
+        value = [f"{each}={share}" for each, share in [*value.items()][: _MAX_VALUES + 1]]
     if isinstance(value, list | tuple):
-        listed = ", ".join(shown(each) for each in value[:_MAX_VALUES])
+        listed = ", ".join(map(shown, value[:_MAX_VALUES]))
         return f"{listed} …" if len(value) > _MAX_VALUES else listed
     return shown(value)
 
@@ -481,6 +479,7 @@ class Sources(NamedTuple):
         rejected_pictures: thumbnails of rejected files by path.
         missing: shards that do not exist.
         notes: a sentence about each file that could not be read.
+        unusual: the smallest, largest and odd images.
     """
 
     name: str
@@ -491,6 +490,7 @@ class Sources(NamedTuple):
     rejected_pictures: Mapping[str, str]
     missing: Sequence[str]
     notes: Sequence[str]
+    unusual: Mapping[str, Any] = MappingProxyType({})
 
 
 def render(sources: Sources) -> str:
@@ -558,17 +558,16 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "options": settings({k: v for k, v in manifest["options"].items() if v is not None}),
         "versions": settings(manifest["versions"]),
         "decided": [[*map(shown, each)] for each in from_manifest(manifest)[:_MAX_LINES]],
-        "features": manifest["features"],
-        "shows_images": bool(with_role(manifest["features"], Role.IMAGE)),
-        "total_bytes": sum(split["bytes"] for split in splits.values()),
-        "image_bytes": sum(split.get("image_bytes", 0) for split in splits.values()),
         "flows": _flows(sources),
         "classes": class_table(splits, share),
         "sheets": _sheets(statistics.get("samples", ())[:: round(1 / share)], sources.pictures),
-        "histograms": _histograms(statistics),
+        "histograms": _histograms(sources),
+        "odd": _odd(sources),
+        "measured": sources.unusual.get("records", 0),
+        "looked": len(_looked(sources)),
+        "channels": _channels(sources),
         "formats": shares(statistics.get("formats", {})),
         "rotated": _rotated(statistics),
-        "are_turned": _are_turned(manifest),
         "changes": [
             (name.replace("_", " "), count) for name, count in manifest.get("pixels", {}).items()
         ],
@@ -588,10 +587,11 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
     }
 
 
-def verdict(sources: Sources) -> dict[str, Shown]:
+def verdict(sources: Sources) -> dict[str, tuple[int | str, str]]:
     """The checks at the top: what is well, what is not, and what nobody looked at.
 
-    The page has the words for each; `found` is what is not well: a number, or sentences.
+    Of each, what is not well, a number or sentences, and why it was not checked; the page has the
+    words for it.
     """
     manifest, statistics = sources.manifest, sources.statistics
     options, splits = manifest["options"], manifest["splits"]
@@ -613,27 +613,20 @@ def verdict(sources: Sources) -> dict[str, Shown]:
         "splits": (uneven, single),
     }
     if manifest["ledger"].get("images_matched"):
-        is_unseen, is_turned = options.get("check") == "header", _are_turned(manifest)
+        is_unseen = options.get("check") == "header"
+        is_turned = options.get("exif_orientation") == "apply"
         found["decodes"] = len(sources.missing), "only headers were read" if is_unseen else ""
         found["leakage"] = leaks, uncompared or single
         found["gps"] = statistics.get("gps", 0), unread
+        odd = sum(each["count"] for each in _odd(sources))
+        is_seen = sources.unusual or _looked(sources)
+        found["odd"] = odd, "" if is_seen else "no image was measured"
         found["upright"] = 0 if is_turned else _rotated(statistics), unread
     if any(split["classes"].keys() - {""} for split in splits.values()):
         found["classes"] = lost, ""
         if "decodes" in found:
             found["conflicts"] = equal.get("conflicts", 0), uncompared
-    return {
-        name: {
-            "state": "bad" if problem else "unchecked" if unchecked else "well",
-            "found": problem,
-            "unchecked": unchecked,
-        }
-        for name, (problem, unchecked) in found.items()
-    }
-
-
-def _are_turned(manifest: Mapping[str, Any]) -> bool:
-    return bool(manifest["options"].get("exif_orientation") == "apply")
+    return found
 
 
 def _rotated(statistics: Mapping[str, Any]) -> int:
@@ -656,18 +649,16 @@ def _flows(sources: Sources) -> list[Shown]:
         ("not in --keys", ledger.get("images_left_out", 0), "left_out"),
     ]
     rows = [
-        *(
-            (name, ledger.get(f"rows_{key}", 0), kind)
-            for key, name, kind in (
-                ("written", "written", "kept"),
-                ("used", "used", "kept"),
-                ("repeated", "repeated", "kept"),
-                ("unmatched", "without an image", "left_out"),
-                ("left_out", "not in --keys", "left_out"),
-            )
-        ),
-        *_rejected(sources, "row", ledger.get("rows_rejected", 0)),
+        (name, ledger.get(f"rows_{key}", 0), kind)
+        for key, name, kind in (
+            ("written", "written", "kept"),
+            ("used", "used", "kept"),
+            ("repeated", "repeated", "kept"),
+            ("unmatched", "without an image", "left_out"),
+            ("left_out", "not in --keys", "left_out"),
+        )
     ]
+    rows += _rejected(sources, "row", ledger.get("rows_rejected", 0))
     flows = [
         flow("images matched", images) if ledger.get("images_matched") else None,
         flow("rows read", rows) if ledger.get("rows_read") else None,
@@ -688,7 +679,8 @@ def _rejected(sources: Sources, subject: str, count: int) -> list[tuple[str, int
     return [(shown(reason), number, "left_out") for reason, number in parts]
 
 
-def _histograms(statistics: Mapping[str, Any]) -> list[Shown]:
+def _histograms(sources: Sources) -> list[Shown]:
+    statistics, ends = sources.statistics, sources.unusual.get("ends", {})
     images = statistics.get("images", 0)
     charts = (
         ("height", "Height", lambda value: f"{value:,.0f} px"),
@@ -697,10 +689,49 @@ def _histograms(statistics: Mapping[str, Any]) -> list[Shown]:
         ("bytes", "File size", byte_size),
     )
     return [
-        histogram(title, statistics[name], images, format_)
+        {
+            **histogram(title, statistics[name], images, format_),
+            "ends": list(_pictured(ends.get(name, ()), sources)),
+        }
         for name, title, format_ in charts
         if statistics.get(name, {}).get("bins")
     ]
+
+
+def _pictured(images: Iterable[Mapping[str, Any]], sources: Sources) -> Iterator[Shown]:
+    found = (pictured(image, sources.pictures.get(place_of(image))) for image in images)
+    return filter(None, found)
+
+
+def _looked(sources: Sources) -> list[tuple[Mapping[str, Any], Shown]]:
+    """The samples with what their pixels tell."""
+    samples = sources.statistics.get("samples", ())
+    found = ((each, sources.pictures.get(place_of(each))) for each in samples)
+    return [(sample, picture) for sample, picture in found if picture and "looks" in picture]
+
+
+def _odd(sources: Sources) -> list[Shown]:
+    """Kinds of odd images with pictures: by the indexes, and by the pixels of samples."""
+    kinds = sources.unusual.get("odd", {})
+    found = {kind: (each["count"], each["images"]) for kind, each in kinds.items()}
+    for kind in ("dark", "bright", "blurry", "flat"):
+        images = [sample for sample, picture in _looked(sources) if kind in picture["looks"]]
+        found[kind] = len(images), images
+    return [
+        {"kind": kind, "count": count, "images": list(_pictured(images, sources))}
+        for kind, (count, images) in found.items()
+        if count
+    ]
+
+
+def _channels(sources: Sources) -> list[str]:
+    """The mean and the standard deviation of red, green and blue, to normalize with."""
+    found = [(picture["mean"], picture["square"]) for _, picture in _looked(sources)]
+    if not found:
+        return []
+    mean, square = np.mean(found, axis=0)
+    parts = mean, np.sqrt(np.maximum(0, square - mean**2))
+    return [", ".join(f"{each:.3f}" for each in part) for part in parts]
 
 
 def _sheets(

@@ -30,7 +30,7 @@ from transforms.report.page import (
 from transforms.write_report import MAX_LISTED
 
 MAX_PAGE = 5_000_000
-OF_IMAGES = ("decodes", "leakage", "conflicts", "gps", "upright")
+OF_IMAGES = ("decodes", "leakage", "conflicts", "gps", "upright", "odd")
 HOSTILE = '</script><b onclick="x">\'{{ 7 * 7 }}'
 
 
@@ -210,7 +210,7 @@ def clean(**changes: Any) -> dict[str, Any]:
     ("changes", "statistics", "states"),
     [
         ({}, {}, {}),
-        ({}, None, dict.fromkeys(("leakage", "conflicts", "gps", "upright"), "unchecked")),
+        ({}, None, dict.fromkeys(("leakage", "conflicts", "gps", "upright", "odd"), "unchecked")),
         ({}, {"duplicates": None}, dict.fromkeys(("leakage", "conflicts"), "unchecked")),
         ({}, {"near": {"across_splits": 2}}, {"leakage": "bad"}),
         ({}, {"exact": {"held": 1}}, {"leakage": "bad"}),
@@ -235,20 +235,47 @@ def test_what_is_clean_differs_from_what_was_not_checked(
 ) -> None:
     manifest = make_manifest() | {"rejected": {}} | changes
     sources = make_sources(manifest, {} if statistics is None else clean(**statistics), [])
+    sources = sources._replace(unusual={} if statistics is None else {"records": 60})
     found = verdict(sources._replace(missing=[]))
     every = dict.fromkeys(("rejected", "splits", "classes", *OF_IMAGES), "well")
     expected = {name: state for name, state in (every | states).items() if state != "absent"}
-    assert {name: check["state"] for name, check in found.items()} == expected
+    assert expected == {
+        name: "bad" if problem else "unchecked" if unchecked else "well"
+        for name, (problem, unchecked) in found.items()
+    }
     page = render(sources._replace(missing=[], notes=[]))
     assert page.count("not checked: ") == [*states.values()].count("unchecked")
     assert page.count('<span class="dim">clean') == [*expected.values()].count("well")
 
 
+def test_what_the_samples_look_like_is_counted() -> None:
+    """Dark ones by their pixels, long ones by the indexes; each kind has its own total."""
+    statistics = make_statistics(samples=4, groups=0)
+    sources = make_sources(make_manifest(), statistics, [])
+    dark = {"looks": ["dark"], "mean": [0.5, 0.25, 0.0], "square": [0.5, 0.0625, 0.01]}
+    plain = {**dark, "looks": []}
+    looks = zip(sources.pictures.items(), [dark, dark, plain, plain], strict=True)
+    long = {"count": 7, "images": statistics["samples"][:2]}
+    page = render(
+        sources._replace(
+            pictures={place: picture | look for (place, picture), look in looks},
+            unusual={"records": 50, "odd": {"aspect": long, "blank": {"count": 0, "images": []}}},
+        )
+    )
+    assert '<a href="#odd">Odd sizes or looks</a> <span class="dim">9 images' in page
+    assert '<b>Long and thin</b> <span class="dim">7 of 50: ' in page
+    assert '<b>Dark</b> <span class="dim">2 of 4: ' in page and "<b>Blank</b>" not in page
+    assert (
+        "By the sizes of 50 images, the first of 60, and by the pixels of 4 sample images" in page
+    )
+    assert "mean 0.500, 0.250, 0.000; standard deviation 0.500, 0.000, 0.100" in page
+
+
 def test_one_split_has_no_leakage_to_look_for() -> None:
     sources = make_sources(make_manifest(splits=1), clean(), [])
     found = verdict(sources)
-    assert found["leakage"]["unchecked"] == "all records are in one split"
-    assert found["decodes"]["found"] == 1 and "1 file is missing" in render(sources)
+    assert found["leakage"] == (0, "all records are in one split")
+    assert found["decodes"] == (1, "") and "1 file is missing" in render(sources)
 
 
 def test_an_unknown_reason_is_listed_without_advice() -> None:

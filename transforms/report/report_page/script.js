@@ -101,7 +101,7 @@
       for (const row of all("#shard-table tbody tr")) {
         row.hidden = split !== "" && row.dataset.split !== split;
       }
-      for (const group of all(".group")) {
+      for (const group of all(".group[data-splits]")) {
         group.hidden = split !== "" && !group.dataset.splits.split("|").includes(split);
       }
       const splits = splitFilter ? splitFilter.options.length - 1 : 0;
