@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, str] = {
     "verify": "read every shard again, compare with the manifest",
     "show": "print records of a dataset or of TFRecord files, save their images",
     "salvage": "copy the whole records of damaged TFRecord files",
+    "index": "write an index of TFRecord files that another program wrote",
     "export": "write index files with which NVIDIA DALI reads a dataset",
     "diff": "print what differs between two datasets, from their indexes",
     "report": "write report.html of a dataset again",

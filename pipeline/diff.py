@@ -125,10 +125,12 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
             raise input_error(f"cannot read the index {path}", error) from error
         return Records.of_index(index)
 
-    labels = storage_of(folder, follow_links=False).read_text(join(folder, LABELS))
+    labels = ""
+    if LABELS in manifest["files"]:
+        labels = storage_of(folder, follow_links=False).read_text(join(folder, LABELS)) or ""
     with refusing(RecordIndexError):
         indexes = storage_of(folder).for_each(read, manifest["index"])
-        return Records.joined(indexes, labels or "")
+        return Records.joined(indexes, labels)
 
 
 def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:

@@ -287,7 +287,8 @@ def reuse_lines(
         lines.append(f"diff     {folder} -> {config.folder.output}")
         lines += [f"  {line}" for line in found.planned_lines()]
     for source in config.sources:
-        indexes += 1 + len(manifest_indexes(open_dataset(source.folder)))
+        if not source.manifest:
+            indexes += 1 + len(manifest_indexes(open_dataset(source.folder)))
     yield f"reused   {reads.taken} images from their records (--reuse)"
     records_too = f", and {reads.records} records of --images" if reads.records else ""
     yield f"read     {reads.originals} originals, {format_bytes(reads.bytes)}{records_too}"

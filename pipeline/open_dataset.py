@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.resolve.path_flags import check_path
-from transforms.dataset.manifest import ManifestError, manifest_shards
+from transforms.dataset.manifest import INDEXED, ManifestError, manifest_shards
 from transforms.dataset.metadata import ShardRange, shard_ranges
 from transforms.dataset.output_names import MANIFEST, STAGING, ForeignNameError
 from transforms.storage.files import join, read_manifest, storage_of
@@ -23,7 +23,7 @@ def open_dataset(output: str) -> dict[str, Any]:
     check_path("the folder", output)
     path = join(output, MANIFEST)
     with trying(f"read {path}"), refusing(ManifestError, ForeignNameError):
-        manifest = read_manifest(path)
+        manifest = read_manifest(path, may_index=True)
         if manifest is not None:
             shards = (shard["file"] for shard in manifest_shards(manifest))
             storage_of(output).check_folders(output, shards)
@@ -37,6 +37,27 @@ def open_dataset(output: str) -> dict[str, Any]:
 def has_manifest(folder: str) -> bool:
     """Whether a folder holds a finished dataset, which may be damaged."""
     return storage_of(folder).exists(join(folder, MANIFEST))
+
+
+def is_indexed(folder: str) -> bool:
+    """Whether a folder holds no dataset, but the index of files that another program wrote."""
+    return has_manifest(folder) and INDEXED in open_dataset(folder)
+
+
+def record_files(path: str) -> dict[str, int]:
+    """The TFRecord files that a path, a folder or a glob names, with their sizes, in order.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    storage = storage_of(path)
+    if (found := storage.find(path)) is not None:
+        return {path: found.size}
+    # TF-Slim's shards end with their number.
+    patterns = [join(glob.escape(path), each) for each in ("*.tfrec*", "*-?????-of-?????")]
+    patterns = [path] if glob.has_magic(path) else patterns
+    listed = {file.uri: file.size for each in patterns for file in storage.list_files(each)}
+    return dict(sorted(listed.items()))
 
 
 def split_ranges(output: str, split: str, manifest: Mapping[str, Any]) -> list[ShardRange]:

@@ -13,6 +13,7 @@ from pipeline.open_dataset import open_dataset, split_ranges
 from pipeline.random_access import open_index, reading_index
 from transforms.core.messages import one_line
 from transforms.core.option import path_text, seed_number, truth, whole_number
+from transforms.dataset.manifest import INDEXED, names_of_ids
 from transforms.dataset.metadata import ShardRange, single_class_ids, supervised_keys
 from transforms.dataset.output_names import LABELS
 from transforms.examples.layouts import SIZES, Feature, Role
@@ -458,7 +459,8 @@ def class_names(output: str | os.PathLike[str]) -> dict[int, str]:
         UsageError: there is no finished dataset, or the file cannot be read.
     """
     output = path_text("output", output)
-    open_dataset(output)
+    if INDEXED in (manifest := open_dataset(output)):
+        return names_of_ids(manifest)
     path = join(output, LABELS)
     try:
         text = storage_of(path, follow_links=False).read_text(path)

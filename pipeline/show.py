@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, input_error
-from pipeline.open_dataset import has_manifest, open_dataset
+from pipeline.open_dataset import has_manifest, open_dataset, record_files
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from pipeline.resolve.path_flags import check_path
 from transforms.core.messages import format_bytes, one_line, printable
 from transforms.core.option import at_least_one, not_empty
+from transforms.dataset.manifest import INDEXED, names_of_ids
 from transforms.dataset.output_names import LABELS, MANIFEST, file_stem
 from transforms.dataset.record_checks import RecordVerifier
 from transforms.examples.decoder import RecordFields, decode_example
@@ -93,18 +94,17 @@ def _of_dataset(output: str, manifest: dict[str, Any], split: str | None) -> Sel
     chosen = splits if split is None else {split: splits[split]}
     names = [shard["file"] for each in chosen.values() for shard in each["shards"]]
     sources = {feature["name"]: feature["source"] for feature in manifest["features"]}
-    text = storage_of(output, follow_links=False).read_text(join(output, LABELS))
-    labels = parse_labels(text or "")
+    labels = names_of_ids(manifest)
+    if INDEXED not in manifest:
+        text = storage_of(output, follow_links=False).read_text(join(output, LABELS))
+        labels = parse_labels(text or "")
     found = {join(output, name): name for name in names}
     return Selection(found, RecordFields(sources, labels), manifest)
 
 
 def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
-        if storage_of(path).find(path) is not None:
-            yield path, path.rpartition("/")[2]
-            continue
-        found = sorted(file.uri for file in _matches(path))
+        found = record_files(path)
         if not found and len(paths) == 1 and not glob.has_magic(path):
             # The manifest explains what this folder is.
             open_dataset(path)
@@ -112,17 +112,6 @@ def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
             raise UsageError(f"there is no {path}")
         for uri in found:
             yield uri, uri.rpartition("/")[2]
-
-
-def _matches(path: str) -> Iterator[Any]:
-    storage = storage_of(path)
-    if glob.has_magic(path):
-        return storage.list_files(path)
-    folder = glob.escape(path)
-    # TF-Slim's shards end with their number.
-    patterns = ("*.tfrec*", "*-?????-of-?????")
-    below = (storage.list_files(join(folder, pattern)) for pattern in patterns)
-    return (file for each in below for file in each)
 
 
 def read_records(

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline.command_line import begin, start
 from pipeline.errors import DatasetError, UsageError, trying
-from pipeline.open_dataset import has_manifest, open_dataset
+from pipeline.open_dataset import has_manifest, is_indexed, open_dataset
 from pipeline.options.parser import BEAM_NOTE, OneLineParser, add_run_flags, progress_style, typed
 from pipeline.show import select
 from transforms.core.messages import first_line, format_bytes, one_line, printable, quantity
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         is_dataset = any(map(has_manifest, flags.output)) or output.endswith(f"/{MANIFEST}")
     if is_dataset and others:
         raise UsageError(f"unexpected argument {others[0]!r}: give one folder at a time")
-    if not is_dataset:
+    if not is_dataset or is_indexed(output):
         _verify_files([*select(flags.output, None).files], flags)
         return
     manifest = open_dataset(output)

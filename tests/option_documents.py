@@ -22,7 +22,7 @@ from transforms.images.pixel_options import CheckOptions, PixelOptions
 from transforms.labels.label_options import ShardOptions
 
 # The commands that do not take the options of the table.
-_OTHER_COMMANDS = ("verify", "show", "salvage", "export", "diff", "report")
+_OTHER_COMMANDS = ("verify", "show", "salvage", "index", "export", "diff", "report")
 
 _TEMPLATE = {
     "name": "Images to TFRecords",

@@ -307,7 +307,7 @@ class ReadInputs(beam.PTransform):
         inputs += [_Input(_TABLE, (path,)) for path in self._csv_paths]
         inputs += [_Input(_KEYS, ())] if self.keys else []
         for each in self.datasets:
-            numbers = {dataset.folder: at for at, dataset in enumerate(each.datasets)}
+            numbers = {tuple(dataset.given): at for at, dataset in enumerate(each.datasets)}
             inputs += [_Input(each.flag, (number,)) for number in numbers.values()]
         shares = rules_of(begin.pipeline).shares_inputs
         limits = [*(LISTED_NAMES if globs else [0]), 0] if shares else [0]

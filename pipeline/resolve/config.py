@@ -111,8 +111,8 @@ class ConvertConfig:
     @property
     def globs(self) -> tuple[str, ...]:
         """The globs among `images`."""
-        folders = {each.folder for each in self.sources}
-        return tuple(each for each in self.images if each not in folders)
+        given = {value for source in self.sources for value in source.given}
+        return tuple(each for each in self.images if each not in given)
 
     @property
     def shard_plan(self) -> ShardPlan:

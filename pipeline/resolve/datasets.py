@@ -13,17 +13,26 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.errors import UsageError
-from pipeline.open_dataset import has_manifest
+from pipeline.errors import UsageError, refusing, trying
+from pipeline.open_dataset import has_manifest, is_indexed, record_files
 from pipeline.options.parser import is_given
 from pipeline.resolve.config import ConvertConfig
-from pipeline.resolve.path_flags import LABEL_EXTENSIONS, images_below
+from pipeline.resolve.decided import SPLIT_WORDS
+from pipeline.resolve.path_flags import LABEL_EXTENSIONS, images_below, plain_globs, why_empty
 from pipeline.resolve.samples import GivenDataset, ImageSample, JobSize, reading_index
-from transforms.core.messages import Decision
+from transforms.core.messages import Decision, parse_json
 from transforms.core.option import declared
-from transforms.dataset.output_names import LABELS, MANIFEST, STAGING
+from transforms.dataset.output_names import (
+    CLASS_NAMES,
+    FEATURES,
+    INFO,
+    LABELS,
+    MANIFEST,
+    STAGING,
+)
 from transforms.examples.layouts import (
     CLASSES,
+    IMAGE,
     SOURCES,
     Feature,
     Role,
@@ -34,8 +43,23 @@ from transforms.examples.layouts import (
 from transforms.examples.partners import Partner
 from transforms.images.pixel_options import HOLDOUT, UNTOUCHED, PixelOptions
 from transforms.input_readers import LeftOut
-from transforms.labels.keys import MEMORY, WILDCARD, glob_regex, tidy_root
-from transforms.labels.shards import changed_libraries, is_split_name
+from transforms.labels.keys import (
+    MEMORY,
+    WILDCARD,
+    fixed_root,
+    glob_regex,
+    relative_path,
+    tidy_root,
+)
+from transforms.labels.shards import changed_libraries, is_split_name, split_text
+from transforms.labels.vocabulary import read_class_names
+from transforms.records.foreign_records import (
+    KEY,
+    Noted,
+    first_examples,
+    foreign_manifest,
+    meanings,
+)
 from transforms.records.other_datasets import (
     IMAGES,
     REUSE,
@@ -43,6 +67,7 @@ from transforms.records.other_datasets import (
     OtherDataset,
     OtherPartner,
     index_parts,
+    is_unindexed,
 )
 from transforms.records.stored_images import RECORDS, has_records
 from transforms.storage.files import is_same_path, join, storage_of
@@ -274,16 +299,13 @@ def _matching(globs: Mapping[str, Sequence[str]], path: str) -> str:
 
 # The datasets among the values of `--images`: their records are images of the run.
 
-# Records whose keys are read before the job.
-_SAMPLE = 20_000
-
 # One of them is enough: the index of the records has the names of all ids.
 _CLASSES_OF_OBJECTS = [
     source.name for source in SOURCES.values() if source.of_object and source.role in CLASSES
 ]
 
-# The end of the names of shards, in a glob, too.
-_OF_RECORDS = re.compile(r"\.tfrecords?(\.gz)?\*?$")
+# In the names of files of records, in a glob, too.
+_OF_RECORDS = re.compile(r"\.tfrec|-of-[\d?*]+$")
 
 # Flags about files that are found, which have no meaning for records.
 _OF_FILES = ("label_regex", "root")
@@ -294,7 +316,8 @@ def find_datasets(
 ) -> tuple[list[str], tuple[GivenDataset, ...], list[Decision]]:
     """The globs among the values of `--images`, the datasets, and what folders of images mean.
 
-    A folder is a dataset if it holds a manifest, or files of a dataset without one.
+    A folder is a dataset if it holds a manifest, or files of a dataset without one. TFRecord files
+    that another program wrote are one, too.
 
     Raises:
         UsageError: a dataset is not finished, or its records are not images.
@@ -304,24 +327,132 @@ def find_datasets(
     decisions: list[Decision] = []
     for pattern in flags.images or ():
         folder = pattern.rstrip("/") or "/"
-        if not _is_dataset(folder):
-            above, _, name = pattern.rpartition("/")
-            if name == MANIFEST or _OF_RECORDS.search(name):
-                raise UsageError(
-                    f"--images {pattern!r} is not for images: the records of a dataset are named "
-                    f"by its folder, {above or '.'!r}"
-                )
-            if name.rpartition(".")[2].lower() in LABEL_EXTENSIONS:
-                raise UsageError(
-                    f"--images {pattern!r} names labels: give it to --labels, or write images, "
-                    "labels and output in this order"
-                )
-            below, meant = images_below(pattern) or ([pattern], None)
-            globs += below
-            decisions += [meant] if meant else []
-        elif folder not in found:
-            found[folder] = _opened(folder, flags)
+        above, _, name = pattern.rpartition("/")
+        is_of_records = name == MANIFEST or _OF_RECORDS.search(name)
+        if _is_dataset(folder):
+            found.setdefault(folder, _opened(folder, flags))
+        elif is_of_records and _is_dataset(above or ".") and not is_indexed(above or "."):
+            raise UsageError(
+                f"--images {pattern!r} is not for images: the records of a dataset are named "
+                f"by its folder, {above or '.'!r}"
+            )
+        elif name.rpartition(".")[2].lower() in LABEL_EXTENSIONS:
+            raise UsageError(
+                f"--images {pattern!r} names labels: give it to --labels, or write images, "
+                "labels and output in this order"
+            )
+        elif not is_of_records and (images := images_below(pattern)):
+            globs += images[0]
+            decisions.append(images[1])
+        elif files := _record_files(pattern, is_folder=not is_of_records):
+            found[pattern], meant = loose_dataset(
+                f"{IMAGES} {pattern}", pattern, files, flags.record_features
+            )
+            decisions += meant
+        else:
+            globs.append(pattern)
+    if flags.record_features and not any(is_unindexed(each.manifest) for each in found.values()):
+        raise UsageError(
+            "--record_features is for TFRecord files that another program wrote and nobody "
+            "indexed: leave it out"
+        )
     return globs, tuple(found.values()), decisions
+
+
+def _record_files(pattern: str, *, is_folder: bool) -> dict[str, int]:
+    """The files of records that a value of `--images` names, with their sizes."""
+    if is_folder and (WILDCARD.search(pattern) or storage_of(pattern).find(pattern) is not None):
+        return {}
+    with trying(f"list --images {pattern!r}"):
+        globs = [pattern] if is_folder else plain_globs([pattern], "--images")
+        found = {uri: size for each in globs for uri, size in record_files(each).items()}
+    if not (found or is_folder):
+        raise UsageError(f"no file matches --images {pattern!r}; {why_empty(pattern)}")
+    return found
+
+
+# Files whose first records are read to find out what features mean: a test set has no labels.
+_FIRST_FILES = 8
+
+# What is said of features, by their sources.
+_SAID = {
+    IMAGE: "images",
+    "label.id": "labels",
+    "label.text": "names",
+    "object.ids": "objects",
+    "object.texts": "objects",
+    "box.xmin": "boxes",
+    KEY: "keys",
+}
+
+
+def loose_dataset(
+    title: str, pattern: str, files: Mapping[str, int], given: Mapping[str, str] | None
+) -> tuple[GivenDataset, list[Decision]]:
+    """TFRecord files of another program as a dataset, and what their features mean.
+
+    Args:
+        title: what names them, for messages.
+        pattern: a path or a glob, or their folder.
+        files: that it names, with their sizes.
+        given: names of features, see `foreign_records.meanings`.
+
+    Raises:
+        UsageError: the first records are damaged, or do not hold what they should.
+    """
+    folder = pattern.rstrip("/") if pattern not in files else pattern.rpartition("/")[0]
+    folder = fixed_root([pattern]) if WILDCARD.search(folder) else folder
+    some = [*files][:: max(1, len(files) // _FIRST_FILES)]
+    with reading_index(title):
+        first = [*itertools.chain.from_iterable(map(first_examples, some))]
+    above = next(iter(files)).rpartition("/")[0] or "."
+    splits, known = _of_tfds(above)
+    with refusing(ValueError, because=f"{title}: "):
+        names = meanings(first, given or {}, known)
+    classes = {} if names.keys() & {"label.text", "object.texts"} else _class_names(above, names)
+    words = "|".join(map(re.escape, sorted({*SPLIT_WORDS, *splits}, key=len, reverse=True)))
+    of_split = re.compile(rf"(?<![a-z])({words})(?![a-z])", re.IGNORECASE)
+    listed = [
+        (file, split_text(["train", *of_split.findall(file)][-1]), size)
+        for file, size in ((relative_path(uri, folder), size) for uri, size in files.items())
+    ]
+    noted = Noted()
+    for example in first:
+        noted.add_features(example)
+    manifest = foreign_manifest([pattern], listed, noted.features(names), classes)
+    said = [(source, f"in {name!r}") for source, name in names.items() if source in _SAID]
+    said += [] if KEY in names else [(KEY, "file and number")]
+    flag = "--record_features"
+    because = "usual names of features" if given is None else f"by {flag}, or usual names"
+    decided = [Decision(_SAID[source], value, because, flag) for source, value in said]
+    return GivenDataset(IMAGES, folder, manifest), decided
+
+
+def _of_tfds(folder: str) -> tuple[list[str], dict[str, list[str]]]:
+    """The splits that TensorFlow Datasets wrote into a folder, its images and its labels."""
+    splits: list[str] = []
+    known: dict[str, list[str]] = {"image": [], "label": []}
+    kinds = {"Image": "image", "ClassLabel": "label"}
+    storage = storage_of(folder)
+    # Its files are only asked for hints.
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        info = parse_json(storage.read_text(join(folder, INFO)) or "{}")
+        splits += [each["name"] for each in info["splits"] if is_split_name(each["name"])]
+        described = parse_json(storage.read_text(join(folder, FEATURES)) or "{}")
+        for name, each in described["featuresDict"]["features"].items():
+            if kind := kinds.get(each["pythonClassName"].rpartition(".")[2]):
+                known[kind].append(name)
+    return splits, known
+
+
+def _class_names(folder: str, names: Mapping[str, str]) -> dict[int, str]:
+    """The names of the class ids of records, as TensorFlow Datasets or TF-Slim write them."""
+    feature = names.get("label.id", "").replace("/", ".")
+    for name in (f"{feature}{CLASS_NAMES}", LABELS):
+        with contextlib.suppress(OSError, ValueError):
+            if text := storage_of(folder).read_text(join(folder, name)):
+                return dict(enumerate(read_class_names(text)))
+    return {}
 
 
 def _is_dataset(folder: str) -> bool:
@@ -446,13 +577,16 @@ def sample_records(
     Raises:
         UsageError: an index is damaged or cannot be read.
     """
-    keys = {row["key"]: "" for source in sources for row in source.rows(_SAMPLE)}
-    counts = [source.count("records") for source in sources]
-    is_all = all(count <= _SAMPLE for count in counts)
+    found = [[row["key"] for row in source.rows(source.sampled)] for source in sources]
+    keys = dict.fromkeys(itertools.chain.from_iterable(found), "")
+    pairs = [*zip(sources, found, strict=True)]
+    # Without an index, the number of records is known if all of them were read.
+    counts = [source.count("records") or len(own) for source, own in pairs]
+    is_all = all(len(own) < source.sampled for source, own in pairs)
     whole = JobSize(
         files.size.images + sum(counts),
         files.size.bytes + sum(source.count("bytes") for source in sources),
-        files.size.is_all,
+        files.size.is_all and (is_all or all(source.count("records") for source in sources)),
     )
     return dataclasses.replace(
         files,

@@ -191,10 +191,10 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
 
 _SOURCES = {"csv": "a column", "directory": "folders", "records": "records"}
 
-# Common names of splits, in lower case.
-_SPLIT_WORDS = frozenset(
+SPLIT_WORDS = frozenset(
     "train training val valid validation dev test testing eval evaluation holdout".split()
 )
+"""Common names of splits, in lower case."""
 
 
 def check_splits(
@@ -281,7 +281,7 @@ def _unused_columns(found: LabelFiles) -> list[str]:
     for at in range(columns.width):
         said = {cell_at(row, at).strip().casefold() for row in found.first_rows}
         said -= {"", "unassigned"}
-        if at not in used and said and said <= _SPLIT_WORDS:
+        if at not in used and said and said <= SPLIT_WORDS:
             name = found.first.rows[0][at].strip() if columns.has_header else str(at + 1)
             texts.append(
                 f"the column {name!r} looks like splits ({_joined(said)}) and is not used: "
@@ -292,7 +292,7 @@ def _unused_columns(found: LabelFiles) -> list[str]:
 
 def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
     parts = (listed_path(uri, sample.root).partition("/") for uri in sample.uris)
-    said = {folder for folder, slash, _ in parts if slash and folder.casefold() in _SPLIT_WORDS}
+    said = {folder for folder, slash, _ in parts if slash and folder.casefold() in SPLIT_WORDS}
     if len(said) < 2:
         return []
     flag = "--split_from directory"

@@ -351,8 +351,8 @@ def _sample(flags: argparse.Namespace, partners: tuple[Partner, ...]) -> Sample:
         return listed._replace(left_out=ignored, ignoring=ignoring, partners=partners)
     patterns, sources, meant = find_datasets(flags)
     globs = plain_globs(patterns, "--images")
-    folders = [source.folder for source in sources]
-    expanded = argparse.Namespace(**{**vars(flags), "images": [*globs, *folders]})
+    named = [value for source in sources for value in source.of_run().given]
+    expanded = argparse.Namespace(**{**vars(flags), "images": [*globs, *named]})
     ignored, ignoring = left_out(expanded, labels, partners)
     ignoring = [*meant, *ignoring]
     images, kind = NO_FILES, None

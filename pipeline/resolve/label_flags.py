@@ -28,6 +28,7 @@ from transforms.core.machine import scratch_folder
 from transforms.core.messages import LabelsError
 from transforms.core.records import TablePart
 from transforms.dataset.image_statistics import KEYS_UNMATCHED, DatasetWarning
+from transforms.dataset.manifest import names_of_ids
 from transforms.dataset.output_names import LABELS, MANIFEST
 from transforms.input_readers import KeyReader, open_labels
 from transforms.labels.annotations import category_classes, yaml_class_names
@@ -155,14 +156,11 @@ def classes_of_records(datasets: Mapping[str, Mapping[str, Any]], *, first_id: i
     Args:
         datasets: the manifest of each dataset by its folder.
         first_id: the smallest id that readers take for a class.
-
-    Raises:
-        UsageError: the classes of a dataset cannot be read.
     """
     if not all(_has_categories(manifest) for manifest in datasets.values()):
         return KnownClasses()
     categories = {
-        folder: [Category(*each, 1) for each in _listed("--images", folder, manifest).items()]
+        folder: [Category(*each, 1) for each in names_of_ids(manifest).items()]
         for folder, manifest in datasets.items()
     }
     try:

@@ -53,7 +53,12 @@ from transforms.labels.label_rows import (
     is_yolo,
 )
 from transforms.labels.label_tables import first_annotations, first_rows
-from transforms.records.other_datasets import ImageRecordReader, OtherDataset, index_parts
+from transforms.records.other_datasets import (
+    ImageRecordReader,
+    OtherDataset,
+    index_parts,
+    is_unindexed,
+)
 from transforms.records.record_index import RecordIndexError, index_split
 from transforms.storage.files import storage_of
 from transforms.storage.interface import FoundFile
@@ -87,6 +92,9 @@ class JobSize(NamedTuple):
 
 # Images inspected before the job: enough to match a row of any sorted or shuffled CSV.
 _SAMPLE = 20_000
+
+# Of records without an index.
+_LOOSE_SAMPLE = 1_000
 
 _NOTHING = LeftOut()
 
@@ -507,13 +515,18 @@ class GivenDataset(NamedTuple):
         if listed != self.count("records", split):
             raise UsageError(f"{name}: it has no index of its records: convert its images again")
 
+    @property
+    def sampled(self) -> int:
+        """How many records are read before the job; without an index, their images are, too."""
+        return _LOOSE_SAMPLE if is_unindexed(self.manifest) else _SAMPLE
+
     def rows(self, count: int) -> Iterator[dict[str, Any]]:
-        """The first rows of its indexes.
+        """The first rows of its indexes, or of its records.
 
         Raises:
             UsageError: an index is damaged or cannot be read.
         """
-        reader = ImageRecordReader()
+        reader = ImageRecordReader([self.of_run()])
         tables = (
             (part, reader.checked(self.folder, part))
             for part in index_parts(self.manifest, self.flag)
@@ -527,7 +540,9 @@ class GivenDataset(NamedTuple):
         """The dataset as an input of the job, with these further fields."""
         names = {each["source"]: each["name"] for each in self.manifest["features"]}
         # An edited manifest may lack its digest: the reader refuses it.
-        return OtherDataset(self.folder, self.manifest.get("digest", ""), names=names, **more)
+        loose = self.manifest if is_unindexed(self.manifest) else {}
+        digest = self.manifest.get("digest", "")
+        return OtherDataset(self.folder, digest, names=names, manifest=loose, **more)
 
 
 @contextlib.contextmanager

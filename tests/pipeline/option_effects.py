@@ -282,6 +282,11 @@ ROWS = {
     ),
     "--keys": Row("{in}/keys.txt", turns(stems, STEMS, {"cat-1", "dog-0"})),
     "--reuse": Row("{out}/base", _reuse),
+    "--record_features": Row(
+        "image=left,label=kind,key=",
+        needed("several features hold images (left, right)", stems, {"two"}),
+        {"images": "{in}/two.tfrecord"},
+    ),
     "--csv_encoding": Row(
         "cp949",
         needed("--csv_encoding cp949", _labels, dict.fromkeys(STEMS, "고양이")),

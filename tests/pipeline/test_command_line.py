@@ -224,7 +224,7 @@ def test_help_begins_with_the_command_and_ends_with_the_documentation(
     assert usage.startswith("usage: ") and (empty, second) == ("", "") and all(about)
     own = f"  {one_line_parser.program(command)} "
     examples = [line for line in lines[lines.index("examples:") :] if line.startswith(own)]
-    assert len(examples) == (2 if command in ("export", "report", "salvage") else 3)
+    assert len(examples) == (2 if command in ("export", "index", "report", "salvage") else 3)
     assert lines[-1] == f"Documentation: {documentation()}" and lines[-2] == ""
 
 

@@ -6,18 +6,34 @@ import gzip
 import json
 import os
 import random
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
 
+from pipeline import Records, class_names
+from pipeline.diff import main as diff_main
+from pipeline.export import main as export_main
+from pipeline.index import main as index_main
 from pipeline.salvage import main as salvage_main
+from pipeline.show import main as show_main
 from pipeline.verify import main as verify_main
 from tests.images import picture, saved
-from tests.pipeline.commands import Ran, check_ended, run_here
+from tests.marks import rest_slow
+from tests.pipeline.commands import (
+    Ran,
+    check_ended,
+    check_sound,
+    convert,
+    digests,
+    make_dataset,
+    run_here,
+)
 from transforms.examples.tfrecord import framed
 from transforms.storage.metrics import PROGRESS
 
@@ -249,3 +265,217 @@ def test_a_sparse_file_of_terabytes_is_not_read_to_its_end(tmp_path: Path) -> No
     ran = verify(path, "--fast")
     assert "no record begins in " in ran.out and "the rest is not read" in ran.out
     assert "records  3 (1 damaged)" in ran.out
+
+
+# `index`, and records of other programs as images of a conversion.
+
+
+def index(*words: object) -> Ran:
+    return run_here(index_main, "index", [*map(str, words)])
+
+
+def shards(folder: Path) -> dict[str, str]:
+    """The digest of each shard."""
+    return {name: each for name, each in digests(folder).items() if ".tfrecord" in name}
+
+
+def photo(number: int) -> bytes:
+    """A photo that no other record holds."""
+    return saved(picture("RGB", 20, 30, seed=number), "JPEG")
+
+
+def slim(number: int) -> bytes:
+    """A record as TF-Slim's scripts write it, without a name."""
+    return example(image__encoded=[photo(number)], image__class__label=[number % 3])
+
+
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of such a script, which tests leave as they are."""
+    folder = tmp_path_factory.mktemp("flowers")
+    for split, numbers in (("train", range(9)), ("validation", range(9, 12))):
+        for shard in range(2):
+            name = f"flowers_{split}_{shard:05d}-of-00002.tfrecord"
+            write(folder / name, list(map(slim, numbers[shard::2])))
+    (folder / "labels.txt").write_text("0:daisy\n1:rose\n2:tulip\n")
+    return folder
+
+
+@pytest.fixture
+def indexed(flowers: Path, tmp_path: Path) -> Path:
+    """A copy of them with an index."""
+    folder = Path(shutil.copytree(flowers, tmp_path / "indexed"))
+    ran = index(folder)
+    assert ran.out.endswith(f"indexed  {folder}: 4 files, 12 records\n"), ran
+    return folder
+
+
+def test_records_of_another_program_are_images(
+    flowers: Path, indexed: Path, tmp_path: Path
+) -> None:
+    made = make_dataset(tmp_path / "made", images=f"{flowers}/*.tfrecord")
+    assert {name: each["records"] for name, each in made.manifest["splits"].items()} == {
+        "train": 9,
+        "validation": 3,
+    }
+    assert (made.folder / "labels.txt").read_text() == "daisy\nrose\ntulip\n"
+    # The layout is TF-Slim's, with names.
+    assert sorted(each["image/encoded"] for each in Records(made.folder, "all")) == sorted(
+        map(photo, range(12))
+    )
+    check_sound(made.folder)
+    # By its folder, with an index or without, and split again.
+    for images in (flowers, indexed):
+        other = make_dataset(tmp_path / f"of {images.name}", images=images)
+        assert shards(other.folder) == shards(made.folder)
+    again = make_dataset(tmp_path / "again", images=indexed, splits="a=1", resize="9x9")
+    assert Records(again.folder, "a", decode=True)[0]["image/encoded"].shape == (9, 9, 3)
+    assert run_here(diff_main, "diff", [str(indexed), str(made.folder), "--quiet"]).code == 0
+
+
+def test_an_index_makes_files_of_another_program_a_dataset(indexed: Path, tmp_path: Path) -> None:
+    records = Records(indexed, "train", decode=True)
+    key = "flowers_train_00001-of-00002.tfrecord__2"
+    assert (len(records), records[key]["image/class/label"]) == (9, 5 % 3)
+    assert records[-1]["image/encoded"].shape == (20, 30, 3)
+    assert class_names(indexed) == {0: "daisy", 1: "rose", 2: "tulip"}
+    ran = run_here(show_main, "show", [str(indexed), "--class", "rose", "--limit", "9"])
+    assert ran.out.count(" record ") == 4
+    ran = run_here(export_main, "export", [str(indexed), "--dali", str(tmp_path / "dali")])
+    assert ran.out.endswith("4 index files\n")
+    assert verify(indexed).out.endswith("verified 4 files: 12 records, every image decodes\n")
+    assert index(indexed).code == 0
+    # Nothing is written over files that another program wrote.
+    (tmp_path / "1.jpg").write_bytes(JPEG)
+    over: dict[str, Any] = {"images": tmp_path / "1.jpg", "label_from": "none", "output": indexed}
+    for flags in ({}, {"overwrite": True}):
+        ran = convert(**over, **flags)
+        check_ended(ran, 2, "manifest.json is the index of files that another program wrote")
+    edited = (indexed / "manifest.json").read_text().replace('"indexed": true,', "")
+    (indexed / "manifest.json").write_text(edited)
+    assert convert(**over, overwrite=True).code == 2
+    assert len([*indexed.glob("*.tfrecord")]) == 4
+
+
+# Layouts of other programs: two records, and what is said of them.
+LAYOUTS = {
+    "tutorial": (
+        [example(image_raw=[photo(n)], label=[n + 5], height=[20]) for n in (0, 1)],
+        {"a.tfrecord__0": "5", "a.tfrecord__1": "6"},
+        ["images in 'image_raw'", "labels in 'label'", "keys file and number"],
+    ),
+    "text": (
+        [
+            example(jpg=[photo(n)], label=[b"c" + bytes([97 + n])], file_name=[b"%d.jpg" % n])
+            for n in (0, 1)
+        ],
+        {"0.jpg": "ca", "1.jpg": "cb"},
+        ["images in 'jpg'", "names in 'label'", "keys in 'file_name'"],
+    ),
+    "numbered": (
+        [example(photo=[photo(n)], image_id=[n + 7], label_text=[b"x"]) for n in (0, 1)],
+        {"7": "x", "8": "x"},
+        ["images in 'photo'", "names in 'label_text'", "keys in 'image_id'"],
+    ),
+    # The first record lacks a name; its key is its place.
+    "mixed": (
+        [
+            example(image=[photo(0)], label=[1], class_name=[b"one"]),
+            example(image=[photo(1)], label=[2], class_name=[b"two"], filename=[b"b"]),
+        ],
+        {"a.tfrecord__0": "one", "b": "two"},
+        ["labels in 'label'", "names in 'class_name'", "keys in 'filename'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", rest_slow(list(LAYOUTS)))
+def test_usual_names_are_recognized(name: str, tmp_path: Path) -> None:
+    records, labelled, says = LAYOUTS[name]
+    write(tmp_path / "a.tfrecord", records)
+    ran = convert(images=tmp_path / "a.tfrecord", output=tmp_path / "out")
+    told = " ".join(ran.out.split())
+    assert all(f"{each} usual names of features [--record_features]" in told for each in says), told
+    found = {
+        each["image/filename"].decode(): each["image/class/text"].decode()
+        for each in Records(tmp_path / "out", "train")
+    }
+    assert found == labelled
+
+
+def test_boxes_of_the_object_detection_api_stay(tmp_path: Path) -> None:
+    def boxed(number: int) -> bytes:
+        objects = {f"image__object__bbox__{side}": [0.25] * number for side in ("xmin", "ymin")}
+        objects |= {f"image__object__bbox__{side}": [0.5] * number for side in ("xmax", "ymax")}
+        texts = [b"cat", b"dog"][:number]
+        return example(
+            image__encoded=[photo(number)],
+            image__filename=[b"%d.jpg" % number],
+            **({"image__object__class__text": texts, **objects} if number else {}),
+        )
+
+    write(tmp_path / "coco_val.record-00000-of-00001", list(map(boxed, range(3))))
+    made = make_dataset(tmp_path / "made", images=tmp_path, layout="detection")
+    records = Records(made.folder, "val")
+    found = [records[f"{number}.jpg"] for number in range(3)]
+    assert [len(each["image/object/bbox/xmin"]) for each in found] == [0, 1, 2]
+    assert [*found[2]["image/object/class/text"]] == [b"cat", b"dog"]
+    assert index(tmp_path).code == 0
+    assert run_here(diff_main, "diff", [str(tmp_path), str(made.folder), "--quiet"]).code == 0
+
+
+TWO = [example(a=[photo(n)], b=[photo(n + 5)], id=[7]) for n in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("records", "given", "says"),
+    [
+        (TWO, None, "several features hold images (a, b)"),
+        (TWO, "image=c", "no image is in 'c' of the first records, which have a, b, id"),
+        (TWO, "image=a,label=b", "no label is in 'b'"),
+        ([example(x=[1])], None, "no feature holds an image file: there are x"),
+        ([], None, "no feature holds an image file"),
+        ([b"\xff"], None, "a.tfrecord: record 0: its bytes are not a tf.train.Example; `salvage` "),
+        (TWO, "jpg=c", "'jpg=c' is not like image=NAME,label=NAME,key=NAME"),
+    ],
+)
+def test_what_no_feature_says_is_one_line(
+    records: list[bytes], given: str | None, says: str, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.tfrecord", records)
+    words = [f"--record_features={given}"] if given else []
+    check_ended(index(tmp_path, *words), 2, says)
+    flags = {"record_features": given} if given else {}
+    check_ended(convert(images=tmp_path, output=tmp_path / "out", **flags), 2, says)
+
+
+def test_keys_of_an_index_are_distinct(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", TWO)
+    ran = index(tmp_path, "--record_features=image=b")
+    check_ended(ran, 2, "keys of records are repeated in ", " (1): name another feature ")
+    assert index(tmp_path, "--record_features=image=b,key=").code == 0
+    assert [each["b"] for each in Records(tmp_path, "train")] == [photo(5), photo(6)]
+
+
+def test_damage_is_refused_with_the_line_of_verify(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tfrecord", list(map(slim, range(30))))
+    data = bytearray(path.read_bytes())
+    data[-40] ^= 1
+    path.write_bytes(data)
+    [line] = [each for each in verify(path).out.splitlines() if ": record 29: " in each]
+    check_ended(index(path), 2, f"{line}; `salvage` copies the whole records")
+    ran = convert(images=path, output=tmp_path / "out", label_from="none")
+    check_ended(ran, 2, f"{line}; `salvage` copies the whole records")
+
+
+def test_files_that_are_compressed_or_foreign_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tfrecord.gz")
+    says = "is compressed, so no record can be read alone: decompress it with gunzip"
+    for ran in (index(path), convert(images=path, output=tmp_path / "out")):
+        check_ended(ran, 2, says)
+    check_ended(index(tmp_path / "none"), 2, "there are no TFRecord files")
+    (tmp_path / "manifest.json").write_text("{}")
+    check_ended(index(path), 2, "manifest.json is not a manifest of this tool")
+    (tmp_path / "1.jpg").write_bytes(JPEG)
+    ran = convert(images=tmp_path / "1.jpg", output=tmp_path / "out", record_features="image=a")
+    check_ended(ran, 2, "--record_features is for TFRecord files that another program wrote")

@@ -80,7 +80,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         if digest is not None:
             del manifest["digest"]
             base = base._replace(digest=digest)
-        monkeypatch.setattr(other_datasets, "read_manifest", lambda _: manifest)
+        monkeypatch.setattr(other_datasets, "read_manifest", lambda *_, **__: manifest)
         monkeypatch.setattr(other_datasets, "read_listed_index", lambda *_, **__: index)
         reader = ReuseReader(
             (base,),

@@ -51,7 +51,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         }
         manifest["digest"] = content_digest(manifest)
         source = OtherDataset("out", digest or manifest["digest"], "image")
-        monkeypatch.setattr(other_datasets, "read_manifest", lambda _: manifest)
+        monkeypatch.setattr(other_datasets, "read_manifest", lambda *_, **__: manifest)
         monkeypatch.setattr(
             other_datasets, "read_listed_index", lambda _, __, columns, **___: index.select(columns)
         )
@@ -157,7 +157,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OtherDataset:
         for shard in range(4)
     ]
     manifest = write_dataset(tmp_path, indexes)
-    monkeypatch.setattr(other_datasets, "read_manifest", lambda _: manifest)
+    monkeypatch.setattr(other_datasets, "read_manifest", lambda *_, **__: manifest)
     return OtherDataset(str(tmp_path), manifest["digest"], "image", records=12)
 
 

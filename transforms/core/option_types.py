@@ -91,6 +91,7 @@ class ConvertDatasetOptions(WriteDatasetOptions, RowOptions, total=False):
     """The options of `ConvertDataset`; None omits one."""
 
     images: Sequence[PathText] | PathText | None
+    record_features: str | None
     masks: Sequence[PathText] | PathText | None
     label_separator: str | None
     keys: PathText | None

@@ -25,6 +25,7 @@ from transforms.dataset.output_names import (
     is_chosen,
     is_data_file,
     is_index_file,
+    is_plain,
     is_small_file,
 )
 from transforms.examples.layouts import Feature, Role
@@ -126,6 +127,7 @@ def foreign_names(manifest: Mapping[str, Any]) -> Iterator[str]:
         manifest: one without `damage`.
     """
     is_ours = is_chosen if manifest["options"].get("file_name") else is_data_file
+    is_ours = is_plain if INDEXED in manifest else is_ours
     yield from (each["file"] for each in manifest_shards(manifest) if not is_ours(each["file"]))
     yield from (name for name in manifest["files"] if not is_small_file(name))
     indexes = manifest.get("index", ())
@@ -174,9 +176,9 @@ def _is_ledger(value: Any) -> bool:
 
 def _are_options(value: Any) -> bool:
     # `verify` bounds what it decodes by these.
-    limits = ("max_pixels", "max_bytes")
+    checks = {"max_pixels": _is_count, "max_bytes": _is_count, "categories": _are_counts}
     return isinstance(value, dict) and all(
-        value.get(name) is None or _is_count(value[name]) for name in limits
+        value.get(name) is None or check(value[name]) for name, check in checks.items()
     )
 
 
@@ -241,6 +243,9 @@ _OPTIONAL: dict[str, Check] = {
 
 # Raise it if the same options and inputs give different bytes, or the manifest's structure changes.
 FORMAT_VERSION = 2
+
+INDEXED = "indexed"
+"""The entry of a manifest that only indexes files that another program wrote."""
 
 _SHARD_KEYS = ("file", "recipe", "records", "bytes", "crc32c")
 
@@ -471,8 +476,13 @@ def content_digest(manifest: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def parse_manifest(text: str, path: str) -> dict[str, Any]:
+def parse_manifest(text: str, path: str, *, may_index: bool = False) -> dict[str, Any]:
     """Reads a manifest.
+
+    Args:
+        text: its content.
+        path: where it is.
+        may_index: whether it may be the index of files that another program wrote.
 
     Raises:
         ManifestError: it is not a manifest, was edited so that it cannot be used, names files
@@ -495,6 +505,8 @@ def parse_manifest(text: str, path: str) -> dict[str, Any]:
         if problem.startswith("it lacks"):
             raise ManifestError(f"{path} is not a manifest of this tool: {problem}")
         raise ManifestError(f"{path} was edited: {problem}")
+    if manifest.get(INDEXED) and not may_index:
+        raise ManifestError(f"{path} is the index of files that another program wrote")
     for name in foreign_names(manifest):
         raise ManifestError(
             f"{path} was edited: it names {name!r:.200}, which is not a file of a dataset"
@@ -519,7 +531,7 @@ def manifest_shards(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def shards_by_name(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The shards that a manifest lists, by the names that they have without `--file_name`."""
-    if not manifest["options"].get("file_name"):
+    if not (manifest["options"].get("file_name") or INDEXED in manifest):
         return {shard["file"]: shard for shard in manifest_shards(manifest)}
     gzip = manifest["options"].get("compression") == "gzip"
     return {
@@ -532,3 +544,8 @@ def shards_by_name(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def manifest_indexes(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The indexes that a manifest lists, in the order of the shards."""
     return list(manifest.get("index", []))
+
+
+def names_of_ids(manifest: Mapping[str, Any]) -> dict[int, str]:
+    """The class names by class id that a manifest itself has: of categories, or if it indexes."""
+    return {number: name for name, number in manifest["options"].get("categories", {}).items()}

@@ -312,12 +312,12 @@ def is_small_file(name: object) -> bool:
     """
     if not isinstance(name, str):
         return False
-    return name in _SMALL_FILES or (name.endswith(CLASS_NAMES) and _is_plain(name))
+    return name in _SMALL_FILES or (name.endswith(CLASS_NAMES) and is_plain(name))
 
 
-def _is_plain(name: str) -> bool:
+def is_plain(name: object) -> bool:
     """Whether a name is that of a file in a folder, and fits into it."""
-    if "/" in name or "\0" in name:
+    if not isinstance(name, str) or "/" in name or "\0" in name:
         return False
     try:
         return len(name.encode()) <= _LONGEST

@@ -15,6 +15,8 @@ from typing import Any, BinaryIO, NamedTuple
 import google_crc32c
 import numpy as np
 
+from transforms.core.messages import quantity
+
 LARGEST_RECORD = 512 << 20
 """The maximum size of a record to read, unless its dataset was made with larger limits.
 
@@ -136,6 +138,13 @@ class Part(NamedTuple):
     length: int
     payload: bytes
     problem: str
+
+    @property
+    def damage(self) -> str:
+        """What is damaged, and where."""
+        where = f"(at byte {self.offset}, {quantity(self.length, 'byte')})"
+        why = "" if self.offset else "; it is not a TFRecord file, or its beginning is damaged"
+        return f"{self.problem} {where}{why}"
 
 
 def scan_records(stream: BinaryIO) -> Iterator[Part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transforms.core.option import (
@@ -55,6 +55,22 @@ def _column(label: str, **declaration: Any) -> Any:
     )
 
 
+def record_features(text: str) -> dict[str, str]:
+    """Names of features by what they hold.
+
+    Raises:
+        ValueError: it is no list of these.
+
+    >>> record_features("image=jpg,key=")
+    {'image': 'jpg', 'key': ''}
+    """
+    pairs = [part.partition("=") for part in utf8_text(text).split(",")]
+    named = {what.strip(): name.strip() for what, _, name in pairs}
+    if len(named) < len(pairs) or not {*named} <= {"image", "label", "key"} or "=" not in text:
+        raise ValueError(f"{text!r} is not like image=NAME,label=NAME,key=NAME")
+    return named
+
+
 def _label_regex(text: str) -> str:
     """A regular expression that finds labels.
 
@@ -72,7 +88,8 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         metavar="FOLDER|GLOB|DATASET",
         is_usual=True,
         help="folder or glob of images, also of files in archives ('photos.zip!/**/*.jpg'), or a "
-        "dataset, whose records are images; repeatable; if omitted, the CSV lists the images",
+        "dataset or TFRecord files, whose records are images; repeatable; if omitted, the CSV "
+        "lists the images",
         is_repeatable=True,
         is_path=True,
         parameter=Parameter(
@@ -82,6 +99,16 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         ),
         of_images=False,
         recorded=None,
+    )
+    record_features: Mapping[str, str] | None = option(
+        metavar="image=NAME,...",
+        parse=record_features,
+        help="features of TFRecord files of other programs that hold the image, the label and the "
+        "key; key= for file and number, label= for none",
+        parameter=Parameter(
+            "Features of records", "^(image|label|key)=[^,]*(,(image|label|key)=[^,]*)*$"
+        ),
+        recorded=if_any,
     )
     masks: Sequence[str] | None = option(
         metavar="GLOB",

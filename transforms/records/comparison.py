@@ -13,7 +13,7 @@ import numpy as np
 
 from transforms.core.messages import as_written
 from transforms.core.records import PlannedImage
-from transforms.dataset.manifest import manifest_shards
+from transforms.dataset.manifest import INDEXED, manifest_shards
 from transforms.labels.keys import nfc
 from transforms.labels.vocabulary import parse_labels
 from transforms.records.record_index import (
@@ -54,8 +54,10 @@ def option_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changed:
 
     Args:
         old: the manifest of a dataset.
-        new: that of another one.
+        new: that of another one; nothing is known of the options of other programs.
     """
+    if INDEXED in {*old, *new}:
+        return {}
     changed = changed_values(old["options"], new["options"])
     if not changed and old["features"] != new["features"]:
         was, now = ([feature["name"] for feature in each["features"]] for each in (old, new))
@@ -66,8 +68,11 @@ def option_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changed:
 def other_files(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
     """The number of shards of either dataset that the other one does not have.
 
-    Records may differ in what no index holds: boxes and the cells of columns.
+    Records may differ in what no index holds: boxes and the cells of columns. Those of other
+    programs have other features anyway.
     """
+    if (INDEXED in old) != (INDEXED in new):
+        return 0
     one, other = (
         {(each["file"], each["crc32c"]) for each in manifest_shards(manifest)}
         for manifest in (old, new)
@@ -330,6 +335,9 @@ class Differences:
     @functools.cached_property
     def classes(self) -> Changed:
         """The classes that are new, gone or have another id: former and new id, by name."""
+        if not (self.old.classes and self.new.classes):
+            # Records of other programs may have labels without ids.
+            return {}
         return changed_values(self.old.classes, self.new.classes)
 
     def counts(self) -> dict[str, int]:

@@ -512,7 +512,7 @@ class ShardOrigins:
         """An image that is a record of `--images`, after comparing it with its checksums."""
         stored, labels = SourceRecord.of(image.record)
         dataset = self._origins.sources[stored.base]
-        path = join(dataset.folder, stored.shard)
+        path = record_path(dataset, stored.shard)
         # One that was to be reused is read alone.
         source, _ = self._own.get(image.key) or (RecordRun(path, stored), stored)
         try:
@@ -544,12 +544,23 @@ def _held(data: bytes, known: CheckedPartner) -> CheckedPartner:
     return known._replace(length=len(data), data=data)
 
 
+@functools.lru_cache(maxsize=1024)
+def _without_links(path: str) -> str:
+    return storage_of(path).resolved(path)
+
+
+def record_path(dataset: OtherDataset, file: str) -> str:
+    """The path of a file of records; where it leads to if a user named it, and not a manifest."""
+    path = join(dataset.folder, file)
+    return _without_links(path) if dataset.manifest else path
+
+
 def _sources(
     datasets: Sequence[OtherDataset], stored: Iterable[tuple[str, StoredImage | None]]
 ) -> dict[str, tuple[RecordSource, StoredImage]]:
     """The sources of the records of images by their keys, see `record_sources`."""
     return record_sources(
-        (key, join(datasets[each.base].folder, each.shard), each)
+        (key, record_path(datasets[each.base], each.shard), each)
         for key, each in stored
         if each is not None
     )

@@ -143,9 +143,7 @@ class LooseRecords:
         self.bytes += part.length
         if part.problem:
             self.damaged += 1
-            where = f"(at byte {part.offset}, {quantity(part.length, 'byte')})"
-            why = "" if part.offset else "; it is not a TFRecord file, or its beginning is damaged"
-            yield Problem(file, part.record, f"{part.problem} {where}{why}")
+            yield Problem(file, part.record, part.damage)
             return
         digest, example, is_sequence, problems = looked
         self.records += 1

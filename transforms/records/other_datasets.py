@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.messages import LabelsError, check_final, first_line
 from transforms.core.records import Count, IndexPart, JoinSide, Plain
-from transforms.dataset.manifest import ManifestError, check_digest
+from transforms.dataset.manifest import INDEXED, ManifestError, check_digest, names_of_ids
 from transforms.dataset.output_names import MANIFEST
 from transforms.examples.layouts import PATH
 from transforms.examples.partners import Partner
@@ -19,6 +19,7 @@ from transforms.images.pixel_options import CHANGES, HOLDOUT, UNTOUCHED
 from transforms.labels.keys import full_uri, image_key, listed_key, listed_path, relative_path
 from transforms.labels.shards import Libraries, RecipeMaker
 from transforms.labels.vocabulary import LabelCells, LabelCounter
+from transforms.records.foreign_records import record_rows
 from transforms.records.record_index import (
     FRAME_BYTES,
     LIBRARIES,
@@ -81,6 +82,7 @@ class OtherDataset(NamedTuple):
         has_sizes: whether its images have the sizes of their originals in this run.
         split: the only one that is held out; empty for all.
         records: their number, if it is held out.
+        manifest: of files of another program that have no index; empty if it is in the folder.
     """
 
     folder: str
@@ -95,6 +97,12 @@ class OtherDataset(NamedTuple):
     has_sizes: bool = True
     split: str = ""
     records: int = 0
+    manifest: Mapping[str, Any] = {}
+
+    @property
+    def given(self) -> Sequence[str]:
+        """The values of `--images` that name it."""
+        return self.manifest["inputs"]["images"] if self.manifest else [self.folder]
 
     @property
     def path_feature(self) -> str:
@@ -111,6 +119,8 @@ def index_parts(
 ) -> Iterator[IndexPart]:
     """The indexes of a dataset that have rows, in the order of its manifest, with their files.
 
+    Then files of other programs that have no index, each as a part of its own.
+
     Args:
         manifest: of the dataset.
         flag: that names it.
@@ -121,6 +131,14 @@ def index_parts(
         if entry["records"] and split in ("", index_split(entry)):
             listed = tuple(tuple(each.get(name, "") for name in _FILE) for each in files)
             yield IndexPart(flag, number, entry, listed)
+    for name, listed_split in manifest["splits"].items() if is_unindexed(manifest) else ():
+        for shard in listed_split["shards"]:
+            yield IndexPart(flag, number, {"file": shard["file"], "split": name}, ())
+
+
+def is_unindexed(manifest: Mapping[str, Any]) -> bool:
+    """Whether a manifest stands for files of another program, whose records are read instead."""
+    return bool(manifest.get(INDEXED)) and not manifest["index"]
 
 
 def part_shard(part: IndexPart) -> str:
@@ -166,7 +184,10 @@ class DatasetReader:
         """
         dataset = self.datasets[number]
         with self._explained(dataset):
-            manifest = read_manifest(join(dataset.folder, MANIFEST))
+            if dataset.manifest:
+                yield from index_parts(dataset.manifest, self.flag, number)
+                return
+            manifest = read_manifest(join(dataset.folder, MANIFEST), may_index=True)
             if manifest is None or manifest.get("digest", "") != dataset.digest:
                 raise RecordIndexError(self._replaced)
             check_digest(manifest, dataset.folder)
@@ -309,11 +330,31 @@ class ImageRecordReader(DatasetReader):
         self._keeps_splits = keeps_splits
         self._with_values = with_values
 
-    def _found(self, part: IndexPart, table: pa.Table) -> Iterator[Found]:
+    def checked(self, folder: str, part: IndexPart) -> Any:
+        """See `DatasetReader.checked`; None for a file without an index."""
+        return None if self.datasets[part.number].manifest else super().checked(folder, part)
+
+    def rows(
+        self, folder: str, part: IndexPart, table: Any
+    ) -> Iterator[tuple[dict[str, Any], BaseShard]]:
+        """See `DatasetReader.rows`; the records of a file without an index are read."""
+        dataset = self.datasets[part.number]
+        if not dataset.manifest:
+            yield from super().rows(folder, part, table)
+            return
+        file, split = part.entry["file"], part.entry["split"]
+        classes = names_of_ids(dataset.manifest)
+        path = join(folder, file)
+        for row in record_rows(path, file, split, dataset.names, classes):
+            # Its content, and not that of the file, tells it from others.
+            yield row, BaseShard(0, 0, row["record_content"], "")
+
+    def _found(self, part: IndexPart, table: Any) -> Iterator[Found]:
         dataset = self.datasets[part.number]
         labels, found = LabelCounter(), 0
         # That of a row may be any other: 20,000 of them would take 17 s.
-        split = index_split(part.entry) if self._keeps_splits else ""
+        split = part.entry["split"] if dataset.manifest else index_split(part.entry)
+        split = split if self._keeps_splits else ""
         for row, shard in self.rows(dataset.folder, part, table):
             found += 1
             if self._label_from == "none":

@@ -549,7 +549,7 @@ def _is_unchanged(folder: str, manifest: Stored, digest: str) -> bool:
         return True
     # It may have been copied, or written again by the same run.
     with contextlib.suppress(ManifestError):
-        found = read_manifest(path) or {}
+        found = read_manifest(path, may_index=True) or {}
         return bool(digest) and found.get("digest") == digest
     return False
 

@@ -161,14 +161,14 @@ def read_sidecar(path: str) -> ShardSummary | None:
     return None if text is None else ShardSummary.from_sidecar(text)
 
 
-def read_manifest(path: str) -> dict[str, Any] | None:
-    """The manifest in a file, or None when there is none.
+def read_manifest(path: str, *, may_index: bool = False) -> dict[str, Any] | None:
+    """The manifest in a file, or None when there is none; `may_index` as for `parse_manifest`.
 
     Raises:
         ManifestError: it is not a manifest, or its version is not supported.
     """
     text = storage_of(path, follow_links=False).read_text(path)
-    return None if text is None else parse_manifest(text, path)
+    return None if text is None else parse_manifest(text, path, may_index=may_index)
 
 
 def read_dataset_file(path: str, listed: Mapping[str, Any]) -> bytes | None:

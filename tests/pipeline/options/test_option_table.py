@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 import pipeline.run.progress
@@ -26,6 +27,7 @@ from tests.pipeline.commands import Dataset, convert
 from tests.pipeline.option_effects import ROWS
 from tests.pipeline.option_rows import Made
 from transforms.core.option import Conflict, Need, Option, check_combinations, declared
+from transforms.examples.tfrecord import framed
 
 # The table of options: its entries agree with each other, and its rules are applied.
 
@@ -160,6 +162,11 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "side.csv": ["id,label,x1,y1,x2,y2", "turned,x,0,0,0.25,1"],
         "boxes.csv": ["id,label,xmin,xmax,ymin,ymax", *(f"{stem},x,0,1,0,1" for stem in stems)],
     }
+    left, right = ((folder / f"photos/cat/cat-{at}.jpg").read_bytes() for at in (0, 1))
+    record = tf.train.Example()
+    for name, value in {"left": left, "right": right, "kind": b"x"}.items():
+        record.features.feature[name].bytes_list.value.append(value)
+    (folder / "two.tfrecord").write_bytes(framed(record.SerializeToString()))
     for name, content in lines.items():
         encoding = "cp949" if name == "korean.csv" else "utf-8"
         (folder / name).write_text("\n".join(content), encoding)
