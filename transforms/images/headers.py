@@ -229,7 +229,9 @@ _TF_SIZE_LIMIT = 1 << 29
 # Pillow takes 12 bytes of memory for a pixel of a WebP, TensorFlow 3 or 4.
 _WEBP_PIXELS = 1 << 24
 
-_PNG_MAX_SIDE = 1_000_000
+PNG_MAX_SIDE = 1_000_000
+"""The longest side of a PNG that libpng reads."""
+
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 
@@ -535,7 +537,7 @@ def _read_png(data: bytes) -> Header:
         if texts > MAX_PACKED_TEXTS:
             raise too_costly(f"more than {MAX_PACKED_TEXTS} compressed texts")
     channels = 4 if transparent and color == 3 else _PNG_CHANNELS[color]
-    plain = start == 8 and max(width, height) <= _PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
+    plain = start == 8 and max(width, height) <= PNG_MAX_SIDE and width * height < _TF_SIZE_LIMIT
     return Header("png", height, width, channels, plain=plain, bits=depth)
 
 

@@ -27,7 +27,7 @@ from transforms.images.headers import (
     is_heic,
     too_costly,
 )
-from transforms.images.pixel_options import Limits
+from transforms.images.pixel_options import MAX_SIDE, Limits
 from transforms.images.tags import MAGIC as TIFF_MAGIC
 from transforms.images.tags import ORIENTATION, check_tiff, tags_in
 
@@ -40,6 +40,9 @@ MAX_PLAIN_SAMPLES = 1 << 22
 
 MAX_HEADER_BYTES = 1 << 16
 """Bytes of a header with its comments, which Pillow reads one by one: 4 MB a second."""
+
+MAX_RUN_LENGTHS = 32 << 20
+"""Bytes of a BMP or an icon in run lengths, which Pillow decodes in Python: 6 MB a second."""
 
 _MAGIC = re.compile(rb"P[1-6fy]")
 _COMMENT = re.compile(rb"#[^\r\n]*")
@@ -293,13 +296,24 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
             raise _unidentified(data, formats) from None
         if image.format == "PPM":
             check_portable_map(image)
+    times = COSTS.get(str(image.format), 1)
+    if image.tile and image.tile[0].codec_name == "bmp_rle":
+        _check_run_lengths(image.width, len(data))
+        times = 2
     if isinstance(image, TiffImageFile):
         if image.tag_v2.get(_SUBFILE_TYPE) == _THUMBNAIL:
             detail = "its first page is a thumbnail, as in raw camera files"
             raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
         _correct_planes(image)
-    check_pixels(*image.size, limits, times=COSTS.get(str(image.format), 1))
+    check_pixels(*image.size, limits, times=times)
     return image
+
+
+def _check_run_lengths(width: int, size: int) -> None:
+    """Refuses those that take minutes, or that skip so many rows that they take gigabytes."""
+    if size > MAX_RUN_LENGTHS or width > MAX_SIDE:
+        detail = f"run lengths of more than {MAX_RUN_LENGTHS} bytes, or of rows of more than"
+        raise too_costly(f"{detail} {MAX_SIDE} pixels")
 
 
 def _correct_planes(image: TiffImageFile) -> None:
@@ -492,7 +506,10 @@ def _largest_icon(data: bytes) -> tuple[int, int]:
             if data[start : start + 8] == b"\x89PNG\r\n\x1a\n":
                 sizes.append(struct.unpack_from(">II", data, start + 16))
             else:
-                width, height = struct.unpack_from("<II", data, start + 4)
+                width, height, _, packing = struct.unpack_from("<4I", data, start + 4)
+                if packing in (1, 2):
+                    _check_run_lengths(width, len(data))
+                    height *= 2  # as of a BMP
                 sizes.append((width, height // 2))  # the other half is its mask
     return max(sizes, key=lambda size: size[0] * size[1])
 

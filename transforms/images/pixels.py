@@ -24,7 +24,7 @@ from transforms.images.check import (
     hash_of_pixels,
     unchanged_image,
 )
-from transforms.images.headers import Header, image_format
+from transforms.images.headers import PNG_MAX_SIDE, Header, image_format
 from transforms.images.pillow_images import (
     ALPHA,
     FLAT,
@@ -91,9 +91,13 @@ def encode_image(
         limits: of the file.
 
     Raises:
-        RejectedImageError: the file would be over a limit, or is more than a JPEG can hold.
+        RejectedImageError: the file would be over a limit, or is more than its format can hold.
     """
     exif = exif_of(orientation) if orientation != 1 else b""
+    most = MAX_SIDE if format_ == "jpeg" else PNG_MAX_SIDE
+    if max(size_of(image)) > most:
+        detail = f"{shown_size(*size_of(image))}; a side of a {format_.upper()} has at most {most}"
+        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     if isinstance(image, np.ndarray):
         data = deep_pixels.encode_color(image, _PNG_LEVEL, exif)
     elif format_ == "jpeg":
@@ -113,10 +117,6 @@ def encode_image(
 
 def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
     """A baseline JPEG; colour in 4:2:0, as `tf.io.encode_jpeg` writes it."""
-    if max(image.size) > MAX_SIDE:
-        size = shown_size(image.height, image.width)
-        detail = f"{size}; a side of a JPEG has at most {MAX_SIDE}"
-        raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
     is_grey = image.mode == "L"
     pixels = array_of(image)
     data: bytes = simplejpeg.encode_jpeg(

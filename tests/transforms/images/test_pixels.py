@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import io
+import struct
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from tests.transforms.core.pixel_changes import (
     slopes,
 )
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images import check, pixels
+from transforms.images import check, pillow_images, pixels
 from transforms.images.check import CheckedImage, check_image
 from transforms.images.pixel_options import (
     AS_THEY_ARE,
@@ -50,6 +51,11 @@ RGB, GRAY = PixelOptions(color="rgb"), PixelOptions(color="gray")
 JPEG, PNG = PixelOptions("jpeg"), PixelOptions("png")
 APPLY = PixelOptions(exif_orientation="apply")
 LARGER = PixelOptions(resize=Resize("exact", 60, 60))
+
+# Its picture is one in run lengths, with a mask behind it.
+_PICTURE = bytearray(WHOLE["bmp_rle8"][14:] + bytes(28))
+_PICTURE[8] *= 2
+ICON = struct.pack("<HHHBBBBHHII", 0, 1, 1, 9, 7, 0, 0, 1, 8, len(_PICTURE), 22) + _PICTURE
 
 MANY_OPTIONS = {
     "auto": AUTO,
@@ -212,6 +218,8 @@ FEW = LIMITS._replace(max_pixels=100)
         (b"", AUTO, LIMITS, "empty_file"),
         (WHOLE["jpeg"], PNG, LIMITS._replace(max_bytes=len(WHOLE["jpeg"])), "too_many_bytes"),
         (saved(Image.new("L", (65_501, 1)), "PNG"), JPEG, LIMITS, "unsupported_image"),
+        # TensorFlow reads no such PNG, and Pillow raises MemoryError for far longer rows.
+        (saved(Image.new("L", (1_000_001, 1)), "TIFF"), AUTO, LIMITS, "unsupported_image"),
     ],
 )
 def test_limits(data: bytes, options: PixelOptions, limits: Limits, expected: str) -> None:
@@ -443,6 +451,21 @@ class TestTranscode:
         assert isinstance(stored, CheckedImage), stored
         if not name.startswith(("bmp", "png_0_8_trns", "png_2_16_trns")):
             assert np.array_equal(shown(stored.data), shown(WHOLE[name]))
+
+    @pytest.mark.parametrize("data", [WHOLE["bmp_rle8"], ICON], ids=["bmp", "ico"])
+    def test_run_lengths_have_a_limit(self, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Files of 60 bytes that skip rows of 60 megapixels took 15 GB, those of 256 MB minutes."""
+        monkeypatch.setattr(pillow_images, "MAX_RUN_LENGTHS", len(data))
+        monkeypatch.setattr(pillow_images, "MAX_SIDE", 9)
+        limits = LIMITS._replace(max_pixels=2 * 9 * 7)
+        assert changed(data, AUTO, limits).changes == ("transcoded",)
+        # Filling a row takes a tenth of a microsecond a pixel.
+        assert reason(data, AUTO, limits._replace(max_pixels=125)) is Reason.TOO_MANY_PIXELS
+        monkeypatch.setattr(pillow_images, "MAX_SIDE", 8)
+        assert reason(data, AUTO) is Reason.TOO_COSTLY
+        monkeypatch.undo()
+        monkeypatch.setattr(pillow_images, "MAX_RUN_LENGTHS", len(data) - 1)
+        assert reason(data, AUTO) is Reason.TOO_COSTLY
 
     @pytest.mark.parametrize("name", ["bmp_rle8", "bmp_1", "bmp_4", "bmp_16", "bmp_long"])
     def test_bmps_that_tensorflow_misreads_need_auto(self, name: str) -> None:
