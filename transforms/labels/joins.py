@@ -335,7 +335,10 @@ def _label_image(
     if len(rows) > 1 and any(
         (other.split, other.group) != (row.split, row.group) for other in rows
     ):
-        raise RejectedImageError(Reason.SPLIT_CONFLICT, _places(rows))
+        said = _names(
+            f"split {each.split!r}, group {each.group!r} ({each.where})" for each in sorted(rows)
+        )
+        raise RejectedImageError(Reason.SPLIT_CONFLICT, f"its rows differ: {said}")
     label = image.label if rules.has_own else "" if requirements.many_labels else row.label
     cells = _kept_rows(rows, requirements) if requirements.needs_rows else ""
     split = row.split or image.split
@@ -351,11 +354,6 @@ def _kept_rows(rows: list[JoinSide], requirements: RowRequirements) -> str:
     if not requirements.many:
         kept = list({(row.label, row.cells): row for row in reversed(kept)}.values())[::-1]
     return rows_text(kept, requirements)
-
-
-def _places(rows: list[JoinSide]) -> str:
-    said = (f"split {row.split!r}, group {row.group!r} ({row.where})" for row in sorted(rows))
-    return f"its rows differ: {_names(said)}"
 
 
 def _names(names: Iterable[str]) -> str:

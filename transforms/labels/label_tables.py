@@ -204,6 +204,9 @@ _REMEDY = "write it as CSV"
 # A million column chunks; pyarrow reads a footer of any length at once, before it checks it.
 _MOST_FOOTER_BYTES = 1 << 26
 
+# A larger file is believed what its footer says of its pages: it would be read twice.
+_MOST_CHECKED = 16 << 20
+
 
 def parquet_table(
     binary_file: BinaryIO,
@@ -242,7 +245,8 @@ def parquet_table(
         raise LabelsError(f"{path} has several columns with one name: rename all but one")
     has_cells = {stored[at]: type_ is not None for at, type_ in zip(kept, types, strict=True)}
     size = binary_file.seek(0, io.SEEK_END)
-    rows = _rows_of_file(file, has_cells, path, size, groups, is_start=wanted is None)
+    checked = binary_file if size <= _MOST_CHECKED else io.BytesIO()
+    rows = _rows_of_file(file, has_cells, path, size, checked, groups, is_start=wanted is None)
     return Table(tuple(names[at] for at in kept), rows, tuple(type_ or "" for type_ in types))
 
 
@@ -272,6 +276,7 @@ def _rows_of_file(
     has_cells: Mapping[str, bool],
     path: str,
     size: int,
+    checked: BinaryIO,
     groups: range | None,
     *,
     is_start: bool,
@@ -279,7 +284,14 @@ def _rows_of_file(
     columns = [name for name, has_some in has_cells.items() if has_some]
     number = held = 0
     with _damage(path):
-        check_growth(_held(file, columns, size), size, path, _REMEDY)
+        # A page is in memory as a whole, and so are the values of a list.
+        pages = sum(
+            max(size_of_pages(chunk, checked))
+            for chunk in column_chunks(file.metadata, size)
+            # Of a list, it ends with two more names.
+            if any(chunk.path_in_schema.rsplit(".", more)[0] in columns for more in range(3))
+        )
+        check_growth(pages, size, path, _REMEDY)
         for batch in file.iter_batches(_BATCH_ROWS, groups, columns, use_threads=False):
             nothing = [""] * batch.num_rows
             texts = {}
@@ -300,20 +312,6 @@ def _rows_of_file(
             check_growth(held, size, path, _REMEDY)
 
 
-def _held(file: Any, columns: Collection[str], size: int) -> int:
-    """Bytes of the pages of some columns, or their values if these are more.
-
-    A page is in memory as a whole, and so are the values of a list.
-    """
-    wanted = set(columns)
-    return sum(
-        max(chunk.total_uncompressed_size, chunk.num_values)
-        for chunk in column_chunks(file.metadata, size)
-        # Of a list, it ends with two more names.
-        if not wanted.isdisjoint(chunk.path_in_schema.rsplit(".", more)[0] for more in range(3))
-    )
-
-
 def column_chunks(metadata: pq.FileMetaData, size: int) -> list[pq.ColumnChunkMetaData]:
     """What the footer of a Parquet file says of the columns of its row groups.
 
@@ -332,6 +330,61 @@ def column_chunks(metadata: pq.FileMetaData, size: int) -> list[pq.ColumnChunkMe
         next(reading, None)
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     return [group.column(at) for group in groups for at in range(group.num_columns)]
+
+
+def size_of_pages(chunk: pq.ColumnChunkMetaData, file: BinaryIO) -> tuple[int, int]:
+    """Bytes and values of a column chunk, by its pages if these say more than the footer.
+
+    Args:
+        chunk: what the footer says.
+        file: with the pages; empty if the footer is to be believed.
+
+    Raises:
+        pyarrow.ArrowException: a page is damaged.
+    """
+    import pyarrow as pa
+
+    size = values = at = 0
+    first, other = chunk.data_page_offset, chunk.dictionary_page_offset or 0
+    file.seek(max(0, other if 0 < other < first else first))
+    data = file.read(chunk.total_compressed_size)
+    try:
+        while at < len(data) and values < chunk.num_values:
+            header, at = _fields(data, at)
+            size, at = size + max(header[2], 0), at + max(header[3], 0)
+            # Of a page of either version; others have no values.
+            values += header.get({0: 5, 3: 8}.get(header[1]), {}).get(1, 0)
+        if at > len(data):
+            raise IndexError
+    except (AttributeError, LookupError, StopIteration, TypeError) as error:
+        raise pa.ArrowInvalid("the header of a page is damaged") from error
+    return max(size, chunk.total_uncompressed_size), max(values, chunk.num_values)
+
+
+def _fields(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, Any], int]:
+    """The header of a page, as Thrift's compact protocol has it, and where it ends.
+
+    What no writer writes is refused, since Arrow may read it in another way. See
+    https://parquet.apache.org/docs/file-format/data-pages/.
+
+    Raises:
+        IndexError: it is damaged; and StopIteration.
+    """
+    fields: dict[int | None, Any] = {}
+    number = 0
+    while head := data[at]:
+        number, kind, at = number + (head >> 4), head & 15, at + 1
+        if head < 16 or number > 99 or not depth or kind not in (1, 2, 4, 5, 6, 8, 12):
+            raise IndexError
+        if kind == 12:
+            fields[number], at = _fields(data, at, depth - 1)
+        elif kind > 2:
+            size = next(each for each in range(1, 11) if data[at + each - 1] < 0x80)
+            value = sum((data[at + place] & 0x7F) << 7 * place for place in range(size))
+            at += size + (value if kind == 8 else 0)
+            if kind == 5 and value < 1 << 32:
+                fields[number] = value >> 1 ^ -(value & 1)
+    return fields, at + 1
 
 
 class _UnreadFile(io.BytesIO):

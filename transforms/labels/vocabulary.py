@@ -212,10 +212,12 @@ def decide_kind(cells: LabelCells, kind: str = "auto") -> str:
         return "integer" if count else "none"
     if cells.integers < NEARLY_ALL * count:
         return "text"
+    verb = "is" if cells.others == 1 else "are"
     raise LabelsError(
-        f"{cells.integers} of {count} labels are integers, but {_shown(cells)}: correct or empty "
-        "these cells, or give --label_kind text (every label is the name of a class) or "
-        "--label_kind integer (rejects images with other labels)"
+        f"{cells.integers} of {count} labels are integers, but "
+        f"{and_more(_odd_labels(cells), cells.others)} {verb} not: correct or empty these cells, "
+        "or give --label_kind text (every label is the name of a class) or --label_kind integer "
+        "(rejects images with other labels)"
     )
 
 
@@ -240,12 +242,6 @@ def _odd_labels(cells: LabelCells) -> list[str]:
         f"{label[:40]!r} ({path}:{line})" if line else f"{label[:40]!r} ({path})"
         for path, line, label in cells.odd
     ]
-
-
-def _shown(cells: LabelCells) -> str:
-    """The first labels that are not integers, with their places, and how many more there are."""
-    verb = "is" if cells.others == 1 else "are"
-    return f"{and_more(_odd_labels(cells), cells.others)} {verb} not"
 
 
 def class_order(name: str) -> tuple[int, int, str]:

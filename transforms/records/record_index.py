@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import operator
 import os
@@ -20,7 +21,7 @@ from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
 from transforms.images.check import CheckedImage
 from transforms.labels.joins import parsed_rows
-from transforms.labels.label_tables import column_chunks
+from transforms.labels.label_tables import column_chunks, size_of_pages
 from transforms.labels.shards import ShardName
 from transforms.records.stored_images import changes_text, partner_rows
 
@@ -275,12 +276,13 @@ def read_index(
             for chunk in column_chunks(found, len(data))
             if chunk.path_in_schema.partition(".")[0] in wanted
         ]
+        sizes = [size_of_pages(chunk, io.BytesIO(data)) for chunk in chunks]
         most = _MOST_BYTES + _MOST_BYTES_OF_BYTE * len(data)
-        largest = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
+        largest = max((size for size, _ in sizes), default=0)
         _check_size(largest, _MOST_COLUMN + _MOST_COLUMN_OF_BYTE * len(data), path)
         # A page of a few bytes may repeat a value any number of times.
-        size = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in chunks)
-        _check_size(size, most, path, most_of_records)
+        held = sum(size + 8 * values for size, values in sizes)
+        _check_size(held, most, path, most_of_records)
         # A text that a dictionary has once stays there until its size in each row is known.
         repeated = {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
         file = pq.ParquetFile(

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.messages import LabelsError
 from transforms.core.records import TablePart
 from transforms.labels import csv_tables
@@ -275,6 +276,24 @@ def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) 
     with pytest.raises(LabelsError, match=says):
         for _ in parquet_table(file, ["a.b"], path="a.parquet").rows:
             pass
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda: pa.array(["x" * 20_000_000]),
+        lambda: pa.array([[None] * 10_000_000], pa.list_(pa.string())),
+    ],
+    ids=["text", "list"],
+)
+def test_a_footer_that_says_too_little_is_not_believed(column: Any) -> None:
+    """A page of 800 MB took 3.4 GB, in 28 KB."""
+    options = {"use_dictionary": False, "compression": "brotli"}
+    data = parquet(pa.table({"a": column()}), **options).getvalue()
+    chunk = pq.read_metadata(io.BytesIO(data)).row_group(0).column(0)
+    edited = with_footer(data, {chunk.total_uncompressed_size: 50, chunk.num_values: 1})
+    with small_memory(1 << 20), pytest.raises(LabelsError, match="than 200 times its size: write"):
+        [*parquet_table(io.BytesIO(edited), ["a"], path="a.parquet").rows]
 
 
 def test_parquet_of_a_million_numbered_rows_is_within_the_limit() -> None:

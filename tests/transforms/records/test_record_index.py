@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import random
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.marks import rest_slow
+from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.records import PartnerFile, PlannedImage, ShardRow
 from transforms.dataset.manifest import crc32c_hex
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
@@ -360,6 +362,15 @@ ALIKE = rows_of(checked()).table(SHARD).take([0] * 200_000)
 def test_what_does_not_fit_is_refused_unread(data: bytes, says: str) -> None:
     with pytest.raises(RecordIndexError, match=f"x is damaged: {says}"):
         read_index(data, "x")
+
+
+def test_a_footer_that_says_too_little_is_not_believed() -> None:
+    table = with_columns(FORTY, {"key": pa.array(["x" * 20_000_000, *"x" * 39])})
+    data = written(table, compression="brotli", store_schema=False, use_dictionary=False)
+    group = pq.read_metadata(io.BytesIO(data)).row_group(0)
+    largest = max(group.column(at).total_uncompressed_size for at in range(group.num_columns))
+    with small_memory(1 << 20), pytest.raises(RecordIndexError, match="it would take 200"):
+        read_index(with_footer(data, {largest: 100}), "x")
 
 
 def test_an_index_without_groups_has_no_rows() -> None:
