@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.pipeline.commands import ROOT
 from tests.report_picture import OF_THE_SAMPLE
@@ -77,3 +78,26 @@ def test_flags_are_those_of_convert_and_commands_are_passed_on(
 
 def test_the_picture_of_the_readme_is_of_the_run_of_the_sample() -> None:
     assert f" {' '.join(OF_THE_SAMPLE)}\n" in (ROOT / "run_local.sh").read_text()
+
+
+def test_what_calls_the_scripts_names_those_that_exist() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"].values()
+    steps = [step["run"].split()[-1] for job in jobs for step in job["steps"] if "run" in step]
+    recipes = [
+        line.split()[0]
+        for line in (ROOT / "justfile").read_text().splitlines()
+        if line[:4] == "    "
+    ]
+    scripts = {*steps, *recipes} - {".venv/bin/python"}
+    assert scripts == {"./run_local.sh", "./run_tests.sh", ".ci/run"}
+    assert all(os.access(ROOT / script, os.X_OK) for script in scripts)
+    programs = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks}
+    assert programs == {"ruff", "mypy"}
+    for form in (ROOT / ".github/ISSUE_TEMPLATE").iterdir():
+        assert {"name", "description", "body"} <= {*yaml.safe_load(form.read_text())}
+
+
+def test_the_citation_is_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["license"] == "Apache-2.0" and {"title", "authors", "message"} <= {*citation}
