@@ -343,7 +343,14 @@ def _with_places(given: Iterable[str]) -> list[str]:
     if len(first) < len(places) and "--labels" in places:
         places.remove("--labels")
     if len(first) > len(places):
-        return words
+        twice = [flag for flag in _PLACES if flag in named] if len(first) <= len(_PLACES) else []
+        if twice:
+            order = "words before the flags are images, labels and output"
+            raise UsageError(f"{twice[0]} is given twice: {order}")
+        raise UsageError(
+            f"unexpected argument {first[len(_PLACES)]!r}: images, labels and output are three "
+            "words; quote globs: --images 'photos/*.jpg'"
+        )
     placed = zip(places, first, strict=False)
     return [*itertools.chain.from_iterable(placed), *words[len(first) :]]
 

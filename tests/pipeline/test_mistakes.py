@@ -75,7 +75,7 @@ FIRST = {
     "convert --images 'photos/*/*.jpg' --labels one --output new": "which holds 1 .csv: try 'one/l",
     "convert --images 'photos/*/*.jpg' --labels nope.csv --output new": "there is no such file",
     "convert photos labels.csv": "--output labels.csv is a file: give a folder",
-    "convert photos labels.csv new more": "unexpected argument 'photos'",
+    "convert photos labels.csv new more": "unexpected argument 'more': images, labels and",
     "verify out other": "unexpected argument 'other': give one folder at a time",
     "verify ''": "verify: OUT: it is empty: give a path",
     "report ''": "report: OUT: it is empty: give a path",

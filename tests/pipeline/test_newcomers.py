@@ -92,6 +92,8 @@ INPUTS = {
     ),
     "--images 'photos/*/*.jpg' --labels train.csv --output new": "'photos' holds 12 .jpg: try",
     "photos/IMG_0000.jpg photos/IMG_0001.jpg train.csv new": "--images 'photos/*.jpg'",
+    "photos train.csv new --output other": "--output is given twice: words before the flags are",
+    "photos train.csv new --labels train.csv": "--labels is given twice: words before the flags",
     "train.csv new": "--images 'train.csv' names labels: give it to --labels",
     "photos photos new": "--labels 'photos'; it is a folder, which holds no *.csv, but 12 .jpg",
     "photos photos/IMG_0000.jpg new": "photos/IMG_0000.jpg is an image: give a table of labels",
