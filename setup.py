@@ -126,8 +126,11 @@ setup(
     classifiers=CLASSIFIERS,
     project_urls=URLS if ADDRESS else {},
     python_requires=">=3.11,<3.14",
-    packages=find_packages(include=["pipeline", "pipeline.*", "transforms", "transforms.*"]),
+    packages=find_packages(
+        include=["image_tfrecords", "pipeline", "pipeline.*", "transforms", "transforms.*"]
+    ),
     package_data={
+        "image_tfrecords": ["py.typed"],
         "pipeline": ["py.typed"],
         "transforms": ["py.typed"],
         "transforms.report": ["report_page/*"],

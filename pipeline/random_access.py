@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import operator
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,6 +26,9 @@ from transforms.storage.files import join, storage_of
 
 # Errors of files that a run removed or replaced; others, such as permissions, say nothing of them.
 _OF_OTHER_FILES = (FileNotFoundError, FinalError)
+
+# Records that a notebook shows, and characters of a value.
+_SHOWN, _LONGEST = 12, 40
 
 
 class Records:
@@ -138,6 +142,15 @@ class Records:
         # Another process reads the keys again if it needs them.
         return {**self.__dict__, "_keys": None}
 
+    def _repr_html_(self) -> str:
+        """The first records with their pictures, for a notebook."""
+        figures = []
+        for record in self[:_SHOWN]:
+            shown = ", ".join(_in_html(name, value) for name, value in record.items())
+            figures.append(f'<p style="width:160px;overflow-wrap:anywhere">{shown}</p>')
+        style = "display:flex;flex-wrap:wrap;gap:1em"
+        return f'{html.escape(repr(self))}<div style="{style}">{"".join(figures)}</div>'
+
     def _part(self, chosen: range) -> Records:
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__, _chosen=chosen)
@@ -197,6 +210,24 @@ class Records:
             f"{problem}. The dataset is damaged, or was replaced since it was opened: "
             f"see `verify {self._folder}`"
         )
+
+
+def _in_html(name: str, value: Any) -> str:
+    """A feature as a small picture, or with the begin of its text."""
+    # Readers without a notebook do not wait for these.
+    import simplejpeg
+
+    from transforms.report.thumbnails import thumbnail
+
+    picture = value if isinstance(value, bytes) else b""
+    if getattr(value, "ndim", 0) == 3 and value.dtype.kind == "u":
+        pixels = (value if value.dtype.itemsize == 1 else value >> 8).astype("uint8", order="C")
+        color = "RGB" if pixels.shape[2] == 3 else "GRAY"
+        picture = simplejpeg.encode_jpeg(pixels, colorspace=color)
+    if found := thumbnail(picture, edge=160, max_bytes=20_000):
+        return f'<img src="{found["uri"]}"><br>'
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return html.escape(f"{name.rpartition('/')[2]} {text[:_LONGEST]}")
 
 
 def open_index(

@@ -276,7 +276,7 @@ def _next_lines(manifest: Mapping[str, Any], output: str) -> Iterator[str]:
     features = [Feature.from_manifest(each) for each in manifest["features"]]
     if splits and supervised_keys(features):
         arguments = f"{output!r}, {splits[0]!r}, batch_size=32, image_size=224, as_supervised=True"
-        yield "load     from pipeline import load"
+        yield "load     from image_tfrecords import load"
         yield f"         batches = load({arguments})"
         yield "         model.fit(batches)"
     yield f"next     {runnable('show', output)}"

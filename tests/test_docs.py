@@ -163,7 +163,7 @@ ELSEWHERE = {
         "--dali --limit --class --split --json --fast --full --spec",  # our other commands
         "--array_record --parquet --webdataset",
         "--pipeline --describe --share --include_masks",  # other scripts
-        "--dist --compile-bytecode --constraint --dry-run --shell --file --tag",  # pytest, uv, pip
+        "--dist --compile-bytecode --constraint --dry-run --overrides --file --tag",  # pytest, uv
         "--conf --dag-id --from-date --to-date",  # airflow
         "--direct_num_workers --direct_running_mode --runner --experiments",  # Beam
         "--dataflow_service_options --disk_size_gb --enable_streaming_engine --job_name --label",

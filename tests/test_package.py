@@ -110,12 +110,14 @@ def test_the_sdist_is_the_tree(built: Built) -> None:
     assert there == {name for name in tracked() if not name.startswith(".")}
 
 
-def test_the_wheel_has_the_two_packages_and_nothing_else(built: Built) -> None:
+def test_the_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as archive:
         names = set(archive.namelist())
     info = f"image_tfrecords-{__version__}.dist-info/"
     assert {name for name in names if not name.startswith(info)} == {
-        name for name in tracked() if name.split("/")[0] in ("pipeline", "transforms")
+        name
+        for name in tracked()
+        if name.split("/")[0] in ("image_tfrecords", "pipeline", "transforms")
     }
     assert f"{info}licenses/LICENSE" in names
     # The data files of the report page, without which no dataset has a report.

@@ -53,7 +53,7 @@ DATASET = sorted(
         *(f"{split}-{n:05}-of-00002.tfrecord" for split in ("test", "train") for n in range(2)),
     ]
 )
-PACKAGES = 'find_packages(include=["pipeline", "pipeline.*", "transforms", "transforms.*"])'
+PACKAGES = 'include=["image_tfrecords", "pipeline", "pipeline.*", "transforms", "transforms.*"]'
 
 # More than the launcher reads of a label file before the job.
 MANY = 50_000
@@ -125,7 +125,7 @@ def world(
     former = files_of(trees["right"])
     setup = trees["short"] / "setup.py"
     assert PACKAGES in setup.read_text()
-    setup.write_text(setup.read_text().replace(PACKAGES, '["pipeline", "transforms"]'))
+    setup.write_text(setup.read_text().replace(PACKAGES, 'include=["pipeline", "transforms"]'))
 
     with serve_dataflow(folder / "jobs", gcs_server.environment) as dataflow:
 

@@ -88,7 +88,7 @@ def test_every_file_that_is_copied_exists_and_is_not_ignored() -> None:
 
 def test_the_image_has_what_setup_packages() -> None:
     copied = " ".join(arguments("COPY"))
-    for package in ("pipeline", "transforms"):
+    for package in ("image_tfrecords", "pipeline", "transforms"):
         assert f"{package} /template/source/{package}" in copied
 
 

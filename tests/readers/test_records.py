@@ -186,6 +186,16 @@ def test_keys_are_found_in_any_normal_form(tmp_path: Path) -> None:
     assert "cafe.jpg" not in records
 
 
+@pytest.mark.parametrize("decode", [True, False])
+def test_a_notebook_shows_pictures_and_texts(decode: bool, slim: Path) -> None:
+    records = Records(slim, "train", decode=decode)
+    shown = records._repr_html_()
+    assert shown.count('<img src="data:image/jpeg;base64,') == min(len(records), 12)
+    assert f"filename {names(records)[0]}" in shown and "&lt;Records(" in shown
+    assert "text cat" in shown or "text dog" in shown
+    assert Records(slim, "train")[:0]._repr_html_().endswith("></div>")
+
+
 def test_its_name_is_the_same_in_every_process(slim: Path) -> None:
     """Grain compares it when it restores a checkpoint."""
     records = Records(slim, "train", decode=True)
