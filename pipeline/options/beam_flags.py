@@ -410,16 +410,14 @@ def find_unknown(
     known = _names_in_source()
     flags = [word for word in rest if re.match("--?[a-zA-Z]", word)]
     unknown = [word for word in flags or rest if word.partition("=")[0] not in known]
+    beams = sorted(known - {*_REFUSED, *_JOB_LABELS})
     if unknown:
-        return unknown, sorted(known - {*_REFUSED, *_JOB_LABELS})
+        return unknown, beams
     from apache_beam.options.pipeline_options import PipelineOptions
-
-    beams: list[str] = []
 
     def compare(beam_parser: argparse.ArgumentParser) -> None:
         # Beam's own error prints several pages of usage.
         beam_parser.error = parser.error  # type: ignore[method-assign]
-        beams.extend(flags_of(beam_parser))
         unknown.extend(beam_parser.parse_known_args(rest)[1])
 
     try:
@@ -431,7 +429,7 @@ def find_unknown(
         # An option with a JSON value, which argparse does not know about.
         names = ", ".join(word.partition("=")[0] for word in typed or rest if word[:1] == "-")
         raise UsageError(f"Beam cannot read one of {names}: {error}") from error
-    return unknown, [flag for flag in beams if flag not in _REFUSED and flag not in _JOB_LABELS]
+    return unknown, beams
 
 
 def _names_in_source() -> set[str]:
