@@ -25,14 +25,14 @@ from transforms.core.rejections import Rejection
 from transforms.dataset.dataset_options import card_of
 from transforms.dataset.image_statistics import Sample, Statistics
 from transforms.dataset.ledger import ShardSummary, with_index
-from transforms.dataset.output_names import BEGUN, STAGING, ImageFile
+from transforms.dataset.output_names import BEGUN, STAGING, ImageFile, chosen_image
 from transforms.dataset_files import DatasetTarget
 from transforms.images.check import CheckedImage
 from transforms.images.guard import end_hangs, is_supervised
 from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.labels.joins import class_texts
 from transforms.labels.label_rules import ANY_LABELS
-from transforms.labels.shards import RecipeMaker, Recipes
+from transforms.labels.shards import RecipeMaker, Recipes, ShardName
 from transforms.packing import rules_of, with_outputs
 from transforms.records.existing_shards import (
     Converter,
@@ -495,12 +495,13 @@ class _WriteShardFn(beam.DoFn):
 
     def _finish(self, shard: _OpenShard, summary: ShardSummary) -> FinishedShard:
         """Makes a written shard one that a rerun finds, in another thread."""
-        if self.target.plan.file_name:
-            chosen = self.target.plan.published(summary.file)
-            summary = dataclasses.replace(summary, chosen=chosen)
+        published = [file.name for file in summary.files or () if file.name]
+        if self.target.plan.file_name and not self._per_image:
+            summary = dataclasses.replace(summary, chosen=self.target.plan.published(summary.file))
+            published = [summary.chosen] * summary.records
         index = shard.counter.index.table(
             summary.file,
-            published=summary.published,
+            published=published,
             many_labels=self._converter.many_labels,
             partners=self._converter.partner_names,
             is_per_image=self._per_image,
@@ -580,11 +581,15 @@ class _WriteImagesFn(_WriteShardFn):
             recipe=shard.counter.recipe(shard.recipes),
             bytes=sum(file.bytes for file in written),
             files=tuple(
-                ImageFile(key, file.bytes, file.crc32c)
-                for key, file in zip(shard.counter.index.keys(), written, strict=True)
+                ImageFile(planned.key, file.bytes, file.crc32c, self._name_of(shard, planned))
+                for (planned, *_), file in zip(shard.counter.index.checked, written, strict=True)
             ),
             folder=folder.rpartition("/")[2],
         )
+
+    def _name_of(self, shard: _OpenShard, image: Any) -> str:
+        split, template = ShardName.parse(shard.counter.file).split, self.target.plan.file_name
+        return template and chosen_image(template, split, image.label, image.key)
 
     def _name_staged(self, partial: str, summary: ShardSummary) -> None:
         storage_of(partial).sync_folder(partial)

@@ -90,7 +90,7 @@ VALUES = {
     ),
     "file_name": Values(
         ["{split}-{shard:05d}-of-{shards:05d}.tfrecord", "a {shard}.tfrec", "{shard}.tfrecords.gz"],
-        ["", "{shard}", "{split}/{shard}.tfrecord", "{shard}.doc"],
+        ["", "{shard}", "../{split}/{stem}.tfrecord", "{shard}.doc"],
     ),
     "max_bytes": SIZES,
     "resize": Values(

@@ -12,12 +12,13 @@ import pytest
 from tensorflow_datasets.core.naming import ShardedFileTemplate
 
 from pipeline import Records
+from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, check_sound, convert, index_rows, make_dataset, plan
 from tests.servers.gcs import GcsServer
 from transforms.dataset.manifest import content_digest
 
-NAME = "image/filename"
+NAME, TEXT = "image/filename", "image/class/text"
 CHOSEN = "{split}_{shard:02d}.tfrec"
 NAMES = ["test_00.tfrec", "test_01.tfrec", "train_00.tfrec", "train_01.tfrec"]
 
@@ -147,7 +148,10 @@ def test_tensorflow_datasets_finds_them(photos: Path, tmp_path: Path, one: Datas
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("{split}.tfrec", "gives all shards one name: it needs {shard}"),
+        ("{split}.tfrec", "gives all files one name: it needs {shard}"),
+        ("{label}/x.tfrec", "gives all files one name: it needs {stem}"),
+        ("{split}/{shard}.tfrec", "fields are {split}, {label}, {stem} and {key}"),
+        ("{label}/{stem}.tfrec", "has a /: add --files per_image"),
         ("{shard}.tfrec", "gives files of 'train' and 'test' one name: it needs {split}"),
         ("{label}{shard}.tfrec", "fields are {split}, {shard:05d} and {shards:05d}"),
         ("{shard.real}.tfrec", "fields are"),
@@ -158,8 +162,10 @@ def test_tensorflow_datasets_finds_them(photos: Path, tmp_path: Path, one: Datas
         *(
             (name, "is not a name of files in the folder")
             for name in (
-                "../{split}{shard}.tfrec",
-                "{split}/{shard}.tfrec",
+                "../{stem}.tfrec",
+                "{split}/{label}/{stem}.tfrec",
+                "/{stem}.tfrec",
+                "index/{stem}.tfrec~",
                 ".{split}{shard}.tfrec",
                 "{split}{shard}.txt",
                 "{split}{shard}.tfrec.partial",
@@ -188,3 +194,50 @@ def test_splits_of_folders_must_not_share_names(photos: Path, tmp_path: Path) ->
     )
     ran = plan(output=tmp_path / "out", **{**flags, "file_name": "{shard}.tfrec"})
     assert ran.code == 2 and "two files would be '0.tfrec'" in ran.error()
+
+
+OF_IMAGES = {"files": "per_image", "num_shards": None, "file_name": "{label}/{stem}.tfrecords"}
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images of which some have the same class and name, and one has that of a folder."""
+    folder = tmp_path_factory.mktemp("images")
+    names = ("cat/1", "cat/a/1", "cat/2", "Index/1", "labels.txt/3", "dog/1.2", "dog/1.3")
+    for seed, name in enumerate(names):
+        draw(folder / f"{name}.jpg", seed=seed)
+    return folder
+
+
+def test_files_of_images(images: Path, tmp_path: Path) -> None:
+    flags = given(images, **OF_IMAGES, splits=None, label_from="regex", label_regex="^(.*?)/")
+    flags["images"] = f"{images}/**/*.jpg"
+    made = make_dataset(tmp_path / "out", **flags)
+    check_sound(made.folder)
+    found = {path.relative_to(made.folder).as_posix() for path in made.folder.glob("*/*.tfrecords")}
+    assert found >= {f"{each}.tfrecords" for each in ("cat/2", "dog/1.2", "dog/1.3")}
+    assert len(found) == 7 and {re.sub("~[0-9a-f]{16}", "", name) for name in found} == {
+        f"{each}.tfrecords"
+        for each in ("cat/1", "cat/2", "dog/1.2", "dog/1.3", "Index~/1", "labels.txt~/3")
+    }
+    for name in ("cat", "dog"):
+        records = [each for each in Records(made.folder, "all") if each[TEXT] == name.encode()]
+        assert len(records) == len([each for each in found if each.startswith(name)])
+    assert "up to date" in convert(output=made.folder, **flags).out
+    assert plan(output=tmp_path / "new", **flags).code == 0
+    shown = {*re.findall(r'"file": "(.*?)"', (made.folder / "statistics.json").read_text())}
+    assert shown <= found
+    # Its records are images of another run, and its files go with it.
+    again = make_dataset(tmp_path / "again", images=made.folder, num_shards=1)
+    assert again.manifest["ledger"]["records_written"] == 7
+    flags |= {"files": "sharded", "file_name": None}
+    assert convert("--overwrite", output=made.folder, **flags).code == 0
+    left = [path.name for path in made.folder.iterdir() if path.is_dir()]
+    assert left == ["index"]
+
+
+def test_images_need_a_folder(images: Path, tmp_path: Path) -> None:
+    flags = given(images, **{**OF_IMAGES, "file_name": CHOSEN})
+    ran = convert(output=tmp_path / "out", **flags)
+    assert ran.code == 2 and "needs a folder, as {label}/{stem}.tfrecords" in ran.error()
+    assert not (tmp_path / "out").exists()

@@ -6,13 +6,15 @@ import gc
 import importlib.util
 import json
 import tarfile
+from collections import Counter
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from pyarrow import parquet
 
 from pipeline import class_names, export
-from tests.conftest import draw
+from tests.conftest import CLASSES, draw
 from tests.marks import rest_slow
 from tests.needs import skip_unless
 from tests.pipeline.commands import Dataset, Ran, make_dataset, run_here
@@ -244,4 +246,22 @@ def test_a_mistake_is_one_line(
     assert (ran.code, ran.error()) == (
         2,
         "export: --array_record needs pip install 'image-tfrecords[array_record]'",
+    )
+
+
+@pytest.mark.parametrize("number", rest_slow([3, 100]))
+def test_images_come_back_the_same(tmp_path: Path, number: int) -> None:
+    for at in range(3 * number):
+        draw(tmp_path / "in" / CLASSES[at % 3] / f"{at}.jpg", seed=at // 2)
+    splits = {"splits": "train=0.7,test=0.3", "num_shards": 2}
+    flags = {"images": f"{tmp_path}/in/*/*.jpg", "label_from": "directory"}
+    first = make_dataset(tmp_path / "first", **flags, **splits)
+    exported(first.folder, "webdataset", tmp_path / "tar")
+    flags = {"images": f"{tmp_path}/tar/*.tar!/*.jpg", "label_from": "webdataset"}
+    again = make_dataset(tmp_path / "again", **flags, **splits)
+    expected = Counter(triples(first, "slim"))
+    assert expected.total() == 3 * number
+    assert expected == Counter(
+        (unquote(key.rpartition("/")[2].removesuffix(".jpg")), label, image)
+        for key, label, image in triples(again, "slim")
     )

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from transforms.core.option import (
-    Conflict,
     Group,
     Need,
     Parameter,
@@ -234,10 +233,9 @@ class FileOptions(Group, title="shards", recorded=as_it_is):
     file_name: str | None = option(
         metavar="NAME",
         parse=check_file_name,
-        help="names of the shards, of {split}, {shard:05d} and {shards:05d}; if omitted: "
-        f"{DEFAULT_FILE_NAME}",
-        conflicts=(Conflict("files", ("per_image",), "its files are named after their keys"),),
-        parameter=Parameter("Names of the files", f"^[^/]+{FILE_ENDING}$"),
+        help="names of the shards, of {split}, {shard:05d} and {shards:05d}, or of the files of "
+        f"images, as {{label}}/{{stem}}.tfrecords; if omitted: {DEFAULT_FILE_NAME}",
+        parameter=Parameter("Names of the files", f"^[^/]+(/[^/]+)?{FILE_ENDING}$"),
         recorded=if_any,
     )
 

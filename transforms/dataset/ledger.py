@@ -184,7 +184,8 @@ class ShardSummary:
         is_staged = self.files is None or (
             is_attempt(self.folder) and staged_shard(self.folder) == (file, recipe)
         )
-        is_named = is_chosen(self.chosen) if self.chosen else True
+        names = (self.chosen, *(each.name for each in self.files or ()))
+        is_named = all(map(is_chosen, filter(None, names)))
         return (self.file, self.recipe) == (file, recipe) and is_staged and is_named
 
     def to_sidecar(self) -> str:

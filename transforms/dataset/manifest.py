@@ -19,6 +19,7 @@ from transforms.dataset.dataset_options import record_options
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.ledger import OPTIONAL_COUNTS, Gathered, Ledger, ShardSummary, count_reasons
 from transforms.dataset.output_names import (
+    distinct,
     image_file,
     image_files,
     index_file,
@@ -27,6 +28,7 @@ from transforms.dataset.output_names import (
     is_index_file,
     is_plain,
     is_small_file,
+    marked_image,
 )
 from transforms.examples.layouts import Feature, Role
 from transforms.images.pixel_options import FROM_HEIC
@@ -321,7 +323,7 @@ class DataFile(NamedTuple):
         return {name: getattr(self, name) for name in _SHARD_KEYS}
 
 
-def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
+def data_files(shards: Sequence[ShardSummary]) -> list[DataFile]:
     """The files of the shards, in order: one per shard, or one per image."""
     found: list[DataFile] = []
     keys: list[tuple[str, str]] = []
@@ -339,7 +341,12 @@ def data_files(shards: Iterable[ShardSummary]) -> list[DataFile]:
             ]
     if not keys:
         return found
-    names = image_files(keys, gzip=gzip)
+    chosen = [file for shard in shards for file in shard.files or () if file.name]
+    if chosen:
+        marked = [marked_image(file.name, file.key) for file in chosen]
+        names = distinct([file.name for file in chosen], marked.__getitem__)
+    else:
+        names = image_files(keys, gzip=gzip)
     return [file._replace(file=name) for file, name in zip(found, names, strict=True)]
 
 
@@ -366,7 +373,9 @@ def possible_files(shard: ShardSummary) -> list[set[str]]:
         return [{shard.published}]
     split, *_, gzip = ShardName.parse(shard.file)
     return [
-        {image_file(split, file.key, gzip=gzip, is_marked=marked) for marked in (False, True)}
+        {file.name, marked_image(file.name, file.key)}
+        if file.name
+        else {image_file(split, file.key, gzip=gzip, is_marked=marked) for marked in (False, True)}
         for file in shard.files
     ]
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 import string
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 from transforms.core.messages import FinalError, parse_json
@@ -43,11 +43,13 @@ class ImageFile(NamedTuple):
         key: the image's.
         bytes: of the file.
         crc32c: its checksum, 8 hexadecimal digits.
+        name: that `--file_name` gives it; empty without.
     """
 
     key: str
     bytes: int
     crc32c: str
+    name: str = ""
 
 
 def file_stem(text: str, *, max_bytes: int, is_marked: bool = False) -> str:
@@ -111,11 +113,13 @@ def image_files(images: Sequence[tuple[str, str]], *, gzip: bool) -> list[str]:
     ['train/A.tfrecord', 'train/b.tfrecord']
     """
     names = [image_file(split, key, gzip=gzip) for split, key in images]
+    return distinct(names, lambda at: image_file(*images[at], gzip=gzip, is_marked=True))
+
+
+def distinct(names: Sequence[str], marked: Callable[[int], str]) -> list[str]:
+    """Names, with the marked one in place of each that others share on some file system."""
     spelt = Counter(map(_folded, names))
-    return [
-        image_file(*image, gzip=gzip, is_marked=True) if spelt[_folded(name)] > 1 else name
-        for name, image in zip(names, images, strict=True)
-    ]
+    return [marked(at) if spelt[_folded(name)] > 1 else name for at, name in enumerate(names)]
 
 
 def _folded(name: str) -> str:
@@ -206,44 +210,82 @@ _PART = re.compile(rf"rejected\.{_DIGEST}(?:\.partial)?")
 _PROBE = re.compile(rf"{PROBE}\.{_DIGEST}(?:\.partial)?")
 
 
-# `--file_name`: the names of shards that people choose. They end as TFRecord files do, so that a
-# manifest that was edited cannot name other files of theirs.
+# `--file_name`: the names of files that people choose, `FOLDER/NAME` of an image. They end as
+# TFRecord files do, so that a manifest that was edited cannot name other files of theirs.
 
 DEFAULT_FILE_NAME = "{split}-{shard:05d}-of-{shards:05d}.tfrecord"
 FILE_ENDING = r"[.](tfrecords?|tfrec|record)(-[^/]*)?([.]gz)?"
 
-_CHOSEN = re.compile(
-    rf"""(?!\.)(?=.*{FILE_ENDING}$)[^\x00-\x1f\x7f/\\:*?"<>|\[\]{{}}%~\ud800-\udfff]+""",
-)
-_FORMS = {"split": "", "shard": "(0?[1-9])?d?", "shards": "(0?[1-9])?d?"}
-_NO_SPLIT = "s" * 100
+_PLAIN = r"""(?!\.)[^\x00-\x1f\x7f/\\:*?"<>|\[\]{}\ud800-\udfff]+"""
+_CHOSEN = re.compile(rf"(?=.*{FILE_ENDING}$)(?:(?P<folder>{_PLAIN})/)?{_PLAIN}")
+_OF_SHARDS = {"split": "", "shard": "(0?[1-9])?d?", "shards": "(0?[1-9])?d?"}
+_OF_IMAGES = {"split": "", "label": "", "stem": "", "key": ""}
+# Of a field, in bytes; a name has up to three of them.
+_MAX_FIELD = 60
 
 
 def check_file_name(text: str) -> str:
-    """The names of shards, with fields for split, number and count.
+    """The names of shards, or with a `/` those of the files of single images.
 
     Raises:
-        ValueError: they are not names of TFRecord files in a folder, or equal for all shards.
+        ValueError: they are not names of TFRecord files in a folder, or equal for all files.
 
     >>> check_file_name("{split}_{shard:03d}.tfrec")
     '{split}_{shard:03d}.tfrec'
     """
+    forms, needed = (_OF_IMAGES, {"stem", "key"}) if "/" in text else (_OF_SHARDS, {"shard"})
     try:
         fields = [field for field in string.Formatter().parse(text) if field[1] is not None]
     except ValueError as error:
         raise ValueError(f"{text!r}: {error}") from error
     for _, name, spec, conversion in fields:
-        form = _FORMS.get(name or "")
+        form = forms.get(name or "")
         if form is None or conversion or not re.fullmatch(form, spec or ""):
-            raise ValueError(f"{text!r}: fields are {{split}}, {{shard:05d}} and {{shards:05d}}")
-    if "shard" not in {name for _, name, *_ in fields}:
-        raise ValueError(f"{text!r} gives all shards one name: it needs {{shard}}")
-    if not is_chosen(ShardName(_NO_SPLIT, 0, MAX_SHARDS).named(text)):
+            known = "{split}, {label}, {stem} and {key}"
+            if "/" not in text:
+                known = "{split}, {shard:05d} and {shards:05d}"
+            raise ValueError(f"{text!r}: fields are {known}")
+    if needed.isdisjoint(name for _, name, *_ in fields):
+        raise ValueError(f"{text!r} gives all files one name: it needs {{{max(needed)}}}")
+    longest = "s" * 100
+    if "/" in text:
+        name = marked_image(chosen_image(text, longest, longest, longest), "")
+    else:
+        name = ShardName(longest, 0, MAX_SHARDS).named(text)
+    if not is_chosen(name):
         raise ValueError(
-            f"{text!r} is not a name of files in the folder: use up to 100 characters without "
-            'any of /\\:*?"<>|[]{}%~ and end it in .tfrecord, .tfrecords, .tfrec or .record'
+            f"{text!r} is not a name of files in the folder: use up to 60 characters without any "
+            'of \\:*?"<>|[]{} and end it in .tfrecord, .tfrecords, .tfrec or .record'
         )
     return text
+
+
+def chosen_image(file_name: str, split: str, label: str, key: str) -> str:
+    """The name of the file of an image; several may have one.
+
+    >>> chosen_image("{label}/{stem}.tfrecords", "train", "cat", "photos/1.jpg")
+    'cat/1.tfrecords'
+    """
+    base = key.rpartition("/")[2]
+    texts = {"split": split, "label": label or "_", "stem": base.rpartition(".")[0] or base}
+    fields = {
+        name: file_stem(text, max_bytes=_MAX_FIELD) for name, text in {**texts, "key": key}.items()
+    }
+    folder, _, file = file_name.format(**fields).partition("/")
+    return f"{folder}{'~' * _is_taken(folder)}/{file}"
+
+
+def marked_image(name: str, key: str) -> str:
+    """The name of the file of an image if others would have the same."""
+    digest = file_stem(key, max_bytes=_MAX_FIELD, is_marked=True)[-17:]
+    end = name.rindex(".tfrec") if ".tfrec" in name else name.rindex(".record")
+    return f"{name[:end]}{digest}{name[end:]}"
+
+
+def _is_taken(folder: str) -> bool:
+    """Whether a dataset has another file or folder of this name."""
+    folder = folder.casefold()
+    return folder in (INDEX, MANIFEST, REPORT) or is_small_file(folder)
 
 
 def is_chosen(name: object) -> bool:
@@ -252,8 +294,10 @@ def is_chosen(name: object) -> bool:
     >>> is_chosen("cats_0.tfrec"), is_chosen("../0.tfrec"), is_chosen("thesis.doc")
     (True, False, False)
     """
-    is_name = isinstance(name, str) and _CHOSEN.fullmatch(name) is not None
-    return is_name and len(str(name).encode()) <= _LONGEST
+    found = _CHOSEN.fullmatch(name) if isinstance(name, str) else None
+    if found is None or _is_taken(found["folder"] or ""):
+        return False
+    return all(len(part.encode()) <= _LONGEST for part in found[0].split("/"))
 
 
 class ForeignNameError(FinalError):

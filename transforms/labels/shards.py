@@ -444,13 +444,13 @@ class ShardPlan(NamedTuple):
                 num_shards=self.num_shards,
             )
             names[split] = [str(ShardName(split, at, count, self.gzip)) for at in range(count)]
-        if self.file_name:
+        if self.file_name and not self.per_image:
             self._check_names(chain.from_iterable(names.values()))
         return names
 
     def published(self, shard: str) -> str:
         """The name of a shard in the dataset."""
-        return ShardName.parse(shard).named(self.file_name)
+        return ShardName.parse(shard).named("" if self.per_image else self.file_name)
 
     def check_file_name(self) -> None:
         """Checks what is known of `--file_name` before a run.
@@ -461,7 +461,14 @@ class ShardPlan(NamedTuple):
         name, problem = self.file_name, ""
         if name and self.gzip != name.endswith(".gz"):
             problem = "must end in .gz" if self.gzip else "ends in .gz: add --compression gzip"
-        elif name and len(self.splits) > 1 and "{split" not in name:
+        elif name and self.per_image != ("/" in name):
+            example = "{label}/{stem}.tfrecords"
+            problem = (
+                f"needs a folder, as {example}"
+                if self.per_image
+                else "has a /: add --files per_image"
+            )
+        elif name and not self.per_image and len(self.splits) > 1 and "{split" not in name:
             first, second, *_ = self.splits
             problem = f"gives files of {first!r} and {second!r} one name: it needs {{split}}"
         if problem:

@@ -597,7 +597,7 @@ class IndexRows:
         is_per_image: bool = False,
         libraries: str = "",
         partners: Sequence[str] = (),
-        published: str = "",
+        published: Sequence[str] = (),
     ) -> pa.Table:
         """The index of the shard.
 
@@ -607,7 +607,7 @@ class IndexRows:
             is_per_image: whether each record has its own file.
             libraries: versions of the libraries on which the stored images depend.
             partners: the names of masks and further images, in their order.
-            published: its name in the dataset, if that is another one.
+            published: the file of each record in the dataset, if it has another name.
         """
         import pyarrow as pa
 
@@ -616,10 +616,11 @@ class IndexRows:
             zip(*self.checked, strict=True) if count else [()] * 10
         )
         split, *_, gzip = ShardName.parse(shard)
-        files, offsets = [published or shard] * count, _offsets(self.lengths)
+        files, offsets = [shard] * count, _offsets(self.lengths)
         if is_per_image:
             files = image_files([(split, key) for key in self.keys()], gzip=gzip)
             offsets = [0] * count
+        files = list(published) or files
         columns = {
             "shard": files,
             "record": range(count),

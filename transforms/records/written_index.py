@@ -24,7 +24,14 @@ from transforms.core.rejections import RETRIED
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import ManifestError, manifest_shards
 from transforms.dataset.metadata import ShardRange
-from transforms.dataset.output_names import MANIFEST, REJECTED, STAGING, image_files, index_file
+from transforms.dataset.output_names import (
+    MANIFEST,
+    REJECTED,
+    STAGING,
+    image_file,
+    image_files,
+    index_file,
+)
 from transforms.examples.tfrecord import (
     LARGEST_RECORD,
     Part,
@@ -384,7 +391,12 @@ class IndexedRows:
             shard = shard_of_index(name)
             split = ShardName.parse(shard).split
             keys = table.column("key").to_pylist() if "/" in file else []
-            files = image_files([(split, key) for key in keys], gzip=file.endswith(".gz"))
+            gzip = file.endswith(".gz")
+            files = image_files([(split, key) for key in keys], gzip=gzip)
+            marked = {image_file(split, key, gzip=gzip, is_marked=True) for key in keys}
+            if keys and file not in {*files, *marked}:
+                # By `--file_name`.
+                files = table.column("shard").to_pylist()
             # Earlier versions named files of single images as one shard.
             names = {"shard": (shard, f"{shard}.gz", file, *files), "split": (split,)}
             for column, known in names.items():
