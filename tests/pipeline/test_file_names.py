@@ -165,6 +165,7 @@ def test_tensorflow_datasets_finds_them(photos: Path, tmp_path: Path, one: Datas
                 "../{stem}.tfrec",
                 "{split}/{label}/{stem}.tfrec",
                 "/{stem}.tfrec",
+                "{stem}/.tfrec",
                 "index/{stem}.tfrec~",
                 ".{split}{shard}.tfrec",
                 "{split}{shard}.txt",

@@ -249,10 +249,11 @@ def check_file_name(text: str) -> str:
         raise ValueError(f"{text!r} gives all files one name: it needs {{{max(needed)}}}")
     longest = "s" * 100
     if "/" in text:
-        name = marked_image(chosen_image(text, longest, longest, longest), "")
+        name = chosen_image(text, longest, longest, longest)
+        names = [name, marked_image(name, "")] if is_chosen(name) else [name]
     else:
-        name = ShardName(longest, 0, MAX_SHARDS).named(text)
-    if not is_chosen(name):
+        names = [ShardName(longest, 0, MAX_SHARDS).named(text)]
+    if not all(map(is_chosen, names)):
         raise ValueError(
             f"{text!r} is not a name of files in the folder: use up to 60 characters without any "
             'of \\:*?"<>|[]{} and end it in .tfrecord, .tfrecords, .tfrec or .record'
