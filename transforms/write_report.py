@@ -27,7 +27,6 @@ from transforms.labels.keys import is_inside
 from transforms.records.record_index import (
     FRAME_BYTES,
     classes_of,
-    has_current_hashes,
     indexed_files,
 )
 from transforms.records.written_index import open_records, read_listed_index, stored_lines
@@ -92,6 +91,7 @@ _UNSEEN = {
 _INDEXED = 100_000
 _INDEXES = 64
 _COLUMNS = ("key", "path", "label", "split", "height", "width", "length")
+# Only blank images, and PNGs that are stored as they are, have no perceptual hash among others.
 _HASHES = ("format", "content", "perceptual_hash")
 
 # Shown of each kind of odd images.
@@ -126,6 +126,8 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
         the number of `records`; two images for each of `ends`; of each kind of `odd`, the number of
         images and the first ones, as `statistics.json` names samples. Nothing without images.
     """
+    import pyarrow.compute as pc
+
     try:
         table = _indexed(output, manifest)
     except (LookupError, OSError, TypeError, ValueError) as error:
@@ -142,6 +144,11 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
         numbers = np.argsort(-score, kind="stable")[: (score > 0).sum()]
         return {"count": len(numbers), "images": images(numbers[:_SHOWN_ODD])}
 
+    format_, content, hash_ = (table.column(each) for each in _HASHES)
+    may_be_hashed = pc.and_(pc.is_valid(content), pc.not_equal(format_, "png"))
+    is_blank = pc.and_(may_be_hashed, pc.is_null(hash_)).to_numpy()
+    # Some layouts and checks hash nothing: most images are not blank.
+    are_hashed = 2 * is_blank.sum() < pc.sum(may_be_hashed).as_py()
     height, width, length = (table.column(each).to_numpy() for each in _COLUMNS[-3:])
     aspect = width / height
     measured = {"height": height, "width": width, "aspect": aspect, "bytes": length}
@@ -156,36 +163,28 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
         "odd": {
             "aspect": odd(np.where(longer > 1 / _ODD_ASPECT, longer, 0)),
             "size": odd(_odd_sizes(np.sqrt(width * 1.0 * height), table.column("label"))),
-            "blank": odd(1 * table.column("is_blank").to_numpy()),
+            "blank": odd(is_blank * are_hashed * 1),
         },
     }
 
 
 def _indexed(output: str, manifest: Mapping[str, Any]) -> pa.Table | None:
-    """The first rows of the indexes, with the place of each record, and whether it is blank."""
+    """The first rows of the indexes, with the file and the offset of each record."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     tables: list[pa.Table] = []
-    has_pixels = manifest["options"].get("check") != "header"
     for entry, listed in itertools.islice(indexed_files(manifest), _INDEXES):
         if not listed or sum(map(len, tables)) >= _INDEXED:
             continue
         table = read_listed_index(output, entry, [*_COLUMNS, *_HASHES])
-        format_, content, hash_ = (table.column(each) for each in _HASHES)
-        # Only blank images have none, and PNGs that are stored as they are.
-        is_unhashed = pc.and_(pc.is_valid(content), pc.is_null(hash_))
-        is_blank = pc.and_(is_unhashed, pc.not_equal(format_, "png"))
         sizes = table.column("length").to_numpy() + FRAME_BYTES
         is_single = len(listed) > 1
         files = [each["file"] for each in listed]
-        columns = {
-            **{name: table.column(name) for name in _COLUMNS},
-            "is_blank": pc.if_else(has_pixels and has_current_hashes(table), is_blank, False),
+        places = {
             "file": files if is_single else pa.repeat(files[0], len(table)),
             "offset": sizes * 0 if is_single else np.cumsum(sizes) - sizes,
         }
-        tables.append(pa.table(columns))
+        tables.append(pa.table({**dict(zip(table.column_names, table, strict=True)), **places}))
     return pa.concat_tables(tables) if tables else None
 
 
