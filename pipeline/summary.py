@@ -304,15 +304,9 @@ def duplicate_lines(statistics: Mapping[str, Any]) -> list[str]:
     if not found:
         return []
     exact, near = found["exact"], found["near"]
-    notes = [
-        f"{exact[name]} {words}"
-        for name, words in (
-            ("across_splits", "across splits"),
-            ("conflicts", "with different labels"),
-            ("held", "with images of --holdout"),
-        )
-        if exact.get(name)
-    ]
+    harms = {"across_splits": "across splits", "conflicts": "with different labels"}
+    harms["held"] = "with images of --holdout"
+    notes = [f"{exact[name]} {words}" for name, words in harms.items() if exact.get(name)]
     notes += [f"{quantity(exact['dropped'], 'image')} dropped"] if exact["dropped"] else []
     pairs = f" ({near['across_splits']} across splits)" if near["across_splits"] else ""
     parts = _duplicates(

@@ -316,17 +316,8 @@ def duplicate_groups(
 
 
 def pictured(image: Mapping[str, Any], picture: Shown | None) -> Shown:
-    """The thumbnail of an image of `statistics.json`, and what is said of it when it is large."""
-    if not picture:
-        return {}
-    key, split, label = shown(image["key"]), shown(_split_of(image)), shown(image["class"])
-    size = f"{picture['width']:,} × {picture['height']:,} px"
-    about = [key, " · ".join(filter(None, (label, split))), size]
-    if image["file"]:
-        place = f"{shown(image['file'])}, record at byte {image['offset']:,}"
-        about[2:] = [f"{size}, record of {byte_size(image['length'])}", place]
-    about += [shown(image["path"])] if image.get("path") else []
-    return {"uri": picture["uri"], "key": key, "split": split, "about": "\n".join(about)}
+    """An image of `statistics.json` with its thumbnail; nothing without one."""
+    return {**image, **picture, "split": _split_of(image)} if picture else {}
 
 
 def _split_of(image: Mapping[str, Any]) -> str:
@@ -568,9 +559,6 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "channels": _channels(sources),
         "formats": shares(statistics.get("formats", {})),
         "rotated": _rotated(statistics),
-        "changes": [
-            (name.replace("_", " "), count) for name, count in manifest.get("pixels", {}).items()
-        ],
         "reasons": reason_cards(sources, share),
         "max_distance": MAX_DISTANCE,
         "duplicates": _duplicates(statistics.get("duplicates"), sources.pictures, share),
