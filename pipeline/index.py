@@ -15,7 +15,7 @@ from transforms.core.messages import printable, quantity
 from transforms.core.option import not_empty
 from transforms.dataset.manifest import content_summary, names_of_ids, to_bytes
 from transforms.dataset.output_names import INDEX, MANIFEST, index_file
-from transforms.labels.label_options import record_features
+from transforms.labels.keys import record_features
 from transforms.labels.shards import ShardName
 from transforms.storage.files import join, storage_of
 

@@ -142,8 +142,8 @@ class ImageFinder(FileFinder):
         key = image_key(file.uri, kind=self.key, root=self.root)
         if file.problem:
             return Rejection("image", Reason.BAD_MEMBER.code, file.problem, path, key)
-        is_neighbour = self.rules.label_from == "webdataset"
-        label = file.label if is_neighbour else self.rules.label(path, folder=folder)
+        has_own = self.rules.label_from in ("webdataset", "records")
+        label = file.label if has_own else self.rules.label(path, folder=folder)
         split = self.rules.split(path)
         return key, JoinSide(
             path, file.size, file.version, label, "", split, "", "", Kind.IMAGE, file.checksum

@@ -48,6 +48,7 @@ from transforms.labels.keys import (
     WILDCARD,
     fixed_root,
     glob_regex,
+    is_parquet,
     relative_path,
     tidy_root,
 )
@@ -336,7 +337,7 @@ def find_datasets(
                 f"--images {pattern!r} is not for images: the records of a dataset are named "
                 f"by its folder, {above or '.'!r}"
             )
-        elif name.rpartition(".")[2].lower() in LABEL_EXTENSIONS:
+        elif name.rpartition(".")[2].lower() in LABEL_EXTENSIONS - {"parquet"}:
             raise UsageError(
                 f"--images {pattern!r} names labels: give it to --labels, or write images, "
                 "labels and output in this order"
@@ -351,10 +352,11 @@ def find_datasets(
             decisions += meant
         else:
             globs.append(pattern)
-    if flags.record_features and not any(is_unindexed(each.manifest) for each in found.values()):
+    of_others = any(is_unindexed(each.manifest) for each in found.values())
+    if flags.record_features and not (of_others or any(map(is_parquet, globs))):
         raise UsageError(
-            "--record_features is for TFRecord files that another program wrote and nobody "
-            "indexed: leave it out"
+            "--record_features is for Parquet files, and TFRecord files that another program wrote "
+            "and nobody indexed: leave it out"
         )
     return globs, tuple(found.values()), decisions
 

@@ -48,7 +48,9 @@ def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
         "csv": "--labels is given",
         "regex": "--label_regex is given",
         "directory": "the images are in several folders",
-        "records": "--images names datasets with labels",
+        "records": "--images names datasets with labels"
+        if config.sources
+        else "the Parquet files have labels",
         "none": f"{config.partners[0].title} is given"
         if config.partners
         else "--images names datasets without labels",

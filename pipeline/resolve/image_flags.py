@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.errors import UsageError, refusing
 from pipeline.options.option_table import OPTIONS
@@ -47,7 +47,7 @@ from pipeline.resolve.layout_flags import (
     read_layout,
     read_partners,
 )
-from pipeline.resolve.path_flags import given_card, is_web_address, plain_globs
+from pipeline.resolve.path_flags import given_card, is_web_address, parquet_images, plain_globs
 from pipeline.resolve.samples import (
     ImageSample,
     LabelFiles,
@@ -350,14 +350,24 @@ def _sample(flags: argparse.Namespace, partners: tuple[Partner, ...]) -> Sample:
         listed = _listed_images(flags, labels)
         return listed._replace(left_out=ignored, ignoring=ignoring, partners=partners)
     patterns, sources, meant = find_datasets(flags)
+    patterns, columns, classes = parquet_images(patterns, flags.record_features)
     globs = plain_globs(patterns, "--images")
-    named = [value for source in sources for value in source.of_run().given]
-    expanded = argparse.Namespace(**{**vars(flags), "images": [*globs, *named]})
+    values = [value for source in sources for value in source.of_run().given]
+    added: dict[str, Any] = {"images": [*globs, *values]}
+    if classes and flags.class_names is None and not (flags.labels or sources or asks_path(flags)):
+        added["class_names"] = classes
+    expanded = argparse.Namespace(**{**vars(flags), **added})
     ignored, ignoring = left_out(expanded, labels, partners)
-    ignoring = [*meant, *ignoring]
+    ignoring = [*meant, *columns, *ignoring]
     images, kind = NO_FILES, None
     if globs:
         images = sample_images(patterns, root_of(flags, "--images", globs), ignored)
+        named = flags.record_features or {}
+        is_open = columns and "key" not in named and flags.key is None
+        if is_open and len(images.keys("path")) < len(images.uris):
+            named = {**named, "key": ""}
+            again = argparse.Namespace(**{**vars(flags), "record_features": named})
+            return _sample(again, partners)
     if sources:
         check_flags_of_records(flags, sources, has_files=bool(globs))
         kind = key_kind(flags, sources)
@@ -398,7 +408,8 @@ def _classes(
             f"--dense_labels is for integer labels; --class_names{file} numbers its lines from 0 "
             "already: leave one out"
         )
-    if classes.names is None and label_from == "records" and not flags.dense_labels:
+    has_own = label_from == "records" and bool(sample.sources)
+    if classes.names is None and has_own and not flags.dense_labels:
         manifests = {source.folder: source.manifest for source in sample.sources}
         return classes_of_records(manifests, first_id=layout.first_id)
     if classes.names is not None or not (found and found.columns.categories):

@@ -33,7 +33,7 @@ from transforms.dataset.output_names import LABELS, MANIFEST
 from transforms.input_readers import KeyReader, open_labels
 from transforms.labels.annotations import category_classes, yaml_class_names
 from transforms.labels.joins import STANDARD_INPUT
-from transforms.labels.keys import listed_path, relative_path, row_key
+from transforms.labels.keys import is_in_parquet, listed_path, row_key
 from transforms.labels.label_columns import resolve_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
@@ -309,11 +309,12 @@ def label_source(sample: Sample) -> str:
         UsageError: the flags contradict each other, or do not say.
     """
     flags, images, sources = sample.flags, sample.images, sample.sources
-    if flags.label_from == "records" and (not sources or images.uris):
+    if flags.label_from == "records" and not images.labels and (not sources or images.uris):
         raise UsageError(
             "--label_from records: image files have no records; give another source of labels"
             if sources
-            else "--label_from records needs the folder of a dataset in --images"
+            else "--label_from records needs the folder of a dataset in --images, or Parquet files "
+            "with a column of labels"
         )
     if sources and not images.uris and flags.labels is None and flags.label_from is None:
         has_labels = any(source.manifest["labels"] != "none" for source in sources)
@@ -332,16 +333,16 @@ def label_source(sample: Sample) -> str:
     if flags.label_from is not None:
         return str(flags.label_from)
     if images.labels:
-        return "webdataset"
+        return "records" if any(map(is_in_parquet, images.labels)) else "webdataset"
     # Images with masks or further images need no labels.
     return "none" if sample.partners else _folders(flags, images)
 
 
 def _folders(flags: argparse.Namespace, sample: ImageSample) -> str:
     """`directory`, if all images are in folders, and in several."""
-    paths = [relative_path(uri, sample.root) for uri in sample.uris]
+    paths = sample.keys("path")
     if flags.split_from == "directory":
-        paths = [path.partition("/")[2] for path in paths]
+        paths = {path.partition("/")[2]: "" for path in paths}
     folders = {os.path.dirname(path) for path in paths}
     if len(folders) > 1 and "" not in folders:
         return "directory"
@@ -446,7 +447,7 @@ def check_label_kind(
     if found is not None and found.columns.categories:
         return
     counter = LabelCounter()
-    if rules.label_from == "webdataset":
+    if rules.label_from in ("webdataset", "records"):
         for uri, label in images.labels.items():
             counter.add(label, listed_path(uri, images.root))
     elif found is None or rules.label_from in ("directory", "regex"):

@@ -11,7 +11,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
@@ -24,9 +24,12 @@ from transforms.labels.keys import (
     archive_problem,
     expand_braces,
     fixed_root,
+    images_in_parquet,
+    is_in_parquet,
 )
 from transforms.report.card_files import PropertiesError, parse_properties
 from transforms.storage.files import join, storage_of
+from transforms.storage.parquet_images import ImageFile
 
 # Checks the paths that flags name, and reads the text files among them.
 
@@ -170,6 +173,48 @@ def images_below(folder: str) -> tuple[list[str], Decision] | None:
     because = f"all below the folder {folder!r}" + (f"; other files: {others}" if others else "")
     decision = Decision("images", ", ".join(f"*.{each}" for each in kept), because, "--images")
     return ([join(below, f"*.{each}") for each in kept], decision) if kept else None
+
+
+# What is said of the columns of Parquet files: what is in them, and elsewhere, and why.
+_OF_COLUMNS = (
+    ("images", "", "Hugging Face's Image, or the only such column"),
+    ("labels", "", "ClassLabel, or a usual name"),
+    ("keys", "file and row", "paths of images, if each has another"),
+)
+_NAMED = "--record_features"
+
+
+def parquet_images(
+    patterns: Sequence[str], named: Mapping[str, str] | None
+) -> tuple[list[str], list[Decision], tuple[str, ...]]:
+    """The values of `--images` with the images in Parquet files, what is in their columns, and the
+    names of the labels.
+
+    Args:
+        patterns: files, or globs of them.
+        named: the columns of `--record_features`.
+
+    Raises:
+        UsageError: a file cannot be read.
+        LabelsError: a file is not Parquet, or has no column of images.
+    """
+    found = [images_in_parquet(pattern, named) for pattern in patterns]
+    globs = [each for each in image_globs(found, "--images") if is_in_parquet(each)]
+    inside = [parts for glob in globs if (parts := archive_path(glob))]
+    listed = ((parts, list_inputs(parts.archive, "--images")) for parts in inside)
+    files = ((file, parts.columns) for parts, files in listed for file in files)
+    for file, given in itertools.islice(files, 1):
+        storage = storage_of(file.uri)
+        with trying(f"read {file.uri}"), storage.open_reader(file.uri) as binary:
+            read = storage.open_ranges(file.uri)
+            columns = ImageFile(binary, read, given, file.uri).columns
+        decisions = [
+            Decision(what, f"in {'.'.join(path)!r}" if path else other, because, _NAMED)
+            for path, (what, other, because) in zip(columns, _OF_COLUMNS, strict=False)
+            if path or other
+        ]
+        return found, decisions, columns.classes
+    return found, [], ()
 
 
 def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterator[Any]:

@@ -1,12 +1,18 @@
-"""Archives for tests: zips and tars, also those that no program writes."""
+"""Archives for tests: zips, tars and Parquet files, also those that no program writes."""
 
 from __future__ import annotations
 
 import io
+import json
 import struct
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 MODIFIED = (2024, 1, 2, 3, 4, 6)
 
@@ -75,3 +81,35 @@ def damaged(archive: bytes, data: bytes) -> bytes:
     assert archive.count(data) == 1
     at = archive.index(data) + len(data) // 2
     return archive[:at] + bytes([archive[at] ^ 1]) + archive[at + 1 :]
+
+
+def write_parquet(
+    path: Path,
+    images: Mapping[str | None, bytes | None],
+    classes: Sequence[str] = (),
+    *,
+    labels: Sequence[Any] = (),
+    columns: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """Images in Parquet as `datasets` writes them: paths and bytes, and what the schema says.
+
+    Args:
+        path: of the file.
+        images: by their paths.
+        classes: names of the labels; empty for other labels.
+        labels: of the images; without them, there is no such column.
+        columns: further ones, and others in place of these.
+        options: of the writer.
+    """
+    known: dict[str, Any] = {"image": {"_type": "Image"}}
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = [{"bytes": data, "path": name} for name, data in images.items()]
+    table = {"image": pa.array(rows, kind)}
+    if labels:
+        table["label"] = pa.array(labels)
+    if classes:
+        known["label"] = {"names": list(classes), "_type": "ClassLabel"}
+    metadata = {"huggingface": json.dumps({"info": {"features": known}})}
+    made = pa.table({**table, **(columns or {})})
+    pq.write_table(made.replace_schema_metadata(metadata), path, **options)

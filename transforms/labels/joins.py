@@ -177,6 +177,7 @@ _NO_LABEL = {
     "directory": "it is not in the folder of a class",
     "regex": "--label_regex finds no label in its path",
     "webdataset": "its archive has no KEY.cls for it, and no label in a KEY.json",
+    "records": "its row in the Parquet file has none",
     "given": "its label is empty",
 }
 

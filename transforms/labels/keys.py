@@ -10,7 +10,7 @@ import posixpath
 import re
 import struct
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 # Globs for names that no file system expands, such as objects in a bucket.
@@ -280,7 +280,7 @@ def image_key(uri: str, *, kind: str, root: str) -> str:
     Args:
         uri: the image's path or URI as listed.
         kind: `stem`, the file name without its last extension; `name`, the file name; `path`, the
-            path below `root`; `uri`, all of it.
+            path below `root`, or the name in a Parquet file; `uri`, all of it.
         root: the result of `fixed_root` for the globs; only `path` uses it.
 
     Raises:
@@ -290,6 +290,8 @@ def image_key(uri: str, *, kind: str, root: str) -> str:
     'a.b'
     >>> image_key("photos/cats/a.b.jpg", kind="path", root="photos")
     'cats/a.b.jpg'
+    >>> image_key("hf/0.parquet!/cats/1.jpg", kind="path", root="hf")
+    'cats/1.jpg'
     """
     if kind == "stem":
         name = uri[uri.rfind("/") + 1 :]
@@ -298,6 +300,9 @@ def image_key(uri: str, *, kind: str, root: str) -> str:
     if kind == "name":
         return _canonical(uri[uri.rfind("/") + 1 :])
     if kind == "path":
+        inside = archive_path(uri)
+        if inside is not None and inside.kind == "parquet":
+            return _canonical(inside.name)
         return _canonical(relative_path(uri, root))
     if kind == "uri":
         return _canonical(uri)
@@ -391,7 +396,9 @@ def _fixed_directories(glob: str) -> list[str]:
 # roots, globs, keys and folders of classes need no rule of their own.
 
 # The first archive counts: one inside another is a file like any other.
-_INSIDE = re.compile(r"(.+?\.(zip|tar))!(?:/(.*))?", re.IGNORECASE | re.DOTALL)
+_INSIDE = re.compile(
+    r"(.+?\.(zip|tar|parquet))!((?<=\.parquet!)[^/]*|)(?:/(.*))?", re.IGNORECASE | re.DOTALL
+)
 
 # `photos.zip!*.jpg`, as it may be written.
 _NO_SLASH = re.compile(r"(\.(?:zip|tar)!)(?=[^/])", re.IGNORECASE)
@@ -406,25 +413,70 @@ class ArchivePath(NamedTuple):
 
     Attributes:
         archive: path, URI or glob of the archive.
-        kind: `zip` or `tar`.
+        kind: `zip`, `tar` or `parquet`.
         name: in the archive; empty for the archive itself as a folder.
+        columns: of images in Parquet, see `record_features`; empty to find them.
     """
 
     archive: str
     kind: str
     name: str
+    columns: str = ""
 
 
 def archive_path(path: str) -> ArchivePath | None:
     """The parts of a path into an archive; None for another path.
 
     >>> archive_path("gs://b/photos.zip!/cat/*.jpg")
-    ArchivePath(archive='gs://b/photos.zip', kind='zip', name='cat/*.jpg')
+    ArchivePath(archive='gs://b/photos.zip', kind='zip', name='cat/*.jpg', columns='')
     >>> archive_path("photos!/1.jpg") is None, archive_path("photos.TAR!").kind
     (True, 'tar')
     """
     found = _INSIDE.fullmatch(path) if "!" in path else None
-    return found and ArchivePath(found[1], found[2].lower(), found[3] or "")
+    return found and ArchivePath(found[1], found[2].lower(), found[4] or "", found[3])
+
+
+def is_parquet(pattern: str) -> bool:
+    """Whether a path or a glob is that of Parquet files."""
+    return pattern.lower().endswith(".parquet")
+
+
+def images_in_parquet(pattern: str, columns: Mapping[str, str] | None = None) -> str:
+    """The glob of all images, if a pattern is that of Parquet files; the pattern if not.
+
+    Args:
+        pattern: of images.
+        columns: see `record_features`; None to find them.
+
+    >>> images_in_parquet("a/*.parquet", {"image": "jpg"}), images_in_parquet("a/*.jpg")
+    ('a/*.parquet!image=jpg/**', 'a/*.jpg')
+    """
+    if not is_parquet(pattern):
+        return pattern
+    named = ",".join(f"{what}={name}" for what, name in (columns or {}).items())
+    return f"{pattern}!{named}/**"
+
+
+def is_in_parquet(path: str) -> bool:
+    """Whether a path is that of an image in a Parquet file, or a glob of such images."""
+    parts = archive_path(path)
+    return parts is not None and parts.kind == "parquet"
+
+
+def record_features(text: str) -> dict[str, str]:
+    """Names of features, or of columns, by what they hold.
+
+    Raises:
+        ValueError: it is no list of these.
+
+    >>> record_features("image=jpg,key=")
+    {'image': 'jpg', 'key': ''}
+    """
+    pairs = [part.partition("=") for part in text.split(",")]
+    named = {what.strip(): name.strip() for what, _, name in pairs}
+    if len(named) < len(pairs) or not {*named} <= {"image", "label", "key"} or "=" not in text:
+        raise ValueError(f"{text!r} is not like image=NAME,label=NAME,key=NAME")
+    return named
 
 
 def with_slash(glob: str) -> str:

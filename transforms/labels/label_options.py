@@ -21,7 +21,7 @@ from transforms.core.option import (
     utf8_text,
 )
 from transforms.labels.csv_tables import parse_delimiter
-from transforms.labels.keys import KEY_KINDS
+from transforms.labels.keys import KEY_KINDS, record_features
 from transforms.labels.label_rules import parse_label_regex
 from transforms.labels.shards import (
     DEFAULT_SHARD_SIZE,
@@ -55,22 +55,6 @@ def _column(label: str, **declaration: Any) -> Any:
     )
 
 
-def record_features(text: str) -> dict[str, str]:
-    """Names of features by what they hold.
-
-    Raises:
-        ValueError: it is no list of these.
-
-    >>> record_features("image=jpg,key=")
-    {'image': 'jpg', 'key': ''}
-    """
-    pairs = [part.partition("=") for part in utf8_text(text).split(",")]
-    named = {what.strip(): name.strip() for what, _, name in pairs}
-    if len(named) < len(pairs) or not {*named} <= {"image", "label", "key"} or "=" not in text:
-        raise ValueError(f"{text!r} is not like image=NAME,label=NAME,key=NAME")
-    return named
-
-
 def _label_regex(text: str) -> str:
     """A regular expression that finds labels.
 
@@ -102,9 +86,9 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
     )
     record_features: Mapping[str, str] | None = option(
         metavar="image=NAME,...",
-        parse=record_features,
-        help="features of TFRecord files of other programs that hold the image, the label and the "
-        "key; key= for file and number, label= for none",
+        parse=lambda text: record_features(utf8_text(text)),
+        help="columns of Parquet, or features of TFRecord files of other programs, of image, label "
+        "and key; key= for file and number, label= for none",
         parameter=Parameter(
             "Features of records", "^(image|label|key)=[^,]*(,(image|label|key)=[^,]*)*$"
         ),

@@ -230,7 +230,7 @@ def parquet_table(
         LabelsError: it is not Parquet, is damaged, holds far more than its size, or a needed column
             has no values for cells.
     """
-    file, schema = _open_parquet(binary_file, path)
+    file, schema = open_parquet(binary_file, path)
     stored = schema.names
     names = header_names(stored)
     kept = [at for at, name in enumerate(names) if wanted is None or name in wanted]
@@ -244,13 +244,20 @@ def parquet_table(
     if len(set(stored)) < len(stored):
         raise LabelsError(f"{path} has several columns with one name: rename all but one")
     has_cells = {stored[at]: type_ is not None for at, type_ in zip(kept, types, strict=True)}
-    size = binary_file.seek(0, io.SEEK_END)
-    checked = binary_file if size <= _MOST_CHECKED else io.BytesIO()
-    rows = _rows_of_file(file, has_cells, path, size, checked, groups, is_start=wanted is None)
+    rows = _rows_of_file(file, has_cells, path, binary_file, groups, is_start=wanted is None)
     return Table(tuple(names[at] for at in kept), rows, tuple(type_ or "" for type_ in types))
 
 
-def _open_parquet(binary_file: BinaryIO, path: str) -> tuple[pq.ParquetFile, pa.Schema]:
+def open_parquet(binary_file: BinaryIO, path: str) -> tuple[pq.ParquetFile, pa.Schema]:
+    """A Parquet file, of which only the footer is read, and its schema.
+
+    Args:
+        binary_file: open for reading bytes, at any position, which may change. Not closed.
+        path: the name of the file for messages.
+
+    Raises:
+        LabelsError: it is not Parquet, or is damaged.
+    """
     import pyarrow.parquet as pq
 
     size = binary_file.seek(0, io.SEEK_END)
@@ -264,7 +271,7 @@ def _open_parquet(binary_file: BinaryIO, path: str) -> tuple[pq.ParquetFile, pa.
         )
     binary_file.seek(0)
     try:
-        with _damage(path):
+        with parquet_damage(path):
             file = pq.ParquetFile(binary_file, pre_buffer=False)
         return file, file.schema_arrow
     except UnicodeDecodeError as error:
@@ -275,29 +282,22 @@ def _rows_of_file(
     file: Any,
     has_cells: Mapping[str, bool],
     path: str,
-    size: int,
-    checked: BinaryIO,
+    binary_file: BinaryIO,
     groups: range | None,
     *,
     is_start: bool,
 ) -> TableRows:
     columns = [name for name, has_some in has_cells.items() if has_some]
     number = held = 0
-    with _damage(path):
-        # A page is in memory as a whole, and so are the values of a list.
-        pages = sum(
-            max(size_of_pages(chunk, checked))
-            for chunk in column_chunks(file.metadata, size)
-            # Of a list, it ends with two more names.
-            if any(chunk.path_in_schema.rsplit(".", more)[0] in columns for more in range(3))
-        )
-        check_growth(pages, size, path, _REMEDY)
+    size = binary_file.seek(0, io.SEEK_END)
+    with parquet_damage(path):
+        check_growth(bytes_held(file, columns, binary_file), size, path, _REMEDY)
         for batch in file.iter_batches(_BATCH_ROWS, groups, columns, use_threads=False):
             nothing = [""] * batch.num_rows
             texts = {}
             for name in columns:
                 try:
-                    texts[name] = _texts(batch.column(name))
+                    texts[name] = cell_texts(batch.column(name))
                 except (ValueError, OverflowError, LookupError) as error:
                     # Not UTF-8, the year 10000, or an unknown time zone.
                     if not is_start:
@@ -310,6 +310,21 @@ def _rows_of_file(
                 held += ROW_BYTES + sum(map(len, cells))
                 yield number, list(cells), text_problem(cells)
             check_growth(held, size, path, _REMEDY)
+
+
+def bytes_held(file: Any, columns: Collection[str], binary_file: BinaryIO) -> int:
+    """Bytes of the pages of some columns, or their values if these are more.
+
+    A page is in memory as a whole, and so are the values of a list.
+    """
+    size = binary_file.seek(0, io.SEEK_END)
+    checked = binary_file if size <= _MOST_CHECKED else io.BytesIO()
+    return sum(
+        max(size_of_pages(chunk, checked))
+        for chunk in column_chunks(file.metadata, size)
+        # Of a list, it ends with two more names.
+        if any(chunk.path_in_schema.rsplit(".", more)[0] in columns for more in range(3))
+    )
 
 
 def column_chunks(metadata: pq.FileMetaData, size: int) -> list[pq.ColumnChunkMetaData]:
@@ -350,7 +365,7 @@ def size_of_pages(chunk: pq.ColumnChunkMetaData, file: BinaryIO) -> tuple[int, i
     data = file.read(chunk.total_compressed_size)
     try:
         while at < len(data) and values < chunk.num_values:
-            header, at = _fields(data, at)
+            header, at = page_header(data, at)
             size, at = size + max(header[2], 0), at + max(header[3], 0)
             # Of a page of either version; others have no values.
             values += header.get({0: 5, 3: 8}.get(header[1]), {}).get(1, 0)
@@ -361,7 +376,7 @@ def size_of_pages(chunk: pq.ColumnChunkMetaData, file: BinaryIO) -> tuple[int, i
     return max(size, chunk.total_uncompressed_size), max(values, chunk.num_values)
 
 
-def _fields(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, Any], int]:
+def page_header(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, Any], int]:
     """The header of a page, as Thrift's compact protocol has it, and where it ends.
 
     What no writer writes is refused, since Arrow may read it in another way. See
@@ -377,7 +392,7 @@ def _fields(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, Any]
         if head < 16 or number > 99 or not depth or kind not in (1, 2, 4, 5, 6, 8, 12):
             raise IndexError
         if kind == 12:
-            fields[number], at = _fields(data, at, depth - 1)
+            fields[number], at = page_header(data, at, depth - 1)
         elif kind > 2:
             size = next(each for each in range(1, 11) if data[at + each - 1] < 0x80)
             value = sum((data[at + place] & 0x7F) << 7 * place for place in range(size))
@@ -406,7 +421,7 @@ class _UnreadFile(io.BytesIO):
 
 
 @contextlib.contextmanager
-def _damage(path: str) -> Iterator[None]:
+def parquet_damage(path: str) -> Iterator[None]:
     """Translates errors of the format; those of reading the file have a number."""
     import pyarrow as pa
 
@@ -445,7 +460,7 @@ def _type_of_column(type_: pa.DataType) -> str | None:
     return "bytes" if is_text or types.is_temporal(type_) else None
 
 
-def _texts(column: pa.Array) -> list[str]:
+def cell_texts(column: pa.Array) -> list[str]:
     """The cells of a column."""
     from pyarrow import types
 
@@ -613,7 +628,7 @@ def table_parts(
         LabelsError: a Parquet file is damaged.
     """
     if columns.format == PARQUET:
-        yield from _parts_of_groups(_open_parquet(binary_file, whole.path)[0].metadata, whole)
+        yield from _parts_of_groups(open_parquet(binary_file, whole.path)[0].metadata, whole)
     elif columns.format == JSONL:
         # Behind a blank line, a byte order mark is what it is in the middle of a file.
         yield from _parts_of_lines(binary_file, whole._replace(head=b"\n"), 0, len)

@@ -27,7 +27,8 @@ from transforms.storage.interface import Stored
 MAX_OFFSET = 1 << 42
 """Bytes of an archive in which members may begin: a version has 63 bits. A member has no more."""
 
-_DIGEST_BITS = 21
+DIGEST_BITS = 21
+"""The bits of a version that are a hash of the archive's version."""
 
 
 class Member(NamedTuple):
@@ -72,7 +73,7 @@ def matched_name(member: Member) -> str:
     return "/".join(part for part in member.name.split("/") if part not in ("", ".", ".."))
 
 
-def member_version(archive: Stored, offset: int, size: int) -> int:
+def member_version(archive: Stored, offset: int, size: int, *, bits: int = DIGEST_BITS) -> int:
     """The version of a member: where it begins, and a hash of the archive's version.
 
     Whoever reads it needs nothing else, so no worker reads the directory again.
@@ -81,20 +82,21 @@ def member_version(archive: Stored, offset: int, size: int) -> int:
         archive: its size and its version.
         offset: of the member.
         size: of the member.
+        bits: of the hash.
     """
     text = f"{archive.size} {archive.version} {offset} {size}"
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     # Zero stands for an unknown version.
-    return offset << _DIGEST_BITS | 1 + int.from_bytes(digest) % ((1 << _DIGEST_BITS) - 1)
+    return offset << bits | 1 + int.from_bytes(digest) % ((1 << bits) - 1)
 
 
-def member_offset(version: int) -> int:
+def member_offset(version: int, *, bits: int = DIGEST_BITS) -> int:
     """The offset in a `member_version`.
 
     >>> member_offset(member_version(Stored(9, 1), 5, 2))
     5
     """
-    return version >> _DIGEST_BITS
+    return version >> bits
 
 
 # An archive as a seekable file, of which parts are requested.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import io
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
 
@@ -14,6 +15,8 @@ from transforms.core.messages import ChangedError, FinalError, MemberError, TooL
 from transforms.core.records import NameRange
 from transforms.labels.keys import ArchivePath, archive_path, glob_regex
 from transforms.storage.archive_formats import (
+    DIGEST_BITS,
+    MAX_OFFSET,
     ArchiveFile,
     Member,
     Ranges,
@@ -27,6 +30,7 @@ from transforms.storage.archive_formats import (
     zip_members,
 )
 from transforms.storage.interface import MAX_TEXT_BYTES, FoundFile, Storage, Stored
+from transforms.storage.parquet_images import PLACE_BITS, ImageFile, read_parquet_image
 
 # Members of all directories that a process keeps; each takes about 300 bytes.
 _MAX_MEMBERS = 200_000
@@ -34,6 +38,9 @@ _MAX_MEMBERS = 200_000
 # Bytes that are read at once while an archive is read in order: the headers of a tar are at most
 # this far apart unless a photo is larger, and a request takes as long as some megabytes.
 _BLOCK, _REMOTE_BLOCK = 8 << 10, 4 << 20
+
+# Of a Parquet file, the columns of labels and keys, and the headers of pages.
+_PARQUET_BLOCK = 64 << 10
 
 
 class Directory(NamedTuple):
@@ -52,6 +59,8 @@ class Directory(NamedTuple):
 
 # Files inside archives as a storage of its own, above the storage of the archives.
 
+_READERS = {"zip": read_zip_member, "tar": read_tar_member, "parquet": read_parquet_image}
+
 # Archives whose generations are remembered, so that a member takes one request.
 _MAX_SEEN = 1024
 
@@ -64,6 +73,8 @@ class ArchiveStorage(Storage):
     """
 
     lists_ranges = True
+
+    _bits = DIGEST_BITS
 
     def __init__(self, inner: Storage, kind: str) -> None:
         """Sets the storage of the archives, and their kind, `zip` or `tar`."""
@@ -86,19 +97,28 @@ class ArchiveStorage(Storage):
         if limit and not part.start:
             yield from (NameRange(part.glob, archive, archive) for archive in archives)
             return
-        matches = glob_regex(path.name).fullmatch
         for archive in archives:
-            found = self._directory(archive)
-            for member in found.members if found else ():
-                if matches(matched_name(member)):
-                    assert found is not None
-                    yield FoundFile(
-                        f"{archive}!/{member.name}",
-                        member.size,
-                        member_version(found.stored, member.offset, member.size),
-                        problem=member.problem,
-                        label=member.label,
-                    )
+            if found := self._directory(archive):
+                yield from self._matched(part.glob, archive, found.stored, found.members)
+
+    def _matched(
+        self, pattern: str, archive: str, stored: Stored, members: Iterable[Member]
+    ) -> Iterator[FoundFile]:
+        """The files in an archive that a glob matches."""
+        path = _parts(pattern)
+        matches = glob_regex(path.name).fullmatch
+        for member in members:
+            if matches(matched_name(member)):
+                yield FoundFile(
+                    f"{archive}!{path.columns}/{member.name}",
+                    member.size,
+                    self._version(stored, member),
+                    problem=member.problem,
+                    label=member.label,
+                )
+
+    def _version(self, stored: Stored, member: Member) -> int:
+        return member_version(stored, member.offset, member.size, bits=self._bits)
 
     def _archives(self, pattern: str) -> Iterator[str]:
         if not glob.has_magic(pattern):
@@ -106,8 +126,12 @@ class ArchiveStorage(Storage):
         else:
             yield from (file.uri for file in self._inner.list_files(pattern))
 
-    def _directory(self, archive: str) -> Directory | None:
+    def _directory(self, archive: str, columns: str = "") -> Directory | None:
         """The directory of an archive as it is now; None if there is no such file.
+
+        Args:
+            archive: its path.
+            columns: see `ArchivePath`.
 
         Raises:
             FinalError: the archive is damaged.
@@ -118,20 +142,21 @@ class ArchiveStorage(Storage):
             return None
         # One thread reads it, and the others wait for what it finds.
         with self._lock:
-            kept = self._kept.pop(archive, None)
+            name = f"{archive}!{columns}"
+            kept = self._kept.pop(name, None)
             if kept is None or kept.stored[:2] != stored[:2]:
-                members = self._read_directory(archive, stored)
+                members = tuple(self._members(archive, stored, columns))
                 kept = Directory(stored, members, {each.name: each for each in members})
-            self._kept[archive] = kept
+            self._kept[name] = kept
             most = sum(len(each.members) for each in self._kept.values())
             while most > _MAX_MEMBERS and len(self._kept) > 1:
                 most -= len(self._kept.pop(next(iter(self._kept))).members)
             return kept
 
-    def _read_directory(self, archive: str, stored: Stored) -> tuple[Member, ...]:
+    def _members(self, archive: str, stored: Stored, columns: str) -> Iterator[Member]:
         try:
             with self._file(archive, stored) as file:
-                return tuple(zip_members(file) if self._kind == "zip" else tar_members(file))
+                yield from zip_members(file) if self._kind == "zip" else tar_members(file)
         except FinalError as error:
             # It knows no path.
             raise FinalError(error.errno, f"{archive}: {error.strerror}", archive) from error
@@ -142,8 +167,8 @@ class ArchiveStorage(Storage):
 
     def _member(self, path: str) -> tuple[Stored, Member] | None:
         """The archive and the member of a path; None if there is none."""
-        archive, _, name = _parts(path)
-        found = self._directory(archive) if name else None
+        archive, _, name, columns = _parts(path)
+        found = self._directory(archive, columns) if name else None
         member = found.by_name.get(name) if found else None
         return (found.stored, member) if found and member else None
 
@@ -151,7 +176,7 @@ class ArchiveStorage(Storage):
         if (found := self._member(path)) is None:
             return None
         stored, member = found
-        return Stored(member.size, member_version(stored, member.offset, member.size))
+        return Stored(member.size, self._version(stored, member))
 
     def open_reader(self, path: str) -> AbstractContextManager[BinaryIO]:
         """See `Storage.open_reader`; a part of the member is in memory."""
@@ -181,10 +206,11 @@ class ArchiveStorage(Storage):
         return found
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
-        archive, offset = _parts(uri).archive, member_offset(version)
+        archive, offset = _parts(uri).archive, member_offset(version, bits=self._bits)
+        member = Member("", size, offset)
 
         def is_listed(stored: Stored | None) -> bool:
-            return stored is not None and member_version(stored, offset, size) == version
+            return stored is not None and self._version(stored, member) == version
 
         stored = self._seen.get(archive) if self._inner.has_generations else None
         if not is_listed(stored):
@@ -205,8 +231,7 @@ class ArchiveStorage(Storage):
 
     def _read(self, archive: str, stored: Stored, offset: int, size: int) -> bytes:
         read = self._inner.open_ranges(archive, version=stored.version)
-        function = read_zip_member if self._kind == "zip" else read_tar_member
-        return function(read, offset, size)
+        return _READERS[self._kind](read, offset, size)
 
     def open_writer(self, path: str) -> AbstractContextManager[Any]:
         raise _read_only(path)
@@ -218,8 +243,8 @@ class ArchiveStorage(Storage):
         raise _read_only(path)
 
     def names_below(self, folder: str) -> list[str]:
-        archive, _, name = _parts(folder)
-        found = self._directory(archive)
+        archive, _, name, columns = _parts(folder)
+        found = self._directory(archive, columns)
         prefix = f"{name}/" if name else ""
         names = found.by_name if found else ()
         return sorted(each.removeprefix(prefix) for each in names if each.startswith(prefix))
@@ -234,6 +259,48 @@ class ArchiveStorage(Storage):
     def spellings(self, path: str) -> list[str]:
         archive = _parts(path).archive
         return [each + path[len(archive) :] for each in self._inner.spellings(archive)]
+
+
+class ParquetStorage(ArchiveStorage):
+    """Images in Parquet files, such as `cats.parquet!/cat/1.jpg`; workers share row groups."""
+
+    _bits = 63 - PLACE_BITS
+
+    def list_range(
+        self, part: NameRange, limit: int, *, with_checksums: bool = False
+    ) -> Iterator[FoundFile | NameRange]:
+        """See `Storage.list_range`; a range is a file, or a row group of one."""
+        path = _parts(part.glob)
+        for archive in [part.start] if part.start else self._archives(path.archive):
+            if limit > 0 and not part.start:
+                yield NameRange(part.glob, archive)
+            elif stored := self._inner.find(archive):
+                with self._images(archive, stored, path.columns) as images:
+                    for group in [int(part.end)] if part.end else range(images.groups):
+                        if limit > 0 and not part.end:
+                            yield NameRange(part.glob, archive, str(group))
+                        else:
+                            members = images.members(group, are_placed=limit >= 0)
+                            yield from self._matched(part.glob, archive, stored, members)
+
+    def list_files(self, pattern: str) -> Iterator[FoundFile]:
+        """See `Storage.list_files`; the images are not read, so their sizes are the mean."""
+        found = self.list_range(NameRange(pattern, "", ""), -1)
+        return (file for file in found if isinstance(file, FoundFile))
+
+    def _members(self, archive: str, stored: Stored, columns: str) -> Iterator[Member]:
+        with self._images(archive, stored, columns) as images:
+            for group in range(images.groups):
+                yield from images.members(group, are_placed=True)
+
+    @contextlib.contextmanager
+    def _images(self, archive: str, stored: Stored, columns: str) -> Iterator[ImageFile]:
+        read = self._inner.open_ranges(archive, version=stored.version)
+        with ArchiveFile(read, stored.size, block=_PARQUET_BLOCK) as file:
+            yield ImageFile(file, read, columns, archive)
+
+    def open_reader(self, path: str) -> AbstractContextManager[BinaryIO]:
+        return io.BytesIO(self.read_bytes(path, max_bytes=MAX_OFFSET))
 
 
 def _parts(path: str) -> ArchivePath:

@@ -15,7 +15,7 @@ from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import crc32c_hex, parse_manifest
 from transforms.dataset.output_names import STAGING
 from transforms.labels.keys import archive_path
-from transforms.storage.archive_storage import ArchiveStorage
+from transforms.storage.archive_storage import ArchiveStorage, ParquetStorage
 from transforms.storage.gcs_requests import SCHEME
 from transforms.storage.gcs_storage import GcsStorage
 from transforms.storage.interface import MAX_DATASET_FILE, Storage
@@ -110,7 +110,7 @@ def _plain_storage(path: str) -> Storage:
 @functools.cache
 def _archive_storage(inner: Storage, kind: str) -> Storage:
     """The storage of what is in the archives of another storage."""
-    return ArchiveStorage(inner, kind)
+    return (ParquetStorage if kind == "parquet" else ArchiveStorage)(inner, kind)
 
 
 # A thread that reads the directory of an archive while the process forks is not in the fork.

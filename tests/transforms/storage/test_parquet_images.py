@@ -1,0 +1,195 @@
+"""Where images are in Parquet files of many writers, and files that no writer made."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.images.packed import write_parquet
+from transforms.core.messages import LabelsError, MemberError
+from transforms.core.records import NameRange
+from transforms.storage import parquet_images
+from transforms.storage.files import storage_of
+from transforms.storage.interface import FoundFile
+
+# Around the 64 kB that Snappy compresses alone; half of each image does not shrink.
+SIZES = (0, 1, 5, 299, 60_000, 65_531, 65_536, 70_001, 200_000)
+NOISE = np.random.default_rng(1).bytes(200_000)
+IMAGES: list[bytes | None] = [NOISE[: n // 2] + bytes(n - n // 2) for n in SIZES * 4]
+# One is missing, and one is there twice.
+IMAGES[3], IMAGES[5] = None, IMAGES[6]
+
+
+def write(path: Path, images: list[bytes | None], **options: Any) -> str:
+    named = {f"d/{number}.jpg": data for number, data in enumerate(images)}
+    write_parquet(path, named, row_group_size=10, **options)
+    return f"{path}!/**"
+
+
+def listed(pattern: str) -> list[FoundFile]:
+    found = storage_of(pattern).list_range(NameRange(pattern), 0)
+    return [each for each in found if isinstance(each, FoundFile)]
+
+
+def read(file: FoundFile) -> bytes:
+    storage = storage_of(file.uri)
+    return storage.read_listed(file.uri, size=file.size, version=file.version, max_bytes=1 << 20)
+
+
+WRITERS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "without dictionary": {"use_dictionary": False},
+    "small pages": {"data_page_size": 1000, "write_batch_size": 3},
+    "small pages of indices": {"data_page_size": 1, "write_batch_size": 1},
+    "uncompressed": {"compression": "none"},
+    "as datasets": {"use_content_defined_chunking": True, "write_page_index": True},
+    "checksums": {"write_page_checksum": True},
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_each_image_is_found(tmp_path: Path, writer: str) -> None:
+    pattern = write(tmp_path / "a.parquet", IMAGES, **WRITERS[writer])
+    found = listed(pattern)
+    assert [file.uri.partition("!/")[2] for file in found] == [
+        f"d/{number}.jpg" for number in range(len(IMAGES))
+    ]
+    assert [None if file.problem else read(file) for file in found] == IMAGES
+    assert found[3].problem == "its image is null"
+
+
+def test_one_binary_column_of_any_name_is_enough(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"payload": IMAGES[6:9]}), tmp_path / "a.parquet")
+    found = listed(f"{tmp_path}/a.parquet!/**")
+    assert [read(file) for file in found] == IMAGES[6:9]
+    assert [file.uri.partition("!/")[2] for file in found] == ["a-0", "a-1", "a-2"]
+
+
+def test_an_image_is_one_request_of_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = listed(write(tmp_path / "a.parquet", IMAGES))
+    asked: list[int] = []
+    original = parquet_images.read_parquet_image
+
+    def counted(given: Any, place: int, size: int) -> bytes:
+        def read_range(offset: int, length: int) -> bytes:
+            asked.append(length)
+            return bytes(given(offset, length))
+
+        return original(read_range, place, size)
+
+    monkeypatch.setitem(
+        storage_of(found[0].uri).read_listed.__globals__["_READERS"], "parquet", counted
+    )
+    for file in found[7:9]:
+        read(file)
+    assert len(asked) == 2
+    assert asked[0] < asked[1] <= (SIZES[8] + 2 * 65_536) * 7 / 6
+
+
+def test_workers_share_row_groups(tmp_path: Path) -> None:
+    for name in "ab":
+        write(tmp_path / f"{name}.parquet", IMAGES)
+    pattern = f"{tmp_path}/*.parquet!/**"
+    storage = storage_of(pattern)
+    files = [*storage.list_range(NameRange(pattern), 9)]
+    assert {part.start for part in files} == {f"{tmp_path}/a.parquet", f"{tmp_path}/b.parquet"}
+    groups = [*itertools.chain.from_iterable(storage.list_range(part, 9) for part in files)]
+    assert len(groups) == 8
+    found = itertools.chain.from_iterable(storage.list_range(part, 9) for part in groups)
+    assert [*found] == listed(pattern)
+
+
+def test_the_launcher_reads_no_image(tmp_path: Path) -> None:
+    pattern = write(tmp_path / "a.parquet", IMAGES)
+    first = next(storage_of(pattern).list_files(pattern))
+    assert (first.uri, first.version >> 11) == (f"{tmp_path}/a.parquet!/d/0.jpg", 0)
+    assert first.size == pytest.approx(sum(map(len, filter(None, IMAGES[:10]))) / 10, rel=0.5)
+
+
+def test_an_image_that_is_overwritten_is_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    found = listed(write(path, IMAGES))
+    data = bytearray(path.read_bytes())
+    data[found[8].version >> 28] ^= 255
+    stamp = path.stat()
+    path.write_bytes(data)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    with pytest.raises(MemberError, match="its file is "):
+        read(found[8])
+
+
+def _struct_list() -> Any:
+    return pa.array([[{"bytes": b"1", "path": "a"}]])
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "codec": ({"compression": "zstd"}, "it is compressed by ZSTD: write it with Snappy"),
+    "version 2": ({"data_page_version": "2.0"}, "write data pages of version 1"),
+    "encoding": (
+        {"use_dictionary": False, "column_encoding": {"image.bytes": "DELTA_BYTE_ARRAY"}},
+        "its images have the encoding 7: write them as PLAIN",
+    ),
+    "nested": ({"columns": {"image": _struct_list()}}, "no single column of images"),
+    "no image": ({"columns": {"image": pa.array([1])}}, "no single column of images"),
+    "two columns": (
+        {"columns": dict(image=pa.array([1]), a=pa.array([b"1"]), b=pa.array([b"1"]))},
+        "no single column of images",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_not_read_is_one_line(tmp_path: Path, kind: str) -> None:
+    options, says = BAD[kind]
+    write_parquet(tmp_path / "a.parquet", {"1.jpg": NOISE[:99]}, **options)
+    with pytest.raises(LabelsError, match=says) as raised:
+        listed(f"{tmp_path}/a.parquet!/**")
+    assert str(raised.value).startswith(f"{tmp_path}/a.parquet ")
+    assert "\n" not in str(raised.value)
+
+
+def test_damage_is_one_line(tmp_path: Path) -> None:
+    """At any byte: the file is refused, some image is rejected, or it says what it said."""
+    path, rng = tmp_path / "a.parquet", np.random.default_rng(3)
+    images: list[bytes | None] = [NOISE[:200], NOISE[:70_000], None, NOISE[:300]]
+    pattern = write(path, images)
+    whole = path.read_bytes()
+    # What is not an image, mostly.
+    places = [*range(40), *range(len(whole) - 900, len(whole)), *rng.integers(0, len(whole), 50)]
+    outcomes = set()
+    for at in rng.permutation(places)[:120]:
+        changed = bytearray(whole)
+        changed[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed if rng.integers(9) else whole[:at])
+        try:
+            found = listed(pattern)
+        except LabelsError as error:
+            assert "\n" not in str(error)
+            outcomes.add("refused")
+            continue
+        for file in found:
+            try:
+                outcomes.add(file.problem or len(read(file)) == file.size)
+            except MemberError:
+                outcomes.add("rejected")
+    assert {"refused", True} <= outcomes
+
+
+def test_a_file_of_kilobytes_does_not_hold_gigabytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"image": [bytes(20_000)] * 2000}), path)
+    assert path.stat().st_size < 100_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(LabelsError, match="holds more than 200 times its size"):
+        listed(f"{path}!/**")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
