@@ -76,6 +76,13 @@ def test_flags_are_those_of_convert_and_commands_are_passed_on(
     assert done.stdout == f"{runs}\n"
 
 
+def test_the_readme_names_the_two_commands_that_do_all_the_set_up() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    for script in ("run_local.sh", "run_tests.sh"):
+        [line] = (line for line in lines if line.startswith(f"| `./{script}` |"))
+        assert line.count(" minutes |") and (ROOT / script).stat().st_mode & 0o111
+
+
 def test_the_picture_of_the_readme_is_of_the_run_of_the_sample() -> None:
     assert f" {' '.join(OF_THE_SAMPLE)}\n" in (ROOT / "run_local.sh").read_text()
 
