@@ -40,7 +40,7 @@ INSTALL_REQUIRES = [
 # pi-heif, which has no encoder, is discontinued: its last release has libheif 1.23.0.
 HEIC_REQUIRES = ["pillow-heif>=1.8,<2"]
 
-ARRAY_RECORD_REQUIRES = ["array_record>=0.8,<0.9"]
+ARRAY_RECORD_REQUIRES = ["array-record>=0.8,<0.9"]
 
 TEST_REQUIRES = [
     *ARRAY_RECORD_REQUIRES,

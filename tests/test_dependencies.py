@@ -29,7 +29,7 @@ def requirements() -> list[str]:
         for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("_REQUIRES")
     ]
-    assert len(lists) == 3
+    assert len(lists) == 4
     return [
         requirement.value
         for each in lists
