@@ -256,7 +256,10 @@ def test_images_come_back_the_same(tmp_path: Path, number: int) -> None:
     splits = {"splits": "train=0.7,test=0.3", "num_shards": 2}
     flags = {"images": f"{tmp_path}/in/*/*.jpg", "label_from": "directory"}
     first = make_dataset(tmp_path / "first", **flags, **splits)
-    exported(first.folder, "webdataset", tmp_path / "tar")
+    exported(first.folder, "parquet", tmp_path / "rows")
+    second = make_dataset(tmp_path / "second", images=f"{tmp_path}/rows/*.parquet", **splits)
+    assert triples(second, "slim") == triples(first, "slim")
+    exported(second.folder, "webdataset", tmp_path / "tar")
     flags = {"images": f"{tmp_path}/tar/*.tar!/*.jpg", "label_from": "webdataset"}
     again = make_dataset(tmp_path / "again", **flags, **splits)
     expected = Counter(triples(first, "slim"))
