@@ -34,7 +34,8 @@ from tests.pipeline.commands import (
     make_dataset,
     run_here,
 )
-from transforms.examples.tfrecord import framed
+from transforms.examples.tfrecord import Part, framed
+from transforms.records.loose_records import look_at
 from transforms.storage.metrics import PROGRESS
 
 JPEG = saved(picture("RGB"), "JPEG")
@@ -102,6 +103,11 @@ def test_what_files_hold_is_described(tmp_path: Path) -> None:
     told = json.loads(verify(tmp_path, "--json").out)
     assert (told["records"], told["repeated"], told["problems"]) == (43, 2, [])
     assert told["features"]["image/class/label"]["int64"]["range"] == [0, 1]
+
+
+def test_what_waits_for_its_turn_holds_no_image() -> None:
+    _, features, *_ = look_at(Part(0, 0, SIZE, RECORDS[0], ""), None)
+    assert features["image/encoded"] == ["jpeg"] and features["image/class/text"] == [""]
 
 
 def test_records_are_counted_and_their_images_decoded_in_threads(

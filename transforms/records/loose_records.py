@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,12 +59,12 @@ class Described:
     other: tuple[str, int] | None = None
 
     def add(self, values: Any, place: tuple[str, int]) -> None:
-        """Adds the values of a record."""
+        """Adds the values of a record, see `Looked`."""
         self.records += 1
         self.fewest, self.most = min(self.fewest, len(values)), max(self.most, len(values))
-        for value in _bytes_of(values):
-            if kind := image_format(value):
-                self.formats[kind] += 1
+        for format_ in values if isinstance(values, list) else ():
+            if format_:
+                self.formats[format_] += 1
             else:
                 self.others += 1
                 self.other = self.other or place
@@ -75,7 +75,7 @@ class Described:
 
 
 # What a whole record holds: its digest, its features, whether it is a SequenceExample, and what is
-# wrong with it.
+# wrong with it. Of values of bytes, these are the formats of images; they may be large.
 Looked: TypeAlias = tuple[int, Mapping[str, Any], bool, list[str]]
 
 
@@ -96,28 +96,25 @@ def look_at(part: Part, check: Callable[[bytes], object] | None) -> Looked:
             example, is_sequence = sequence_values(part.payload), True
     except ValueError as error:
         return digest, {}, False, [str(error)]
-    return digest, example, is_sequence, [*_image_problems(example, check)] if check else []
-
-
-def _image_problems(example: Mapping[str, Any], check: Callable[[bytes], object]) -> Iterator[str]:
+    features, problems = {}, []
     for name, values in example.items():
-        for value in _bytes_of(values):
+        if _kind(values) != "bytes":
+            features[name] = values
+            continue
+        features[name] = [*map(image_format, values)]
+        for value, format_ in zip(values, features[name], strict=True):
             try:
-                if image_format(value):
+                if format_ and check is not None:
                     check(value)
             except RejectedImageError as error:
-                yield f"{printable(name)!r} is {error.reason.code}: {error.detail}"
+                problems.append(f"{printable(name)!r} is {error.reason.code}: {error.detail}")
+    return digest, features, is_sequence, problems
 
 
 def _kind(values: Any) -> str:
     # NumPy would make all texts of a list as long as the longest.
     is_array = isinstance(values, np.ndarray)
     return "unset" if values is None else _KINDS[values.dtype.kind] if is_array else "bytes"
-
-
-def _bytes_of(values: Any) -> Sequence[bytes]:
-    """The values of a feature of bytes; none of another one."""
-    return values if _kind(values) == "bytes" else ()
 
 
 class LooseRecords:
