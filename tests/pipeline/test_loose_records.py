@@ -484,4 +484,4 @@ def test_files_that_are_compressed_or_foreign_are_refused(tmp_path: Path) -> Non
     check_ended(index(path), 2, "manifest.json is not a manifest of this tool")
     (tmp_path / "1.jpg").write_bytes(JPEG)
     ran = convert(images=tmp_path / "1.jpg", output=tmp_path / "out", record_features="image=a")
-    check_ended(ran, 2, "--record_features is for TFRecord files that another program wrote")
+    check_ended(ran, 2, "--record_features is for Parquet files, and TFRecord files that another")
