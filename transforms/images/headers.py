@@ -545,9 +545,8 @@ def _read_gif(data: bytes) -> Header:
     """Walks all blocks: TensorFlow gives every frame the size of the largest."""
     frames = height = width = held = 0
     for block in gif_blocks(data):
-        if block.kind.startswith(b"!"):
-            held += block.end - block.start
-            _check_metadata(held)
+        held += (block.end - block.start) * block.kind.startswith(b"!")
+        _check_metadata(held)
         if block.kind == b",":
             wide, high = struct.unpack_from("<HH", data, block.start + 5)
             frames, height, width = frames + 1, max(height, high), max(width, wide)

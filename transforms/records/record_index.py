@@ -300,6 +300,8 @@ def read_index(
         table = table.combine_chunks()
         if table.column("record").to_pylist() != list(range(found.num_rows)):
             raise RecordIndexError(f"{path} is damaged: its rows are not numbered in order")
+        if "key" in names and table.column("key").null_count:
+            raise RecordIndexError(f"{path} is damaged: a row of it has no key")
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         detail = " ".join(str(error).split())[:200]
         raise RecordIndexError(f"{path} is damaged: {detail}") from error

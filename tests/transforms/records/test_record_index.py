@@ -353,11 +353,13 @@ ALIKE = rows_of(checked()).table(SHARD).take([0] * 200_000)
     [
         # A dataset may have thousands of indexes.
         (index_bytes(with_columns(FORTY, LONG_KEYS)), "it would take 24"),
+        # `diff` ended with a traceback.
+        (index_bytes(with_columns(FORTY, {"key": pa.nulls(40, pa.string())})), "a row of it has"),
         (index_bytes(with_columns(FORTY, ONE_LONG_KEY)), "it would take 60"),
         (written(FORTY, store_schema=False, row_group_size=1), "40 rows do not fit into it"),
         (index_bytes(with_columns(ALIKE, MANY_RECORDS)), "200000 rows do not fit into it"),
     ],
-    ids=["few rows", "one text", "a group for each row", "rows of no bytes"],
+    ids=["few rows", "no keys", "one text", "a group for each row", "rows of no bytes"],
 )
 def test_what_does_not_fit_is_refused_unread(data: bytes, says: str) -> None:
     with pytest.raises(RecordIndexError, match=f"x is damaged: {says}"):
