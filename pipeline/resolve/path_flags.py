@@ -333,7 +333,7 @@ def _content(folder: str, *, of_labels: bool) -> str:
     below = storage_of(folder).list_files(join(folder, "**"))
     uris = [file.uri for file in itertools.islice(below, _FILES)]
     found = Counter(os.path.splitext(uri)[1] for uri in uris)
-    extensions = LABEL_EXTENSIONS if of_labels else IMAGE_EXTENSIONS
+    extensions = LABEL_EXTENSIONS if of_labels else IMAGE_EXTENSIONS | {"parquet"}
     fitting = [each for each in found if each[1:].lower() in extensions]
     if not fitting:
         shown = ((count, each or "without extension") for each, count in found.most_common(3))

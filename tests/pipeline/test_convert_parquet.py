@@ -176,6 +176,7 @@ MISTAKES = {
     "no.parquet": "no.parquet is not Parquet, or is damaged",
     "cut.parquet": "cut.parquet is not Parquet, or is damaged",
     "absent.parquet": "no file matches --images 'absent.parquet",
+    "hf": "'hf'; it is a folder, which holds 1 .parquet: try 'hf/**/*.parquet'",
     "labels.parquet": "labels.parquet has no single column of images",
     "pipe.parquet": "no file matches --images 'pipe.parquet",
     "a.parquet --record_features=image=photo": "a.parquet has no column 'photo'",
@@ -196,6 +197,8 @@ def test_mistakes_are_one_line(
     Path("cut.parquet").write_bytes(Path("a.parquet").read_bytes()[:-20])
     write_parquet(Path("labels.parquet"), {}, columns={"image": pa.array(["a.jpg"])})
     os.mkfifo("pipe.parquet")
+    Path("hf").mkdir()
+    Path("hf/train-0.parquet").write_bytes(Path("a.parquet").read_bytes())
     images, *words = given.split()
     ran = convert("--output=out", *words, images=images)
     assert ran.code == 2

@@ -285,7 +285,7 @@ class ParquetStorage(ArchiveStorage):
 
     def list_files(self, pattern: str) -> Iterator[FoundFile]:
         """See `Storage.list_files`; the images are not read, so their sizes are the mean."""
-        found = self.list_range(NameRange(pattern, "", ""), -1)
+        found = self.list_range(NameRange(pattern), -1)
         return (file for file in found if isinstance(file, FoundFile))
 
     def _members(self, archive: str, stored: Stored, columns: str) -> Iterator[Member]:

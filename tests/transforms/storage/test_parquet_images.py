@@ -158,6 +158,15 @@ def test_what_is_not_read_is_one_line(tmp_path: Path, kind: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_a_page_that_memory_cannot_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pattern = write(tmp_path / "a.parquet", IMAGES, compression="none")
+    monkeypatch.setattr(parquet_images, "_MOST_PAGE", 200_000)
+    with pytest.raises(LabelsError, match="of at most 200000 bytes, by fewer rows in a row group"):
+        listed(pattern)
+
+
 def test_damage_is_one_line(tmp_path: Path) -> None:
     """At any byte: the file is refused, some image is rejected, or it says what it said."""
     path, rng = tmp_path / "a.parquet", np.random.default_rng(3)
