@@ -43,11 +43,12 @@ directory.
 OF_THE_RUN = {"help", "version", "output", *declared(RunOptions)}
 """Options that change no byte."""
 
-ELSEWHERE = {*OF_THE_RUN, "model_weights", "reuse", "holdout"}
+ELSEWHERE = {*OF_THE_RUN, "model_weights", "reuse", "holdout", "record_features"}
 """Options that no golden conversion can show.
 
 `reuse` changes no byte: tests/pipeline/test_reuse.py. `holdout` compares with another dataset:
-tests/pipeline/test_holdout.py.
+tests/pipeline/test_holdout.py. `record_features` names columns of Parquet files, whose bytes are
+those of a version of pyarrow: tests/pipeline/test_convert_parquet.py.
 
 Weights are those of models of keras.applications, whose floats
 differ from processor to processor: tests/pipeline/options/test_option_table.py has them.
