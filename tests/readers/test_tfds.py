@@ -5,20 +5,27 @@ It takes seconds to import. `tests/golden` compares the files that it reads, of 
 
 from __future__ import annotations
 
+import random
+from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from pipeline import load
+from pipeline import Records, load
+from pipeline.diff import main as diff_main
+from pipeline.index import main as index_main
+from pipeline.salvage import main as salvage_main
 from pipeline.verify import check_dataset
+from pipeline.verify import main as verify_main
 from tests.conftest import CLASSES
 from tests.images import picture, saved
 from tests.lazy import lazy_module
 from tests.models import SMALL_OUTPUT
-from tests.pipeline.commands import Dataset, make_dataset
+from tests.pipeline.commands import Dataset, make_dataset, run_here
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
 from transforms.dataset.output_names import FEATURES, INFO
@@ -319,3 +326,63 @@ def test_an_empty_shard_and_an_empty_split(photos: Path, tmp_path: Path) -> None
     with pytest.raises(ValueError, match="corresponds to no data"):
         rows(dataset, "rest")
     assert len(rows(dataset, "train+test")) == 18
+
+
+# The other way round: a dataset that TensorFlow Datasets built, as images of a conversion.
+
+
+def built(folder: Path) -> Path:
+    """Its folder."""
+
+    class Flowers(tfds.core.GeneratorBasedBuilder):
+        VERSION = tfds.core.Version("1.0.0")
+        # Where it would look for checksums of downloads.
+        code_path = None
+
+        def _info(self) -> Any:
+            image = tfds.features.Image(encoding_format="jpeg")
+            kind = tfds.features.ClassLabel(names=["tulip", "daisy"])
+            features = tfds.features.FeaturesDict({"image": image, "kind": kind})
+            return tfds.core.DatasetInfo(builder=self, features=features)
+
+        def _split_generators(self, _: Any) -> Any:
+            return {"train": self._generate_examples(30), "extra": self._generate_examples(10)}
+
+        def _generate_examples(self, count: int) -> Any:
+            for at in range(count):
+                image = np.asarray(picture("RGB", 20 + count, 24, seed=at))
+                yield at, {"image": image, "kind": at % 2}
+
+    made = Flowers(data_dir=str(folder))
+    made.download_and_prepare()
+    return Path(made.data_dir)
+
+
+def test_a_dataset_that_it_built_is_converted_compared_and_saved(tmp_path: Path) -> None:
+    folder = built(tmp_path / "built")
+    made = make_dataset(tmp_path / "made", images=folder)
+    assert {name: each["records"] for name, each in made.manifest["splits"].items()} == {
+        "train": 30,
+        "extra": 10,
+    }
+    assert (made.folder / "labels.txt").read_text() == "tulip\ndaisy\n"
+    assert run_here(index_main, "index", [str(folder)]).code == 0
+    assert run_here(diff_main, "diff", [str(folder), str(made.folder), "--quiet"]).code == 0
+    records = Records(folder, "extra", decode=True)
+    theirs = tfds.as_numpy(tfds.builder_from_directory(str(folder)).as_dataset("extra"))
+    assert [each["image"].shape for each in records] == [each["image"].shape for each in theirs]
+    # Of 20 flipped bytes, each damaged record is named, and all others are saved.
+    path, chance = folder / "flowers-train.tfrecord-00000-of-00001", random.Random(7)
+    [table] = pq.read_table(folder / "index" / "train-00000-of-00001.parquet").to_batches()
+    data, hit = bytearray(path.read_bytes()), set()
+    for at in chance.sample(range(len(data)), 20):
+        data[at] ^= chance.randrange(1, 256)
+        hit.add(bisect_right(table["offset"].to_pylist(), at) - 1)
+    path.write_bytes(data)
+    ran = run_here(verify_main, "verify", [str(path)])
+    named = [line for line in ran.out.splitlines() if line.startswith(f"{path}: record ")]
+    assert ran.code == 1 and 1 <= len(named) <= len(hit)
+    saved_there = tmp_path / "saved"
+    assert run_here(salvage_main, "salvage", [str(path), "--output", str(saved_there)]).code == 0
+    kept = [*tf.data.TFRecordDataset(str(saved_there / path.name)).as_numpy_iterator()]
+    assert len(kept) == 30 - len(hit)

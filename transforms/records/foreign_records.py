@@ -6,6 +6,7 @@ Detection API and tutorials are known; others can be given.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from array import array
 from collections import Counter
@@ -18,7 +19,7 @@ import xxhash
 from transforms.core.rejections import RejectedImageError
 from transforms.dataset.ledger import Ledger
 from transforms.dataset.manifest import FORMAT_VERSION, INDEXED
-from transforms.examples.layouts import COLUMN, IMAGE, LAYOUTS, Feature
+from transforms.examples.layouts import COLUMN, IMAGE, LAYOUTS, Feature, Role
 from transforms.examples.tfrecord import Part
 from transforms.images.headers import image_format, read_header
 from transforms.images.tags import read_tags
@@ -276,15 +277,12 @@ def _labels(held: Mapping[str, Any], classes: Mapping[int, str]) -> dict[str, in
 
 def _described(data: bytes) -> dict[str, Any]:
     """Format, size and tags of an image; zeros if its header is broken."""
-    format_, sizes, tags = image_format(data), (0, 0, 0), (0, False)
-    if format_:
-        try:
-            header = read_header(data, format_)
-            sizes, tags = (header.height, header.width, header.channels), read_tags(data, format_)
-        except RejectedImageError:
-            pass
-    columns = ("format", "height", "width", "channels", "orientation", "gps")
-    return dict(zip(columns, (format_, *sizes, *map(int, tags)), strict=True))
+    format_, columns = image_format(data), ("height", "width", "channels", "orientation", "gps")
+    values = [0] * len(columns)
+    with contextlib.suppress(RejectedImageError, KeyError):
+        header, tags = read_header(data, format_), read_tags(data, format_)
+        values = [header.height, header.width, header.channels, *map(int, tags)]
+    return {"format": format_, **dict(zip(columns, values, strict=True))}
 
 
 def index_table(rows: Iterator[Mapping[str, Any]]) -> pa.Table:
@@ -313,7 +311,7 @@ def index_table(rows: Iterator[Mapping[str, Any]]) -> pa.Table:
 def foreign_manifest(
     given: Iterable[str],
     files: Iterable[tuple[str, str, int]],
-    features: Iterable[Feature],
+    features: Sequence[Feature],
     classes: Mapping[int, str],
 ) -> dict[str, Any]:
     """What stands for the manifest of files that have none; nothing is known of their records.
@@ -333,9 +331,8 @@ def foreign_manifest(
         listed["shards"].append(entry)
     numbers = {name: number for number, name in classes.items()}
     described = [feature.to_manifest() for feature in features]
-    sources = {each["source"] for each in described}
-    has_names = classes or sources & {"label.text", "object.texts"}
-    has_ids = sources & {"label.id", "object.ids"}
+    roles = {feature.role for feature in features}
+    kinds = {"text": bool(classes) or Role.CLASS_TEXT in roles, "integer": Role.CLASS_ID in roles}
     return {
         "format_version": FORMAT_VERSION,
         INDEXED: True,
@@ -345,7 +342,7 @@ def foreign_manifest(
         "inputs": {"images": [*given]},
         "versions": {},
         "features": described,
-        "labels": "text" if has_names else "integer" if has_ids else "none",
+        "labels": next((kind for kind, is_there in kinds.items() if is_there), "none"),
         "ledger": Ledger(*8 * [0]).to_manifest(),
         "rejected": {},
         "splits": splits,
