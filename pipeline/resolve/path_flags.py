@@ -74,10 +74,8 @@ def check_path(flag: str, path: str) -> None:
     if is_web:
         problem = "is a web address, which cannot be read: copy the files, or give gs://BUCKET/NAME"
     else:
-        problem = (
-            "is signed or has a password: give only the name; credentials come from the environment"
-        )
-    raise UsageError(f"{flag} {shown!r} {problem}")
+        problem = "is signed or has a password: give only the name"
+    raise UsageError(f"{flag} {shown!r} {problem}; credentials come from the environment")
 
 
 def is_web_address(path: str) -> bool:

@@ -41,6 +41,8 @@ ONLY_WHOLE = {
     "reuse": "listed",
     # datasets are opened before the graph is made
     "holdout": "opened",
+    # as are files whose records are images
+    "record_features": "opened",
     # a dataset is named by the command that publishes it
     **dict.fromkeys(declared(CardOptions), "published"),
     # a caller that knows the new classes gives their names

@@ -38,7 +38,7 @@ def located(dataset: Dataset) -> int:
     """How many images have coordinates, as the dataset says."""
     found: int = json.loads((dataset.folder / "statistics.json").read_text()).get("gps", 0)
     page = (dataset.folder / "report.html").read_text()
-    assert ("with GPS coordinates" in page) == bool(found)
+    assert ("with the place in EXIF" in page) == bool(found)
     return found
 
 

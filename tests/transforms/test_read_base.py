@@ -117,7 +117,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         *(
             ({name: None}, 0, [f"{NOT_USED}its index is not that of shards of images"])
             for name in COLUMNS
-            if name != "content"
+            if name not in ("content", "key")
         ),
         *(
             ({name: value}, 0, [f"{NOT_USED}its index says of an image what none can be"])

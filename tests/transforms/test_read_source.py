@@ -96,7 +96,6 @@ def test_all_records_are_listed(
             )
         ),
         ({"offset": None}, "is not the index of images in uncompressed files"),
-        ({"key": None}, "is not the index of images in uncompressed files"),
     ],
 )
 def test_what_does_not_fit_ends_the_run(changed: dict[str, Any], problem: str, read: Read) -> None:

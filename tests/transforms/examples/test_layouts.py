@@ -183,6 +183,8 @@ features:
 PACKAGES = [Path(str(package.__file__)).parent for package in (transforms, pipeline)]
 # The registry, the presets, what computes values, and the columns of an index with the same values.
 PLACES = {"layouts.py", "encoder.py", "row_features.py", "decoder.py", "record_index.py"}
+# What the features of other programs are called, and which source each would be.
+PLACES |= {"datasets.py", "foreign_records.py"}
 
 
 def test_sources_are_named_where_they_are_declared_and_computed() -> None:
