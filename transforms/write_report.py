@@ -7,7 +7,7 @@ import io
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -126,30 +126,37 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
         the number of `records`; two images for each of `ends`; of each kind of `odd`, the number of
         images and the first ones, as `statistics.json` names samples. Nothing without images.
     """
-    import pyarrow.compute as pc
-
     try:
-        table = _indexed(output, manifest)
+        found = _indexed(output, manifest)
     except (LookupError, OSError, TypeError, ValueError) as error:
         notes.append(f"The sizes of the images cannot be read ({error!s:.100}).")
         return {}
-    if table is None or not len(table) or table.column("height").null_count:
+    if found is None or not len(found[0]) or found[0].column("height").null_count:
         return {}
+    table, files, offsets = found
+
+    def image(at: int) -> dict[str, Any]:
+        [row] = table.slice(at, 1).to_pylist()
+        place = {"file": files[at], "offset": offsets[at]}
+        return {**row, **place, "class": ", ".join(classes_of(row["label"]))}
 
     def images(numbers: Iterable[int]) -> list[dict[str, Any]]:
-        rows = (row for at in numbers for row in table.slice(int(at), 1).to_pylist())
-        return [{**row, "class": ", ".join(classes_of(row["label"]))} for row in rows]
+        return [image(int(at)) for at in numbers]
 
     def odd(score: Any) -> dict[str, Any]:
         numbers = np.argsort(-score, kind="stable")[: (score > 0).sum()]
         return {"count": len(numbers), "images": images(numbers[:_SHOWN_ODD])}
 
-    format_, content, hash_ = (table.column(each) for each in _HASHES)
-    may_be_hashed = pc.and_(pc.is_valid(content), pc.not_equal(format_, "png"))
-    is_blank = pc.and_(may_be_hashed, pc.is_null(hash_)).to_numpy()
+    # `to_numpy` would import pandas.
+    columns = {each: table.column(each).to_pylist() for each in (*_COLUMNS[-3:], *_HASHES, "label")}
+    format_, content, hash_ = (columns[each] for each in _HASHES)
+    may_be_hashed = np.array(
+        [data is not None and kind != "png" for data, kind in zip(content, format_, strict=True)]
+    )
+    is_blank = may_be_hashed & np.array([each is None for each in hash_])
     # Some layouts and checks hash nothing: most images are not blank.
-    are_hashed = 2 * is_blank.sum() < pc.sum(may_be_hashed).as_py()
-    height, width, length = (table.column(each).to_numpy() for each in _COLUMNS[-3:])
+    are_hashed = 2 * is_blank.sum() < may_be_hashed.sum()
+    height, width, length = (np.array(columns[each]) for each in _COLUMNS[-3:])
     aspect = width / height
     measured = {"height": height, "width": width, "aspect": aspect, "bytes": length}
     longer = np.maximum(aspect, 1 / aspect)
@@ -162,40 +169,40 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
         },
         "odd": {
             "aspect": odd(np.where(longer > 1 / _ODD_ASPECT, longer, 0)),
-            "size": odd(_odd_sizes(np.sqrt(width * 1.0 * height), table.column("label"))),
+            "size": odd(_odd_sizes(np.sqrt(width * 1.0 * height), columns["label"])),
             "blank": odd(is_blank * are_hashed * 1),
         },
     }
 
 
-def _indexed(output: str, manifest: Mapping[str, Any]) -> pa.Table | None:
-    """The first rows of the indexes, with the file and the offset of each record."""
+def _indexed(
+    output: str, manifest: Mapping[str, Any]
+) -> tuple[pa.Table, list[str], list[int]] | None:
+    """The first rows of the indexes, and the file and the offset of each record."""
     import pyarrow as pa
 
     tables: list[pa.Table] = []
+    files: list[str] = []
+    offsets: list[int] = []
     for entry, listed in itertools.islice(indexed_files(manifest), _INDEXES):
-        if not listed or sum(map(len, tables)) >= _INDEXED:
+        if not listed or len(files) >= _INDEXED:
             continue
         table = read_listed_index(output, entry, [*_COLUMNS, *_HASHES])
-        sizes = table.column("length").to_numpy() + FRAME_BYTES
-        is_single = len(listed) > 1
-        files = [each["file"] for each in listed]
-        places = {
-            "file": files if is_single else pa.repeat(files[0], len(table)),
-            "offset": sizes * 0 if is_single else np.cumsum(sizes) - sizes,
-        }
-        tables.append(pa.table({**dict(zip(table.column_names, table, strict=True)), **places}))
-    return pa.concat_tables(tables) if tables else None
+        names = [each["file"] for each in listed]
+        sizes = (size + FRAME_BYTES for size in table.column("length").to_pylist())
+        is_single = len(names) > 1
+        files += names if is_single else names * len(table)
+        ends = itertools.accumulate(sizes, initial=0)
+        offsets += [0] * len(table) if is_single else [*ends][:-1]
+        tables.append(table)
+    return (pa.concat_tables(tables), files, offsets) if tables else None
 
 
-def _odd_sizes(sizes: Any, labels: Any) -> Any:
+def _odd_sizes(sizes: Any, labels: Sequence[Any]) -> Any:
     """How many times larger or smaller than the middle of its class each odd size is; else 0."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_list(labels.type):
-        labels = pc.binary_join(labels, ", ")
-    classes = pc.fill_null(labels, "").combine_chunks().dictionary_encode().indices.to_numpy()
+    ids: dict[Any, int] = {}
+    names = (tuple(each) if isinstance(each, list) else each for each in labels)
+    classes = np.array([ids.setdefault(each, len(ids)) for each in names])
     order = np.lexsort((sizes, classes))
     _, starts, counts = np.unique(classes[order], return_index=True, return_counts=True)
     low, middle, high = (sizes[order][starts + counts * part // 4] for part in (1, 2, 3))

@@ -66,7 +66,7 @@ def _peak_bytes() -> int:
 if __name__ == "__main__":
     import_beam(sys.argv)
     folder = Path(sys.argv[1])
-    manifest = {"index": _entries(folder)}
+    manifest = {"index": _entries(folder), "files": {}}
     old, new = (read_records(str(folder), manifest) for _ in range(2))
     changes = compare_records(old, new)
     assert len(changes.kept[0]) == RECORDS and not any(changes.counts().values())

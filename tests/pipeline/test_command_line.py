@@ -335,7 +335,7 @@ def test_a_command_starts_no_threads_for_linear_algebra() -> None:
         "    assert 'numpy' not in sys.modules\n"
         "    import numpy\n"
         "    print(len(os.listdir('/proc/self/task')))\n"
-        "sys.exit(start('plan', main))\n"
+        "sys.exit(start('show', main))\n"
     )
     env = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
