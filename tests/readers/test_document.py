@@ -62,7 +62,7 @@ def test_a_block_runs(number: int, written: Path, monkeypatch: pytest.MonkeyPatc
     names: dict[str, Any] = {}
     exec(compile(found[number], DOCUMENT.name, "exec"), names)
     # A loop that ran has left its last element; class names are only compared.
-    assert {"batches", "records", "batch", "class_names", "info"} & set(names)
+    assert {"batches", "records", "batch", "class_names", "info", "builder"} & set(names)
     assert BLOCKS[number] != "tf.data" or names["network"].output_shape == (None, 2)
 
 
