@@ -312,13 +312,18 @@ def test_equal_files_of_different_classes_are_both_shown(opened: Page) -> None:
     assert opened.value(shown) is True
 
 
-def test_every_picture_is_one(opened: Page) -> None:
+def load_pictures(page: Page) -> None:
+    """Until then, their alternative texts are shown."""
     eager = "image.loading = 'eager'"  # the others wait until somebody scrolls to them
-    opened.call(
+    page.call(
         "Runtime.evaluate",
         expression=f"Promise.all([...document.images].map((image) => ({eager}, image.decode())))",
         awaitPromise=True,
     )
+
+
+def test_every_picture_is_one(opened: Page) -> None:
+    load_pictures(opened)
     sizes = "[...document.images].map((image) => Math.max(image.naturalWidth, image.naturalHeight))"
     found = opened.value(sizes)
     assert len(found) > 24
@@ -397,6 +402,7 @@ def test_a_page_can_be_read_in_any_width_and_light(
         assert light is not dark
         assert page.value(CONTRAST) == []
         page.value("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        load_pictures(page)
         # The largest tables scroll for themselves on the narrowest pages.
         if path != hostile and width > 360:
             assert page.value(CUT) == []
