@@ -61,7 +61,8 @@ def convert(*places: str, **options: str | float | bool | Sequence[str] | None) 
         for each in value if isinstance(value, (list, tuple)) else [value]:
             if each is not None and each is not False:
                 words.append(f"--{name}" if each is True else f"--{name}={each}")
-    environment = dict(os.environ)
+    # What it says comes at once.
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     if path := environment.get("PYTHONPATH"):
         environment["PYTHONPATH"] = os.pathsep.join([_ROOT, path])
     command = [sys.executable, "-P", "-m", "pipeline.convert", *words]
