@@ -367,6 +367,8 @@ def _checked(
     try:
         yield from rows
     except LabelsError:
+        if not part.lines:
+            raise
         # The whole table names the line.
         with storage.open_reader(part.path) as table:
             for _ in read_rows(table, columns, encoding=encoding, part=TablePart(part.path)):
@@ -377,15 +379,12 @@ def _checked(
 
 
 def divide_labels(table: TablePart, columns: CsvColumns, encoding: str) -> Iterator[TablePart]:
-    """The parts of a label file that many workers can read; the arguments are `open_labels`'s.
+    """The parts of a table that many workers can read; the arguments are `open_labels`'s.
 
     Raises:
         LabelsError: a Parquet file is damaged.
         OSError: the file cannot be read.
     """
-    if FORMATS[columns.format].is_per_image:
-        yield table
-        return
     storage = storage_of(table.path)
     found = storage.find(table.path) or Stored(0, MISSING)
     whole = table._replace(version=found.version)

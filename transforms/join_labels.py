@@ -222,19 +222,22 @@ def _read_glob(
         yield _Input(_GLOB, tuple(found)) if isinstance(found, NameRange) else found
 
 
-def _read_table(reader: RowReader, limit: int, hands_on: bool, path: str) -> Iterator[Any]:
-    """Reads a label file; its parts, or rows that list images, may be handed on."""
+def _read_table(reader: RowReader, path: str) -> Iterator[Any]:
+    """Reads a label file, or a glob of annotations."""
     report_source(path)
-    if not hands_on:
-        yield from reader.read(TablePart(path))
-        return
-    if reader.images is None and FORMATS[reader.columns.format].is_per_image:
-        yield from _read_annotations(reader, limit, path)
-        return
-    if reader.images is None:
-        for part in divide_labels(TablePart(path), reader.columns, reader.encoding):
-            yield _Input(_PART, tuple(part))
-        return
+    yield from reader.read(TablePart(path))
+
+
+def _divide_table(reader: RowReader, path: str) -> Iterator[_Input]:
+    """Hands on the parts of a label file."""
+    report_source(path)
+    for part in divide_labels(TablePart(path), reader.columns, reader.encoding):
+        yield _Input(_PART, tuple(part))
+
+
+def _hand_on_rows(reader: RowReader, path: str) -> Iterator[Any]:
+    """Reads a label file, whose rows list images, and hands them on."""
+    report_source(path)
     rows: list[_Side] = []
     for found in reader.read_rows(TablePart(path)):
         if isinstance(found, Rejection | Count | LabelCells):
@@ -251,6 +254,7 @@ def _read_table(reader: RowReader, limit: int, hands_on: bool, path: str) -> Ite
 def _read_annotations(reader: RowReader, limit: int, *part: str) -> Iterator[Any]:
     """Reads the annotation files of a glob, or of a range of its names; the rest may follow."""
     names, ranges = NameRange(*part), []
+    report_source(names.glob)
 
     def files() -> Iterator[FoundFile]:
         for found in storage_of(names.glob).list_range(names, limit):
@@ -332,8 +336,14 @@ class ReadInputs(beam.PTransform):
             readers[_KEYS] = keys.read
         if reader:
             images = reader.images
-            readers[_TABLE] = functools.partial(_read_table, reader, limit, shares)
             readers[_ANNOTATIONS] = functools.partial(_read_annotations, reader, limit)
+            readers[_TABLE] = functools.partial(_read_table, reader)
+            if shares and images is not None:
+                readers[_TABLE] = functools.partial(_hand_on_rows, reader)
+            elif shares and FORMATS[reader.columns.format].is_per_image:
+                readers[_TABLE] = readers[_ANNOTATIONS]
+            elif shares:
+                readers[_TABLE] = functools.partial(_divide_table, reader)
             readers[_PART] = lambda *part: reader.read(TablePart(*part))
             if images is not None:
                 # Their sizes and versions, one request each.

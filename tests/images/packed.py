@@ -85,7 +85,7 @@ def damaged(archive: bytes, data: bytes) -> bytes:
 
 def write_parquet(
     path: Path,
-    images: Mapping[str | None, bytes | None],
+    images: Mapping[Any, bytes | None],
     classes: Sequence[str] = (),
     *,
     labels: Sequence[Any] = (),

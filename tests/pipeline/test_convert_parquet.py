@@ -46,7 +46,7 @@ def write(path: Path, files: dict[str, bytes], **options: Any) -> None:
     """A Parquet file of photos as `datasets` writes it; in its metadata, no class is missing."""
     classes = ["cat", "dog", "fox"]
     ids = [classes.index(name[:3]) for name in files]
-    write_parquet(path, files, classes, labels=ids, row_group_size=5, **options)  # type: ignore[arg-type]
+    write_parquet(path, files, classes, labels=ids, row_group_size=5, **options)
 
 
 def content(dataset: Dataset) -> list[tuple[str, bytes, bytes]]:
@@ -165,7 +165,7 @@ def test_columns_may_be_named_and_labels_replaced(files: dict[str, bytes], tmp_p
 def test_ids_of_classes_are_kept(files: dict[str, bytes], tmp_path: Path) -> None:
     three = dict([*files.items()][:3])
     classes = ["zebra", "ant", "bee"]
-    write_parquet(tmp_path / "a.parquet", three, classes, labels=[0, 2, -1])  # type: ignore[arg-type]
+    write_parquet(tmp_path / "a.parquet", three, classes, labels=[0, 2, -1])
     made = make_dataset(tmp_path / "out", images=tmp_path / "a.parquet", **ALL)
     assert made.classes == classes
     assert sorted(label_ids(made).values()) == [0, 2]
@@ -192,7 +192,7 @@ def test_mistakes_are_one_line(
     given: str, tmp_path: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_parquet(Path("a.parquet"), dict([*files.items()][:2]))  # type: ignore[arg-type]
+    write_parquet(Path("a.parquet"), dict([*files.items()][:2]))
     Path("no.parquet").write_bytes(b"no Parquet" * 200)
     Path("cut.parquet").write_bytes(Path("a.parquet").read_bytes()[:-20])
     write_parquet(Path("labels.parquet"), {}, columns={"image": pa.array(["a.jpg"])})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from transforms.core.messages import LabelsError
 from transforms.labels.keys import IMAGE_EXTENSIONS
-from transforms.labels.label_rows import MAX_CELL, TableRows
+from transforms.labels.label_rows import GZIP_MAGIC, MAX_CELL, TableRows
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -67,8 +67,6 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 _BUFFER_BYTES = 64 << 10
-
-GZIP_MAGIC = b"\x1f\x8b"
 
 # Of zlib: the largest window, and the header and trailer of gzip.
 _GZIP = 31

@@ -21,6 +21,9 @@ CSV, JSONL, PARQUET, COCO, VOC, YOLO = "csv", "jsonl", "parquet", "coco", "voc",
 LIST_SEPARATOR = "\x1f"
 """Between the values of a list in a cell of a table that has lists: the unit separator of ASCII."""
 
+GZIP_MAGIC = b"\x1f\x8b"
+"""How a compressed file begins."""
+
 MAX_CELL = 1 << 20
 """The longest cell, in characters. A longer one is a quote that is never closed."""
 
@@ -151,7 +154,7 @@ def is_annotation(path: str) -> bool:
 
 
 def _inflated(head: bytes) -> bytes:
-    if not head.startswith(b"\x1f\x8b"):
+    if not head.startswith(GZIP_MAGIC):
         return head
     try:
         return zlib.decompressobj(31).decompress(head, HEAD_BYTES)

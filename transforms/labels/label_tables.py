@@ -24,7 +24,6 @@ from transforms.labels.annotations import (
     yolo_rows,
 )
 from transforms.labels.csv_tables import (
-    GZIP_MAGIC,
     MAX_ROW,
     ROW_BYTES,
     ReadableBytes,
@@ -43,6 +42,7 @@ from transforms.labels.keys import nfc
 from transforms.labels.label_rows import (
     COCO,
     CSV,
+    GZIP_MAGIC,
     HEAD_BYTES,
     JSONL,
     LIST_SEPARATOR,
@@ -371,9 +371,23 @@ def size_of_pages(chunk: pq.ColumnChunkMetaData, file: BinaryIO) -> tuple[int, i
             values += header.get({0: 5, 3: 8}.get(header[1]), {}).get(1, 0)
         if at > len(data):
             raise IndexError
-    except (AttributeError, LookupError, StopIteration, TypeError) as error:
+    except (AttributeError, LookupError, TypeError) as error:
         raise pa.ArrowInvalid("the header of a page is damaged") from error
     return max(size, chunk.total_uncompressed_size), max(values, chunk.num_values)
+
+
+def read_number(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned number, of which each byte holds seven bits, and where it ends.
+
+    Raises:
+        IndexError: it does not end, or has more than ten bytes.
+    """
+    value = 0
+    for place in range(10):
+        value |= (data[at + place] & 0x7F) << 7 * place
+        if data[at + place] < 0x80:
+            return value, at + place + 1
+    raise IndexError("a number has more than ten bytes")
 
 
 def page_header(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, Any], int]:
@@ -383,7 +397,7 @@ def page_header(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, 
     https://parquet.apache.org/docs/file-format/data-pages/.
 
     Raises:
-        IndexError: it is damaged; and StopIteration.
+        IndexError: it is damaged.
     """
     fields: dict[int | None, Any] = {}
     number = 0
@@ -394,9 +408,8 @@ def page_header(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, 
         if kind == 12:
             fields[number], at = page_header(data, at, depth - 1)
         elif kind > 2:
-            size = next(each for each in range(1, 11) if data[at + each - 1] < 0x80)
-            value = sum((data[at + place] & 0x7F) << 7 * place for place in range(size))
-            at += size + (value if kind == 8 else 0)
+            value, at = read_number(data, at)
+            at += value if kind == 8 else 0
             if kind == 5 and value < 1 << 32:
                 fields[number] = value >> 1 ^ -(value & 1)
     return fields, at + 1

@@ -42,6 +42,7 @@ from transforms.examples.tfrecord import (
     scan_records,
 )
 from transforms.labels.csv_tables import MOST_TIMES, Gunzipped, Rejoined
+from transforms.labels.label_rows import GZIP_MAGIC
 from transforms.labels.shards import ShardName
 from transforms.records.record_index import (
     COMPARED,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 
 # Reads back a dataset: its TFRecord files, and the images that it left out.
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
 _TIMES_OF_GZIP = 1032
 # What any compressed file may hold, and the bytes that take the time of a record besides its own.
@@ -162,7 +162,7 @@ def stored_records(
 
 def uncompressed(stored: ChecksummedReader) -> BinaryIO:
     """The bytes of a stream; gzip is recognized by its first bytes and decompressed."""
-    if stored.peek(2) == _GZIP_MAGIC:
+    if stored.peek(2) == GZIP_MAGIC:
         return io.BufferedReader(Rejoined(b"", Gunzipped(stored)))
     return cast(BinaryIO, stored)
 
@@ -201,7 +201,7 @@ def open_records(
 def is_gzip(path: str) -> bool:
     """Whether a file begins as gzip does; raises OSError as `open_stored` does."""
     with open_stored(path) as stored:
-        return stored.peek(2) == _GZIP_MAGIC
+        return stored.peek(2) == GZIP_MAGIC
 
 
 def scan_stored(path: str) -> Iterator[Part]:

@@ -25,6 +25,7 @@ from transforms.labels.label_tables import (
     open_parquet,
     page_header,
     parquet_damage,
+    read_number,
 )
 from transforms.storage.archive_formats import Member, safe_name
 
@@ -129,32 +130,21 @@ Read: TypeAlias = Callable[[int, int], bytes]
 """Gives a part of a file by its offset and length."""
 
 
-def _number(file: BinaryIO) -> int:
-    """An unsigned number, of which each byte holds seven bits."""
-    number = 0
-    for shift in range(0, 64, 7):
-        byte = file.read(1)[0]
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number
-    raise ValueError("a number has more than 64 bits")
-
-
 def _runs(data: bytes, width: int, count: int) -> list[int]:
     """Numbers of some bits each, in runs of equal ones and in groups of eight."""
     import numpy as np
 
     found: list[int] = []
-    file = io.BytesIO(data)
+    at = 0
     while width and len(found) < count:
-        head = _number(file)
+        head, at = read_number(data, at)
+        part = data[at : at + ((head >> 1) * width if head & 1 else (width + 7) // 8)]
+        at += len(part)
         if head & 1:
-            packed = np.frombuffer(file.read((head >> 1) * width), np.uint8)
-            bits = np.unpackbits(packed, bitorder="little").reshape(-1, width)
-            found += (bits @ (1 << np.arange(width))).tolist()
+            bits = np.unpackbits(np.frombuffer(part, np.uint8), bitorder="little")
+            found += (bits.reshape(-1, width) @ (1 << np.arange(width))).tolist()
         else:
-            run = int.from_bytes(file.read((width + 7) // 8), "little")
-            found += [run] * min(head >> 1, count)
+            found += [int.from_bytes(part, "little")] * min(head >> 1, count)
     return found[:count] if width else [0] * count
 
 
@@ -203,8 +193,8 @@ class _Page:
         self.size = len(body)
         self._starts = [*range(0, self.size, _BLOCK), self.size]
         if is_packed:
-            self.size = left = _number(start := io.BytesIO(body))
-            self._starts = [start.tell()]
+            self.size, start = read_number(body, 0)
+            left, self._starts = self.size, [start]
             while left > 0:
                 end, made = _elements(body, self._starts[-1], _BLOCK)
                 if made != min(left, _BLOCK):
