@@ -1,9 +1,11 @@
 """Runs conversions that die: `python -m tests.crash.harness SPEC` reads one task a line.
 
-A task is JSON: `words` for `convert`, and `die_at`, the number of the file operation before or
-after which the process is killed (null: it lives). Each task runs in a fork of this process, which
-has all that a run imports, so that many deaths take little time. The answer is a line of JSON:
-`code` of the fork, `operations` it began, `errors`, what it wrote to the standard error.
+A task is JSON: `words` for `convert`; `die_at`, the number of the file operation before or after
+which the process is killed (null: it lives); `counted`, a regular expression: other operations have
+no number, since shards are written side by side, in another order each time. Each task runs in a
+fork of this process, which has all that a run imports, so that many deaths take little time. The
+answer is a line of JSON: `code` of the fork, `operations` it began, `errors`, what it wrote to the
+standard error.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import functools
 import itertools
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -44,16 +47,17 @@ OPERATIONS: dict[type, tuple[str, ...]] = {
 _MOVES = ("rename", "move")
 
 
-def plant_death(die_at: int | None, *, is_after: bool, log: Path) -> None:
+def plant_death(die_at: int | None, *, counted: str, is_after: bool, log: Path) -> None:
     """Kills this process, as the kernel or a power cut would, at one of its file operations."""
     numbers = itertools.count()
 
     def wrap(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(operation)
         def numbered(*args: Any, **kwargs: Any) -> Any:
-            number = next(numbers)
+            operation_and_file = f"{name} {Path(args[1 + (name in _MOVES)]).name}"
+            number = next(numbers) if re.fullmatch(counted, operation_and_file) else -1
             with log.open("a") as lines:
-                lines.write(f"{name} {Path(args[1 + (name in _MOVES)]).name}\n")
+                lines.write(f"{operation_and_file}\n")
             if number == die_at and not is_after:
                 os.kill(os.getpid(), signal.SIGKILL)
             result = operation(*args, **kwargs)
@@ -74,7 +78,7 @@ def _live_and_die(task: dict[str, Any], errors: Path, log: Path) -> NoReturn:
         with errors.open("wb") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        plant_death(task["die_at"], is_after=task["is_after"], log=log)
+        plant_death(task["die_at"], counted=task["counted"], is_after=task["is_after"], log=log)
         code = run_command(lambda: main(task["words"]), "convert")
     except BaseException:
         traceback.print_exc()

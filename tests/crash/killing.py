@@ -29,7 +29,7 @@ Harness = Callable[..., Died]
 
 @contextlib.contextmanager
 def running_harness(variables: Mapping[str, str] = NO_VARIABLES) -> Iterator[Harness]:
-    """A function that runs `convert` with words; `die_at` and `is_after` are as for a task.
+    """A function that runs `convert` with words; the rest is as for a task.
 
     Args:
         variables: of the environment, in addition to those of this process.
@@ -47,8 +47,8 @@ def running_harness(variables: Mapping[str, str] = NO_VARIABLES) -> Iterator[Har
         assert asked
         assert answered
 
-        def run(words: list[str], die_at: int | None = None, *, is_after: bool = False) -> Died:
-            task = {"words": words, "die_at": die_at, "is_after": is_after}
+        def run(words: list[str], die_at: int | None = None, **others: object) -> Died:
+            task = {"words": words, "die_at": die_at, "is_after": False, "counted": ".*", **others}
             print(json.dumps(task), file=asked, flush=True)
             return Died(**json.loads(answered.readline()))
 
