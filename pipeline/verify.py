@@ -76,12 +76,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(printable(line))
     if problems:
         number = len(problems) + sum(split.more for split in splits.values())
-        count = "1 problem" if number == 1 else f"{number} problems"
-        raise DatasetError(f"{output} differs from its manifest: {count}")
-    shards = sum(split.shards for split in splits.values())
-    records = sum(split.records for split in splits.values())
-    checked = _checked(manifest, fast=flags.fast)
-    print(f"verified {output}: {shards} {_unit(manifest)}, {records} records, {checked}")
+        raise DatasetError(f"{output} differs from its manifest: {quantity(number, 'problem')}")
+    shards = quantity(sum(split.shards for split in splits.values()), _unit(manifest))
+    records = quantity(sum(split.records for split in splits.values()), "record")
+    print(f"verified {output}: {shards}, {records}, {_checked(manifest, fast=flags.fast)}")
 
 
 def make_parser() -> OneLineParser:
@@ -170,7 +168,7 @@ def table_lines(
     manifest: Mapping[str, Any], splits: Mapping[str, Verified], problems: Sequence[Problem]
 ) -> Iterator[str]:
     """The table: one line for the files of each split, and one for the other files."""
-    yield f"{'split':<12} {_unit(manifest):>7} {'records':>9} {'bytes':>10}  status"
+    yield f"{'split':<12} {_unit(manifest) + 's':>7} {'records':>9} {'bytes':>10}  status"
     for name, found in splits.items():
         size = format_bytes(found.bytes)
         status = f"{found.damaged} of {found.shards} damaged" if found.damaged else "ok"
@@ -183,7 +181,7 @@ def table_lines(
 
 
 def _unit(manifest: Mapping[str, Any]) -> str:
-    return "files" if manifest["options"].get("files") == "per_image" else "shards"
+    return "file" if manifest["options"].get("files") == "per_image" else "shard"
 
 
 def _shortened(problems: Sequence[Problem], splits: Mapping[str, Verified]) -> Iterator[str]:

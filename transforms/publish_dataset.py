@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import apache_beam as beam
 
+from transforms.core.messages import quantity
 from transforms.core.records import BucketDuplicates, Count, FileBatch, RejectedPart
 from transforms.core.rejections import Rejection
 from transforms.dataset.image_statistics import KEYS_UNMATCHED, strict_message
@@ -166,8 +167,8 @@ class Publication:
         # With an incomplete shard, no work is lost.
         if dropped := left.complete - ours:
             _LOGGER.warning(
-                "dropped %d shards staged by an earlier run with other inputs or options",
-                len(dropped),
+                "dropped %s staged by an earlier run with other inputs or options",
+                quantity(len(dropped), "shard"),
             )
         changes.write(f"{STAGING}/{SMALL}", json.dumps([*small_files][:-1]).encode())
         for folder in sorted({put.target.rpartition("/")[0] for put in puts} - {""}):

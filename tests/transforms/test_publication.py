@@ -360,7 +360,7 @@ def test_a_folder_is_synced_before_its_manifest_and_after_it(
     [
         # A shard that a run was writing has the recipe of one with unchanged images.
         ([f".{'a' * 32}.partial"], []),
-        (["", ".json"], ["dropped 1 shards staged by an earlier run with other inputs or options"]),
+        (["", ".json"], ["dropped 1 shard staged by an earlier run with other inputs or options"]),
     ],
 )
 def test_only_complete_shards_of_other_inputs_are_work_that_is_lost(

@@ -51,7 +51,7 @@ def test_quiet_commands_print_their_final_line(flag: str, right_inputs: Path) ->
     assert again == (0, f"up to date: {flags['output']} holds this dataset already\n", "")
     checked = verify(flag, flags["output"])
     assert checked.code == 0 and checked.err == ""
-    assert checked.out == f"verified {flags['output']}: 1 shards, 4 records, every image decodes\n"
+    assert checked.out == f"verified {flags['output']}: 1 shard, 4 records, every image decodes\n"
     (right_inputs / "out" / "labels.txt").write_text("x")
     ran = verify(flag, flags["output"])
     assert ran.code == 1 and all("labels.txt" in line for line in ran.out.splitlines())
