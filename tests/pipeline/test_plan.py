@@ -66,7 +66,7 @@ def test_plan_of_the_sample_is_what_convert_makes(
         "label column": "'label'",
         "key": "stem",
         "splits from": "hash of the key",
-        "root": f"{sample}/images the folder that all of --images share [--root]",
+        "root": f"{sample}/images",
         "labels": "text, 4 classes",
         "class ids": "0 to 3",
     }

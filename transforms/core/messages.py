@@ -184,7 +184,7 @@ TITLE = "Decided"
 """The first line of the block."""
 
 # Column widths of the block, in characters; longer text shifts the rest of its line.
-_WHAT, _VALUE = 14, 20
+_WHAT, _VALUE = 14, 19
 
 
 class Decision(NamedTuple):
@@ -226,7 +226,7 @@ def decision_lines(decisions: Iterable[Decision]) -> list[str]:
 def _line(decision: Decision) -> str:
     flag = f" [{decision.flag}]" if decision.flag else ""
     return (
-        f"  {decision.what:<{_WHAT}} {decision.value or '(nothing)':<{_VALUE}} "
+        f"  {decision.what:<{_WHAT}} {decision.value or '(nothing)':<{_VALUE}}  "
         f"{decision.because}{flag}"
     )
 

@@ -198,7 +198,7 @@ def test_decisions_are_aligned_and_name_the_flag() -> None:
         "Decided",
         "  key            stem                 default [--key]",
         "  label column   'kind'               given [--label_column]",
-        "  root           a/very/long/folder/of/pictures shared",
+        "  root           a/very/long/folder/of/pictures  shared",
         "  key column     'a\\nb'                given",
     ]
     assert decision_lines([]) == []
