@@ -59,11 +59,6 @@ def test_a_paired_ratio_ignores_what_slows_a_whole_round() -> None:
     assert report.paired_ratio([2, 20, 4.2], [1, 10, 2]) == pytest.approx(2.0)
 
 
-def test_a_paired_ratio_needs_partners() -> None:
-    with pytest.raises(ValueError):
-        report.paired_ratio([1, 2], [1])
-
-
 def test_a_table_is_aligned() -> None:
     table = report.markdown_table(["", "seconds"], [["ours", "1.25"], ["a longer name", "10.00"]])
     assert table.splitlines() == [
@@ -108,13 +103,6 @@ def test_targets_are_ratios_of_the_same_round(results: dict[str, jobs.Result]) -
     ]
 
 
-def test_targets_of_contenders_that_did_not_run_are_left_out(
-    results: dict[str, jobs.Result],
-) -> None:
-    results["tfds"] = jobs.Result([], "failed")
-    assert not [t.text for t in compare.find_targets(results) if "TFDS" in t.text]
-
-
 def test_the_figures_are_json(results: dict[str, jobs.Result], photo_set: jobs.PhotoSet) -> None:
     figures = compare.to_json(results, photo_set, compare.find_targets(results))
     shown = json.loads(json.dumps(figures))["jobs"]
@@ -157,14 +145,6 @@ def test_memory_that_only_a_grandchild_has_is_seen(tmp_path: Path) -> None:
     assert taken.seconds > 0.3
     assert 100 * MB < taken.process_bytes < 150 * MB
     assert taken.process_bytes < taken.tree_bytes < 200 * MB
-
-
-def test_a_command_may_keep_what_python_compiles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    command = [sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"]
-    assert measure.run(command, log=tmp_path / "log").code == 0
 
 
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
@@ -249,13 +229,3 @@ def test_photos_are_multiplied_by_links_with_labels(tmp_path: Path) -> None:
     assert photos[0].samefile(folder / "beach_0.jpg")
     labels = (tmp_path / "two" / "labels.csv").read_text(encoding="utf-8")
     assert labels == "id,label\nbeach_0_0,beach\nbeach_0_1,beach\n"
-
-
-def test_copies_are_other_names_of_the_same_photos(tmp_path: Path) -> None:
-    (tmp_path / "set" / "images" / "sea").mkdir(parents=True)
-    (tmp_path / "set" / "images" / "sea" / "a.jpg").write_bytes(b"photo")
-    (tmp_path / "set" / "labels.csv").write_text("id,label\na,sea\n")
-    copied = jobs.copy_photos(tmp_path / "set", tmp_path / "copies", 2)
-    assert sorted(path.name for path in copied.glob("images/sea/*")) == ["a-0.jpg", "a-1.jpg"]
-    assert (copied / "labels.csv").read_text() == "id,label\na-0,sea\na-1,sea\n"
-    assert jobs.describe_set(str(copied / "images/*/*.jpg"), copied / "labels.csv").total == 2

@@ -33,11 +33,6 @@ def test_the_estimate_has_the_processes_of_a_run() -> None:
     ]
 
 
-def test_start_up_is_no_part_of_an_image() -> None:
-    runs = [Runs(100, [3.0, 3.1, 2.9], []), Runs(400, [6.0, 9.0, 6.0], [])]
-    assert cores.fit(runs, [each.wall for each in runs]) == pytest.approx((2.0, 0.01))
-
-
 def test_two_processes_are_compared_apart_from_their_start() -> None:
     def runs(start: float, each: float) -> list[Runs]:
         return [Runs(count, [start + count * each], []) for count in (1000, 4000)]
@@ -45,10 +40,3 @@ def test_two_processes_are_compared_apart_from_their_start() -> None:
     line = cores.compared_line({1: runs(1, 500e-6), 2: runs(2, 450e-6)})
     assert "0.90 times" in line and "holds" in line
     assert "missed" in cores.compared_line({1: runs(1, 500e-6), 2: runs(2, 600e-6)})
-
-
-def test_the_parts_are_compared_with_the_whole() -> None:
-    runs = [Runs(count, [], [1 + count * 2e-3]) for count in (1000, 4000)]
-    assert cores.checked_line(runs, PARTS) == (
-        "the parts in and outside of shards add up to 1000 us an image, 0.50 of its core seconds"
-    )

@@ -20,7 +20,7 @@ from soak_files import Plan, Planted, Record, Rejected
 from tests.campaign import size
 
 ROOT = Path(__file__).parent.parent.parent
-COUNT, FAULTS = size(1500, 100_000), size(75, 1000)
+COUNT, FAULTS = size(600, 100_000), size(60, 1000)
 RATE = FAULTS / COUNT
 
 pytestmark = pytest.mark.slow

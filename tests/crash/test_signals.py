@@ -141,7 +141,7 @@ raise SystemExit(supervise(command))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "<&-", ">&-", "2>&-"])
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">&-"])
 def test_closed_standard_streams(photos: Path, tmp_path: Path, closed: str) -> None:
     """A file that is opened next would get their numbers, and what libraries print."""
     command = f"{sys.executable} -m pipeline.convert --progress=plain --num_shards=3"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from apache_beam.io.filesystems import FileSystems
@@ -18,68 +16,6 @@ from tests.servers.gcs import GcsError, GcsServer, ask
 from tests.servers.gcs_objects import BUCKET, PART, close, download, write
 
 # The Google Cloud Storage that tests talk to: it stores, counts, and fails on request.
-
-GZIP = gzip.compress(b"hello", mtime=0)
-
-NAMES = [
-    "a b.jpg",
-    "a#b.jpg",
-    "a?b.jpg",
-    "a%20b.jpg",
-    "a%2Fb.jpg",
-    "a+b.jpg",
-    "a&b=c.jpg",
-    "x[1].jpg",
-    "사진/가.jpg",
-    "folder/",
-    "//twice",
-    'it\'s "quoted"',
-    "line\nfeed",
-    "folder/compose",
-]
-
-
-def test_objects_are_stored_and_listed(server: GcsServer, bucket: Bucket) -> None:
-    for name in NAMES:
-        server.put(BUCKET, name, name.encode())
-    assert server.names(BUCKET) == sorted(NAMES)
-    assert [server.get(BUCKET, name) for name in NAMES] == [name.encode() for name in NAMES]
-    assert [download(bucket, name) for name in NAMES] == [name.encode() for name in NAMES]
-    assert server.media_gets() == dict.fromkeys(NAMES, 1)
-    for name in NAMES[1:]:
-        server.delete(BUCKET, name)
-    assert server.names(BUCKET) == NAMES[:1]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_programs_write_any_name(server: GcsServer, bucket: Bucket, name: str) -> None:
-    with bucket.blob(name).open("wb", chunk_size=PART) as stream:
-        stream.write(b"x" * (PART + 1))
-    bucket.copy_blob(bucket.blob(name), bucket, f"copy of {name}")
-    assert server.names(BUCKET) == sorted([name, f"copy of {name}"])
-    assert len(server.get(BUCKET, f"copy of {name}")) == PART + 1
-
-
-def test_compressed_objects_stay_compressed(server: GcsServer, bucket: Bucket) -> None:
-    server.put(BUCKET, "a", GZIP, content_encoding="gzip", content_type="text/plain")
-    assert server.get(BUCKET, "a") == download(bucket, "a") == GZIP
-    assert bucket.blob("a").download_as_bytes() == b"hello"
-    metadata = server.metadata(BUCKET, "a")
-    assert (metadata["contentEncoding"], metadata["contentType"]) == ("gzip", "text/plain")
-
-
-def test_a_listing_comes_in_pages_of_a_range(server: GcsServer, bucket: Bucket) -> None:
-    names = [f"a/{number:02}" for number in range(20)]
-    for name in [*names, "b/1"]:
-        server.put(BUCKET, name, b"")
-    server.set_page(5)
-    listing = bucket.list_blobs(prefix="a/", start_offset="a/03", end_offset="a/14")
-    pages = [[blob.name for blob in page] for page in listing.pages]
-    assert pages == [names[3:8], names[8:13], names[13:14]]
-    [first] = bucket.list_blobs(prefix="a/", start_offset="a/099", max_results=1)
-    assert first.name == "a/10"
-    assert list(bucket.list_blobs(prefix="a/", start_offset="a0", max_results=1)) == []
-    assert server.counts() == {"GET list": 5}
 
 
 def statuses(server: GcsServer, *, order: int = 1) -> dict[str, list[int]]:
@@ -147,16 +83,6 @@ def test_beam_renames_and_deletes_in_a_batch(server: GcsServer) -> None:
     assert server.counts()["POST batch"] == 2
     FileSystems.delete([f"gs://{BUCKET}/to/{name}" for name in names])
     assert server.names(BUCKET) == []
-
-
-@pytest.mark.parametrize("fault", [{"status": 503}, {"drop": True}], ids=["503", "drop"])
-def test_the_last_part_of_an_upload_can_be_repeated(
-    server: GcsServer, bucket: Bucket, fault: dict[str, Any]
-) -> None:
-    server.set_faults([{"kind": "upload", "method": "PUT", "count": 1, "late": True, **fault}])
-    write(bucket, "a", 0)
-    assert server.get(BUCKET, "a") == b"new"
-    assert server.counts()["PUT upload"] == 2
 
 
 # The loopback Google Cloud Storage holds to conditions on generations, as GCS does.

@@ -24,17 +24,6 @@ def answers(port: int) -> bool:
 
 
 @pytest.mark.slow
-def test_both_processes_end_with_the_server(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), serve_gcs(tmp_path) as server:
-        assert answers(server.port) and answers(server.upstream_port)
-        raise KeyboardInterrupt
-    assert not answers(server.port) and not answers(server.upstream_port)
-    for pid in server.pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
-@pytest.mark.slow
 def test_both_processes_end_with_tests_that_are_killed(
     gcs_server: GcsServer, tmp_path: Path
 ) -> None:
@@ -81,12 +70,6 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(
         )
         with serve_gcs(tmp_path) as server:
             assert not offered and answers(server.port) and answers(server.upstream_port)
-
-
-def test_platforms_without_a_program_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(pytest.skip.Exception, match="brings no fake-gcs-server-.*-riscv64"):
-        gcs_module.emulator()
 
 
 def test_the_server_is_on_this_machine_alone(server: GcsServer) -> None:
