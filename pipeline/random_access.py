@@ -127,7 +127,7 @@ class Records:
         return list(map(self._parsed, places, records))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """All records in order; neighbours are read at once."""
+        """All records in order; neighbors are read at once."""
         records = self._files.read_ahead(self._chosen)
         for place in self._chosen:
             with self._reading():

@@ -284,7 +284,7 @@ def load(
             size, become ragged tensors.
         drop_remainder: whether to leave out a last batch with fewer records.
         image_size: height and width that images are resized to, bilinear, and masks by nearest
-            neighbours; one number for squares.
+            neighbors; one number for squares.
         decode: images to uint8 `[height, width, 3]` (uint16 after `--depth 16`; 1 channel after
             `--color gray`; of an animation, the first frame), masks to uint8 `[height, width, 1]`,
             those of objects to `[objects, height, width, 1]`, packed arrays to their dtype and

@@ -389,8 +389,8 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
     files = with_columns(
         flags, files, lambda cell: spelling([cell], is_key) is not None, layout.needs_label
     )
-    spelt = spelling(files.keys, is_key) or AS_THEY_ARE
-    files = files._replace(columns=files.columns._replace(key_cells=spelt))
+    spelled = spelling(files.keys, is_key) or AS_THEY_ARE
+    files = files._replace(columns=files.columns._replace(key_cells=spelled))
     for path in () if FORMATS[files.first.format].is_per_image else files.paths[1:]:
         next(label_rows(flags, files._replace(paths=(path,))), None)
     if not sample.images.is_all:

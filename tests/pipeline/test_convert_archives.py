@@ -210,8 +210,8 @@ MISTAKES = {
     "a.tgz": "is a compressed tar, whose files can only be read one after the other",
     "absent.zip!/**": "there is no archive 'absent.zip', or no file in it",
     "a.zip!/*.png": "a file in an archive is 'a.zip!/cat/",
-    "broken.zip!/**": "broken.zip: it is a damaged zip archive, or none",
-    "broken.tar!/**": "broken.tar: it is a damaged tar archive, or none",
+    "broken.zip!/**": "broken.zip: it is not a zip archive, or a damaged one",
+    "broken.tar!/**": "broken.tar: it is not a tar archive, or a damaged one",
     "a.zip!/**/*.jpg --output=a.zip!/out": "an archive is only read",
     "a.zip!/** --label_from=webdataset": "--label_from webdataset finds no image with a KEY.cls",
 }

@@ -269,7 +269,7 @@ def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
         edit_index(base, with_column(name, change))
     check_equal(shuffled, base.folder, tmp_path / "out", **flags_of(originals, seed=9))
     [line] = caplog.messages
-    said = ("its index says of an image what none can be", "the image is not that of the index")
+    said = ("its index describes an image that cannot exist", "the image is not that of the index")
     assert line.endswith(said[not edit.startswith("no ")])
 
 

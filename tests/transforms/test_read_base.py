@@ -120,7 +120,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
             if name not in ("content", "key")
         ),
         *(
-            ({name: value}, 0, [f"{NOT_USED}its index says of an image what none can be"])
+            ({name: value}, 0, [f"{NOT_USED}its index describes an image that cannot exist"])
             for name, value in {"height": -1, "channels": 9, "orientation": 77}.items()
         ),
         (

@@ -90,7 +90,7 @@ RETRIED = frozenset({Reason.UNREADABLE.code, Reason.NO_DECODER.code})
 
 # Advice for the reasons where it depends on the options.
 _CONVERTED = "in a format that --transcode cannot read, such as PSD; convert it to JPEG"
-_SAME_PATH = "several file names differ only in Unicode normalisation; rename them"
+_SAME_PATH = "several file names differ only in Unicode normalization; rename them"
 _SAME_STEM = "several images have this key; --key path tells them apart if the rows hold paths"
 _SAME_STEM_NO_ROWS = "several images have this key; --key path tells them apart"
 

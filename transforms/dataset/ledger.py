@@ -583,7 +583,7 @@ class Gathered(NamedTuple):
         if count := self.reasons["key", reason]:
             shown = ", ".join(repr(each.key[:80]) for each in self.run.rejected.first_of(reason))
             keys = quantity(count, "key")
-            text = f"{keys} in --keys {'is' if count == 1 else 'are'} of no image, such as {shown}"
+            text = f"{keys} in --keys {'names' if count == 1 else 'name'} no image, such as {shown}"
             found.append(DatasetWarning("keys_not_found", f"{text}; {REJECTED} lists them"))
         texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
         found += [DatasetWarning("empty_shards", text) for text in texts if text]

@@ -118,8 +118,8 @@ def image_files(images: Sequence[tuple[str, str]], *, gzip: bool) -> list[str]:
 
 def distinct(names: Sequence[str], marked: Callable[[int], str]) -> list[str]:
     """Names, with the marked one in place of each that others share on some file system."""
-    spelt = Counter(map(_folded, names))
-    return [marked(at) if spelt[_folded(name)] > 1 else name for at, name in enumerate(names)]
+    spelled = Counter(map(_folded, names))
+    return [marked(at) if spelled[_folded(name)] > 1 else name for at, name in enumerate(names)]
 
 
 def _folded(name: str) -> str:

@@ -30,7 +30,7 @@ from transforms.images.tags import tags_of
 # The perceptual hash of an image: 64 bits that hardly change when it is scaled or compressed.
 #
 # A difference hash: the image is averaged down to 8 rows of 9 cells, and each bit says whether a
-# cell is brighter than its left neighbour. Cells overlap, and have soft edges, so that it hardly
+# cell is brighter than its left neighbor. Cells overlap, and have soft edges, so that it hardly
 # matters which pixels are there. Images of every format are first reduced to the same grey pixels:
 # libjpeg decodes a JPEG to averages of 8 x 8 pixels, and others are averaged like that. All sums
 # are of whole numbers, so the same pixels give the same bits on every machine.
@@ -47,7 +47,7 @@ _ENOUGH = 1024
 # Minimum grey levels between darkest and brightest cell: blank images have no useful hash.
 _MIN_CONTRAST = 4
 
-# Grey levels by which a cell is brighter than its neighbour: what is even stays so when compressed.
+# Grey levels by which a cell is brighter than its neighbor: what is even stays so when compressed.
 _STEP = 2
 
 # The sum of the weights of all pixels of a cell, along each side.
@@ -123,7 +123,7 @@ def hash_of_pixels(pixels: Any) -> int | None:
     """The perceptual hash of a decoded image; transparent pixels count as white.
 
     Args:
-        pixels: uint8 or uint16 `[height, width, channels]`: grey or colour, with or without alpha.
+        pixels: uint8 or uint16 `[height, width, channels]`: grey or color, with or without alpha.
 
     Returns:
         64 bits, or None for a blank image.
@@ -435,7 +435,7 @@ def _png_pixel_data(data: bytes) -> bytes:
 def _is_plain_palette(
     depth: int, color: int, palette: int | None, transparency: int | None
 ) -> bool:
-    """Whether PLTE and tRNS of these sizes in bytes (None: absent) suit the colour type."""
+    """Whether PLTE and tRNS of these sizes in bytes (None: absent) suit the color type."""
     if color == 3:
         entries, rest = divmod(palette or 0, 3)
         fits = transparency is None or 1 <= transparency <= entries

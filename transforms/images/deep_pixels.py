@@ -1,6 +1,6 @@
 """Images of more than 8 bits a channel as uint16 arrays, for `--depth 16`; TIFFs of 32-bit numbers.
 
-Pillow has grey of 16 bits, but no colour. TensorFlow decodes and encodes such PNGs, and is imported
+Pillow has grey of 16 bits, but no color. TensorFlow decodes and encodes such PNGs, and is imported
 for the first of them. Of a TIFF, Pillow unpacks the high byte of each sample or, if it is told the
 other byte order, the low one. It decodes AVIF to 8 bits.
 """
@@ -118,7 +118,7 @@ def deep_pixels(
 
     Raises:
         RejectedImageError: with reason `CORRUPT_IMAGE`, `TOO_MANY_PIXELS`, of which each channel
-            counts, or `UNSUPPORTED_IMAGE` for numbers that do not fit and for colour that Pillow
+            counts, or `UNSUPPORTED_IMAGE` for numbers that do not fit and for color that Pillow
             reads only with 8 bits.
     """
     is_tiff = isinstance(opened, TiffImageFile) and opened.mode != "CMYK"
@@ -183,7 +183,7 @@ def _divided(pixels: Pixels) -> Pixels:
 
 
 def _half(data: bytes, limits: Limits, *, is_high: bool) -> tuple[Image.Image, bool]:
-    """One byte of each sample, and whether the colour is multiplied with the alpha channel."""
+    """One byte of each sample, and whether the color is multiplied with the alpha channel."""
     opened = open_image(data, ("TIFF",), limits)
     is_planar = isinstance(opened, TiffImageFile) and opened.tag_v2.get(284) == 2
     is_premultiplied = False

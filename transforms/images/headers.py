@@ -92,7 +92,7 @@ class _Bits:
 
 
 def _read_jxl(data: bytes) -> Header:
-    """Reads SizeHeader and ImageMetadata up to the colour encoding.
+    """Reads SizeHeader and ImageMetadata up to the color encoding.
 
     Raises:
         ValueError: the header contradicts its format.

@@ -1,6 +1,6 @@
 """Masks of images and of the objects in them, stored as gray PNG in step with the image.
 
-A stored mask has the orientation of the stored image, and its size by nearest neighbours, so no
+A stored mask has the orientation of the stored image, and its size by nearest neighbors, so no
 index is ever mixed with another one.
 """
 

@@ -148,7 +148,7 @@ def bits_of(opened: ImageFile.ImageFile) -> int:
 
 
 def deep_samples(data: bytes) -> tuple[Pixels, bool]:
-    """The samples of a HEIC of 10 or 12 bits, and whether colour is multiplied with alpha.
+    """The samples of a HEIC of 10 or 12 bits, and whether color is multiplied with alpha.
 
     Args:
         data: the file, whole, which `open_image` opened before.
@@ -411,7 +411,7 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
         plain = in_mode(decode_as_stored(image), _plain_mode(image))
     if image.format == HEIC and plain.mode == "I;16":
         plain = Image.fromarray(widened(np.asarray(plain), bits_of(image)))
-    plain.info.clear()  # metadata that Pillow would write again, such as a colour profile
+    plain.info.clear()  # metadata that Pillow would write again, such as a color profile
     return plain
 
 
@@ -474,7 +474,7 @@ def array_of(image: Image.Image, mode: str = "") -> Any:
 
 
 def _plain_mode(image: ImageFile.ImageFile) -> str:
-    """The mode of `decode` that keeps all of an image, except 16-bit colour."""
+    """The mode of `decode` that keeps all of an image, except 16-bit color."""
     if image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format == "PPM"):
         return "I;16"
     if image.mode not in _GREY + _COLOR:

@@ -116,7 +116,7 @@ def encode_image(
 
 
 def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
-    """A baseline JPEG; colour in 4:2:0, as `tf.io.encode_jpeg` writes it."""
+    """A baseline JPEG; color in 4:2:0, as `tf.io.encode_jpeg` writes it."""
     is_grey = image.mode == "L"
     pixels = array_of(image)
     data: bytes = simplejpeg.encode_jpeg(
@@ -133,7 +133,7 @@ def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
     return data[:start] + exif_segment(exif) + data[start:]
 
 
-# Changes an image's format, size, colour and orientation, and reports the changes.
+# Changes an image's format, size, color and orientation, and reports the changes.
 #
 # An image that needs no change is stored byte for byte. Any other is decoded once to the pixels
 # that TensorFlow would give, changed, and encoded as JPEG or PNG. Pillow decodes formats that

@@ -33,7 +33,7 @@ MAX_TAGS = 4096
 """Tags of a directory. Cameras and microscopes write tens to hundreds."""
 
 MAX_NUMBERS = 1 << 18
-"""Numbers in a tag, and strips or tiles of an image. 179 megapixels of colour in strips of 8 KB, as
+"""Numbers in a tag, and strips or tiles of an image. 179 megapixels of color in strips of 8 KB, as
 libtiff writes them, are 65,000; each costs a decoder about 8 microseconds and 450 bytes."""
 
 MAX_TILE = 1 << 26
@@ -344,7 +344,7 @@ _READERS = {"jpeg": _read_jpeg, "png": _read_png, "webp": _read_webp}
 
 # Removes metadata from image files: EXIF with GPS, XMP, IPTC, comments, embedded previews.
 #
-# What decides pixels and colours stays byte for byte, the orientation stays as a tag of its own,
+# What decides pixels and colors stays byte for byte, the orientation stays as a tag of its own,
 # and nothing is decoded. Only what is known to be needed is kept, so that an unknown block leaks
 # nothing.
 #
@@ -354,13 +354,13 @@ _READERS = {"jpeg": _read_jpeg, "png": _read_png, "webp": _read_webp}
 _ALL_MARKERS = frozenset(range(0xC0, 0x100))
 _APP0, _APP14, _APP15, _COM = 0xE0, 0xEE, 0xEF, 0xFE
 
-# What an APPn segment must begin with to be kept: density, colour profile, colour transform.
+# What an APPn segment must begin with to be kept: density, color profile, color transform.
 _KEPT_SEGMENTS = {_APP0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", _APP14: b"Adobe"}
 
 # How much of it decoders read; the rest is a preview, whose size is the last two bytes of JFIF.
 _JFIF_BYTES, _ADOBE_BYTES = 14, 12
 
-# Ancillary chunks of a PNG about colours, transparency, the size on paper, and animation.
+# Ancillary chunks of a PNG about colors, transparency, the size on paper, and animation.
 _KEPT_CHUNKS = frozenset(
     b"tRNS gAMA cHRM sRGB iCCP sBIT bKGD pHYs cICP mDCV cLLI acTL fcTL fdAT".split()
 )

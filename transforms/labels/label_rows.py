@@ -407,7 +407,7 @@ def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow]:
     key_at, label_at = columns.key.at, columns.label.at
     split_at, group_at = columns.split.at, columns.group.at
     further = [column.at for column in columns.cells]
-    is_spelt = columns.key_cells != AS_THEY_ARE
+    is_spelled = columns.key_cells != AS_THEY_ARE
     is_placed = max(split_at, group_at) >= 0
     for line, cells, problem in rows:
         if problem := problem or _row_problem(cells, columns):
@@ -418,7 +418,7 @@ def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow]:
             label = "" if label_at < 0 else label_text(cells[label_at])
             kept = tuple([cell_at(cells, at).strip() for at in further]) if further else ()
             key = "" if key_at < 0 else cells[key_at]
-            if is_spelt:
+            if is_spelled:
                 key = columns.key_cells.key(key)
             row = LabelRow(key, label, line, cells=kept)
             if is_placed:

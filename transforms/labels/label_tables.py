@@ -103,7 +103,7 @@ def json_lines_table(
     names = tuple(values)
     for name in names:
         if text_problem([name]):
-            raise LabelsError(f"{path}: the column name {name[:60]!r} is no text: rename it")
+            raise LabelsError(f"{path}: the column name {name[:60]!r} is not text: rename it")
     types = tuple(map(_type_of_values, values.values()))
     return Table(names, _rows_of_objects(iter(first), names, is_start=True), types)
 
@@ -302,7 +302,7 @@ def _rows_of_file(
                     # Not UTF-8, the year 10000, or an unknown time zone.
                     if not is_start:
                         raise LabelsError(
-                            f"{path}: the column {name!r} has a value that is no text "
+                            f"{path}: the column {name!r} has a value that is not text "
                             f"({first_line(error)}): correct it, or name other columns"
                         ) from error
             for cells in zip(*(texts.get(name, nothing) for name in has_cells), strict=True):

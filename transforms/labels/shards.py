@@ -149,11 +149,11 @@ def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:
     distinct = set(names)
     known = [name for name in KNOWN_SPLITS if name in distinct]
     others = sorted(distinct.difference(KNOWN_SPLITS))
-    spelt: dict[str, str] = {}
+    spelled: dict[str, str] = {}
     for name in others:
-        if spelt.setdefault(name.casefold(), name) != name:
+        if spelled.setdefault(name.casefold(), name) != name:
             raise LabelsError(
-                f"the splits {spelt[name.casefold()]!r} and {name!r} differ in upper and lower "
+                f"the splits {spelled[name.casefold()]!r} and {name!r} differ in upper and lower "
                 "case only: use one spelling"
             )
     return (*known, *others)

@@ -370,8 +370,8 @@ class Vocabulary:
             known = _with_spellings(known, integers)
         elif class_names is not None and kind != "text":
             indices = {str(at): id_ for at, id_ in enumerate(ids, first_index)}
-            spelt = _with_spellings(indices, integers)
-            known = spelt if kind == "integer" else spelt | known
+            spelled = _with_spellings(indices, integers)
+            known = spelled if kind == "integer" else spelled | known
         return cls(is_named, is_integer, ids, names, known, first_id)
 
     def id_of(self, label: str) -> int | None:
@@ -438,8 +438,8 @@ class Vocabulary:
 
 def _with_spellings(known: Mapping[str, int], integers: Mapping[str, int | None]) -> dict[str, int]:
     """The ids of integers, and of all labels that spell them."""
-    spelt = {label: known.get(str(value)) for label, value in integers.items()}
-    return {**known, **{label: id_ for label, id_ in spelt.items() if id_ is not None}}
+    spelled = {label: known.get(str(value)) for label, value in integers.items()}
+    return {**known, **{label: id_ for label, id_ in spelled.items() if id_ is not None}}
 
 
 def parse_labels(text: str) -> dict[int, str]:

@@ -144,9 +144,9 @@ def too_large(size: int, max_bytes: int) -> RejectedImageError:
     return RejectedImageError(Reason.TOO_MANY_BYTES, detail)
 
 
-# Reads records of other datasets: neighbours at once, and those of a compressed file in order.
+# Reads records of other datasets: neighbors at once, and those of a compressed file in order.
 
-# Bytes of neighbours that are read at once; of a remote file, with what is between them: a request
+# Bytes of neighbors that are read at once; of a remote file, with what is between them: a request
 # takes as long as a few megabytes.
 _RUN_BYTES = 8 << 20
 _REMOTE_GAP_BYTES = 1 << 20
@@ -393,7 +393,7 @@ class ShardOrigins:
         images: Sequence[PlannedImage],
         logged: dict[str, object] | None = None,
     ) -> None:
-        """Groups neighbours; reads nothing.
+        """Groups neighbors; reads nothing.
 
         Args:
             origins: of the images of the run.
@@ -404,7 +404,7 @@ class ShardOrigins:
         self._logged = {} if logged is None else logged
         self._gone: set[str] = set()
         reused = ((image.key, self._reusable(image)) for image in images)
-        # An image that is never read there would keep the bytes of its neighbours in memory.
+        # An image that is never read there would keep the bytes of its neighbors in memory.
         self._reused = _sources(origins.bases, reused)
         own = (
             (image.key, SourceRecord.of(image.record).stored)
@@ -421,7 +421,7 @@ class ShardOrigins:
         return image.key in self._reused
 
     def is_at_hand(self, image: PlannedImage) -> bool:
-        """Whether `read` mostly copies bytes that were read with those of its neighbours."""
+        """Whether `read` mostly copies bytes that were read with those of its neighbors."""
         found = self._reused.get(image.key)
         return found is not None and found[0].is_at_hand and not self.opened(image)
 

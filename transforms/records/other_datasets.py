@@ -461,7 +461,7 @@ class ReuseReader(DatasetReader):
         columns = [*STORED_COLUMNS, PARTNERS] if has_partners and are_ours else STORED_COLUMNS
         for row, shard in self.rows(dataset.folder, part, table.select(columns)):
             if not _is_possible(row):
-                raise RecordIndexError("its index says of an image what none can be")
+                raise RecordIndexError("its index describes an image that cannot exist")
             is_single = "/" in row["shard"]
             whole = None if is_single or row["record"] else shard
             if is_single:

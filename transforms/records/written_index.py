@@ -172,7 +172,7 @@ def _bounded(records: Iterator[bytes], stored: ChecksummedReader) -> Iterator[by
     offset = 0
     for number, record in enumerate(records):
         if offset + number * _RECORD_BYTES > _FREE_BYTES + MOST_TIMES * stored.bytes:
-            problem = f"the file holds more than {MOST_TIMES} times its size: it is not read on"
+            problem = f"it holds more than {MOST_TIMES} times its size: the rest is not read"
             raise TFRecordError(number, offset, problem)
         yield record
         offset += len(record) + FRAME_BYTES
@@ -215,7 +215,7 @@ def scan_stored(path: str) -> Iterator[Part]:
             yield part
             end = part.offset + part.length
             if end + part.record * _RECORD_BYTES > _FREE_BYTES + MOST_TIMES * stored.bytes:
-                problem = f"the file holds more than {MOST_TIMES} times its size: it is not read on"
+                problem = f"it holds more than {MOST_TIMES} times its size: the rest is not read"
                 yield Part(part.record + 1, end, 0, b"", problem)
                 return
 
@@ -408,7 +408,7 @@ class IndexedRows:
 
 # Reads single records of uncompressed files by their places, without Beam and TensorFlow.
 
-# Bytes that neighbours are read in at once.
+# Bytes that neighbors are read in at once.
 _RUN_BYTES = 2 << 20
 
 # Local files that stay open. A shard has 150 MB, so these are 19 GB of records.
@@ -506,7 +506,7 @@ class RecordFiles:
             yield run
 
     def _bytes(self, run: range) -> int:
-        """The bytes of neighbours in one file."""
+        """The bytes of neighbors in one file."""
         offsets, last = self.offsets, run[-1]
         end = int(offsets[last]) + int(self.lengths[last]) + FRAME_BYTES
         return end - int(offsets[run.start])

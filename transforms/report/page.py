@@ -149,7 +149,7 @@ _REJECTED_CHARACTERS = 500_000
 # Approximate characters of markup per row.
 _OF_ROW = 60
 
-# Splits with a colour and a segment of a class's bar.
+# Splits with a color and a segment of a class's bar.
 _COLORS = 4
 
 

@@ -141,7 +141,7 @@ def _averaged(pixels: Any, step: int) -> Any:
     across, along = (min(step, side) for side in pixels.shape[:2])
     rows, columns = pixels.shape[0] // across, pixels.shape[1] // along
     whole = np.ascontiguousarray(pixels[: rows * across, : columns * along])
-    # Rows of a square first: neighbours in memory are added at once, at most 257 of them.
+    # Rows of a square first: neighbors in memory are added at once, at most 257 of them.
     sums = whole.reshape(rows, across, -1).sum(1, dtype=np.uint16 if across < 257 else np.uint32)
     sums = sums.reshape(rows, columns, along, 3).sum(2, dtype=np.uint32)
     return np.rint(sums / (across * along)).astype(np.uint8)

@@ -39,7 +39,7 @@ class Member(NamedTuple):
         size: bytes, decompressed.
         offset: of its data in a tar, of its local header in a zip.
         problem: the reason why it cannot be read; empty if it can.
-        label: what its neighbours in a WebDataset archive say; empty if they say nothing.
+        label: what its neighbors in a WebDataset archive say; empty if they say nothing.
     """
 
     name: str
@@ -252,7 +252,7 @@ def tar_members(file: ArchiveFile) -> list[Member]:
                     labels.setdefault(key, {})[extension] = label
     except _DAMAGE as error:
         file.seek(0)
-        problem = f"it is a damaged tar archive, or none ({error}): fetch or pack it again"
+        problem = f"it is not a tar archive, or a damaged one ({error}): fetch or pack it again"
         if file.read(_LONGEST_MAGIC).startswith(_COMPRESSED):
             problem = "it is compressed, in spite of its name: decompress it to a .tar"
         raise FinalError(errno.EIO, problem) from error
@@ -419,7 +419,7 @@ def zip_members(file: ArchiveFile) -> Iterator[Member]:
         if isinstance(error.__context__, OSError):
             raise error.__context__ from None
         said = str(error)[:1].lower() + str(error)[1:]
-        problem = f"it is a damaged zip archive, or none ({said}): fetch or pack it again"
+        problem = f"it is not a zip archive, or a damaged one ({said}): fetch or pack it again"
         raise FinalError(errno.EIO, problem) from error
     shared = _overlapping(infos)
     for info in infos:

@@ -99,7 +99,7 @@ def first_line(error: BaseException | None) -> str:
 # The process's client of Google Cloud Storage, and handles of objects.
 #
 # Packages of Google are imported when the first `gs://` path is met. `STORAGE_EMULATOR_HOST` is
-# honoured (https://cloud.google.com/python/docs/reference/storage).
+# honored (https://cloud.google.com/python/docs/reference/storage).
 
 SCHEME = "gs://"
 

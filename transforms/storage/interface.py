@@ -34,7 +34,7 @@ class FoundFile(NamedTuple):
         version: changes when the content does.
         checksum: CRC32C and MD5 in base64, 8 and 24 characters; see `Storage.list_range`.
         problem: the reason why it cannot be read, if it is in an archive that says so.
-        label: what its neighbours in an archive say; empty elsewhere.
+        label: what its neighbors in an archive say; empty elsewhere.
     """
 
     uri: str
@@ -146,7 +146,7 @@ def foreign_name(path: str) -> ForeignNameError:
 
 # The interface of all storages; `transforms.storage.files.storage_of` selects one from a path.
 #
-# Code outside this package uses a storage by its behaviour, and never checks the scheme of a path.
+# Code outside this package uses a storage by its behavior, and never checks the scheme of a path.
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -177,7 +177,7 @@ DAMAGED[4:200] = bytes(196)
 @pytest.mark.parametrize(
     ("data", "path", "says"),
     [
-        (b'{"\\ud800": 1}', "a.jsonl", "a.jsonl: the column name '\\ud800' is no text"),
+        (b'{"\\ud800": 1}', "a.jsonl", "a.jsonl: the column name '\\ud800' is not text"),
         (b"PAR1 and nothing else PAR1", "a.parquet", "a.parquet is not Parquet, or is damaged: "),
         (DAMAGED, "a.parquet", "a.parquet is not Parquet, or is damaged: "),
         (NAMELESS, "a.parquet", "the name of a column is not UTF-8"),

@@ -198,7 +198,7 @@ DAMAGED = {
 COMPRESSED = "it is compressed, in spite of its name: decompress it"
 TALKATIVE = "headers of the archive say more than real ones do"
 REFUSED = {
-    **{name: (data, "damaged tar archive, or none") for name, data in DAMAGED.items()},
+    **{name: (data, "not a tar archive, or a damaged one") for name, data in DAMAGED.items()},
     "gzip": (gzip.compress(WHOLE), COMPRESSED),
     "bzip2": (bz2.compress(WHOLE), COMPRESSED),
     "xz": (lzma.compress(WHOLE), COMPRESSED),
@@ -472,7 +472,7 @@ def test_data_without_an_end_is_not_read_to_the_end_of_the_archive() -> None:
     "data", [b"", b"no archive" * 100, zipped(ZIPPED)[:-30]], ids=["empty", "text", "cut"]
 )
 def test_a_damaged_zip_is_one_line(data: bytes) -> None:
-    with pytest.raises(FinalError, match="damaged zip archive, or none") as caught:
+    with pytest.raises(FinalError, match="not a zip archive, or a damaged one") as caught:
         Archive(data).members()
     assert "\n" not in str(caught.value)
 
