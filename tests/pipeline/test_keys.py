@@ -63,7 +63,7 @@ def test_listed_images_are_kept_and_the_others_are_counted(
         assert f"images   18 matched = 2 {written} + 0 rejected + 16 left out (--keys)" in out
         assert "1 without an image + 0 rejected + 17 left out (--keys)" in out
         assert "warning  2 keys in --keys name no image, such as 'cow-1', 'cow-2'; rej" in out
-        assert f"images kept    those in {keys} given [--keys]" in out
+        assert f"images kept    those in {keys}  given [--keys]" in out
     assert "not in --keys" in (dataset.folder / "report.html").read_text()
 
     # Images that are not listed may come and go; the manifest repeats the run.
