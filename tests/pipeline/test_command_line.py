@@ -23,6 +23,7 @@ from pipeline.options import config_file
 from pipeline.options import parser as one_line_parser
 from pipeline.options import parser as options
 from pipeline.options.parser import documentation
+from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Ran, arguments, make_dataset
 from tests.pipeline.right_command import right_flags, write_inputs
 
@@ -90,7 +91,7 @@ def test_help_of_a_command(
     assert shown[0] == shown[1] and shown[0].startswith(f"usage: image-tfrecords {name}")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", rest_slow(COMMANDS, 3))
 def test_without_the_packages_a_command_says_so_in_one_line(name: str) -> None:
     """As a Python that is not that of the environment starts it."""
     words = {"diff": ["a", "b"], "export": ["a", "--dali", "b"]}.get(name, ["a"])

@@ -97,6 +97,7 @@ def test_a_rerun_finds_nothing_to_do(
     assert "holds a dataset of other inputs" in convert(**flags).error()
 
 
+@pytest.mark.slow
 def test_reuse_reads_no_member(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_range_that_goes_on_failing_ends_the_run_and_a_rerun_has_all_names(
     assert digests(tmp_path / "out") == digests(tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 def test_a_prefix_that_disappears_after_it_was_listed(ranges: GcsServer, tmp_path: Path) -> None:
     gone = [{"before_media_of": rf"photos/in/dog/dog-{at}\.jpg", "delete": True} for at in range(6)]
     ranges.set_faults(gone)

@@ -107,6 +107,7 @@ def test_drop_leaves_out_exact_ones_of_a_split(
     assert [name for name in before if "tfrecord" in name and again[name] != before[name]] == []
 
 
+@pytest.mark.slow
 def test_records_without_hashes_are_read(
     bench: Path, flags: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_originals_that_several_datasets_changed_are_found(
         assert held(make_dataset(tmp_path / name, holdout=base, dedupe="drop", **given)) == HELD
 
 
+@pytest.mark.slow
 def test_originals_of_records_next_to_files_are_found(
     bench: Path, flags: dict[str, Any], tmp_path: Path
 ) -> None:

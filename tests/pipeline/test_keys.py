@@ -77,6 +77,7 @@ def test_listed_images_are_kept_and_the_others_are_counted(
     assert "holds a dataset of other inputs" in convert(**flags, output=tmp_path / "out").error()
 
 
+@pytest.mark.slow
 def test_a_subset_is_what_a_run_over_these_images_alone_makes(photos: Path, tmp_path: Path) -> None:
     keys = write_keys(tmp_path, *(f"fox/fox-{number}.jpg" for number in range(6)))
     kept = make_dataset(tmp_path / "kept", images=f"{photos}/*/*.jpg", keys=keys)

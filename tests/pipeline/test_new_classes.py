@@ -74,6 +74,7 @@ def test_a_number_is_a_new_class_and_a_missing_cell_is_not(tmp_path: Path) -> No
     assert label_ids(third) == {"a": 0, "b": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "added", "reasons"),
     rest_slow([(None, ["0"], ["no_label"]), ("text", ["0", "NA"], [])]),

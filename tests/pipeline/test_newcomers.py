@@ -21,6 +21,7 @@ import pytest
 
 import pipeline.command_line
 from tests.conftest import draw
+from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, run_here
 
 RIGHT = "photos train.csv new"
@@ -208,7 +209,7 @@ def test_a_refusal(line: str, folder: Path) -> None:
     assert not (folder / "new").exists()
 
 
-@pytest.mark.parametrize("line", REJECTED)
+@pytest.mark.parametrize("line", rest_slow(REJECTED, 3))
 def test_too_many_are_rejected(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pillow_heif", "pi_heif"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -217,7 +218,7 @@ def test_too_many_are_rejected(line: str, folder: Path, monkeypatch: pytest.Monk
     assert not (folder / "new" / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("line", UNDERSTOOD)
+@pytest.mark.parametrize("line", rest_slow(reversed(UNDERSTOOD), 8))
 def test_what_is_understood(line: str, folder: Path) -> None:
     ran = type_in(folder, line, "plan")
     assert (ran.code, lacking(UNDERSTOOD[line], ran.out)) == (0, []), ran.out + ran.err

@@ -107,6 +107,7 @@ def test_the_manifest_and_the_indexes_list_every_file(one: Dataset) -> None:
     assert sorted(named) == sorted(found)
 
 
+@pytest.mark.slow
 def test_the_index_of_an_earlier_version_names_a_shard(
     photos: Path, dataset: Dataset, tmp_path: Path
 ) -> None:

@@ -243,7 +243,7 @@ def test_shards_that_are_copied_are_not_read(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("is_reused", [False, True])
+@pytest.mark.parametrize("is_reused", rest_slow([True, False]))
 def test_plan_is_the_same_on_several_machines(
     is_reused: bool, flags: dict[str, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -260,6 +260,7 @@ def test_plan_is_the_same_on_several_machines(
     assert plan(**flags) == here
 
 
+@pytest.mark.slow
 def test_a_base_that_cannot_be_reused_or_compared(images: Path, base: Path, tmp_path: Path) -> None:
     other = make_dataset(tmp_path / "other", **flags_of(images, check="header")).folder
     flags = flags_of(images, output=tmp_path / "out")
@@ -304,6 +305,7 @@ def test_a_finished_output_is_only_compared(images: Path, base: Path, tmp_path: 
     assert snapshot(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_records_of_a_dataset_are_not_originals(
     base: Path, tmp_path: Path, opened: list[str]
 ) -> None:

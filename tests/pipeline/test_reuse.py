@@ -104,6 +104,7 @@ def test_equal_shards_are_linked_and_not_read(
     assert digests(copy) == copied != digests(base.folder)
 
 
+@pytest.mark.slow
 def test_a_linked_base_is_replaced_by_itself(images: Path, tmp_path: Path) -> None:
     """One shard gets an image more; the others are the same."""
     flags = flags_of(images, num_shards=4)
@@ -115,6 +116,7 @@ def test_a_linked_base_is_replaced_by_itself(images: Path, tmp_path: Path) -> No
     assert not (base / ".staging").exists()
 
 
+@pytest.mark.slow
 def test_an_image_that_was_unreadable_makes_another_shard(images: Path, tmp_path: Path) -> None:
     """A permission that is granted later changes no version."""
     flags = flags_of(images, max_rejected="100%", num_shards=1)
@@ -146,6 +148,7 @@ def test_new_touched_and_rejected_images_are_opened(
     assert sorted(opened) == ["1.jpg", "bad.jpg", "new.jpg"]
 
 
+@pytest.mark.slow
 def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: list[str]) -> None:
     """The file was changed, and has the size and the time that it had."""
     path, bases = tmp_path / "in" / "1.jpg", []
@@ -261,7 +264,7 @@ EDITS: dict[str, dict[str, Callable[[list[Any]], list[Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("edit", rest_slow(EDITS))
 def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
     edit: str, base: Dataset, originals: Path, shuffled: Dataset, tmp_path: Path, caplog: Any
 ) -> None:

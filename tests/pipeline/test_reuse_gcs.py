@@ -99,6 +99,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_slow(list(FAULTS)))
 def test_a_base_that_fails_or_changes_gives_the_same_bytes(
     name: str, buckets: GcsServer, caplog: pytest.LogCaptureFixture

@@ -146,6 +146,7 @@ def test_only_what_has_changed_is_opened(
         assert sorted(opened) == read and f"reused   {reused} images" in ran.out
 
 
+@pytest.mark.slow
 def test_masks_are_added_to_reused_images(
     pairs: Path, whole: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
@@ -174,7 +175,8 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(list(OPTIONS)))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPTIONS)
 def test_further_images_and_all_that_is_counted_of_them(
     name: str, inputs: Path, tmp_path: Path, opened: list[str]
 ) -> None:

@@ -203,6 +203,7 @@ def test_splits_by_column_and_group(tmp_path: Path) -> None:
         assert len({value % 3 == 0 for value in values(grouped, split)}) < 2
 
 
+@pytest.mark.slow
 def test_a_rerun_is_up_to_date_and_other_cells_are_other_inputs(tmp_path: Path) -> None:
     made(tmp_path, "a\n1\n2\n")
     assert "up to date" in of_table(tmp_path, "a\n1\n2\n").out

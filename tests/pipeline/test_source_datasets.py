@@ -77,6 +77,7 @@ def test_the_same_options_give_the_same_records(name: str, images: Path, tmp_pat
     check_sound(made.folder)
 
 
+@pytest.mark.slow
 def test_images_with_hashes_of_another_version_get_those_of_this_one(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ def test_images_with_hashes_of_another_version_get_those_of_this_one(
     assert tables[0].column("perceptual_hash") == tables[1].column("perceptual_hash")
 
 
+@pytest.mark.slow
 def test_splits_labels_and_keys_stay_and_a_rerun_is_up_to_date(
     base: Dataset, tmp_path: Path
 ) -> None:
@@ -159,6 +161,7 @@ def test_duplicates_are_dropped_by_the_hashes_of_records(images: Path, tmp_path:
     assert made.ledger["records_written"] == 12
 
 
+@pytest.mark.slow
 def test_originals_that_look_the_same_when_changed_are_no_duplicates(tmp_path: Path) -> None:
     """They were not dropped when they were files, and are not reported as equal."""
     for level in (1, 9):

@@ -179,6 +179,7 @@ def test_other_inputs(name: str, dataset: Dataset, folder: Path, flags: dict[str
     assert published(dataset) == before
 
 
+@pytest.mark.slow
 def test_masks_of_the_same_names_sizes_and_times_in_another_folder(tmp_path: Path) -> None:
     inputs = write_pairs(tmp_path / "in")
     made = make_dataset(tmp_path / "out", **flags_of(inputs))

@@ -99,6 +99,7 @@ def test_they_give_the_shards_of_the_same_files(
     assert index_rows(memory.folder) == index_rows(tmp_path / "files")
 
 
+@pytest.mark.slow
 def test_a_rerun_is_up_to_date_and_another_image_is_not(tmp_path: Path) -> None:
     """What a killed run left is used or removed."""
     output = tmp_path / "out"
