@@ -77,7 +77,7 @@ class ListRejections(beam.PTransform):
     def expand(self, rejections: Collections[Rejection]) -> beam.PCollection[RejectedPart]:
         begins = beam.pvalue.AsSingleton(self.run | "Begin parts" >> beam.Map(begin_parts))
         name_parts = beam.FlatMap(_named, begins)
-        write = beam.ParDo(_WritePartFn(self.folder, self.root))
+        write = beam.Map(_written, self.folder, self.root)
         every = named("rejections", rejections)
         every["rejections of shards"] = self.shards | "Name rejections of shards" >> of_shards()
         packed = [each | f"Pack {name}" >> packing_records() for name, each in every.items()]
@@ -118,25 +118,19 @@ def _named(batch: NameBatch, begins: Sequence[Rejection] | None) -> Iterator[tup
         yield number, pack(each)
 
 
-@dataclasses.dataclass(eq=False, repr=False)
-class _WritePartFn(beam.DoFn):
-    folder: DatasetOptions
-    root: str
-
-    def setup(self) -> None:
-        self._compares = only_compares(self.folder)
-
-    def process(self, part: tuple[int, Iterable[NameBatch]]) -> Iterator[RejectedPart]:
-        number, batches = part
-        ordered = sorted(each for batch in batches for each in unpack(batch, Rejection))
-        data = rejected_lines(ordered, self.root)
-        name = rejected_part(hashlib.blake2b(data, digest_size=16).hexdigest())
-        if not self._compares:
-            staging = join(self.folder.output, STAGING)
-            storage = storage_of(staging)
-            storage.make_directory(staging)
-            storage.write_whole(join(staging, name), data)
-        yield RejectedPart(number, name, len(ordered), *content_summary(data))
+def _written(
+    part: tuple[int, Iterable[NameBatch]], folder: DatasetOptions, root: str
+) -> RejectedPart:
+    number, batches = part
+    ordered = sorted(each for batch in batches for each in unpack(batch, Rejection))
+    data = rejected_lines(ordered, root)
+    name = rejected_part(hashlib.blake2b(data, digest_size=16).hexdigest())
+    if not only_compares(folder):
+        staging = join(folder.output, STAGING)
+        storage = storage_of(staging)
+        storage.make_directory(staging)
+        storage.write_whole(join(staging, name), data)
+    return RejectedPart(number, name, len(ordered), *content_summary(data))
 
 
 # CopyRejected: copies rejected images to folders named after their reasons.
