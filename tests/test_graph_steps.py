@@ -25,6 +25,7 @@ from tests.test_layering import PIPELINE, TRANSFORMS, name_of, parsed
 from tests.transforms.beam import make_config, make_pipeline
 from transforms.core.records import (
     BucketDuplicates,
+    FileBatch,
     FingerprintBatch,
     JoinSide,
     Plain,
@@ -189,16 +190,17 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
         if not isinstance(applied.transform, beam.GroupByKey):
             continue
         above = [type(parent.transform) for parent in parents(applied)]
-        # The globs, spread over the workers; counts, however many images there are; and what is
-        # gathered, see the next test.
-        if {NameInputs, AddTogether, Gather} & {*above}:
+        # The globs and the files to publish, spread over the workers; counts, however many images
+        # there are; and what is gathered, see the next test.
+        if {NameInputs, AddTogether, Gather, beam.Reshuffle} & {*above}:
             continue
         [pcollection] = applied.inputs
         values.append((above[0].__name__, pcollection.element_type.tuple_types[1]))
     # Batches of names, see the next test.
     batches = [(step, NameBatch) for step in ("JoinLabels", "PlanShards", "ListRejections")]
-    assert set(values) == {*batches, ("FindEqualImages", FingerprintBatch)}
-    assert set(fields(FingerprintBatch)) == {str, bytes}
+    others = {("FindEqualImages", FingerprintBatch), ("PublishDataset", FileBatch)}
+    assert set(values) == {*batches, *others}
+    assert {*fields(FingerprintBatch), *fields(FileBatch)} == {str, bytes, int}
 
 
 def test_what_is_packed_are_names(steps: list[Step]) -> None:

@@ -45,7 +45,6 @@ class RunnerRules(NamedTuple):
             images, one of 256 is 25 MB.
         samples_hashes: whether the publishing worker gets a sample of the perceptual hashes, for
             which images are counted first.
-        shares_moves: whether workers share the files to publish, in three more steps.
         restarts: whether the work of a worker that dies is repeated by another one, which cannot
             know that a decoder was the cause.
     """
@@ -56,12 +55,11 @@ class RunnerRules(NamedTuple):
     max_element: bool
     buckets: int
     samples_hashes: bool
-    shares_moves: bool
     restarts: bool
 
 
-_IN_PROCESS = RunnerRules(False, False, 1, False, BUCKETS, False, False, False)
-_ELSEWHERE = RunnerRules(True, True, 64, True, MANY_BUCKETS, True, True, True)
+_IN_PROCESS = RunnerRules(False, False, 1, False, BUCKETS, False, False)
+_ELSEWHERE = RunnerRules(True, True, 64, True, MANY_BUCKETS, True, True)
 
 
 def rules_of(pipeline: beam.Pipeline) -> RunnerRules:

@@ -27,6 +27,7 @@ from transforms.dataset.ledger import (
     shortened,
 )
 from transforms.dataset.manifest import (
+    Dataset,
     FileContent,
     content_summary,
     data_files,
@@ -59,7 +60,6 @@ from transforms.packing import (
     Gather,
     by_type,
     named,
-    rules_of,
 )
 from transforms.records.existing_shards import check_output, staged_files
 from transforms.storage.beam_storage import report_sink
@@ -225,10 +225,15 @@ class Publication:
         changes.move_all(others)
         changes.move_all([manifest])
         report_sink(self.output)
-        # Any worker may remove them; those without generations are removed at once.
+        # Any worker may remove those with generations.
         if not changes.has_generations:
             changes.remove_staging()
         return changes.leftovers()
+
+
+def publication_of(target: DatasetTarget) -> Publication:
+    """What makes a dataset appear at its destination."""
+    return Publication(target.folder.output, target.folder.overwrite, target.run)
 
 
 def _attempt(small_files: Mapping[str, FileContent]) -> str:
@@ -304,8 +309,7 @@ class PublishDataset(beam.PTransform):
 
     Input: `ShardSummary` of every shard; it is gathered with the totals, the rejections, the
     counts and the duplicates (None when nothing was compared). Output: `published` or
-    `up_to_date`. A retry of a step finds renamed shards in place. On several machines, all of them
-    move the files: see `_published_over_workers`.
+    `up_to_date`. A retry of a step finds renamed shards in place.
 
     Raises in the job:
         NotPublishedError: more images were rejected than allowed, or the output folder holds
@@ -322,7 +326,6 @@ class PublishDataset(beam.PTransform):
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[str]:
         rejections, target = self.rejections, self.target
-        publisher = _Publisher(target)
         run = added_up(shards, rejections, self.counts)
         parts = rejections | "List rejections" >> ListRejections(
             target.folder, target.dataset.root, shards, run
@@ -332,10 +335,7 @@ class PublishDataset(beam.PTransform):
         if self.duplicates is not None:
             everything["duplicates"] = self.duplicates
         gathered = everything | "Gather what was written" >> Gather()
-        if rules_of(shards.pipeline).shares_moves:
-            return _published_over_workers(gathered, publisher)
-        publish = beam.Map(_published, publisher).with_output_types(str)
-        return gathered | "Check the ledger and publish" >> publish
+        return _published(gathered, target)
 
 
 def added_up(
@@ -349,17 +349,17 @@ def added_up(
     return added | "Add up the run" >> AddTogether(adder)
 
 
-def _published_over_workers(
-    gathered: beam.PCollection[Everything], publisher: _Publisher
+def _published(
+    gathered: beam.PCollection[Everything], target: DatasetTarget
 ) -> beam.PCollection[str]:
     """Publishes with all workers: one decides, all move the files, one moves the manifest.
 
     Files move in batches, two requests for each. Staged files that are left are removed by all
     workers, too.
     """
-    publication = publisher.publication
+    publication = publication_of(target)
     changes = publication.changes()
-    prepare = functools.partial(_prepared, publisher=publisher)
+    prepare = functools.partial(_prepared, target=target)
     prepared = gathered | "Check the ledger and prepare" >> by_type(
         prepare, "last", _Part, puts=FileBatch
     )
@@ -375,36 +375,25 @@ def _published_over_workers(
         | "Wait for all files" >> beam.GroupByKey()
         | "Publish the manifest" >> by_type(finish, "published", str, leftovers=FileBatch)
     )
-    _ = (
-        finished.leftovers
-        | "Spread staged files" >> beam.Reshuffle()
-        | "Remove staged files" >> beam.Map(_removed, changes)
-    )
+    if changes.has_generations:
+        _ = (
+            finished.leftovers
+            | "Spread staged files" >> beam.Reshuffle()
+            | "Remove staged files" >> beam.Map(_removed, changes)
+        )
     return finished.published
 
 
-def _published(everything: Everything, publisher: _Publisher) -> str:
-    status, prepared = publisher.decide(everything)
-    if prepared is not None:
-        puts, small = prepared
-        publication = publisher.publication
-        PROGRESS.begin("publishing", len(puts))
-        changes = publication.changes()
-        changes.put_in_place(puts, count=lambda: PROGRESS.count("publishing"))
-        changes.remove_leftovers(publication.finish(puts, small))
-    return status
-
-
-def _prepared(everything: Everything, publisher: _Publisher) -> Iterator[_Part | FileBatch]:
-    status, prepared = publisher.decide(everything)
-    puts, small = prepared or Prepared([], [])
+def _prepared(everything: Everything, target: DatasetTarget) -> Iterator[_Part | FileBatch]:
+    status, (puts, small) = _decided(everything, target)
+    PROGRESS.begin("publishing", len(puts))
     last = {"status": status, "batches": -(-len(puts) // _BATCH), "small": small}
     yield _ONE_KEY, FileBatch(_LAST_STEP, json.dumps(last))
     yield from _batches(puts)
 
 
 def _moved(batch: FileBatch, changes: OutputChanges) -> _Part:
-    changes.put_in_place(_puts(batch))
+    changes.put_in_place(_puts(batch), count=lambda: PROGRESS.count("publishing"))
     return _ONE_KEY, FileBatch(batch.number, batch.files)
 
 
@@ -437,111 +426,109 @@ def _puts(batch: FileBatch) -> list[Put]:
     return [Put(*each) for each in json.loads(batch.files)]
 
 
-class _Publisher:
-    """Checks the results of a run, and decides whether and how its dataset is published."""
+def _decided(everything: Everything, target: DatasetTarget) -> tuple[str, Prepared]:
+    """Checks the ledger, and prepares the output folder for the dataset.
 
-    def __init__(self, target: DatasetTarget) -> None:
-        self._target = target
-        self._dataset = target.dataset
-        self._output, self._overwrite = target.folder.output, target.folder.overwrite
-        self.publication = Publication(self._output, overwrite=self._overwrite, run=target.run)
+    Returns:
+        whether it is `published`, and what is left to do.
 
-    def decide(self, everything: Everything) -> tuple[str, Prepared | None]:
-        """Checks the ledger, and prepares the output folder for the dataset.
+    Raises:
+        NotPublishedError, LedgerError, OSError: nothing is published.
+    """
+    dataset, folder, nothing = target.dataset, target.folder, Prepared([], [])
+    gathered = in_order(dataset.splits, everything, of_rows=dataset.of_rows)
+    recipe = dataset_recipe(gathered.shards, gathered.run.planned.digest)
+    published = None if folder.overwrite else read_manifest(join(folder.output, MANIFEST))
+    if published is not None:
+        _compare(target, gathered, recipe, published)
+        counter(UP_TO_DATE).inc()
+        return "up_to_date", nothing
+    gathered.check()
+    if unselected := gathered.unselected:
+        _fail(target, "nothing_selected", unselected)
+    if gathered.unlisted or not target.checks.max_rejected.allows(*gathered.failed):
+        _refuse(target, gathered)
+    described = completed(dataset, target.rules, gathered)
+    if described.is_strict and described.warnings:
+        _fail(target, "warned", strict_message(described.warnings))
+    if _is_published(folder.output, gathered, recipe):
+        return "published", nothing
+    data, target = data_files(gathered.shards), target._replace(dataset=described)
+    files = small_files(target, gathered, data, recipe, everything.get("duplicates"))
+    puts = [
+        Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c)
+        for file in (*data, *index_files(gathered.shards))
+    ]
+    return "published", publication_of(target).prepare(puts, gathered.shards, files)
 
-        Returns:
-            whether it is `published`, and what is left to do; None if nothing is.
 
-        Raises:
-            NotPublishedError, LedgerError, OSError: nothing is published.
-        """
-        dataset = self._dataset
-        gathered = in_order(dataset.splits, everything, of_rows=dataset.of_rows)
-        recipe = dataset_recipe(gathered.shards, gathered.run.planned.digest)
-        published = None if self._overwrite else read_manifest(join(self._output, MANIFEST))
-        if published is not None:
-            self._compare(gathered, recipe, published)
-            counter(UP_TO_DATE).inc()
-            return "up_to_date", None
-        gathered.check()
-        if unselected := gathered.unselected:
-            self._fail("nothing_selected", unselected)
-        if gathered.unlisted or not self._target.checks.max_rejected.allows(*gathered.failed):
-            self._refuse(gathered)
-        described = completed(self._target.dataset, self._target.rules, gathered)
-        if described.is_strict and described.warnings:
-            self._fail("warned", strict_message(described.warnings))
-        target, duplicates = self._target._replace(dataset=described), everything.get("duplicates")
-        if self._is_published(gathered, recipe):
-            return "published", None
-        data = data_files(gathered.shards)
-        files = small_files(target, gathered, data, recipe, duplicates)
-        puts = [
-            Put(f"{STAGING}/{file.staged}", file.file, file.bytes, file.crc32c)
-            for file in (*data, *index_files(gathered.shards))
-        ]
-        return "published", self.publication.prepare(puts, gathered.shards, files)
+def _compare(
+    target: DatasetTarget, gathered: Gathered, recipe: str, manifest: dict[str, Any]
+) -> None:
+    """Checks that the finished dataset in the output folder is complete and of these inputs.
 
-    def _compare(self, gathered: Gathered, recipe: str, manifest: dict[str, Any]) -> None:
-        """Checks that the finished dataset in the output folder is complete and of these inputs.
+    Removes the staging folder next to it.
+    """
+    output = target.folder.output
+    # A rejected image that was removed leaves no trace in the bytes of a shard.
+    selected = Ledger(**manifest["ledger"]).images_selected
+    if manifest["recipe"] != recipe or selected != gathered.ledger.images_selected:
+        others = changed_libraries(manifest) if "pixels" in manifest else []
+        written = f"; it was written with {'; '.join(others)}" if others else ""
+        written = f"{_elsewhere(target.dataset, manifest)}{written}"
+        inputs = "images, masks or labels" if "partners" in manifest else "images or labels"
+        _fail(
+            target,
+            "inputs_differ",
+            f"--output {output} holds a dataset of other inputs ({inputs} were added, removed or "
+            f"changed, or have become readable{written}). Use --overwrite or another --output",
+        )
+    listed = [*manifest_shards(manifest), *manifest_indexes(manifest)]
+    changes = publication_of(target).changes()
+    changes.begin()
+    missing = changes.missing({each["file"]: each["bytes"] for each in listed})
+    if missing:
+        _fail(
+            target,
+            "damaged",
+            f"--output {output} has a manifest, but {len(missing)} of its files are missing or "
+            f"truncated ({', '.join(missing[:3])}). Use --overwrite to write them again",
+        )
+    changes.remove_staging()
 
-        Removes the staging folder next to it.
-        """
-        # A rejected image that was removed leaves no trace in the bytes of a shard.
-        selected = Ledger(**manifest["ledger"]).images_selected
-        if manifest["recipe"] != recipe or selected != gathered.ledger.images_selected:
-            others = changed_libraries(manifest) if "pixels" in manifest else []
-            written = f"; it was written with {'; '.join(others)}" if others else ""
-            written = f"{self._elsewhere(manifest)}{written}"
-            inputs = "images, masks or labels" if "partners" in manifest else "images or labels"
-            self._fail(
-                "inputs_differ",
-                f"--output {self._output} holds a dataset of other inputs ({inputs} were added, "
-                f"removed or changed, or have become readable{written}). Use --overwrite or "
-                "another --output",
-            )
-        listed = [*manifest_shards(manifest), *manifest_indexes(manifest)]
-        changes = self.publication.changes()
-        changes.begin()
-        missing = changes.missing({each["file"]: each["bytes"] for each in listed})
-        if missing:
-            self._fail(
-                "damaged",
-                f"--output {self._output} has a manifest, but {len(missing)} of its files are "
-                f"missing or truncated ({', '.join(missing[:3])}). Use --overwrite to write them "
-                "again",
-            )
-        changes.remove_staging()
 
-    def _elsewhere(self, manifest: dict[str, Any]) -> str:
-        """The folders of the former inputs, for a message; empty if they are those of this run."""
-        former = [manifest["root"], *manifest.get("partners", {}).values()]
-        now = [self._dataset.root, *self._dataset.partners.values()]
-        others = [repr(was or ".") for was in former if was not in now]
-        return f"; it was made of files in {', '.join(others)}" if others else ""
+def _elsewhere(dataset: Dataset, manifest: dict[str, Any]) -> str:
+    """The folders of the former inputs, for a message; empty if they are those of this run."""
+    former = [manifest["root"], *manifest.get("partners", {}).values()]
+    now = [dataset.root, *dataset.partners.values()]
+    others = [repr(was or ".") for was in former if was not in now]
+    return f"; it was made of files in {', '.join(others)}" if others else ""
 
-    def _is_published(self, gathered: Gathered, recipe: str) -> bool:
-        """Whether an earlier attempt of this step finished: nothing is staged any more."""
-        for first in gathered.shards[:1]:
-            path = sidecar_path(self._output, first.file, first.recipe)
-            if storage_of(path).exists(path):
-                return False
-        manifest = read_manifest(join(self._output, MANIFEST))
-        return manifest is not None and manifest["recipe"] == recipe
 
-    def _refuse(self, gathered: Gathered) -> NoReturn:
-        rejected = f"{STAGING}/{REJECTED}"
-        write_content(self._output, rejected, rejected_file(self._target, gathered))
-        found = self._dataset.warnings
-        why = [warning.text for warning in found if warning.code == KEYS_UNMATCHED]
-        limit = self._target.checks.max_rejected
-        refusal = gathered.refusal(limit, join(self._output, rejected))
-        self._fail("too_many_rejected", "; ".join((refusal, *why)))
+def _is_published(output: str, gathered: Gathered, recipe: str) -> bool:
+    """Whether an earlier attempt of this step finished: nothing is staged any more."""
+    for first in gathered.shards[:1]:
+        path = sidecar_path(output, first.file, first.recipe)
+        if storage_of(path).exists(path):
+            return False
+    manifest = read_manifest(join(output, MANIFEST))
+    return manifest is not None and manifest["recipe"] == recipe
 
-    def _fail(self, status: str, message: str) -> NoReturn:
-        """Writes the outcome for the launcher, and fails the job."""
-        outcome = json.dumps({"status": status, "message": message})
-        staging, storage = join(self._output, STAGING), storage_of(self._output)
-        storage.make_directory(staging)
-        storage.write_whole(join(staging, OUTCOME), outcome.encode())
-        raise NotPublishedError(message)
+
+def _refuse(target: DatasetTarget, gathered: Gathered) -> NoReturn:
+    output, rejected = target.folder.output, f"{STAGING}/{REJECTED}"
+    write_content(output, rejected, rejected_file(target, gathered))
+    found = target.dataset.warnings
+    why = [warning.text for warning in found if warning.code == KEYS_UNMATCHED]
+    refusal = gathered.refusal(target.checks.max_rejected, join(output, rejected))
+    _fail(target, "too_many_rejected", "; ".join((refusal, *why)))
+
+
+def _fail(target: DatasetTarget, status: str, message: str) -> NoReturn:
+    """Writes the outcome for the launcher, and fails the job."""
+    outcome = json.dumps({"status": status, "message": message})
+    staging = join(target.folder.output, STAGING)
+    storage = storage_of(staging)
+    storage.make_directory(staging)
+    storage.write_whole(join(staging, OUTCOME), outcome.encode())
+    raise NotPublishedError(message)
