@@ -137,7 +137,7 @@ def publish_shard() -> float:
             dataset,
             found.shards,
             found.ledger,
-            written=found.run.written,
+            written=found.run,
             data=data,
             recipe="",
             rejected={},

@@ -114,7 +114,7 @@ class DatasetDescriber:
         self._root = originals_root(self._output, target.dataset.root)
         self._held_out = target.held_out
         self._is_stratified = bool(target.dataset.options.get("stratify"))
-        self._statistics = gathered.run.written.statistics
+        self._statistics = gathered.run.statistics
         self._shard_starts = gathered.totals.shard_starts
         self._shards = {shard.file: shard for shard in gathered.shards}
         names = (file.file for file in data)
@@ -331,7 +331,7 @@ def completed(dataset: Dataset, rules: LabelRules, gathered: Gathered) -> Datase
     vocabulary = rules.vocabulary(totals.labels, totals.label_kind)
     decided = [
         *label_decisions(vocabulary, totals.labels, totals.cells, rules),
-        *stratified_decisions(dataset.options, totals, vocabulary, gathered.run.written.labels),
+        *stratified_decisions(dataset.options, totals, vocabulary, gathered.run.labels),
     ]
     is_per_image = dataset.options.get("files") == "per_image"
     names = [] if is_per_image else [ShardName.parse(s.file).split for s in gathered.shards]

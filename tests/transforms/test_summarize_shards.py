@@ -24,7 +24,6 @@ from transforms.dataset.ledger import (
     PlanTotals,
     RunTotals,
     ShardSummary,
-    ShardTotals,
     in_order,
     shortened,
 )
@@ -113,6 +112,6 @@ def test_nothing_is_lost_of_what_is_added_up() -> None:
         "({}, {}, {}, ())"
     }
     [run] = found["run"]
-    assert content(run.written) == content(added_to(ShardTotals(), shards))
+    assert content(run) == content(added_to(RunTotals(), shards))
     assert run.of_shards == totals_of([rejection, rejection])
     assert run.sample == [rejection, rejection]

@@ -236,16 +236,6 @@ def with_index(shard: ShardSummary, index: bytes, *, with_sha256: bool) -> Shard
     )
 
 
-OPTIONAL_COUNTS = frozenset(
-    {
-        *("images_left_out", "rows_left_out"),
-        *("partners_matched", "partners_used", "partners_unmatched", "partners_rejected"),
-        "partners_left_out",
-    }
-)
-"""The counts of a ledger that a manifest has only with `--keys`, or with masks."""
-
-
 def _line_digest(line: str) -> str:
     return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
@@ -321,9 +311,7 @@ class Ledger:
     def to_manifest(self) -> dict[str, int]:
         """The entry `ledger` of the manifest; optional counts, only if they are not 0."""
         counts: dict[str, int] = dataclasses.asdict(self)
-        return {
-            name: count for name, count in counts.items() if count or name not in OPTIONAL_COUNTS
-        }
+        return {name: count for name, count in counts.items() if count or not is_optional(name)}
 
     def check(self) -> None:
         """Checks that nothing was lost.
@@ -346,6 +334,11 @@ class Ledger:
                 )
 
 
+def is_optional(count: str) -> bool:
+    """Whether a manifest has a count of the ledger only with `--keys`, or with masks."""
+    return count.startswith("partners_") or count.endswith("_left_out")
+
+
 def count_reasons(reasons: Mapping[tuple[str, str], int]) -> dict[str, int]:
     """The number of rejections for each reason, the most frequent first.
 
@@ -356,54 +349,6 @@ def count_reasons(reasons: Mapping[tuple[str, str], int]) -> dict[str, int]:
     for (_, reason), number in reasons.items():
         counts[reason] += number
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-# ShardTotals: labels, changes and statistics of all shards, added up in any order.
-
-
-@dataclasses.dataclass
-class ShardTotals(Totals):
-    """Totals over shards; a mergeable accumulator: any order of merges gives the same.
-
-    Attributes:
-        labels: records of each label text, by split; splits without a shard are left out.
-        pixels: records of each change to the pixels, by name.
-        statistics: of the images.
-    """
-
-    labels: dict[str, Counter[str]] = dataclasses.field(default_factory=dict)
-    pixels: Counter[str] = dataclasses.field(default_factory=Counter)
-    statistics: Statistics = dataclasses.field(default_factory=Statistics)
-
-    def add(self, shard: ShardSummary) -> None:
-        """Adds one shard."""
-        split = ShardName.parse(shard.file).split
-        self.labels.setdefault(split, Counter()).update(shard.labels)
-        self.pixels.update(shard.pixels)
-        self.statistics.merge(Statistics.from_json(shard.statistics))
-
-    def merge(self, other: ShardTotals) -> None:
-        """Adds the totals of other shards."""
-        super().merge(other)
-        for split, labels in other.labels.items():
-            self.labels.setdefault(split, Counter()).update(labels)
-
-    def split_classes(self, splits: Iterable[str]) -> dict[str, dict[str, int]]:
-        """Records of each label in each split, labels in the order of `class_order`.
-
-        Args:
-            splits: all of them, in order; those without a shard are left out.
-        """
-        return {
-            split: {label: labels[label] for label in sorted(labels, key=class_order)}
-            for split in splits
-            if (labels := self.labels.get(split)) is not None
-        }
-
-    @property
-    def changes(self) -> dict[str, int]:
-        """Records of each change to the pixels, in the order of the names."""
-        return dict(sorted(self.pixels.items()))
 
 
 # RunTotals: what is added up of a run, in any order.
@@ -420,13 +365,17 @@ class RunTotals(Totals):
         counts: numbers of the listing, the reading and the join.
         planned: totals of the rejections of the join and the plan.
         of_shards: totals of those of shards.
-        written: totals of the shards.
+        labels: records of each label text, by split; splits without a shard are left out.
+        pixels: records of each change to the pixels, by name.
+        statistics: of the images.
     """
 
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
     planned: RejectionTotals = dataclasses.field(default_factory=RejectionTotals)
     of_shards: RejectionTotals = dataclasses.field(default_factory=RejectionTotals)
-    written: ShardTotals = dataclasses.field(default_factory=ShardTotals)
+    labels: dict[str, Counter[str]] = dataclasses.field(default_factory=dict)
+    pixels: Counter[str] = dataclasses.field(default_factory=Counter)
+    statistics: Statistics = dataclasses.field(default_factory=Statistics)
     _sample: list[tuple[int, Rejection]] = dataclasses.field(default_factory=list)
 
     def add(self, element: Count | Rejection | ShardSummary) -> None:
@@ -437,7 +386,9 @@ class RunTotals(Totals):
             self.planned.add(element)
             self._keep([(_place_in_sample(element), element)])
         else:
-            self.written.add(element)
+            self._add_labels(ShardName.parse(element.file).split, element.labels)
+            self.pixels.update(element.pixels)
+            self.statistics.merge(Statistics.from_json(element.statistics))
             for rejection in element.rejections:
                 self.of_shards.add(rejection)
             self._keep((_place_in_sample(each), each) for each in element.rejections)
@@ -445,12 +396,29 @@ class RunTotals(Totals):
     def merge(self, other: RunTotals) -> None:
         """Adds the totals of another part of the run."""
         super().merge(other)
+        for split, labels in other.labels.items():
+            self._add_labels(split, labels)
         self._keep(other._sample)
+
+    def _add_labels(self, split: str, labels: Mapping[str, int]) -> None:
+        self.labels.setdefault(split, Counter()).update(labels)
 
     def _keep(self, rejections: Iterable[tuple[int, Rejection]]) -> None:
         self._sample.extend(rejections)
         if len(self._sample) > 2 * MAX_SAMPLED:
             self._sample = sorted(self._sample)[:MAX_SAMPLED]
+
+    def split_classes(self, splits: Iterable[str]) -> dict[str, dict[str, int]]:
+        """Records of each label in each split, labels in the order of `class_order`.
+
+        Args:
+            splits: all of them, in order; those without a shard are left out.
+        """
+        return {
+            split: {label: labels[label] for label in sorted(labels, key=class_order)}
+            for split in splits
+            if (labels := self.labels.get(split)) is not None
+        }
 
     @property
     def rejected(self) -> RejectionTotals:
@@ -587,7 +555,7 @@ class Gathered(NamedTuple):
             found.append(DatasetWarning("keys_not_found", f"{text}; {REJECTED} lists them"))
         texts = (empty_shards_warning(name, records[name], count) for name, count in shards.items())
         found += [DatasetWarning("empty_shards", text) for text in texts if text]
-        classes = self.run.written.split_classes(self.splits)
+        classes = self.run.split_classes(self.splits)
         return found + split_warnings(
             records,
             classes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from transforms.core.messages import Decision, entries_of, parse_json
 from transforms.core.records import RejectedPart
 from transforms.dataset.dataset_options import record_options
 from transforms.dataset.image_statistics import DatasetWarning
-from transforms.dataset.ledger import OPTIONAL_COUNTS, Gathered, Ledger, ShardSummary, count_reasons
+from transforms.dataset.ledger import Gathered, Ledger, ShardSummary, count_reasons, is_optional
 from transforms.dataset.output_names import (
     distinct,
     image_file,
@@ -173,7 +174,7 @@ _are_counts = _dict_of(_is_count)
 
 def _is_ledger(value: Any) -> bool:
     names = {field.name for field in dataclasses.fields(Ledger)}
-    return _are_counts(value) and names - OPTIONAL_COUNTS <= set(value) <= names
+    return _are_counts(value) and {*itertools.filterfalse(is_optional, names)} <= {*value} <= names
 
 
 def _are_options(value: Any) -> bool:
@@ -411,8 +412,8 @@ def build_manifest(
         recipe: see `dataset_recipe`.
         label_kind: `text`, `integer` or `none`.
     """
-    shards, changes = gathered.shards, gathered.run.written.changes
-    classes = gathered.run.written.split_classes(dataset.splits)
+    shards, changes = gathered.shards, dict(sorted(gathered.run.pixels.items()))
+    classes = gathered.run.split_classes(dataset.splits)
     has_masks = any(feature.role is Role.OBJECT_MASK for feature in dataset.features)
     versioned = (*_VERSIONED, *(OBJECT_MASK_LIBRARIES if has_masks else ()))
     return {

@@ -170,7 +170,7 @@ def tfds_files(dataset: Dataset, gathered: Gathered, vocabulary: Vocabulary) -> 
         ShardName.parse(each.file).gzip or each.files is not None for each in shards
     ):
         return {}
-    formats, shape = gathered.run.written.statistics.formats, stored_shape(dataset.options)
+    formats, shape = gathered.run.statistics.formats, stored_shape(dataset.options)
     image, mask = _tensor("string"), _image(("png",), (*shape[:2], 1), 8)
     if DECODED.issuperset(formats):
         image = _image(formats, shape, stored_depth(dataset.options))

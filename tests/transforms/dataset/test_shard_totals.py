@@ -25,7 +25,7 @@ from transforms.dataset.image_statistics import (
     describe,
     quarter_octave,
 )
-from transforms.dataset.ledger import MAX_CLASSES, ShardSummary, ShardTotals
+from transforms.dataset.ledger import MAX_CLASSES, RunTotals, ShardSummary
 from transforms.images.check import ImageInfo
 
 ELEMENT_BYTES = 100_000_000
@@ -61,19 +61,23 @@ def summary(number: int, classes: int = 40) -> ShardSummary:
     )
 
 
-def content(totals: ShardTotals) -> object:
-    return totals.split_classes(("train", "test")), totals.changes, totals.statistics.to_json()
+def content(totals: RunTotals) -> object:
+    return (
+        totals.split_classes(("train", "test")),
+        sorted(totals.pixels.items()),
+        totals.statistics.to_json(),
+    )
 
 
 @given(st.permutations(range(20)), st.integers(0, 20), st.integers(0, 20))
 def test_any_order_and_any_grouping_gives_the_same(order: list[int], one: int, other: int) -> None:
     first, last = sorted((one, other))
-    totals = ShardTotals()
+    totals = RunTotals()
     for group in (order[:first], order[first:last], order[last:]):
         # Each crosses a shuffle.
-        added = added_to(ShardTotals(), map(cached_summary, group))
+        added = added_to(RunTotals(), map(cached_summary, group))
         totals.merge(pickle.loads(pickle.dumps(added)))
-    assert content(totals) == content(added_to(ShardTotals(), map(cached_summary, range(20))))
+    assert content(totals) == content(added_to(RunTotals(), map(cached_summary, range(20))))
 
 
 cached_summary = functools.cache(summary)
@@ -81,9 +85,9 @@ cached_summary = functools.cache(summary)
 
 def test_totals_are_one_element() -> None:
     """Also with as many labels as there may be, in two splits; samples are bounded."""
-    totals = ShardTotals()
+    totals = RunTotals()
     for number in range(300):
-        totals.merge(added_to(ShardTotals(), [summary(number, classes=10**6)]))
+        totals.merge(added_to(RunTotals(), [summary(number, classes=10**6)]))
     assert sum(map(len, totals.statistics.samples.classes.values())) <= 600
     labels = sum(map(len, totals.labels.values()))
     assert labels > 7000
@@ -96,7 +100,7 @@ def test_classes_are_in_order() -> None:
         ShardSummary("train-00001-of-00002.tfrecord", "", labels={"a": 3, "10": 1, "-1": 1}),
         ShardSummary("train-00000-of-00002.tfrecord", "", labels={"b": 1, "a": 2, "9": 1}),
     ]
-    classes = added_to(ShardTotals(), shards).split_classes(("train", "none", "test"))
+    classes = added_to(RunTotals(), shards).split_classes(("train", "none", "test"))
     assert classes == {"train": {"-1": 1, "9": 1, "10": 1, "a": 5, "b": 1}, "test": {}}
     assert list(classes) == ["train", "test"]
     assert list(classes["train"]) == ["-1", "9", "10", "a", "b"]
