@@ -35,7 +35,7 @@ from transforms.core.records import (
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary
 from transforms.labels.label_rows import Column, CsvColumns
-from transforms.packing import AddTogether, Gather, NameBatch, NameInputs
+from transforms.packing import AddTogether, Gather, NameBatch
 
 
 def classes(package: Any) -> Iterator[type]:
@@ -192,7 +192,7 @@ def test_no_pixel_crosses_a_shuffle(steps: list[Step]) -> None:
         above = [type(parent.transform) for parent in parents(applied)]
         # The globs and the files to publish, spread over the workers; counts, however many images
         # there are; and what is gathered, see the next test.
-        if {NameInputs, AddTogether, Gather, beam.Reshuffle} & {*above}:
+        if {AddTogether, Gather, beam.Reshuffle} & {*above}:
             continue
         [pcollection] = applied.inputs
         values.append((above[0].__name__, pcollection.element_type.tuple_types[1]))

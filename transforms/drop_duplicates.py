@@ -28,7 +28,6 @@ from transforms.labels.keys import full_uri, is_staged_root
 from transforms.packing import (
     AddTogether,
     AddUp,
-    NameInputs,
     SpreadElements,
     by_type,
     rules_of,
@@ -196,7 +195,7 @@ def read_holdouts(
     """
     return (
         pipeline
-        | "Name holdouts" >> NameInputs(range(len(reader.datasets)))
+        | "Name holdouts" >> beam.Create(range(len(reader.datasets)))
         | "List indexes" >> beam.FlatMap(_listed, reader).with_output_types(IndexPart)
         | "Spread indexes" >> SpreadElements()
         | "Read indexes" >> beam.FlatMap(read, reader).with_output_types(kind)

@@ -35,7 +35,6 @@ from transforms.packing import (
     AddTogether,
     AddUp,
     NameBatch,
-    NameInputs,
     SpreadElements,
     by_type,
     named,
@@ -106,7 +105,7 @@ class PlanTable(beam.PTransform):
     def expand(self, begin: beam.pvalue.PBegin) -> Plan:
         read = functools.partial(read_table_rows, reader=self.reader)
         types = {"totals": PlanTotals, "rejections": Rejection, "counts": Count}
-        parts = begin | "Name the files" >> NameInputs([*map(TablePart, self.csv_paths)])
+        parts = begin | "Name the files" >> beam.Create(map(TablePart, self.csv_paths))
         if rules_of(begin.pipeline).shares_inputs:
             divide = functools.partial(
                 divide_labels, columns=self.reader.columns, encoding=self.reader.encoding

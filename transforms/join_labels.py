@@ -48,7 +48,6 @@ from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.packing import (
     Collections,
     NameBatch,
-    NameInputs,
     RecordCoder,
     SpreadElements,
     by_type,
@@ -315,7 +314,7 @@ class ReadInputs(beam.PTransform):
             inputs += [_Input(each.flag, (number,)) for number in numbers.values()]
         shares = rules_of(begin.pipeline).shares_inputs
         limits = [*(LISTED_NAMES if globs else [0]), 0] if shares else [0]
-        named = begin | "Name the inputs" >> NameInputs(inputs)
+        named = begin | "Name the inputs" >> beam.Create(inputs)
         rounds = [named | "List images and read rows" >> self._read(limits[0], shares)]
         for number, limit in enumerate(limits[1:], 1):
             parts = rounds[-1].parts | f"Spread parts {number}" >> SpreadElements()

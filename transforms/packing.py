@@ -543,26 +543,3 @@ class SpreadElements(beam.PTransform):
             | "Group by part" >> beam.GroupByKey()
             | "Take out" >> beam.FlatMap(operator.itemgetter(1)).with_output_types(kind)
         )
-
-
-# NameInputs: the inputs of a job as elements.
-
-
-@dataclasses.dataclass(eq=False, repr=False)
-class NameInputs(beam.PTransform):
-    """Makes a collection of a few names; each may be read by another worker.
-
-    Input: the pipeline's begin. Output: the names. `beam.Create` has one more step, which decodes
-    them.
-    """
-
-    names: Sequence[Any]
-
-    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[Any]:
-        listed = beam.FlatMap(lambda _, names: names, self.names)
-        names = (
-            begin
-            | "Begin" >> beam.Impulse()
-            | "List" >> listed.with_output_types(type(self.names[0]))
-        )
-        return names | "Spread" >> beam.Reshuffle() if len(self.names) > 1 else names

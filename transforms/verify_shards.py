@@ -25,7 +25,7 @@ from transforms.images.check import ImageInfo, check_image
 from transforms.images.guard import DecoderGuard, is_again
 from transforms.images.pixel_options import Limits
 from transforms.labels.vocabulary import parse_labels
-from transforms.packing import AddTogether, AddUp, NameInputs, rules_of
+from transforms.packing import AddTogether, AddUp, rules_of
 from transforms.records.record_index import index_places, next_offset, row_problems
 from transforms.records.written_index import IndexedRows, open_stored, stored_records
 from transforms.storage.files import join, read_manifest, storage_of
@@ -93,7 +93,7 @@ class VerifyShards(beam.PTransform):
     results: str
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection[str]:
-        manifest = begin | "Name the manifest" >> NameInputs([join(self.output, MANIFEST)])
+        manifest = begin | "Name the manifest" >> beam.Create([join(self.output, MANIFEST)])
         restarts = rules_of(begin.pipeline).restarts
         verify = _VerifyFn(self.output, self.verifier, self.fast, self.records, restarts)
         verified = (
