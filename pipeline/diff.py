@@ -70,13 +70,10 @@ def compare_datasets(former: str, other: str) -> Differences:
     Raises:
         DatasetError: a folder holds no dataset, or its indexes are missing or damaged.
     """
-    from pipeline.open_dataset import open_dataset
     from transforms.records.comparison import compare_records, option_changes, other_files
 
-    manifests = [open_dataset(folder) for folder in (former, other)]
     # Both are checked before the indexes of one are read.
-    for folder, manifest in zip((former, other), manifests, strict=True):
-        _check_indexes(folder, manifest)
+    manifests = [*map(_open_indexed, (former, other))]
     old, new = map(read_records, (former, other), manifests)
     found = compare_records(old, new, option_changes(*manifests))
     if found.total():
@@ -90,10 +87,7 @@ def dataset_records(folder: str) -> tuple[dict[str, Any], Records]:
     Raises:
         DatasetError: see `compare_datasets`.
     """
-    from pipeline.open_dataset import open_dataset
-
-    manifest = open_dataset(folder)
-    _check_indexes(folder, manifest)
+    manifest = _open_indexed(folder)
     return manifest, read_records(folder, manifest)
 
 
@@ -133,17 +127,20 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
         return Records.joined(indexes, labels)
 
 
-def _check_indexes(folder: str, manifest: Mapping[str, Any]) -> None:
-    """Checks that every record of a dataset is in an index."""
+def _open_indexed(folder: str) -> dict[str, Any]:
+    """The manifest of a dataset of which every record is in an index."""
+    from pipeline.open_dataset import open_dataset
     from transforms.dataset.output_names import MANIFEST
     from transforms.records.record_index import index_list_problems
 
+    manifest = open_dataset(folder)
     if manifest["options"].get("key") == "row":
         raise UsageError(f"{folder} holds rows without images, which diff cannot compare")
     if "index" not in manifest:
         raise UsageError(f"{folder} has no indexes: convert it again, into another folder")
     for problem in index_list_problems(manifest):
         raise UsageError(f"{folder}/{MANIFEST} was edited: {problem}")
+    return manifest
 
 
 if __name__ == "__main__":

@@ -73,19 +73,11 @@ _PACKAGES = (_OURS, "transforms")
 
 
 class _Redacting(logging.Formatter):
-    """Hides secrets, as messages do."""
+    """Hides secrets, as messages do; without `-v`, our own warnings are lines for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return redacted(super().format(record))
-
-
-class _Plain(logging.Formatter):
-    """Leaves our own warnings, which are lines for people, as they are."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        if record.name.partition(".")[0] in _PACKAGES:
-            return redacted(record.getMessage())
-        return super().format(record)
+        is_plain = record.name.partition(".")[0] in _PACKAGES and not shows_logs()
+        return redacted(record.getMessage() if is_plain else super().format(record))
 
 
 def show_plain_warnings() -> None:
@@ -93,7 +85,7 @@ def show_plain_warnings() -> None:
     for handler in logging.getLogger().handlers:
         # Others have a form of their own.
         if type(handler) is logging.StreamHandler:
-            handler.setFormatter(_Plain(logging.BASIC_FORMAT))
+            handler.setFormatter(_Redacting(logging.BASIC_FORMAT))
 
 
 def show_logs() -> None:

@@ -649,24 +649,18 @@ def features_of_records(
         elif source_of(feature.source).is_optional:
             if any(held):
                 kept.append(feature)
-        elif feature.from_label:
-            _check_held(feature, sources, layout, _CLASSES_OF_OBJECTS)
-            kept.append(feature)
         else:
-            _check_held(feature, sources, layout, (feature.source,))
-            kept.append(_typed(feature, [each for each in held if each], sources, layout))
+            needed = {*_CLASSES_OF_OBJECTS} if feature.from_label else {feature.source}
+            for source in sources:
+                if needed.isdisjoint(source.features):
+                    raise UsageError(
+                        f"--layout {layout} needs {feature.source} for {feature.name!r}, which the "
+                        f"records of --images {source.folder} do not hold: give --labels CSV, or "
+                        "another layout"
+                    )
+            found = [each for each in held if each and not feature.from_label]
+            kept.append(_typed(feature, found, sources, layout) if found else feature)
     return tuple(kept)
-
-
-def _check_held(
-    feature: Feature, sources: Sequence[GivenDataset], layout: str, names: Sequence[str]
-) -> None:
-    for source in sources:
-        if not any(name in source.features for name in names):
-            raise UsageError(
-                f"--layout {layout} needs {feature.source} for {feature.name!r}, which the records "
-                f"of --images {source.folder} do not hold: give --labels CSV, or another layout"
-            )
 
 
 def _typed(
