@@ -15,7 +15,6 @@ import apache_beam as beam
 
 from transforms.core import rejections
 from transforms.core.messages import check_final
-from transforms.core.option import path_text, root_text
 from transforms.core.records import Count, RejectedPart
 from transforms.core.rejections import Reason, Rejection
 from transforms.dataset.dataset_options import DatasetOptions
@@ -146,6 +145,7 @@ _MAX_EXTENSION = 16
 _NO_PLACE = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class CopyRejected(beam.PTransform):
     """Copies the files of rejected images to `FOLDER/REASON/PATH`, published or not.
 
@@ -155,22 +155,17 @@ class CopyRejected(beam.PTransform):
     longer be read.
     """
 
-    def __init__(
-        self,
-        root: str | os.PathLike[str],
-        folder: str | os.PathLike[str],
-        *,
-        rejections: Collections[Rejection],
-    ) -> None:
-        super().__init__()
-        self._copy = beam.FlatMap(_copied, root_text("root", root), path_text("folder", folder))
-        self._rejections = rejections
+    root: str | os.PathLike[str]
+    folder: str | os.PathLike[str]
+    _: dataclasses.KW_ONLY
+    rejections: Collections[Rejection]
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[Count]:
+        copy = beam.FlatMap(_copied, os.fspath(self.root), os.fspath(self.folder))
         return (
-            (shards | "Name rejected images" >> of_shards(), *named("", self._rejections).values())
+            (shards | "Name rejected images" >> of_shards(), *named("", self.rejections).values())
             | "All rejected images" >> beam.Flatten()
-            | "Copy rejected images" >> self._copy.with_output_types(Count)
+            | "Copy rejected images" >> copy.with_output_types(Count)
         )
 
 

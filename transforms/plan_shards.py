@@ -460,6 +460,7 @@ def _every_shard(
             yield name, pack(())
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class PlanShards(beam.PTransform):
     """Groups labelled images by shard.
 
@@ -470,37 +471,31 @@ class PlanShards(beam.PTransform):
         LabelsError: on several machines, a shard has more than `MAX_SHARD_NAMES` images.
     """
 
-    def __init__(
-        self,
-        plan: ShardPlan,
-        totals: beam.PCollection[PlanTotals],
-        *,
-        rules: LabelRules = ANY_LABELS,
-        of_rows: bool = False,
-    ) -> None:
-        super().__init__()
-        whole_number("shard_size", plan.shard_size, 1)
-        if plan.num_shards is not None:
-            whole_number("num_shards", plan.num_shards, 1, MAX_SHARDS)
-        self._plan = plan
-        self._totals = totals
-        self._rules = rules
-        self._of_rows = of_rows
+    plan: ShardPlan
+    totals: beam.PCollection[PlanTotals]
+    _: dataclasses.KW_ONLY
+    rules: LabelRules = ANY_LABELS
+    of_rows: bool = False
+
+    def __post_init__(self) -> None:
+        whole_number("shard_size", self.plan.shard_size, 1)
+        if self.plan.num_shards is not None:
+            whole_number("num_shards", self.plan.num_shards, 1, MAX_SHARDS)
 
     def expand(
         self, images: beam.PCollection[PlannedImage] | beam.PCollection[NameBatch]
     ) -> PlannedShards:
-        kind: Any = ShardRow if self._of_rows else PlannedImage
-        batches = images if self._of_rows else images | "Pack images" >> packing_records()
-        totals = self._totals
-        if self._plan.by_records:
-            totals = with_starts(batches, self._plan, totals, kind)
-        assign = _Assigner(self._plan, self._rules, kind)
+        kind: Any = ShardRow if self.of_rows else PlannedImage
+        batches = images if self.of_rows else images | "Pack images" >> packing_records()
+        totals = self.totals
+        if self.plan.by_records:
+            totals = with_starts(batches, self.plan, totals, kind)
+        assign = _Assigner(self.plan, self.rules, kind)
         assigned = batches | "Assign shards" >> by_type(
             assign, "names", tuple[str, NameBatch], AsSingleton(totals), rejections=Rejection
         )
-        is_bounded = rules_of(images.pipeline).max_element and not self._of_rows
-        name_shards = beam.FlatMap(_every_shard, self._plan, is_bounded=is_bounded)
+        is_bounded = rules_of(images.pipeline).max_element and not self.of_rows
+        name_shards = beam.FlatMap(_every_shard, self.plan, is_bounded=is_bounded)
         every = totals | "Name every shard" >> name_shards.with_output_types(tuple[str, NameBatch])
         unpack_names = beam.Map(_unpacked, kind)
         shards = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import itertools
+import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -560,9 +561,12 @@ def read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) 
         manifest: of the dataset.
         notes: takes what cannot be read.
     """
-    wanted = {reason: min(count, MAX_LISTED) for reason, count in manifest["rejected"].items()}
-    words = {reason: f'"{reason}"'.encode() for reason in wanted}
-    left = sum(wanted.values())
+    # Those to find of each reason, by its word in a line.
+    left = {
+        json.dumps(reason).encode(): min(count, MAX_LISTED)
+        for reason, count in manifest["rejected"].items()
+        if count
+    }
     found: list[Rejection] = []
     if not left:
         return found
@@ -576,20 +580,20 @@ def read_rejections(output: str, manifest: Mapping[str, Any], notes: list[str]) 
             )
             return found
         for line in stored_lines(path, listed["bytes"]):
+            if not left:
+                break
             # Millions of lines may have a reason of which enough are found.
-            if not any(map(line.__contains__, words.values())):
+            if not any(map(line.__contains__, left)):
                 continue
             rejection = Rejection(**parse_json(line))
             if not all(isinstance(field, str) for field in rejection):
                 raise ValueError("a line is not a rejection")
-            if wanted.get(rejection.reason, 0):
-                wanted[rejection.reason] -= 1
-                left -= 1
+            word = json.dumps(rejection.reason).encode()
+            if word in left:
                 found.append(rejection)
-                if not wanted[rejection.reason]:
-                    words.pop(rejection.reason)
-            if not left:
-                break
+                left[word] -= 1
+                if not left[word]:
+                    del left[word]
     except (OSError, TypeError, ValueError) as error:
         notes.append(f"{REJECTED} cannot be read to its end ({error!s:.100}).")
     return found

@@ -53,11 +53,6 @@ def exact_text(text: str) -> str:
     return str.__str__(text)
 
 
-def root_text(name: str, value: object) -> str:
-    """A folder as text; empty for none."""
-    return "" if value == "" else path_text(name, value)
-
-
 def path_texts(name: str, value: object) -> tuple[str, ...]:
     """Several paths or globs; a single one is refused, since its letters are a sequence too.
 

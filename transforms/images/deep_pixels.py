@@ -36,6 +36,7 @@ from transforms.images.pillow_images import (
     decode_as_stored,
     deep_samples,
     open_image,
+    scaled,
     strips_of,
 )
 from transforms.images.pixel_options import Limits
@@ -149,7 +150,7 @@ def deep_pixels(
         low, _ = _half(data, limits, is_high=False)
         for rows, part in zip(strips(*pixels.shape[:2]), strips_of(low), strict=True):
             pixels[rows] |= np.asarray(part)
-    return _by_strips(pixels, _divided) if is_premultiplied else pixels
+    return by_strips(pixels, _divided) if is_premultiplied else pixels
 
 
 def reduced_numbers(opened: ImageFile.ImageFile) -> Image.Image | None:
@@ -167,10 +168,10 @@ def reduced_numbers(opened: ImageFile.ImageFile) -> Image.Image | None:
     if not isinstance(opened, TiffImageFile) or opened.mode not in _NUMBERS:
         return None
     numbers = _scaled(decode_as_stored(opened))
-    return Image.fromarray(_by_strips(numbers, lambda strip: (strip >> 8).astype(np.uint8)))
+    return Image.fromarray(by_strips(numbers, lambda strip: (strip >> 8).astype(np.uint8)))
 
 
-def _by_strips(pixels: Pixels, change: Callable[[Pixels], Array]) -> Array:
+def by_strips(pixels: Pixels, change: Callable[[Pixels], Array]) -> Array:
     """What `change` makes of an array, strip by strip."""
     return assembled((change(pixels[rows]) for rows in strips(*pixels.shape[:2])), len(pixels))
 
@@ -225,11 +226,7 @@ def _scaled(image: Image.Image) -> Pixels:
 
 
 def recolored(pixels: Pixels, color: str) -> Pixels:
-    """The pixels in `rgb` or `gray`, with alpha laid over white."""
-    return _by_strips(pixels, lambda strip: _recolored(strip, color))
-
-
-def _recolored(pixels: Pixels, color: str) -> Pixels:
+    """The pixels in `rgb` or `gray`, with alpha laid over white; a strip of an image."""
     if pixels.shape[2] in (2, 4):
         alpha = pixels[:, :, -1:].astype(np.uint64)
         pixels = ((pixels[:, :, :-1] * alpha + _TOP * (_TOP - alpha)) // _TOP).astype(np.uint16)
@@ -241,19 +238,16 @@ def _recolored(pixels: Pixels, color: str) -> Pixels:
     return grey.astype(np.uint16)[:, :, None]
 
 
-Scale: TypeAlias = Callable[[Image.Image, int, int], Image.Image]
-
-
-def in_size(pixels: Pixels, height: int, width: int, scaled: Scale) -> Pixels:
-    """The pixels in another size, to which `scaled` brings one band after the other."""
+def in_size(pixels: Pixels, height: int, width: int) -> Pixels:
+    """The pixels in another size, one band after the other."""
     made = np.empty((height, width, pixels.shape[2]), np.uint16)
     alpha: _Band | None = None
     for band in reversed(range(pixels.shape[2])):
         # As Pillow does it, first each row and then each column.
         narrowed = functools.partial(
-            _narrowed, band=band, width=width, is_weighted=alpha is not None, scaled=scaled
+            _narrowed, band=band, width=width, is_weighted=alpha is not None
         )
-        rows = _by_strips(pixels, narrowed)
+        rows = by_strips(pixels, narrowed)
         found: _Band = np.asarray(scaled(Image.fromarray(rows), height, width))
         if alpha is not None:
             found = found * _TOP / np.maximum(alpha, 1)
@@ -263,7 +257,7 @@ def in_size(pixels: Pixels, height: int, width: int, scaled: Scale) -> Pixels:
     return made
 
 
-def _narrowed(strip: Pixels, *, band: int, width: int, is_weighted: bool, scaled: Scale) -> _Band:
+def _narrowed(strip: Pixels, *, band: int, width: int, is_weighted: bool) -> _Band:
     """A band of some rows in another width."""
     values: _Band = strip[:, :, band].astype(np.float32)
     if is_weighted:

@@ -241,6 +241,7 @@ FLAT = {"LA": "L", "RGBA": "RGB", "I;16": "L"}
 """The mode without alpha and of 8 bits of all others."""
 
 _Color: TypeAlias = str | tuple[int, int, int, int]
+_Box: TypeAlias = tuple[float, float, float, float]
 
 _GREY = ("1", "L", "LA", "La")
 _SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N")
@@ -440,6 +441,16 @@ def in_mode(image: Image.Image, mode: str, behind: _Color = "white") -> Image.Im
         background = Image.new("RGBA", image.size, behind)
         image = Image.alpha_composite(background, image.convert("RGBA"))
     return image.convert(mode)
+
+
+def scaled(
+    image: Image.Image, height: int, width: int, box: _Box | None = None, *, mixes: bool = True
+) -> Image.Image:
+    """An image, or a box of it, in another size; `mixes` is false for class indices."""
+    if (width, height) == image.size and box in (None, (0, 0, width, height)):
+        return image
+    kind = Image.Resampling.LANCZOS if mixes else Image.Resampling.NEAREST
+    return image.resize((width, height), kind, box)
 
 
 def size_of(pixels: Any) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import io
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import simplejpeg
@@ -34,6 +35,7 @@ from transforms.images.pillow_images import (
     in_mode,
     in_strips,
     open_image,
+    scaled,
     size_of,
 )
 from transforms.images.pixel_options import (
@@ -46,23 +48,6 @@ from transforms.images.pixel_options import (
     PixelOptions,
 )
 from transforms.images.tags import exif_of, exif_segment, tags_of
-
-# Images in another size.
-
-_FILTER = Image.Resampling.LANCZOS
-
-_Box: TypeAlias = tuple[float, float, float, float]
-
-
-def scaled(
-    image: Image.Image, height: int, width: int, box: _Box | None = None, *, mixes: bool = True
-) -> Image.Image:
-    """An image, or a box of it, in another size; `mixes` is false for class indices."""
-    if (width, height) == image.size and box in (None, (0, 0, width, height)):
-        return image
-    kind = _FILTER if mixes else Image.Resampling.NEAREST
-    return image.resize((width, height), kind, box)
-
 
 # Pixels to the bytes of a JPEG or PNG file.
 
@@ -290,9 +275,10 @@ class _ImageFile:
         """Decoded pixels of 16 bits with the wanted channels, size and orientation."""
         self.check_size(*pixels.shape[:2])
         if self.options.color != "keep":
-            pixels = deep_pixels.recolored(pixels, self.options.color)
+            recolored = functools.partial(deep_pixels.recolored, color=self.options.color)
+            pixels = deep_pixels.by_strips(pixels, recolored)
         if self.is_resized:
-            pixels = deep_pixels.in_size(pixels, *self.size, scaled)
+            pixels = deep_pixels.in_size(pixels, *self.size)
         return deep_pixels.turned(pixels, self.turn)
 
     def stored_format(self, mode: str) -> str:

@@ -40,6 +40,7 @@ _SLOT = 34
 _GAP = 8
 
 
+_Part = tuple[str, int, str]  # of a flow: name, count and kind
 Shown = dict[str, Any]
 """A chart, a table, a row or a bar, by the names that the templates of the page have for them."""
 
@@ -100,7 +101,7 @@ def shares(counts: Mapping[str, int]) -> list[Shown]:
     ]
 
 
-def flow(label: str, parts: Sequence[tuple[str, int, str]]) -> Shown | None:
+def flow(label: str, parts: Sequence[_Part]) -> Shown | None:
     """The flow to some parts, from the top down; None if they add up to 0.
 
     Heights are in pixels; the path of a target is the outline of its ribbon in an SVG that is 100
@@ -626,13 +627,8 @@ def _flows(sources: Sources) -> list[Shown]:
     """The flows of images, and of rows if any were read."""
     ledger, splits = sources.manifest["ledger"], sources.manifest["splits"]
     written = [(shown(name), split["records"], "kept") for name, split in splits.items()]
-    if len(written) > _MAX_TARGETS:
-        more = sum(count for _, count, _ in written[_MAX_TARGETS - 1 :])
-        written[_MAX_TARGETS - 1 :] = [
-            (f"{len(written) - _MAX_TARGETS + 1} more splits", more, "kept")
-        ]
     images = [
-        *written,
+        *_first(written, "{} more splits"),
         *_rejected(sources, "image", ledger.get("images_rejected", 0)),
         ("not in --keys", ledger.get("images_left_out", 0), "left_out"),
     ]
@@ -654,17 +650,23 @@ def _flows(sources: Sources) -> list[Shown]:
     return [each for each in flows if each is not None]
 
 
-def _rejected(sources: Sources, subject: str, count: int) -> list[tuple[str, int, str]]:
+def _rejected(sources: Sources, subject: str, count: int) -> list[_Part]:
     """The rejected images or rows by reason, if the listed ones tell which reasons are theirs."""
     counts = sources.manifest["rejected"]
     reasons = {each.reason for each in sources.rejections if each.subject == subject}
-    parts = [(reason, counts[reason]) for reason in counts if reason in reasons]
-    if sum(number for _, number in parts) != count:
-        parts = [("rejected", count)]
-    if len(parts) > _MAX_TARGETS:
-        more = sum(number for _, number in parts[_MAX_TARGETS - 1 :])
-        parts[_MAX_TARGETS - 1 :] = [("rejected for other reasons", more)]
-    return [(shown(reason), number, "left_out") for reason, number in parts]
+    parts = [(shown(each), counts[each], "left_out") for each in counts if each in reasons]
+    if sum(number for _, number, _ in parts) != count:
+        parts = [("rejected", count, "left_out")]
+    return _first(parts, "rejected for other reasons")
+
+
+def _first(parts: list[_Part], others: str) -> list[_Part]:
+    """The first parts of a flow, and all others as one of this name."""
+    if len(parts) <= _MAX_TARGETS:
+        return parts
+    more = parts[_MAX_TARGETS - 1 :]
+    name, count = others.format(len(more)), sum(count for _, count, _ in more)
+    return [*parts[: _MAX_TARGETS - 1], (name, count, more[0][2])]
 
 
 def _histograms(sources: Sources) -> list[Shown]:

@@ -14,8 +14,6 @@ from transforms.images.pixel_options import Limits, PixelOptions
 RIGHT: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
     (check.path_text, ("a", "gs://b/c"), "gs://b/c"),
     (check.path_text, ("a", Path("b/c")), "b/c"),
-    (check.root_text, ("a", ""), ""),
-    (check.root_text, ("a", Path("b")), "b"),
     (check.path_texts, ("a", ["b", Path("c")]), ("b", "c")),
     (check.path_texts, ("a", (each for each in "bc")), ("b", "c")),
     (check.class_texts, ("a", None), None),
