@@ -77,7 +77,15 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         waits = origins.waits or any(map(archive_path, config.images))
         origins = origins._replace(waits=waits, bases=())
         drop = DropDuplicates(origins, max_bytes=max_bytes, held_out=config.held_out)
-    step = PlanImages(config.shard_plan, config.label_rules, drop, _stratification(config))
+    stratify = None
+    if config.splits.by_class:
+        stratify = ClassLines(
+            Splits(config.splits.splits),
+            config.splits.seed,
+            by_group=config.splits.by_group,
+            many_labels=config.row_requirements.many_labels,
+        )
+    step = PlanImages(config.shard_plan, config.label_rules, drop, stratify)
     plan: Plan = images | "Plan images" >> step
     return plan
 
@@ -112,17 +120,6 @@ def _inputs(config: ConvertConfig) -> ReadInputs:
         )
         if config.partners
         else None,
-    )
-
-
-def _stratification(config: ConvertConfig) -> ClassLines | None:
-    if not config.splits.by_class:
-        return None
-    return ClassLines(
-        Splits(config.splits.splits),
-        config.splits.seed,
-        by_group=config.splits.by_group,
-        many_labels=config.row_requirements.many_labels,
     )
 
 

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import os
 import uuid
+from collections.abc import Set
 from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
@@ -85,27 +86,27 @@ def _check_alone(flags: argparse.Namespace) -> None:
 
 
 def _check_output(flags: argparse.Namespace, config: ConvertConfig) -> None:
-    former = _read_former(config.folder.output)
-    if config.card.name is not None:
-        _check_replaced(config.folder.output, former)
-    if former is None:
-        _check_foreign(config.folder.output)
-        _check_room(config)
-    elif not config.folder.overwrite:
-        _check_same_options(config, former)
-    elif change := root_change(flags, config, former["root"]):
-        raise UsageError(f"--output {config.folder.output} holds a dataset with {change}")
-
-
-def _check_replaced(output: str, former: dict[str, Any] | None) -> None:
-    """Refuses a folder in which a user wrote the files that `--name` adds."""
-    ours = check_output(output, former, ()).names
-    for name in (CARD, CROISSANT):
+    output = config.folder.output
+    former, ours = _read_former(output)
+    for name in () if config.card.name is None else (CARD, CROISSANT):
+        # A user may have written it.
         if name not in ours and storage_of(output).exists(join(output, name)):
             raise UsageError(
                 f"--output {output} holds a {name} that no run wrote, and --name would replace it: "
                 "move it to another folder, or leave --name out"
             )
+    if former is None:
+        with trying(f"read --output {output}"):
+            other = storage_of(output).find_foreign(output)
+        if other is not None:
+            raise UsageError(
+                f"--output {output} holds something else ({other!r}): give an empty or new folder"
+            )
+        _check_room(config)
+    elif not config.folder.overwrite:
+        _check_same_options(config, former)
+    elif change := root_change(flags, config, former["root"]):
+        raise UsageError(f"--output {output} holds a dataset with {change}")
 
 
 def check_former(config: ConvertConfig) -> bool:
@@ -114,30 +115,22 @@ def check_former(config: ConvertConfig) -> bool:
     Raises:
         UsageError: it was made with other options.
     """
-    former = None if config.folder.overwrite else _read_former(config.folder.output)
+    if config.folder.overwrite:
+        return False
+    former, _ = _read_former(config.folder.output)
     if former is not None:
         _check_same_options(config, former)
     return former is not None
 
 
-def _read_former(output: str) -> dict[str, Any] | None:
+def _read_former(output: str) -> tuple[dict[str, Any] | None, Set[str]]:
+    """The manifest in a folder, and the files that earlier runs wrote into it."""
     with trying(f"read --output {output}"):
         try:
             former = read_manifest(join(output, MANIFEST))
-            check_output(output, former, ())
+            return former, check_output(output, former, ()).names
         except (ManifestError, ForeignNameError) as error:
             raise UsageError(f"{error}; or choose another --output") from error
-    return former
-
-
-def _check_foreign(output: str) -> None:
-    """Refuses a folder without a dataset that holds something else."""
-    with trying(f"read --output {output}"):
-        other = storage_of(output).find_foreign(output)
-    if other is not None:
-        raise UsageError(
-            f"--output {output} holds something else ({other!r}): give an empty or new folder"
-        )
 
 
 def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
