@@ -238,7 +238,10 @@ def check_dataset(
     from transforms.verify_shards import VerifyShards, merge_splits, read_results
 
     try:
-        problems = [Problem(MANIFEST, None, detail) for detail in _manifest_problems(manifest)]
+        details = [*ledger_problems(manifest), *index_list_problems(manifest)]
+        if manifest.get("digest") != content_digest(manifest):
+            details.insert(0, "was edited since the dataset was written")
+        problems = [Problem(MANIFEST, None, detail) for detail in details]
         problems += _folder_problems(output, manifest)
         problems += _small_file_problems(output, manifest)
         problems += _extra_files(output, manifest)
@@ -261,13 +264,6 @@ def check_dataset(
     for split in splits.values():
         problems += split.problems
     return problems, splits
-
-
-def _manifest_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
-    if manifest.get("digest") != content_digest(manifest):
-        yield "was edited since the dataset was written"
-    yield from ledger_problems(manifest)
-    yield from index_list_problems(manifest)
 
 
 def _folder_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:

@@ -220,8 +220,7 @@ class ImageConverter(Converter):
         self.fingerprints = checks.finds_duplicates
         self._root = origins.root
         self._limits = checks.limits
-        self._stores_images = any(feature.role is Role.IMAGE for feature in features)
-        self._has_object_masks = any(each.role is Role.OBJECT_MASK for each in features)
+        self._roles = {feature.role for feature in features}
         self._rows = rows
         self._embedder = None
         if embedding is not None:
@@ -250,7 +249,7 @@ class ImageConverter(Converter):
         pixels = self._decoding.pixels
         are_decoded = self._decoding.stores_pixels or self._partners
         of_model = () if self._embedder is None else MODEL_LIBRARIES
-        of_masks = OBJECT_MASK_LIBRARIES if self._has_object_masks else ()
+        of_masks = OBJECT_MASK_LIBRARIES if Role.OBJECT_MASK in self._roles else ()
         return Libraries(
             PIXEL_LIBRARIES if are_decoded else (),
             () if pixels.changes_nothing else PIXEL_LIBRARIES,
@@ -264,7 +263,7 @@ class ImageConverter(Converter):
         self._read_ahead = self._origins.read_ahead()
         self._guard = DecoderGuard(self._limits.max_pixels, isolates=is_again())
         may_change = self._partners or not self._decoding.pixels.changes_nothing
-        if self._decoding.stores_pixels or may_change or self._has_object_masks:
+        if self._decoding.stores_pixels or may_change or Role.OBJECT_MASK in self._roles:
             from transforms.images.pillow_images import quiet_pillow
 
             quiet_pillow()
@@ -301,11 +300,8 @@ class ImageConverter(Converter):
             images,
             bases=self._origins.bases,
             describe=self._described,
-            load=load or self._load_originals,
+            load=load or functools.partial(self._read, origins=ShardOrigins(self._origins, ())),
         )
-
-    def _load_originals(self, images: Sequence[PlannedImage]) -> Iterator[CheckedImage | Rejection]:
-        return self._read(images, ShardOrigins(self._origins, ()))
 
     def _read(
         self,
@@ -365,7 +361,7 @@ class ImageConverter(Converter):
             image=image,
             values=self._values(image, checked),
             is_reused=found.is_reused,
-            has_place=checked.has_place and self._stores_images,
+            has_place=checked.has_place and Role.IMAGE in self._roles,
         )
 
     def _described(
@@ -391,11 +387,10 @@ class ImageConverter(Converter):
 
     def _size(self, image: PlannedImage, stored: StoredImage, checked: CheckedImage) -> int | None:
         """The bytes of a stored image whose record is not read; None if nothing shows them."""
-        roles = {feature.role for feature in self.features}
-        if Role.PIXELS in roles:
+        if Role.PIXELS in self._roles:
             _, height, width, channels = stored.info
-            return None if Role.IMAGE in roles else height * width * channels
-        if Role.IMAGE in roles:
+            return None if Role.IMAGE in self._roles else height * width * channels
+        if Role.IMAGE in self._roles:
             return self.encoder.image_bytes(checked, stored.length)
         # A bucket lists the compressed bytes of what it decompresses.
         is_exact = not storage_of(full_uri(self._root, image.path)).has_generations
@@ -425,7 +420,7 @@ class ImageConverter(Converter):
             self._values(image, decoded),
             content,
             stored_content,
-            has_place=decoded.has_place and self._stores_images,
+            has_place=decoded.has_place and Role.IMAGE in self._roles,
         )
 
     def _guarded(self, image: PlannedImage, decode: Callable[..., Any], data: Any) -> Any:
@@ -439,7 +434,7 @@ class ImageConverter(Converter):
         return self._rows.of(image, checked.frame)
 
     def _held_bytes(self, image: PlannedImage) -> int:
-        has_pixels = self._decoding.stores_pixels or self._has_object_masks
+        has_pixels = self._decoding.stores_pixels or Role.OBJECT_MASK in self._roles
         pixels = _DECODED_TIMES * image.size if has_pixels else 0
         if image.partners:
             pixels += sum(file.size for file in partner_files(image.partners))

@@ -96,13 +96,12 @@ class FileFinder(abc.ABC):
         """
         found = 0
         describe = self._describer(part)
-        left_out, left_out_folders = self.left_out
         listed = part._replace(glob=any_case(part.glob))
         storage = storage_of(part.glob)
         for file in storage.list_range(listed, limit, with_checksums=self.with_checksums):
             if isinstance(file, NameRange):
                 yield file._replace(glob=part.glob, partner=part.partner)
-            elif not (file.uri in left_out or file.uri.startswith(left_out_folders)):
+            elif not self.left_out.has(file.uri):
                 found += 1
                 yield describe(file)
         yield Count(self.counts, found)

@@ -13,7 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
@@ -237,29 +237,27 @@ def count_shard(summary: ShardSummary, seconds: float, *, is_read: bool) -> None
 # The next one is read while the last records of a shard are written, and while the shard is synced
 # and renamed, which takes as long as many images.
 
-Shard = TypeVar("Shard")
-
 # Writes a shard, and pauses twice: when its images are being read, and before its last records.
 # Returns what finishes it, in another thread.
-Writing: TypeAlias = Generator[None, None, Callable[[], Shard]]
+Writing: TypeAlias = Generator[None, None, Callable[[], FinishedShard]]
 
 # Shards that are finished while the next one is read. More would only leave more unfinished files
 # behind a crash.
 _BESIDE = 1
 
 
-class ShardOverlap(Generic[Shard]):
+class ShardOverlap:
     """Writes shards one after the other: each is read before the former one is complete.
 
     Shards are finished in a thread of its own, in their order.
     """
 
     def __init__(self) -> None:
-        self._open: list[Writing[Shard]] = []
+        self._open: list[Writing] = []
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="finish-shard")
-        self._finishing: list[Future[Shard]] = []
+        self._finishing: list[Future[FinishedShard]] = []
 
-    def write(self, shard: Writing[Shard]) -> list[Shard]:
+    def write(self, shard: Writing) -> list[FinishedShard]:
         """Begins to read a shard, completes the former one, and writes this one up to its end.
 
         Returns:
@@ -278,7 +276,7 @@ class ShardOverlap(Generic[Shard]):
             next(shard)
             return self._finished(but=_BESIDE)
 
-    def complete(self) -> list[Shard]:
+    def complete(self) -> list[FinishedShard]:
         """Completes the last shard; all that are not finished yet. Raises as `write`."""
         with self._abandoned_if_it_fails():
             self._complete(but=0)
@@ -292,7 +290,7 @@ class ShardOverlap(Generic[Shard]):
             except StopIteration as end:
                 self._finishing.append(self._pool.submit(end.value))
 
-    def _finished(self, but: int) -> list[Shard]:
+    def _finished(self, but: int) -> list[FinishedShard]:
         """All shards but so many, once they are finished."""
         return [self._finishing.pop(0).result() for _ in self._finishing[but:]]
 
@@ -392,7 +390,7 @@ class _WriteShardFn(beam.DoFn):
         self._with_sha256 = card_of(dataset.options) is not None
         libraries = self._converter.libraries._replace(gzip=self.target.plan.gzip)
         self._recipes = RecipeMaker(dataset.digest, libraries)
-        self._overlap: ShardOverlap[FinishedShard] = ShardOverlap()
+        self._overlap = ShardOverlap()
         self._existing = ExistingShards(
             self._output,
             roots,
@@ -454,7 +452,7 @@ class _WriteShardFn(beam.DoFn):
             for batch in fingerprint_batches(index, summary.file, self.buckets):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
-    def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing[FinishedShard]:
+    def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing:
         """Writes a shard; it gets its name and its sidecar while the next one is read."""
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"

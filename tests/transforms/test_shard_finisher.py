@@ -10,7 +10,7 @@ import pytest
 from transforms.write_shards import ShardOverlap, Writing
 
 
-class Overlap(ShardOverlap[str]):
+class Overlap(ShardOverlap):
     """One that notes what is done with each shard."""
 
     def __init__(self) -> None:
@@ -22,9 +22,7 @@ class Overlap(ShardOverlap[str]):
     ) -> list[str]:
         return self.write(self._writing(shard, fails_at, waits_for))
 
-    def _writing(
-        self, shard: str, fails_at: str, waits_for: threading.Event | None
-    ) -> Writing[str]:
+    def _writing(self, shard: str, fails_at: str, waits_for: threading.Event | None) -> Writing:
         def do(what: str) -> None:
             self.done.append(f"{what} {shard}")
             if what == fails_at:

@@ -66,11 +66,6 @@ def card_of(options: Mapping[str, Any]) -> Card | None:
     return Card(**{field: options[field] for field in Card._fields if field in options})
 
 
-def card_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that belong to the card."""
-    return {name: value for name, value in options.items() if name in Card._fields}
-
-
 def record_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that decide records, in their order: all but those of the card.
 

@@ -9,7 +9,6 @@ import pytest
 from transforms.dataset.dataset_options import (
     Card,
     card_of,
-    card_options,
     check_homepage,
     check_name,
     check_text,
@@ -66,7 +65,6 @@ def test_a_card_is_options() -> None:
     assert card_of(options) == card
     assert card_of({"seed": 1}) is None
     assert record_options(options) == {"seed": 1}
-    assert {**record_options(options), **card_options(options)} == options
 
 
 @pytest.mark.parametrize(
