@@ -51,7 +51,7 @@ tests/pipeline/test_holdout.py. `record_features` names columns of Parquet files
 those of a version of pyarrow: tests/pipeline/test_convert_parquet.py.
 
 Weights are those of models of keras.applications, whose floats
-differ from processor to processor: tests/pipeline/options/test_option_table.py has them.
+differ from processor to processor: tests/pipeline/test_convert_embeddings.py has them.
 """
 
 

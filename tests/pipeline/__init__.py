@@ -2,9 +2,6 @@ import pytest
 
 # Their assertions say what they compared, as those of the tests do.
 pytest.register_assert_rewrite(
-    "tests.pipeline.card_effects",
-    "tests.pipeline.label_effects",
-    "tests.pipeline.option_effects",
     "tests.pipeline.right_command",
     "tests.pipeline.row_tables",
 )

@@ -1,4 +1,4 @@
-"""The table of options, and the effect of each flag."""
+"""The table of options: its entries agree with each other, and its rules are applied."""
 
 from __future__ import annotations
 
@@ -6,30 +6,16 @@ import argparse
 import contextlib
 import io
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import tensorflow as tf
-from PIL import Image
 
-import pipeline.run.progress
 from pipeline.convert import main
 from pipeline.errors import UsageError
 from pipeline.options.option_table import GROUPS, OPTIONS
 from pipeline.options.parser import is_given, make_parser, parse_flags
-from tests.conftest import draw
-from tests.images import chunk, picture, saved
-from tests.marks import rest_slow
-from tests.models import efficientnet, saved_to, small_model
-from tests.pipeline.commands import Dataset, convert
-from tests.pipeline.option_effects import ROWS
-from tests.pipeline.option_rows import Made
 from transforms.core.option import Conflict, Need, Option, check_combinations, declared
-from transforms.examples.tfrecord import framed
-
-# The table of options: its entries agree with each other, and its rules are applied.
 
 # A value for each option that has no closed set of them, other than its default.
 VALUES = {
@@ -108,146 +94,9 @@ def test_a_need_is_refused(option: Option, need: Need, value: Any) -> None:
     check_combinations(OPTIONS, vars(parsed(**words, **{need.name: VALUES.get(need.name, "x")})))
 
 
-# Every flag does something: each has a row in which it changes what comes out.
-
-# The golden conversions show of all others that they change the records; --max_rejected,
-# --overwrite and --progress have quick tests of their own, and no test does without --output.
-QUICK = ["--allow_outside", "--config", "--quarantine", "--quiet", "--strict"]
-FLAGS = rest_slow([*QUICK, *(flag for flag in ROWS if flag not in QUICK)], len(QUICK))
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four photos, labels for them in several files, and images that a default rejects."""
-    folder = tmp_path_factory.mktemp("inputs")
-    stems = ["cat-0", "cat-1", "dog-0", "dog-1"]
-    for at, stem in enumerate(stems):
-        draw(folder / "photos" / stem[:3] / f"{stem}.jpg", seed=at)
-        (folder / "masks").mkdir(exist_ok=True)
-        (folder / "masks" / f"{stem}.png").write_bytes(saved(picture("L", 12, 16), "PNG"))
-    letters = list(zip(stems, "abcd", strict=True))
-    lines = {
-        "letters.csv": ["id,label", *(",".join(row) for row in letters)],
-        "columns.csv": [
-            "id,other,label,kind",
-            *(
-                f"{stem},{other},{letter},x"
-                for (stem, letter), other in zip(letters, reversed(stems), strict=True)
-            ),
-        ],
-        "places.csv": [
-            "id,label,who,set",
-            *(f"{stem},a,{stem[:3]},{'TEST' if stem[4] == '0' else 'dev'}" for stem in stems),
-        ],
-        "names.csv": ["id,label", *(f"{stem}.jpg,{letter}" for stem, letter in letters)],
-        "tildes.csv": ["id~label", *("~".join(row) for row in letters)],
-        # All rows whose cells show how they spell keys; one more that names its image itself.
-        "old.csv": [
-            "id,label",
-            *[f"/old/{stem[:3]}/{stem}.jpg,{letter}" for stem, letter in letters * 5],
-            "cat/cat-1.jpg,b",
-        ],
-        "korean.csv": ["id,label", *(f"{stem},고양이" for stem in stems)],
-        "numbers.csv": ["id,label", "cat-0,7", "cat-1,100000", "dog-0,10", "dog-1,nan"],
-        "classes.txt": ["dog", "cat"],
-        "dogs.txt": ["dog"],
-        "keys.txt": ["dog/dog-0.jpg", "cat/cat-1.jpg"],
-        "seed.yaml": ["seed: 5"],
-        "many.csv": ["id,label", "cat-0,a", "cat-1,b", "dog-0,a|b", "dog-1,b"],
-        "many.yaml": ["features: {image: image.bytes, classes: label.ids}"],
-        "two.csv": [
-            "id,label,x1,y1,x2,y2,a,b,c,d",
-            *(f"{stem},x,0,0,1,.5,.5,.5,1,1" for stem in stems),
-        ],
-        "side.csv": ["id,label,x1,y1,x2,y2", "turned,x,0,0,0.25,1"],
-        "boxes.csv": ["id,label,xmin,xmax,ymin,ymax", *(f"{stem},x,0,1,0,1" for stem in stems)],
-    }
-    left, right = ((folder / f"photos/cat/cat-{at}.jpg").read_bytes() for at in (0, 1))
-    record = tf.train.Example()
-    for name, value in {"left": left, "right": right, "kind": b"x"}.items():
-        record.features.feature[name].bytes_list.value.append(value)
-    (folder / "two.tfrecord").write_bytes(framed(record.SerializeToString()))
-    for name, content in lines.items():
-        encoding = "cp949" if name == "korean.csv" else "utf-8"
-        (folder / name).write_text("\n".join(content), encoding)
-    draw(folder / "empty" / "cat" / "good.jpg")
-    for name in ("one", "other"):
-        draw(folder / "equal" / "cat" / f"{name}.jpg")
-    (folder / "empty" / "cat" / "empty.jpg").touch()
-    rows = "image_uri,label\nphotos/cat/cat-0.jpg,cat\n/nowhere/1.jpg,cat\n"
-    (folder / "outside.csv").write_text(rows)
-    (folder / "large").mkdir()
-    for seed in range(3):
-        large = saved(picture("RGB", 520, 520, seed=seed), "PNG", compress_level=0)
-        (folder / "large" / f"{seed}.png").write_bytes(large)
-    exif = Image.Exif()
-    exif[0x0112], exif[0x013B] = 6, "Ann"
-    (folder / "turned" / "cat").mkdir(parents=True)
-    turned = saved(picture("RGB", 12, 16), "JPEG", exif=exif)
-    (folder / "turned" / "cat" / "turned.jpg").write_bytes(turned)
-    # The pixels are missing: only the header is right.
-    header = bytes.fromhex("00000002000000020802000000")
-    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"cut") + chunk(b"IEND")
-    (folder / "cut" / "cat").mkdir(parents=True)
-    (folder / "cut" / "cat" / "cut.png").write_bytes(png)
-    return folder
-
-
-@pytest.fixture
-def fast_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress lines every few milliseconds."""
-    monkeypatch.setattr(pipeline.run.progress, "_LINE_SECONDS", 0.001)
-
-
-@pytest.fixture(scope="module")
-def plain(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """The photos, converted without any further flag."""
-    return run(inputs, tmp_path_factory.mktemp("plain"), {})
-
-
-def run(inputs: Path, out: Path, flags: Mapping[str, Any]) -> Made:
-    """Runs `convert` with these flags instead of some valid ones."""
-    right = {"images": "{in}/photos/*/*.jpg", "output": "{out}/dataset"}
-    filled = {
-        name: value.replace("{in}", str(inputs)).replace("{out}", str(out))
-        if isinstance(value, str)
-        else value
-        for name, value in {**right, **flags}.items()
-    }
-    return Made(convert(**filled), Dataset(Path(filled["output"])))
-
-
-@pytest.mark.usefixtures("fast_lines")
-@pytest.mark.parametrize("flag", FLAGS)
-def test_a_flag_has_its_effect(flag: str, inputs: Path, plain: Made, tmp_path: Path) -> None:
-    row, name = ROWS[flag], flag.removeprefix("--")
-    if "embedding" in row.others.values():
-        saved_to(inputs / "small.keras", small_model().save)
-    if flag == "--model_weights":
-        saved_to(inputs / "b0.weights.h5", efficientnet().save_weights)
-    if flag in ("--reuse", "--holdout"):
-        assert run(inputs, tmp_path, {"output": "{out}/base"}).ran.code == 0
-    if flag == "--overwrite":
-        assert run(inputs, tmp_path, {"output": "{out}/finished"}).ran.code == 0
-    first = {**row.others, name: row.before}
-    if row.before is None:
-        del first[name]
-    second = {**row.others, name: row.value}
-    if "output" not in second:
-        first["output"], second["output"] = "{out}/first", "{out}/second"
-    without = plain if first == {"output": "{out}/first"} else run(inputs, tmp_path, first)
-    made = run(inputs, tmp_path, second)
-    assert made.ran.code == 0, made.ran.err
-    row.effect(without, made)
-
-
 def _flags() -> Iterator[str]:
     for action in make_parser("convert")._actions:
         yield next(flag for flag in action.option_strings if flag.startswith("--"))
-
-
-def test_every_flag_has_a_row() -> None:
-    assert sorted(_flags()) == sorted([*ROWS, "--help", "--version"])
 
 
 @pytest.mark.parametrize("words", [["--version", "1.2.0"], ["--version=1.2.0"]])

@@ -57,6 +57,11 @@ def test_quiet_commands_print_their_final_line(flag: str, right_inputs: Path) ->
     assert ran.code == 1 and all("labels.txt" in line for line in ran.out.splitlines())
 
 
+def test_verbose_shows_what_steps_do(right_inputs: Path) -> None:
+    ran = convert("-v", **right_flags(right_inputs))
+    assert ran.code == 0 and "INFO transforms.write_shards: " in ran.err
+
+
 def test_quiet_and_verbose_exclude_each_other(right_inputs: Path) -> None:
     ran = convert("-q", "-v", **right_flags(right_inputs))
     assert (ran.code, ran.out) == (2, "")
