@@ -80,17 +80,15 @@ def runnable(command: str) -> list[str]:
 
 
 def run_in_turn(commands: Iterable[str]) -> None:
-    """Runs commands: the first of each module as it is written, in a process of its own.
+    """Runs the first command and scripts as they are written, in processes of their own.
 
-    The others differ from it by their flags, and run in this process, which has Beam already.
+    The other commands of the program run in this process, which has Beam already.
     """
-    started: set[str] = set()
-    for command in commands:
+    for number, command in enumerate(commands):
         python, *words = runnable(command)
-        if words[0] == "-m" and words[1] in started:
+        if number and words[0] == "-m":
             ran = run_here(importlib.import_module(words[1]).main, words[1], words[2:])
         else:
-            started.add(words[1])
             done = subprocess.run([python, *words], capture_output=True, text=True, check=False)
             ran = Ran(done.returncode, done.stdout, done.stderr)
         assert ran.code == 0, f"{command}\n{ran.out}{ran.err}"
