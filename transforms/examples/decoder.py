@@ -30,6 +30,7 @@ from transforms.images.embeddings import bfloat16
 from transforms.images.headers import image_format
 from transforms.images.pixel_options import Frame, Limits
 from transforms.labels.joins import parsed_rows
+from transforms.labels.label_rows import read_number
 
 # Serialized `tf.train.Example`s to arrays, through tfx-bsl, without TensorFlow.
 
@@ -137,7 +138,7 @@ def _field(example: bytes, position: int, tag: int = _FIRST) -> tuple[int, int]:
             length = example[position + 1]
             if length < 0x80:
                 return position + 2, position + 2 + length
-            length, start = _read_varint(example, position + 1)
+            length, start = read_number(example, position + 1)
             return start, start + length
     except IndexError:
         pass
@@ -147,22 +148,10 @@ def _field(example: bytes, position: int, tag: int = _FIRST) -> tuple[int, int]:
 def _tag_after_first_field(example: bytes) -> int:
     """The tag after the field `features`, or 0 if the record ends with it."""
     try:
-        length, body = _read_varint(example, 1)
+        length, body = read_number(example, 1)
         return example[body + length]
     except IndexError:
         return 0
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The base-128 number at `position`, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        position += 1
-        if byte < 0x80:
-            return value, position
-        shift += 7
 
 
 # Values that a record of another dataset keeps: boxes, objects, labels and columns.

@@ -6,7 +6,6 @@ The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_fo
 from __future__ import annotations
 
 import functools
-import io
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +15,7 @@ import google_crc32c
 import numpy as np
 
 from transforms.core.messages import quantity
+from transforms.labels.csv_tables import PIECE, read_head
 
 LARGEST_RECORD = 512 << 20
 """The maximum size of a record to read, unless its dataset was made with larger limits.
@@ -25,9 +25,6 @@ A gzip file of 2 MB can hold a record of 2 GB, which is held in memory.
 
 # A length above this is damage, not a record: protobuf messages end at 2 GiB.
 _MAX_RECORD_BYTES = 2**31
-
-# A record is read in pieces: memory grows with its actual bytes, not with its declared length.
-_PIECE = 16 << 20
 
 # Bytes of a record's frame: before the payload its length with a checksum, after it a checksum.
 _HEADER_BYTES, _TRAILER_BYTES = 12, 4
@@ -111,7 +108,7 @@ def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterat
         if length > max_bytes:
             problem = f"it has {length} bytes, more than {max_bytes}: it is not read"
             raise TFRecordError(record, offset, problem)
-        payload = _read_payload(stream, length, record, offset)
+        payload = _read(stream, length, record, offset)
         checksum = _read(stream, 4, record, offset)
         if len(payload) < length or len(checksum) < 4:
             raise TFRecordError(record, offset, "the file ends inside the record")
@@ -184,7 +181,7 @@ class _Ahead:
         """Whether there are so many bytes, which are then held."""
         while len(self.held) < size and not self.end:
             try:
-                piece = _read(self._stream, min(size - len(self.held), _PIECE), 0, 0)
+                piece = _read(self._stream, min(size - len(self.held), PIECE), 0, 0)
             except TFRecordError as error:
                 piece, self.end = b"", error.reason
             self.held += piece
@@ -276,7 +273,7 @@ def read_frames(read: Callable[[int, int], bytes], offset: int, length: int) -> 
         offset: the first byte of the first record's frame.
         length: bytes of all frames, according to an index that may have been edited.
     """
-    if length > _PIECE:
+    if length > PIECE:
         header = read(offset, _HEADER_BYTES)
         if len(header) < _HEADER_BYTES or _declared(header) != length - _FRAME_BYTES:
             return header
@@ -332,21 +329,9 @@ def _declared(data: bytes, start: int = 0) -> int:
     return int(length) if masked_crc32c(data[start : start + 8]) == checksum else -1
 
 
-def _read_payload(stream: BinaryIO, length: int, record: int, offset: int) -> bytes:
-    if length <= _PIECE:
-        return _read(stream, length, record, offset)
-    held = io.BytesIO()
-    while left := length - held.tell():
-        piece = _read(stream, min(left, _PIECE), record, offset)
-        if not piece:
-            break
-        held.write(piece)
-    return held.getvalue()
-
-
 def _read(stream: BinaryIO, size: int, record: int, offset: int) -> bytes:
     try:
-        return stream.read(size)
+        return read_head(stream, size)
     except (zlib.error, EOFError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             # An error of the file system or the bucket, not of the bytes.

@@ -98,6 +98,9 @@ ROW_BYTES = 256
 """Bytes that take the time of a row, or of a value in JSON, besides those in it. Rows of a file of
 names in order and their class have two bytes each in gzip, and 200 times that may be held."""
 
+PIECE = 16 << 20
+"""The most bytes that are read at once."""
+
 _ROW_STARTS = (b"\n", b"\r", b"{", b"[")
 
 
@@ -313,11 +316,15 @@ def check_growth(held: int, stored: int, shown: str, remedy: str) -> None:
 
 
 def read_head(file: ReadableBytes, size: int) -> bytes:
-    """The first bytes of a file."""
-    head = b""
-    while len(head) < size and (more := file.read(size - len(head))):
-        head += more
-    return head
+    """The next bytes of a file; fewer at its end.
+
+    They are read in pieces: memory grows with the bytes that are there, not with a declared size.
+    """
+    pieces, left = [], size
+    while left > 0 and (piece := file.read(min(left, PIECE))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def _codec(encoding: str) -> str:

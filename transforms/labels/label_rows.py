@@ -169,6 +169,23 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
+# Numbers of Parquet and of protobuf.
+
+
+def read_number(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned number, of which each byte holds seven bits, and where it ends.
+
+    Raises:
+        IndexError: it does not end, or has more than ten bytes.
+    """
+    value = 0
+    for place in range(10):
+        value |= (data[at + place] & 0x7F) << 7 * place
+        if data[at + place] < 0x80:
+            return value, at + place + 1
+    raise IndexError("a number has more than ten bytes")
+
+
 # Values of tables with types as the text of cells, as `pandas.DataFrame.to_csv` writes them.
 
 

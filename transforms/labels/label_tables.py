@@ -59,6 +59,7 @@ from transforms.labels.label_rows import (
     header_names,
     label_rows,
     list_text,
+    read_number,
     text_problem,
     value_text,
 )
@@ -374,20 +375,6 @@ def size_of_pages(chunk: pq.ColumnChunkMetaData, file: BinaryIO) -> tuple[int, i
     except (AttributeError, LookupError, TypeError) as error:
         raise pa.ArrowInvalid("the header of a page is damaged") from error
     return max(size, chunk.total_uncompressed_size), max(values, chunk.num_values)
-
-
-def read_number(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number, of which each byte holds seven bits, and where it ends.
-
-    Raises:
-        IndexError: it does not end, or has more than ten bytes.
-    """
-    value = 0
-    for place in range(10):
-        value |= (data[at + place] & 0x7F) << 7 * place
-        if data[at + place] < 0x80:
-            return value, at + place + 1
-    raise IndexError("a number has more than ten bytes")
 
 
 def page_header(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, Any], int]:

@@ -41,7 +41,7 @@ from transforms.examples.tfrecord import (
     read_records,
     scan_records,
 )
-from transforms.labels.csv_tables import MOST_TIMES, Gunzipped, Rejoined
+from transforms.labels.csv_tables import MOST_TIMES, Gunzipped, Rejoined, read_head
 from transforms.labels.label_rows import GZIP_MAGIC
 from transforms.labels.shards import ShardName
 from transforms.records.record_index import (
@@ -95,8 +95,7 @@ class ChecksummedReader:
 
     def peek(self, size: int) -> bytes:
         """The next bytes, without consuming them; fewer only at the end of the stream."""
-        while len(self._ahead) < size and (more := self._stream.read(size - len(self._ahead))):
-            self._ahead += more
+        self._ahead += read_head(self._stream, size - len(self._ahead))
         return self._ahead[:size]
 
     def read(self, size: int = -1) -> bytes:
@@ -138,11 +137,8 @@ def stored_sha256(path: str) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    digest = hashlib.sha256()
-    with open_stored(path, follow_links=False) as stored:
-        while chunk := stored.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    with storage_of(path, follow_links=False).open_reader(path) as file:
+        return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
 def stored_records(

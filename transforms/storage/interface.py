@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import base64
-import io
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -15,6 +14,7 @@ import google_crc32c
 from transforms.core.messages import TooLargeError
 from transforms.core.records import NameRange
 from transforms.dataset.output_names import PARTIAL, ForeignNameError, is_staged
+from transforms.labels.csv_tables import read_head
 
 # What a storage knows of a file without reading it: its size, version and checksums.
 
@@ -96,9 +96,6 @@ MAX_DATASET_FILE = 256 << 20
 A sparse file of a terabyte costs nothing to create, and a manifest may list any size.
 """
 
-# A long part of a file is read in pieces: its length may come from an index that was edited.
-_PIECE = 16 << 20
-
 _CHUNK = 1 << 20
 
 
@@ -116,15 +113,10 @@ def read_up_to(file: BinaryIO, max_bytes: int | None, path: str) -> bytes:
     """
     if max_bytes is None:
         return bytes(file.read())
-    chunks: list[bytes] = []
-    read = 0
-    # Not in one call, which would take as much memory as the largest file.
-    while chunk := file.read(_CHUNK):
-        read += len(chunk)
-        if read > max_bytes:
-            raise TooLargeError(read, max_bytes, path)
-        chunks.append(chunk)
-    return b"".join(chunks)
+    data = read_head(file, max_bytes + 1)
+    if len(data) > max_bytes:
+        raise TooLargeError(len(data), max_bytes, path)
+    return data
 
 
 def check_staged(staging: str, names: Iterable[str]) -> None:
@@ -407,12 +399,7 @@ class Storage(abc.ABC):
         def read(offset: int, length: int) -> bytes:
             with self.open_reader(path) as file:
                 file.seek(offset)
-                if length <= _PIECE:
-                    return bytes(file.read(length))
-                held = io.BytesIO()
-                while piece := file.read(min(_PIECE, length - held.tell())):
-                    held.write(piece)
-                return held.getvalue()
+                return read_head(file, length)
 
         return read
 

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 from transforms.core.messages import LabelsError, MemberError, first_line
 from transforms.labels.csv_tables import LABEL_NAMES, check_growth, folded
 from transforms.labels.keys import record_features
-from transforms.labels.label_rows import MAX_KEY, label_text, text_problem
+from transforms.labels.label_rows import MAX_KEY, label_text, read_number, text_problem
 from transforms.labels.label_tables import (
     bytes_held,
     cell_texts,
     open_parquet,
     page_header,
     parquet_damage,
-    read_number,
 )
 from transforms.storage.archive_formats import Member, safe_name
 
