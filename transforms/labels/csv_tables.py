@@ -11,7 +11,7 @@ import io
 import itertools
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from transforms.core.messages import LabelsError
@@ -174,10 +174,10 @@ def open_text(
     for begin, problem in _NO_CSV.items() if what == "CSV" else ():
         if begin.match(head):
             raise LabelsError(f"CSV {path} is {problem}")
-    stored = Rejoined(head, binary_file)
-    binary: io.BufferedReader = io.BufferedReader(stored, _BUFFER_BYTES)
+    stored = Rejoined(head, binary_file.read)
+    binary = io.BufferedReader(stored, _BUFFER_BYTES)
     if head.startswith(GZIP_MAGIC):
-        binary = _BoundedGzip(binary, stored, f"{what} {path}")
+        binary = as_file(_bounded(inflated(binary), stored, f"{what} {path}"))
     codec = "utf-8-sig" if has_utf8_codec(encoding) else encoding
     try:
         if codecs.lookup(codec).name in _NOT_OF_FILES:
@@ -210,9 +210,10 @@ class Rejoined(io.RawIOBase):
         count: how many bytes were read from it.
     """
 
-    def __init__(self, head: bytes, rest: ReadableBytes) -> None:
+    def __init__(self, head: bytes, read: Callable[[int], bytes]) -> None:
+        """Takes the first bytes, and a function that reads about as many of the others."""
         self._head = head
-        self._rest = rest
+        self._read = read
         self.count = 0
 
     def readable(self) -> bool:
@@ -220,53 +221,45 @@ class Rejoined(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         view = memoryview(buffer)
-        data = self._head or self._rest.read(len(view))
-        self._head = data[len(view) :] if self._head else b""
+        data = self._head or self._read(len(view))
         count = min(len(data), len(view))
-        view[:count] = data[:count]
+        view[:count], self._head = data[:count], data[count:]
         self.count += count
         return count
 
 
-class Gunzipped:
-    """What a gzip file holds, of all its members.
+def as_file(pieces: Iterator[bytes]) -> io.BufferedReader[Rejoined]:
+    """A file of these pieces, of which none is empty."""
+    return io.BufferedReader(Rejoined(b"", lambda _: next(pieces, b"")), _BUFFER_BYTES)
+
+
+def inflated(stored: ReadableBytes) -> Iterator[bytes]:
+    """What a gzip file holds, of all its members, in pieces.
 
     `gzip.GzipFile` reads zeros behind them, which may take terabytes, one by one.
     """
-
-    def __init__(self, stored: ReadableBytes) -> None:
-        self._stored = stored
-        self._inflater = zlib.decompressobj(_GZIP)
-        self._rest = b""
-        self._zeros = 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        """At most `size` bytes; none at the end."""
-        data = b""
-        while not data:
-            rest = self._rest or self._stored.read(_GZIP_BYTES)
-            if not self._inflater.eof:
-                if not rest:
-                    raise EOFError("it ends too early")
-                before = self._inflater.copy()
-                try:
-                    data = self._inflater.decompress(rest, max(size, 0))
-                    self._rest = self._inflater.unconsumed_tail or self._inflater.unused_data
-                except zlib.error:
-                    # It raises again when all that comes before the damage is read.
-                    data, self._rest = _before_damage(before, rest), rest
-                    if not data:
-                        raise
+    inflater, zeros = zlib.decompressobj(_GZIP), 0
+    while rest := stored.read(_GZIP_BYTES):
+        while rest:
+            if inflater.eof:
+                member = rest.lstrip(b"\0")
+                zeros += len(rest) - len(member)
+                if zeros > _MOST_ZEROS:
+                    raise gzip.BadGzipFile(f"more than {_MOST_ZEROS} zeros behind its end")
+                rest, inflater = member, zlib.decompressobj(_GZIP) if member else inflater
                 continue
-            if not rest:
-                break
-            self._rest = rest.lstrip(b"\0")
-            self._zeros += len(rest) - len(self._rest)
-            if self._zeros > _MOST_ZEROS:
-                raise gzip.BadGzipFile(f"more than {_MOST_ZEROS} zeros behind its end")
-            if self._rest:
-                self._inflater = zlib.decompressobj(_GZIP)
-        return data
+            before = inflater.copy()
+            try:
+                data = inflater.decompress(rest, _BUFFER_BYTES)
+            except zlib.error:
+                if data := _before_damage(before, rest):
+                    yield data
+                raise
+            rest = inflater.unconsumed_tail or inflater.unused_data
+            if data:
+                yield data
+    if not inflater.eof:
+        raise EOFError("it ends too early")
 
 
 def _before_damage(inflater: Any, rest: bytes) -> bytes:
@@ -278,20 +271,13 @@ def _before_damage(inflater: Any, rest: bytes) -> bytes:
     return data
 
 
-class _BoundedGzip(io.BufferedReader):
-    """A compressed file of rows, which takes no more time than its size allows."""
-
-    def __init__(self, binary: ReadableBytes, stored: Rejoined, shown: str) -> None:
-        super().__init__(Rejoined(b"", Gunzipped(binary)), _BUFFER_BYTES)
-        self._stored = stored
-        self._shown = shown
-        self._held = 0
-
-    def read1(self, size: int = -1) -> bytes:
-        data = super().read1(size)
-        self._held += held_bytes(data)
-        check_growth(self._held, self._stored.count, self._shown, "decompress it")
-        return data
+def _bounded(pieces: Iterator[bytes], stored: Rejoined, shown: str) -> Iterator[bytes]:
+    """The pieces of a compressed table, which takes no more time than its size allows."""
+    held = 0
+    for data in pieces:
+        held += held_bytes(data)
+        check_growth(held, stored.count, shown, "decompress it")
+        yield data
 
 
 def held_bytes(data: bytes) -> int:

@@ -514,7 +514,7 @@ def first_rows(
         LabelsError: the file cannot be read as a table, as far as these rows go.
     """
     head = read_head(binary_file, HEAD_BYTES)
-    again = Rejoined(head, binary_file)
+    again = Rejoined(head, binary_file.read)
     format_ = find_format(path, head)
     if path.lower().endswith(".json") and head.startswith(_UTF_16):
         raise LabelsError(f"{path} is UTF-16: save it as UTF-8, as all JSON is")
@@ -591,7 +591,7 @@ def _opened(table: BinaryIO, part: TablePart) -> ReadableBytes:
     """The bytes of a part, behind those of its head."""
     table.seek(part.start)
     rest = table if part.end < 0 else io.BytesIO(read_head(table, part.end - part.start))
-    return Rejoined(part.head, rest)
+    return Rejoined(part.head, rest.read)
 
 
 def _moved(rows: TableRows, part: TablePart) -> TableRows:
@@ -641,7 +641,7 @@ def table_parts(
             next(parse_rows(texts, delimiter, whole.path), None)
         ends = functools.partial(last_row_end, delimiter=delimiter)
         whole = whole._replace(head=data[: lines.tell()])
-        yield from _parts_of_lines(Rejoined(data, binary_file), whole, lines.tell(), ends)
+        yield from _parts_of_lines(Rejoined(data, binary_file.read), whole, lines.tell(), ends)
     else:
         yield whole
 

@@ -41,7 +41,7 @@ from transforms.examples.tfrecord import (
     read_records,
     scan_records,
 )
-from transforms.labels.csv_tables import MOST_TIMES, Gunzipped, Rejoined, read_head
+from transforms.labels.csv_tables import MOST_TIMES, as_file, inflated, read_head
 from transforms.labels.label_rows import GZIP_MAGIC
 from transforms.labels.shards import ShardName
 from transforms.records.record_index import (
@@ -159,7 +159,7 @@ def stored_records(
 def uncompressed(stored: ChecksummedReader) -> BinaryIO:
     """The bytes of a stream; gzip is recognized by its first bytes and decompressed."""
     if stored.peek(2) == GZIP_MAGIC:
-        return io.BufferedReader(Rejoined(b"", Gunzipped(stored)))
+        return as_file(inflated(stored))
     return cast(BinaryIO, stored)
 
 
