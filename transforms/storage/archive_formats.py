@@ -601,14 +601,12 @@ def _inflated(following: Callable[[int], bytes], size: int) -> tuple[bytes, byte
     plain = b""
     # Data that does not shrink grows by a few bytes for each 16 kB.
     lengths = [size + _DESCRIPTOR_BYTES, _MORE, _MORE + size // 8]
-    try:
+    with _damaged():
         while lengths and not inflater.eof and len(plain) <= size:
             found = following(lengths.pop(0))
             if not found:
                 break
             plain += inflater.decompress(found, size + 1 - len(plain))
-    except zlib.error as error:
-        raise MemberError(f"its compressed data is damaged ({error})") from error
     if len(plain) > size:
         raise MemberError(f"it decompresses to more than the {size} bytes of the directory")
     if not inflater.eof:

@@ -95,10 +95,6 @@ class BeamStorage(Storage):
                 if self.exists(path):
                     raise
 
-    def names_below(self, folder: str) -> list[str]:
-        prefix = f"{folder.rstrip('/')}/"
-        return sorted(file.uri.removeprefix(prefix) for file in self.list_files(f"{prefix}**"))
-
     def name_problem(self, path: str) -> str:
         """Reports a scheme whose package is not installed; Beam would call the path unknown."""
         scheme, _, name = path.partition("://")

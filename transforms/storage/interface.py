@@ -174,9 +174,10 @@ class Storage(abc.ABC):
 
     # Output folders: their names are not trusted.
 
-    @abc.abstractmethod
     def names_below(self, folder: str) -> list[str]:
         """The files below a folder, relative to it, sorted."""
+        prefix = f"{folder.rstrip('/')}/"
+        return sorted(file.uri.removeprefix(prefix) for file in self.list_files(f"{prefix}**"))
 
     @abc.abstractmethod
     def remove(self, path: str, *, generation: int | None = None) -> None:
