@@ -15,7 +15,7 @@ import google_crc32c
 import numpy as np
 
 from transforms.core.messages import quantity
-from transforms.labels.csv_tables import PIECE, read_head
+from transforms.labels.csv_tables import PIECE
 
 LARGEST_RECORD = 512 << 20
 """The maximum size of a record to read, unless its dataset was made with larger limits.
@@ -36,6 +36,9 @@ _MOST_SCANNED = 128 << 20
 # Bytes that are searched at once for the next record, and in which one must begin: a sparse file
 # may have terabytes.
 _SEARCHED, _MOST_SEARCHED = 1 << 20, 256 << 20
+
+# Bytes that are read at least: a record may have a few.
+_AHEAD = 1 << 16
 
 # Why there are no further bytes, other than an error of decompression.
 _ENDS, _NOT_READ = "the file ends inside the record", "not read"
@@ -95,28 +98,17 @@ def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterat
         TFRecordError: at the first record whose length, bytes or checksums are wrong, or that
             is larger than `max_bytes`.
     """
-    record = offset = 0
-    while True:
-        header = _read(stream, 12, record, offset)
-        if not header:
-            return
-        if len(header) < 12:
-            raise TFRecordError(record, offset, "the file ends inside the record's header")
-        length = _declared(header)
-        if not 0 <= length <= _MAX_RECORD_BYTES:
-            raise TFRecordError(record, offset, "the checksum of its length is wrong")
-        if length > max_bytes:
-            problem = f"it has {length} bytes, more than {max_bytes}: it is not read"
+    ahead, record, offset = _Ahead(stream), 0, 0
+    while ahead.has(1):
+        length, payload, problem = _frame(ahead, max_bytes)
+        if problem == _ENDS and len(ahead.held) < _HEADER_BYTES:
+            problem = "the file ends inside the record's header"
+        if problem:
             raise TFRecordError(record, offset, problem)
-        payload = _read(stream, length, record, offset)
-        checksum = _read(stream, 4, record, offset)
-        if len(payload) < length or len(checksum) < 4:
-            raise TFRecordError(record, offset, "the file ends inside the record")
-        if masked_crc32c(payload) != int.from_bytes(checksum, "little"):
-            raise TFRecordError(record, offset, "the checksum of its bytes is wrong")
         yield payload
-        record += 1
-        offset += length + 16
+        record, offset = record + 1, offset + ahead.skip(length)
+    if ahead.end != _ENDS:
+        raise TFRecordError(record, offset, ahead.end)
 
 
 class Part(NamedTuple):
@@ -153,7 +145,7 @@ def scan_records(stream: BinaryIO) -> Iterator[Part]:
     ahead, problem = _Ahead(stream), ""
     record = offset = 0
     while ahead.has(1):
-        length, payload, problem = _frame(ahead)
+        length, payload, problem = _frame(ahead, _MOST_SCANNED)
         length = ahead.skip(length) if length else ahead.skip_to_header()
         if ahead.end == _NOT_READ:
             problem += f"; no record begins in {length} bytes, and the rest is not read"
@@ -181,9 +173,12 @@ class _Ahead:
         """Whether there are so many bytes, which are then held."""
         while len(self.held) < size and not self.end:
             try:
-                piece = _read(self._stream, min(size - len(self.held), PIECE), 0, 0)
-            except TFRecordError as error:
-                piece, self.end = b"", error.reason
+                piece = self._stream.read(min(max(size - len(self.held), _AHEAD), _SEARCHED))
+            except (zlib.error, EOFError, OSError) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    # An error of the file system or the bucket, not of the bytes.
+                    raise
+                piece, self.end = b"", f"cannot be read: {error}"
             self.held += piece
             if not piece:
                 self.end = self.end or _ENDS
@@ -210,16 +205,16 @@ class _Ahead:
         return skipped + self.skip(len(self.held))
 
 
-def _frame(ahead: _Ahead) -> tuple[int, bytes, str]:
+def _frame(ahead: _Ahead, max_bytes: int) -> tuple[int, bytes, str]:
     """The length of the frame that begins here, 0 if unknown, its payload, or what is damaged."""
     if not ahead.has(_HEADER_BYTES):
         return len(ahead.held), b"", ahead.end
     size = _declared(bytes(ahead.held[:_HEADER_BYTES]))
     length = size + _FRAME_BYTES
-    if size < 0:
+    if not 0 <= size <= _MAX_RECORD_BYTES:
         return 0, b"", "the checksum of its length is wrong"
-    if size > _MOST_SCANNED:
-        return 0, b"", f"it has {size} bytes, more than {_MOST_SCANNED}: it is not read"
+    if size > max_bytes:
+        return 0, b"", f"it has {size} bytes, more than {max_bytes}: it is not read"
     if not ahead.has(length):
         return 0, b"", ahead.end
     payload = bytes(memoryview(ahead.held)[_HEADER_BYTES : length - _TRAILER_BYTES])
@@ -327,13 +322,3 @@ def _declared(data: bytes, start: int = 0) -> int:
     """The length in the header of a frame; -1 if its checksum is wrong."""
     length, checksum = _LENGTHS.unpack_from(data, start)
     return int(length) if masked_crc32c(data[start : start + 8]) == checksum else -1
-
-
-def _read(stream: BinaryIO, size: int, record: int, offset: int) -> bytes:
-    try:
-        return read_head(stream, size)
-    except (zlib.error, EOFError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            # An error of the file system or the bucket, not of the bytes.
-            raise
-        raise TFRecordError(record, offset, f"cannot be read: {error}") from error

@@ -175,14 +175,14 @@ def open_text(
         if begin.match(head):
             raise LabelsError(f"CSV {path} is {problem}")
     stored = Rejoined(head, binary_file.read)
-    binary = io.BufferedReader(stored, _BUFFER_BYTES)
+    raw = stored
     if head.startswith(GZIP_MAGIC):
-        binary = as_file(_bounded(inflated(binary), stored, f"{what} {path}"))
+        raw = as_file(_bounded(inflated(stored), stored, f"{what} {path}"))
     codec = "utf-8-sig" if has_utf8_codec(encoding) else encoding
     try:
         if codecs.lookup(codec).name in _NOT_OF_FILES:
             raise LookupError(codec)
-        return io.TextIOWrapper(binary, codec, newline="")
+        return io.TextIOWrapper(io.BufferedReader(raw, _BUFFER_BYTES), codec, newline="")
     except LookupError:
         raise LabelsError(f"--csv_encoding {encoding!r} is not an encoding Python knows") from None
 
@@ -228,9 +228,9 @@ class Rejoined(io.RawIOBase):
         return count
 
 
-def as_file(pieces: Iterator[bytes]) -> io.BufferedReader[Rejoined]:
-    """A file of these pieces, of which none is empty."""
-    return io.BufferedReader(Rejoined(b"", lambda _: next(pieces, b"")), _BUFFER_BYTES)
+def as_file(pieces: Iterator[bytes]) -> Rejoined:
+    """A file of these pieces, of which none is empty; a read gives the rest of one."""
+    return Rejoined(b"", lambda _: next(pieces, b""))
 
 
 def inflated(stored: ReadableBytes) -> Iterator[bytes]:

@@ -158,9 +158,8 @@ def stored_records(
 
 def uncompressed(stored: ChecksummedReader) -> BinaryIO:
     """The bytes of a stream; gzip is recognized by its first bytes and decompressed."""
-    if stored.peek(2) == GZIP_MAGIC:
-        return as_file(inflated(stored))
-    return cast(BinaryIO, stored)
+    is_packed = stored.peek(2) == GZIP_MAGIC
+    return cast(BinaryIO, as_file(inflated(stored)) if is_packed else stored)
 
 
 def _bounded(records: Iterator[bytes], stored: ChecksummedReader) -> Iterator[bytes]:
