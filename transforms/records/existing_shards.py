@@ -258,40 +258,24 @@ def find_whole_shard(
         }
         if [each.record for each in found.values()] != list(range(entry.records)):
             continue
-        described = _described(images, found, entry, recipes, describe, load)
-        if described is not None:
-            path = join(bases[stored.base].folder, name)
-            return WholeShard(path, entry, described, [each.length for each in found.values()])
-    return None
-
-
-def _described(
-    images: Sequence[PlannedImage],
-    found: Mapping[str, StoredImage],
-    entry: BaseShard,
-    recipes: Recipes,
-    describe: Callable[[PlannedImage, StoredImage], Described | None],
-    load: Callable[[Sequence[PlannedImage]], Iterable[Described]],
-) -> list[Described] | None:
-    """What the records of a shard are made of, and what is rejected; None if it is another one."""
-    described = {
-        image.key: describe(image, found[image.key]) for image in images if image.key in found
-    }
-    checked = [each for each in described.values() if isinstance(each, CheckedImage)]
-    # If a record is rejected now, the shard is another one.
-    if len(checked) != len(described):
-        return None
-    is_changed = any(each.changes != UNTOUCHED for each in checked)
-    has_heic = any(each.has_heic for each in checked)
-    if entry.recipe != recipes.of(is_changed=is_changed, has_heic=has_heic):
-        return None
-    missed = [image for image in images if image.key not in found]
-    for image, result in zip(missed, load(missed), strict=True):
+        described = {
+            image.key: describe(image, found[image.key]) for image in images if image.key in found
+        }
+        checked = [each for each in described.values() if isinstance(each, CheckedImage)]
+        is_changed = any(each.changes != UNTOUCHED for each in checked)
+        has_heic = any(each.has_heic for each in checked)
+        recipe = recipes.of(is_changed=is_changed, has_heic=has_heic)
+        # If a record is rejected now, the shard is another one.
+        if len(checked) < len(described) or entry.recipe != recipe:
+            continue
+        missed = [image for image in images if image.key not in found]
+        described |= zip((image.key for image in missed), load(missed), strict=True)
         # So it is if an image is accepted now.
-        if not isinstance(result, Rejection):
-            return None
-        described[image.key] = result
-    return [each for image in images if (each := described[image.key]) is not None]
+        if all(isinstance(described[image.key], Rejection) for image in missed):
+            path, lengths = join(bases[stored.base].folder, name), found.values()
+            made = [each for image in images if (each := described[image.key]) is not None]
+            return WholeShard(path, entry, made, [each.length for each in lengths])
+    return None
 
 
 def is_copied(whole: WholeShard, target: str) -> bool:

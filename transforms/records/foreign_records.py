@@ -300,9 +300,10 @@ def index_table(rows: Iterator[Mapping[str, Any]]) -> pa.Table:
     columns = {name: table.column(name).combine_chunks() for name in ("label", "label_id")}
     if (pc.max(pc.list_value_length(columns["label"])).as_py() or 0) > 1:
         return table
+    # `pyarrow.array` would import pandas.
+    rows_of_all = to_array(range(len(table)), pa.int64())
     for name, lists in columns.items():
-        lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
-        places = pa.array(np.cumsum(lengths) - 1, mask=lengths == 0)
+        places = pc.index_in(rows_of_all, value_set=pc.list_parent_indices(lists))
         at = schema.get_field_index(name)
         table = table.set_column(at, single.field(name), lists.flatten().take(places))
     return table

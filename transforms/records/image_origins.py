@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import logging
 import os
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -208,10 +207,11 @@ class RecordRun:
         """Begins to read in another thread, if nobody does."""
         # Whoever holds the lock reads.
         if self._lock.acquire(blocking=False):
-            with contextlib.ExitStack() as held:
-                held.callback(self._lock.release)
+            try:
                 if self._data is None and self._fetched is None and self._left:
                     self._fetched = _pool().submit(self._read)
+            finally:
+                self._lock.release()
 
     def _read(self) -> bytes:
         length = self._end - self._start
@@ -241,16 +241,15 @@ class CompressedRecords:
         self._held: dict[int, bytes] = {}
         self._next = 0
         self._lock = threading.Lock()
-        self._file = contextlib.ExitStack()
-        self._records: Iterator[bytes] | None = None
+        self._records = self._each()
+
+    def _each(self) -> Generator[bytes]:
+        with open_records(self.path, follow_links=False) as records:
+            yield from records
 
     def payload(self, stored: StoredImage) -> bytes:
         """See `RecordRun`; keeps what other threads will ask for."""
         with self._lock:
-            if self._records is None:
-                self._records = self._file.enter_context(
-                    open_records(self.path, follow_links=False)
-                )
             while self._next <= stored.record:
                 record = next(self._records, None)
                 if record is None:
@@ -260,7 +259,7 @@ class CompressedRecords:
                 self._next += 1
             self._wanted.discard(stored.record)
             if not self._wanted:
-                self._file.close()
+                self._records.close()
             data = self._held.pop(stored.record)
         if len(data) != stored.length:
             problem = f"it has {len(data)} bytes, and the index says {stored.length}"

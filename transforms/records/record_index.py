@@ -618,7 +618,8 @@ class IndexRows:
             zip(*self.checked, strict=True) if count else [()] * 10
         )
         split, *_, gzip = ShardName.parse(shard)
-        files, offsets = [shard] * count, _offsets(self.lengths)
+        ends = itertools.accumulate(length + FRAME_BYTES for length in self.lengths)
+        files, offsets = [shard] * count, [0, *ends][:count]
         if is_per_image:
             files = image_files([(split, key) for key in self.keys()], gzip=gzip)
             offsets = [0] * count
@@ -654,12 +655,6 @@ class IndexRows:
             schema = schema.with_metadata({**schema.metadata, LIBRARIES: libraries.encode()})
         arrays = [to_array(columns[field.name], field.type) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _offsets(lengths: Sequence[int]) -> list[int]:
-    """The first byte of each record's frame."""
-    ends = itertools.accumulate(length + FRAME_BYTES for length in lengths)
-    return [0, *ends][: len(lengths)]
 
 
 def plan_columns(planned: Sequence[PlannedImage | ShardRow], many_labels: bool) -> dict[str, Any]:

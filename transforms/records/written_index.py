@@ -467,8 +467,7 @@ class RecordFiles:
         """
         asked = list(places)
         in_order = sorted(set(asked))
-        read = storage_of(self.folder).for_each(self._read_run, self._runs(in_order))
-        records = dict(zip(in_order, itertools.chain.from_iterable(read), strict=True))
+        records = dict(zip(in_order, self.read_ahead(in_order), strict=True))
         return [records[place] for place in asked]
 
     def read_ahead(self, places: Iterable[int]) -> Iterator[bytes]:
