@@ -26,7 +26,7 @@ from transforms.images.guard import DecoderGuard, is_again
 from transforms.images.pixel_options import Limits
 from transforms.labels.vocabulary import parse_labels
 from transforms.packing import AddTogether, AddUp, rules_of
-from transforms.records.record_index import index_places, next_offset, row_problems
+from transforms.records.record_index import FRAME_BYTES, index_places, row_problems
 from transforms.records.written_index import IndexedRows, open_stored, stored_records
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.interface import Stored
@@ -311,7 +311,7 @@ def _placed(records: Iterable[bytes], rows: Iterator[Mapping[str, Any]]) -> Iter
     offset = 0
     for record in records:
         yield offset, record, next(rows, None)
-        offset = next_offset(offset, record)
+        offset += len(record) + FRAME_BYTES
 
 
 def _until_damage(stream: Iterator[bytes], name: str, problems: list[Problem]) -> Iterator[bytes]:

@@ -405,11 +405,6 @@ def last_row_end(lines: bytes, delimiter: str) -> int:
     return end
 
 
-def has_lone_cr(lines: bytes) -> bool:
-    """Whether some lines have a CR that no LF follows, which is a line break, too."""
-    return lines.count(b"\r") > lines.count(b"\r\n")
-
-
 def decoded_lines(lines: io.BytesIO) -> Iterator[str]:
     """The lines of a part of a UTF-8 CSV, of which bytes that are not UTF-8 stay what they are."""
     return (line.decode("utf-8", "surrogateescape").removeprefix("\ufeff") for line in lines)

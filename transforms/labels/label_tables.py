@@ -30,7 +30,6 @@ from transforms.labels.csv_tables import (
     Rejoined,
     check_growth,
     decoded_lines,
-    has_lone_cr,
     has_utf8_codec,
     last_row_end,
     parse_rows,
@@ -667,7 +666,8 @@ def _parts_of_lines(
     lines, part = first.count(b"\n"), whole._replace(head=b"")
     while len(data) >= PART_BYTES and not (first + data).startswith(GZIP_MAGIC):
         whole_lines = data[: data.rfind(b"\n") + 1]
-        if has_lone_cr(first + whole_lines) or not (end := last_end(whole_lines)):
+        has_lone_cr = (first + whole_lines).count(b"\r") > (first + whole_lines).count(b"\r\n")
+        if has_lone_cr or not (end := last_end(whole_lines)):
             break
         at, lines = at + end, lines + data.count(b"\n", 0, end)
         yield part._replace(end=at)

@@ -533,11 +533,6 @@ def _partner_problems(row: Mapping[str, Any], held: Mapping[str, Sequence[Any]])
             yield _problem(f"{name}.{field}", found, listed)
 
 
-def next_offset(offset: int, record: bytes) -> int:
-    """The first byte of the next record's frame."""
-    return offset + len(record) + FRAME_BYTES
-
-
 def _stored(held: Mapping[str, Sequence[Any]]) -> bytes | None:
     """The stored image, or its pixels if only these are stored."""
     images = [name for name, source in SOURCES.items() if source.role is Role.IMAGE]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.labels.joins import Joined, JoinGroup, JoinRules, labels_cells, placed
+from transforms.labels.keys import content_version
 
 # Masks and further images in the rows of an index, and of the records of bases.
 #
@@ -313,9 +313,6 @@ SOURCE_COLUMNS = (*STORED_COLUMNS, "split", "label", "label_id")
 # What an index says of an original, and no stored image shows.
 _OF_ORIGINAL = ("orientation", "changes", "source_height", "source_width")
 
-# Versions below 1 have other meanings.
-_VERSIONS = 2**63 - 1
-
 # `dumps` would make one for each record.
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -380,8 +377,7 @@ def _version(row: Mapping[str, Any], shard_crc32c: str, with_values: bool, is_fi
     parts += [str(row[name]).encode() for name in _OF_ORIGINAL]
     if with_values or not row["content"]:
         parts.append(f"{shard_crc32c} {row['record']}".encode())
-    digest = hashlib.blake2b(b" ".join(parts), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % _VERSIONS + 1
+    return content_version(b" ".join(parts))
 
 
 def join_records(

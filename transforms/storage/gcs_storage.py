@@ -282,10 +282,10 @@ class GcsStorage(Storage):
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         return read_object(uri, version or None, max_bytes=max_bytes)
 
-    def read_text(self, path: str, *, max_bytes: int | None = MAX_DATASET_FILE) -> str | None:
+    def read_text(self, path: str) -> str | None:
         # One request: the error of the bucket itself says that there is no such object.
         try:
-            return self.read_bytes(path, max_bytes=max_bytes).decode()
+            return self.read_bytes(path, max_bytes=MAX_DATASET_FILE).decode()
         except FileNotFoundError:
             return None
 

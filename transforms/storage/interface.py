@@ -376,13 +376,13 @@ class Storage(abc.ABC):
         with self.open_reader(path) as file:
             return read_up_to(file, max_bytes, path)
 
-    def read_text(self, path: str, *, max_bytes: int | None = MAX_DATASET_FILE) -> str | None:
-        """The content of a file, or None if it does not exist; see `read_bytes`."""
+    def read_text(self, path: str) -> str | None:
+        """The content of a file of a dataset, or None if it does not exist; see `read_bytes`."""
         # File systems raise different errors for a missing file.
         if not self.exists(path):
             return None
         try:
-            return self.read_bytes(path, max_bytes=max_bytes).decode()
+            return self.read_bytes(path, max_bytes=MAX_DATASET_FILE).decode()
         except FileNotFoundError:
             return None
 
