@@ -248,7 +248,7 @@ def _holdout(value: str, flags: argparse.Namespace) -> OtherDataset:
         raise UsageError(f"{name}: its records are rows, not images")
     with reading_index(name):
         for part in itertools.islice(index_parts(manifest, HOLDOUT, split=split), 1):
-            DatasetReader().checked(folder, part)
+            DatasetReader([dataset.of_run()]).checked(part)
     records, has_sizes = dataset.count("records", split), not has_records(manifest)
     return dataset.of_run(split=split, records=records, has_sizes=has_sizes)
 

@@ -527,11 +527,8 @@ class GivenDataset(NamedTuple):
             UsageError: an index is damaged or cannot be read.
         """
         reader = ImageRecordReader([self.of_run()])
-        tables = (
-            (part, reader.checked(self.folder, part))
-            for part in index_parts(self.manifest, self.flag)
-        )
-        rows = (reader.rows(self.folder, part, table) for part, table in tables)
+        parts = index_parts(self.manifest, self.flag)
+        rows = (reader.rows(part, reader.checked(part)) for part in parts)
         with reading_index(f"{self.flag} {self.folder}", "; see `verify`"):
             for row, _ in itertools.islice(itertools.chain.from_iterable(rows), count):
                 yield row

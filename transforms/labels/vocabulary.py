@@ -139,12 +139,10 @@ class LabelCounter:
             self._integers += 1
             return
         self._others += 1
-        odd, place = self._odd, (path, line, label)
+        place = path, line, label
         # A listing has any order; the first places by name are the same in each.
-        if len(odd) < _MAX_ODD or place < odd[-1]:
-            odd.append(place)
-            odd.sort()
-            del odd[_MAX_ODD:]
+        if len(self._odd) < _MAX_ODD or place < self._odd[-1]:
+            self._odd = sorted([*self._odd, place])[:_MAX_ODD]
 
     def add_missing(self, cell: str) -> None:
         """Counts one missing label."""

@@ -197,20 +197,21 @@ class DatasetReader:
         """One index; raises as `parts` does."""
         dataset = self.datasets[part.number]
         with self._explained(dataset):
-            return self.checked(dataset.folder, part)
+            return self.checked(part)
 
     def shard_table(self, number: int, shard: str) -> pa.Table:
         """The index of one shard of a dataset; raises as `parts` does."""
         return self.table(next(each for each in self.parts(number) if part_shard(each) == shard))
 
-    def checked(self, folder: str, part: IndexPart) -> pa.Table:
+    def checked(self, part: IndexPart) -> pa.Table:
         """One index, which has all values that the run needs.
 
         Raises:
             RecordIndexError: it has not, or is damaged.
             OSError: it cannot be read.
         """
-        _, _, entry, files = part
+        _, number, entry, files = part
+        folder = self.datasets[number].folder
         table = read_listed_index(folder, entry, self._columns, most_times=TIMES_OF_IMAGES)
         if self._needs_hashes:
             check_hashes(table)
@@ -219,21 +220,18 @@ class DatasetReader:
             raise RecordIndexError(self._unfilled.format(path=join(folder, entry["file"])))
         return table
 
-    def rows(
-        self, folder: str, part: IndexPart, table: pa.Table
-    ) -> Iterator[tuple[dict[str, Any], BaseShard]]:
+    def rows(self, part: IndexPart, table: pa.Table) -> Iterator[tuple[dict[str, Any], BaseShard]]:
         """The row of each record, with the file that holds it, and what the manifest says of that.
 
         Args:
-            folder: of the dataset.
             part: an index.
             table: its content.
 
         Raises:
             RecordIndexError: it names records that the dataset does not have.
         """
-        _, _, entry, files = part
-        foreign = self._foreign.format(path=join(folder, entry["file"]))
+        _, number, entry, files = part
+        path = join(self.datasets[number].folder, entry["file"])
         # Each image may have its own file; their index names them as one shard.
         is_single = bool(files) and "/" in files[0][0]
         end = 0
@@ -252,7 +250,7 @@ class DatasetReader:
             else:
                 is_there = start == row["offset"] <= end <= shard.bytes and row["length"] >= 0
             if not (is_named and is_there):
-                raise RecordIndexError(foreign)
+                raise RecordIndexError(self._foreign.format(path=path))
             row["shard"] = name
             yield row, shard
 
@@ -272,9 +270,7 @@ class DatasetReader:
         """Yields every record of a dataset with its key; raises as `parts` does."""
         parts, dataset = list(self.parts(number)), self.datasets[number]
         with self._explained(dataset):
-            tables = storage_of(dataset.folder).for_each(
-                lambda part: self.checked(dataset.folder, part), parts
-            )
+            tables = storage_of(dataset.folder).for_each(self.checked, parts)
             for part, table in zip(parts, tables, strict=True):
                 yield from self._found(part, table)
 
@@ -282,7 +278,7 @@ class DatasetReader:
         """Yields the records of one index; raises as `parts` does."""
         dataset = self.datasets[part.number]
         with self._explained(dataset):
-            yield from self._found(part, self.checked(dataset.folder, part))
+            yield from self._found(part, self.checked(part))
 
     def _found(self, _part: IndexPart, _table: pa.Table, /) -> Iterator[Found]:
         """What an index says of its records; nothing of those that are only held out."""
@@ -330,21 +326,19 @@ class ImageRecordReader(DatasetReader):
         self._keeps_splits = keeps_splits
         self._with_values = with_values
 
-    def checked(self, folder: str, part: IndexPart) -> Any:
+    def checked(self, part: IndexPart) -> Any:
         """See `DatasetReader.checked`; None for a file without an index."""
-        return None if self.datasets[part.number].manifest else super().checked(folder, part)
+        return None if self.datasets[part.number].manifest else super().checked(part)
 
-    def rows(
-        self, folder: str, part: IndexPart, table: Any
-    ) -> Iterator[tuple[dict[str, Any], BaseShard]]:
+    def rows(self, part: IndexPart, table: Any) -> Iterator[tuple[dict[str, Any], BaseShard]]:
         """See `DatasetReader.rows`; the records of a file without an index are read."""
         dataset = self.datasets[part.number]
         if not dataset.manifest:
-            yield from super().rows(folder, part, table)
+            yield from super().rows(part, table)
             return
         file, split = part.entry["file"], part.entry["split"]
         classes = names_of_ids(dataset.manifest)
-        path = join(folder, file)
+        path = join(dataset.folder, file)
         for row in record_rows(path, file, split, dataset.names, classes):
             # Its content, and not that of the file, tells it from others.
             yield row, BaseShard(0, 0, row["record_content"], "")
@@ -355,7 +349,7 @@ class ImageRecordReader(DatasetReader):
         # That of a row may be any other: 20,000 of them would take 17 s.
         split = part.entry["split"] if dataset.manifest else index_split(part.entry)
         split = split if self._keeps_splits else ""
-        for row, shard in self.rows(dataset.folder, part, table):
+        for row, shard in self.rows(part, table):
             found += 1
             if self._label_from == "none":
                 row["label"] = row["label_id"] = None
@@ -459,7 +453,7 @@ class ReuseReader(DatasetReader):
             further = ", masks and further images" if has_partners else ""
             self._say(f"--reuse {dataset.folder}: {changed}{further} are not reused: {why}")
         columns = [*STORED_COLUMNS, PARTNERS] if has_partners and are_ours else STORED_COLUMNS
-        for row, shard in self.rows(dataset.folder, part, table.select(columns)):
+        for row, shard in self.rows(part, table.select(columns)):
             if not _is_possible(row):
                 raise RecordIndexError("its index describes an image that cannot exist")
             is_single = "/" in row["shard"]
