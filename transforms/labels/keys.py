@@ -479,15 +479,6 @@ def record_features(text: str) -> dict[str, str]:
     return named
 
 
-def with_slash(glob: str) -> str:
-    """A glob with the slash that may be left out after the `!` of an archive.
-
-    >>> with_slash("photos.zip!**/*.jpg"), with_slash("photos.zip!/*.jpg")
-    ('photos.zip!/**/*.jpg', 'photos.zip!/*.jpg')
-    """
-    return _NO_SLASH.sub(r"\1/", glob, count=1)
-
-
 def as_folder(path: str) -> str:
     """The path that a file in an archive has after unpacking into a folder of the same name.
 
@@ -537,8 +528,8 @@ def expand_braces(pattern: str) -> tuple[str, ...]:
 
     >>> expand_braces("p/{cat,dog}/*.{jpg,png}")[:3]
     ('p/cat/*.jpg', 'p/cat/*.png', 'p/dog/*.jpg')
-    >>> expand_braces("p/{a}.jpg")
-    ('p/{a}.jpg',)
+    >>> expand_braces("p/{a}.jpg"), expand_braces("photos.zip!**/*.jpg")
+    (('p/{a}.jpg',), ('photos.zip!/**/*.jpg',))
     """
     done: dict[str, None] = {}
     todo = [pattern]
@@ -546,7 +537,7 @@ def expand_braces(pattern: str) -> tuple[str, ...]:
         glob = todo.pop()
         found = _BRACES.search(glob)
         if found is None:
-            done[with_slash(glob)] = None
+            done[_NO_SLASH.sub(r"\1/", glob, count=1)] = None
         else:
             before, after = glob[: found.start()], glob[found.end() :]
             todo += [f"{before}{part}{after}" for part in reversed(found[1].split(","))]

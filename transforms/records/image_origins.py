@@ -402,15 +402,18 @@ class ShardOrigins:
         self._origins = origins
         self._logged = {} if logged is None else logged
         self._gone: set[str] = set()
-        reused = ((image.key, self._reusable(image)) for image in images)
         # An image that is never read there would keep the bytes of its neighbors in memory.
-        self._reused = _sources(origins.bases, reused)
-        own = (
-            (image.key, SourceRecord.of(image.record).stored)
+        self._reused = record_sources(
+            (image.key, record_path(origins.bases[each.base], each.shard), each)
+            for image in images
+            if (each := self._reusable(image)) is not None
+        )
+        self._own = record_sources(
+            (image.key, record_path(origins.sources[each.base], each.shard), each)
             for image in images
             if image.record and image.key not in self._reused
+            for each in [SourceRecord.of(image.record).stored]
         )
-        self._own = _sources(origins.sources, own)
         found = (*self._reused.values(), *self._own.values())
         self.ranges = len({id(source) for source, _ in found})
         self.records = len(self._own)
@@ -552,14 +555,3 @@ def record_path(dataset: OtherDataset, file: str) -> str:
     """The path of a file of records; where it leads to if a user named it, and not a manifest."""
     path = join(dataset.folder, file)
     return _without_links(path) if dataset.manifest else path
-
-
-def _sources(
-    datasets: Sequence[OtherDataset], stored: Iterable[tuple[str, StoredImage | None]]
-) -> dict[str, tuple[RecordSource, StoredImage]]:
-    """The sources of the records of images by their keys, see `record_sources`."""
-    return record_sources(
-        (key, record_path(datasets[each.base], each.shard), each)
-        for key, each in stored
-        if each is not None
-    )
