@@ -94,7 +94,7 @@ from transforms.labels.label_rows import (
     FirstRows,
     KeyCells,
     LabelRow,
-    find_column,
+    column_finder,
     header_names,
 )
 from transforms.labels.label_rules import KnownClasses, LabelRules, PathRules
@@ -269,7 +269,7 @@ def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argpar
         column: str | None = "1"
     else:
         names = header_names(first.rows[0]) if first.rows else []
-        at = find_column(names, "split", path=path)
+        at = column_finder(names, path=path)("split")
         column = None if at is None else names[at]
     if flags.split_from in (None, "csv") and flags.split_column is None:
         added["split_column"] = column

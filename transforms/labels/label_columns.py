@@ -24,7 +24,7 @@ from transforms.labels.label_rows import (
     Column,
     CsvColumns,
     FirstRows,
-    find_column,
+    column_finder,
     header_names,
     quote_names,
 )
@@ -155,6 +155,7 @@ class _Finder:
 
     def __post_init__(self) -> None:
         self.names = header_names(self.first.rows[0])
+        self._find = column_finder(self.names, path=self.path)
 
     def columns(self, key: str | None, label: str | None, label_required: bool) -> CsvColumns:
         """The result of `resolve_columns`, without splits and groups."""
@@ -316,9 +317,6 @@ class _Finder:
 
     def _keys_in(self, at: int, rows: Sequence[Sequence[str]]) -> int:
         return sum(at < len(row) and self.is_image_key(row[at]) for row in rows)
-
-    def _find(self, wanted: str) -> int | None:
-        return find_column(self.names, wanted, path=self.path)
 
     def _numbered(self, number: str, flag: str) -> int:
         if 1 <= int(number) <= len(self.names):

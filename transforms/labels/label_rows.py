@@ -467,23 +467,17 @@ def header_names(cells: Sequence[str]) -> list[str]:
     return [nfc(cell.strip()) for cell in cells]
 
 
-def find_column(names: Sequence[str], wanted: str, *, path: str) -> int | None:
-    """The index of the column called `wanted`: with the same spelling, or else ignoring case.
-
-    Raises:
-        LabelsError: several columns have this name.
-
-    >>> find_column(["ID", "label"], "id", path="a.csv"), find_column(["ID"], "x", path="a.csv")
-    (0, None)
-    """
-    return column_finder(names, path=path)(wanted)
-
-
 def column_finder(names: Sequence[str], *, path: str) -> Callable[[str], int | None]:
-    """`find_column` for many columns of one header.
+    """A function that gives the index of a column: with the same spelling, or else ignoring case.
+
+    It raises a LabelsError if several columns have the name.
 
     Raises:
-        LabelsError: there are more than any table has.
+        LabelsError: there are more columns than any table has.
+
+    >>> find = column_finder(["ID", "label"], path="a.csv")
+    >>> find("id"), find("x")
+    (0, None)
     """
     if len(names) > _MAX_COLUMNS:
         problem = f"has {len(names)} columns, more than {_MAX_COLUMNS}"

@@ -35,7 +35,6 @@ from transforms.labels.label_rows import (
     CsvColumns,
     LabelRow,
     column_finder,
-    find_column,
     label_text,
 )
 from transforms.labels.label_tables import first_rows, read_rows
@@ -474,10 +473,10 @@ def test_first_rows_need_a_sound_first_row() -> None:
 
 
 def test_column_names_are_found_in_any_unicode_form_but_exact_first() -> None:
-    assert find_column(["Id", "id"], "id", path="a.csv") == 1
-    assert find_column(["한강"], NFD, path="a.csv") == 0
+    assert column_finder(["Id", "id"], path="a.csv")("id") == 1
+    assert column_finder(["한강"], path="a.csv")(NFD) == 0
     with pytest.raises(LabelsError, match="has several columns 'iD' .1 and 2."):
-        find_column(["Id", "id"], "iD", path="a.csv")
+        column_finder(["Id", "id"], path="a.csv")("iD")
 
 
 def test_columns_of_a_wide_header_are_found_in_linear_time() -> None:
