@@ -371,10 +371,10 @@ def index_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 def source_contents(table: pa.Table) -> list[bytes | None]:
     """The hash of each original file: `source_content`, or `content` where that is empty."""
-    pairs = zip(
-        table.column("source_content").to_pylist(), table.column("content").to_pylist(), strict=True
-    )
-    return [content if source is None else source for source, content in pairs]
+    import pyarrow.compute as pc
+
+    found = pc.coalesce(table.column("source_content"), table.column("content"))
+    return list(found.to_pylist())
 
 
 def class_lists(table: pa.Table) -> list[list[str]]:
