@@ -120,7 +120,7 @@ def _verify_files(paths: Sequence[str], flags: argparse.Namespace) -> None:
     from transforms.images.check import check_image
     from transforms.images.guard import DecoderGuard, is_again
     from transforms.storage.metrics import PROGRESS
-    from transforms.storage.read_ahead import ReadAhead
+    from transforms.storage.read_ahead import TOGETHER, ReadAhead
 
     guard = DecoderGuard(DEFAULT_LIMITS.max_pixels, isolates=is_again())
 
@@ -144,7 +144,7 @@ def _verify_files(paths: Sequence[str], flags: argparse.Namespace) -> None:
                 unread.append(Problem(path, None, f"cannot be read: {one_line(error)}"))
 
     # To hand a small record to another thread takes as long as to look at it.
-    ahead = ReadAhead(together=4)
+    ahead = ReadAhead(together=TOGETHER)
     with show_progress(progress_style(flags)):
         for path, part, looked in ahead.map(look, parts(), size=lambda each: 2 * each[1].length):
             PROGRESS.count("verifying")

@@ -40,7 +40,7 @@ from transforms.records.stored_images import (
 )
 from transforms.records.written_index import open_records
 from transforms.storage.files import join, storage_of
-from transforms.storage.read_ahead import ReadAhead, read_together, reading_threads
+from transforms.storage.read_ahead import TOGETHER, ReadAhead, reading_threads
 
 # Reads images as they were listed, also those that came from memory and are staged.
 
@@ -365,8 +365,9 @@ class Origins(NamedTuple):
 
     def read_ahead(self) -> ReadAhead:
         """What reads images, as many at once as pays off for their files."""
-        threads = reading_threads(self.root, waits=self.waits)
-        return ReadAhead(threads=threads, together=read_together(self.root, waits=self.waits))
+        waits = self.waits or storage_of(self.root).is_remote
+        threads = reading_threads(self.root, waits=waits)
+        return ReadAhead(threads=threads, together=1 if waits else TOGETHER)
 
     def keeps_values(self, image: PlannedImage) -> bool:
         """Whether further values are those of the record that is this image."""

@@ -33,7 +33,7 @@ _CORE_BYTES = 16 << 20
 # Files and bytes that a thread gets at once, where it seldom waits: it tells the consumer once for
 # all of them, which costs as much Python as checking one. More would leave a thread without work
 # while another one has the last files of a shard.
-_TOGETHER = 4
+TOGETHER = 4
 _TOGETHER_BYTES = 1 << 20
 
 
@@ -46,11 +46,6 @@ def reading_threads(root: str, *, waits: bool = False) -> int:
     """
     waits = waits or storage_of(root).is_remote
     return max(READERS, process_cores()) if waits else process_cores()
-
-
-def read_together(root: str, *, waits: bool = False) -> int:
-    """The files that a thread gets at once: one if it waits for each; see `reading_threads`."""
-    return 1 if waits or storage_of(root).is_remote else _TOGETHER
 
 
 def files_ahead() -> int:
@@ -92,7 +87,7 @@ class ReadAhead:
         max_bytes: bytes that all consumers of the process may have in flight at once; an item
             larger than a consumer's share is read alone. None for `read_ahead_bytes`.
         threads: threads of the pool, or None for the process's share of the cores.
-        together: items that a thread gets at once, see `read_together`.
+        together: items that a thread gets at once, see `TOGETHER`.
     """
 
     def __init__(
