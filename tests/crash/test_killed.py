@@ -101,6 +101,16 @@ def moments(
     return one_of_each(range(begin, len(operations)), kind, others)
 
 
+def check_resumes(
+    harness: Harness, words: list[str], output: Path, reference: dict[str, str], place: str
+) -> None:
+    """Runs a killed command again, which ends with the bytes of a run that nothing interrupted."""
+    again = harness(words)
+    assert again.code == 0, f"{place}: {again.errors}"
+    assert digests(output) == reference, place
+    assert not (output / ".staging").exists(), place
+
+
 def test_killed_before_every_kind_of_file_operation_and_after_the_last(
     images: Path, reference: dict[str, str], harness: Harness, tmp_path: Path
 ) -> None:
@@ -121,10 +131,7 @@ def test_killed_before_every_kind_of_file_operation_and_after_the_last(
         if manifest_of(output).exists():
             # Only what is not part of the dataset may be left to do.
             assert only_dataset(digests(output)) == only_dataset(reference)
-        again = harness(words_for(images, output))
-        assert again.code == 0, f"{place}: {again.errors}"
-        assert digests(output) == reference, place
-        assert not (output / ".staging").exists(), place
+        check_resumes(harness, words_for(images, output), output, reference, place)
 
 
 def test_killed_with_a_file_for_each_image(images: Path, harness: Harness, tmp_path: Path) -> None:
@@ -141,10 +148,7 @@ def test_killed_with_a_file_for_each_image(images: Path, harness: Harness, tmp_p
         assert harness(words, number).code == -signal.SIGKILL
         if manifest_of(output).exists():
             assert only_dataset(digests(output)) == only_dataset(reference)
-        again = harness(words)
-        assert again.code == 0, f"{whole.operations[number]}: {again.errors}"
-        assert digests(output) == reference, whole.operations[number]
-        assert not (output / ".staging").exists()
+        check_resumes(harness, words, output, reference, whole.operations[number])
 
 
 def test_killed_while_overwriting_no_manifest_describes_what_is_not_there(
@@ -172,8 +176,7 @@ def test_killed_while_overwriting_no_manifest_describes_what_is_not_there(
             assert only_dataset(left) == only_dataset(whose), whole.operations[number]
             # A report is that of the dataset, or there is none yet.
             assert left.get("report.html") in (None, whose["report.html"])
-        assert harness(words).code == 0
-        assert digests(output) == reference, whole.operations[number]
+        check_resumes(harness, words, output, reference, whole.operations[number])
 
 
 def test_killed_while_a_dataset_is_replaced_from_its_own_records(
@@ -210,10 +213,7 @@ def test_killed_while_a_dataset_is_replaced_from_its_own_records(
             assert left == only_dataset(former), place
         elif manifest_of(output).exists():
             assert left in (only_dataset(former), only_dataset(reference)), place
-        again = harness(given)
-        assert again.code == 0, f"{place}: {again.errors}"
-        assert digests(output) == reference, place
-        assert not (output / ".staging").exists(), place
+        check_resumes(harness, given, output, reference, place)
 
 
 @pytest.mark.parametrize("change", ["options", "inputs"])

@@ -43,13 +43,6 @@ def test_only_a_url_brings_the_cloud_packages(images: str) -> None:
 
 
 CODE = {
-    "what was left out can be imported afterwards": (
-        "import gc, logging\n"
-        "import pandas, pyarrow, pymongo, google.cloud.storage, apitools, beartype.door\n"
-        "import apache_beam.io.gcp.bigquery\n"
-        "print(gc.isenabled(), logging.root.isEnabledFor(logging.WARNING))",
-        ["True True"],
-    ),
     "Beam still compares types": (
         "import sys\n"
         "from apache_beam.typehints.typehints import is_consistent_with\n"
@@ -78,20 +71,26 @@ CODE = {
         "print(beam_flags, logging.root.handlers)",
         ["['--temp_location=t'] []"],
     ),
-    "Beam that is imported stays as it is": (
-        "import sys, apache_beam\nbefore = dict(sys.modules)\nimport_beam([])\n"
-        "print(sys.modules == before)",
-        ["True"],
+    "what was left out can be imported afterwards": (
+        "import gc, logging\n"
+        "import pandas, pyarrow, pymongo, google.cloud.storage, apitools, beartype.door\n"
+        "import apache_beam.io.gcp.bigquery\n"
+        "print(gc.isenabled(), logging.root.isEnabledFor(logging.WARNING))",
+        ["True True"],
     ),
 }
 
 
-@pytest.mark.parametrize("name", CODE)
-def test_an_imported_beam_works(name: str) -> None:
-    code, printed = CODE[name]
-    # The last one imports Beam itself.
-    before = IMPORT.replace("import_beam([])\n", "") if "stays" in name else IMPORT
-    assert run(before + code).splitlines() == printed
+def test_an_imported_beam_works() -> None:
+    """One process does all of it, in this order."""
+    printed = [line for _, lines in CODE.values() for line in lines]
+    assert run(IMPORT + "\n".join(code for code, _ in CODE.values())).splitlines() == printed
+
+
+def test_beam_that_is_imported_stays_as_it_is() -> None:
+    start, call = IMPORT.splitlines()
+    code = [start, "import sys, apache_beam", "before = dict(sys.modules)", call]
+    assert run("\n".join([*code, "print(sys.modules == before)"])) == "True\n"
 
 
 def test_a_conversion_of_local_files_never_loads_pandas_or_tensorflow(tmp_path: Path) -> None:
@@ -161,10 +160,9 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_beam_needs_it(name: str) -> None:
-    code, printed = NEEDED[name]
-    assert run(code).strip() == printed
+def test_beam_needs_it() -> None:
+    printed = [printed for _, printed in NEEDED.values()]
+    assert run("\n".join(code for code, _ in NEEDED.values())).splitlines() == printed
 
 
 def test_methods_of_steps_are_inspected_once_and_as_beam_does_it() -> None:
