@@ -82,6 +82,7 @@ def test_coco_is_what_the_script_of_tensorflow_writes(
     assert "those of the categories" in planned.out
 
 
+@pytest.mark.slow
 def test_again_and_by_its_manifest_and_with_reuse(
     coco: dict[str, Any], converted: Dataset, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_records_are_those_of_the_unpacked_files(
     assert ran.code == 0, ran.err
 
 
+@pytest.mark.slow
 def test_a_rerun_finds_nothing_to_do(
     archive: Path, files: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_reuse_reads_no_member(
     assert digests(reused.folder) == digests(fresh.folder)
 
 
+@pytest.mark.slow
 def test_rows_keys_and_label_files_name_files_in_archives(
     tmp_path: Path, files: dict[str, bytes]
 ) -> None:

@@ -172,6 +172,7 @@ def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> Non
     assert made.ledger["partners_used"] == 8
 
 
+@pytest.mark.slow
 def test_coordinates_in_further_images_are_counted(inputs: Path, tmp_path: Path) -> None:
     """And what is no image is rejected with them."""
     options = {**stereo(inputs, tmp_path), "max_rejected": "100%"}

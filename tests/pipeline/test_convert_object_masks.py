@@ -227,6 +227,7 @@ def write_yolo(folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_outlines_of_yolo(tmp_path: Path) -> None:
     flags = write_yolo(tmp_path)
     dataset = make_dataset(tmp_path / "out", **flags)

@@ -115,6 +115,7 @@ def test_what_export_writes_is_read_again(plain: Dataset, tmp_path: Path) -> Non
     assert content(again) == content(plain)
 
 
+@pytest.mark.slow
 def test_keys_that_repeat_or_lack_are_file_and_row(files: dict[str, bytes], tmp_path: Path) -> None:
     first, second, third, *_ = files.values()
     write_parquet(tmp_path / "a.parquet", {"0.jpg": first, None: second})
@@ -134,6 +135,7 @@ def test_keys_that_repeat_or_lack_are_file_and_row(files: dict[str, bytes], tmp_
     assert keys == {"0.jpg", "a-1"}
 
 
+@pytest.mark.slow
 def test_columns_may_be_named_and_labels_replaced(files: dict[str, bytes], tmp_path: Path) -> None:
     names, data = [*files][:4], [*files.values()]
     write_parquet(

@@ -128,6 +128,7 @@ def test_the_same_bytes_by_any_number_of_workers(mixed: Path, tmp_path: Path) ->
         assert digests(made.folder) == expected
 
 
+@pytest.mark.slow
 def test_a_finished_dataset_knows_its_options(mixed: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     dataset = make(mixed, output, **ALL)

@@ -119,6 +119,7 @@ def test_in_a_bucket_and_with_reuse(
         assert shards(dataset) == shards(of_csv)
 
 
+@pytest.mark.slow
 def test_rows_as_records(tmp_path: Path) -> None:
     found = [{"id": f"p{n}", "age": n, "code": f"0{n}", "sizes": [n / 2] * n} for n in range(6)]
     made = {}
@@ -133,6 +134,7 @@ def test_rows_as_records(tmp_path: Path) -> None:
     assert shards(made["t.parquet"]) == shards(made["t.jsonl"]) == shards(made["t.csv"])
 
 
+@pytest.mark.slow
 def test_lists_of_labels(photos: Path, tmp_path: Path) -> None:
     found = [{"image": "cat-0.jpg", "labels": ["b", "a"]}, {"image": "dog-0.jpg", "labels": ["b"]}]
     labels = write(tmp_path / "t.jsonl", found)

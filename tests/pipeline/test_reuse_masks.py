@@ -315,6 +315,7 @@ def test_plan_and_diff_count_masks(inputs: Path, base: Dataset, tmp_path: Path) 
     check_ended(ran, 0, "0 for originals, 0 for records", same)
 
 
+@pytest.mark.slow
 def test_verify_compares_masks_with_the_index(inputs: Path, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "out", **{**with_layout(inputs), "num_shards": 1})
     check_sound(made.folder)

@@ -106,6 +106,7 @@ def test_splits_labels_and_keys_stay_and_a_rerun_is_up_to_date(
     assert list(one.manifest["splits"]) == ["train"]
 
 
+@pytest.mark.slow
 def test_records_are_filtered_and_merged(base: Dataset, tmp_path: Path) -> None:
     (tmp_path / "keys.txt").write_text("cat/0.jpg\ndog/1.jpg\ndog/3.jpg\n")
     few = make_dataset(tmp_path / "few", images=base.folder, keys=tmp_path / "keys.txt")

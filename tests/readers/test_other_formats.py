@@ -199,6 +199,7 @@ def test_keys_stay_different_in_a_tar(tmp_path: Path) -> None:
     assert len({*stems}) == len(names)
 
 
+@pytest.mark.slow
 def test_an_export_of_single_files_has_the_files_of_shards(tmp_path: Path, photos: Path) -> None:
     written = {}
     for files in ("sharded", "per_image"):
@@ -209,6 +210,7 @@ def test_an_export_of_single_files_has_the_files_of_shards(tmp_path: Path, photo
     assert len(written) == 1
 
 
+@pytest.mark.slow
 def test_to_and_from_a_bucket(datasets: dict[str, Dataset], gcs: GcsServer, tmp_path: Path) -> None:
     gcs.make_bucket("datasets")
     gcs.put_folder("datasets", "photos/", datasets["slim"].folder)

@@ -119,6 +119,7 @@ def test_a_rerun_is_up_to_date_and_another_image_is_not(tmp_path: Path) -> None:
     assert digests(output).items() >= before.items()
 
 
+@pytest.mark.slow
 def test_a_failed_run_keeps_them_for_a_rerun(tmp_path: Path) -> None:
     bad = [*PAIRS, ("bad.jpg", b"no image", "c")]
     with pytest.raises(Exception, match="1 of 9 images rejected, more than --max_rejected"):
@@ -203,6 +204,7 @@ def test_several_labels_of_an_image(tmp_path: Path) -> None:
         run(elements, WriteDataset(str(tmp_path / "one")))
 
 
+@pytest.mark.slow
 def test_duplicates_are_dropped_and_rejected_images_copied(tmp_path: Path) -> None:
     elements = [*PAIRS, ("z.jpg", PHOTOS[0], "c"), ("no/image.txt", b"text", "d")]
     left = tmp_path / "left"
