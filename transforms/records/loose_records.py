@@ -168,8 +168,8 @@ class LooseRecords:
                     detail = f"{printable(name)!r} is {kind}{more}, {usual} in "
                     yield Problem(*found.first, f"{detail}{kinds[usual].records}")
                 if found.other is not None and images > found.others:
-                    more = f"; {found.others} of {images + found.others} values are none"
-                    yield Problem(*found.other, f"{printable(name)!r} is no image{more}")
+                    more = f"; {found.others} of {images + found.others} values are not"
+                    yield Problem(*found.other, f"{printable(name)!r} is not an image{more}")
 
     def repeated(self) -> int:
         """Records that are equal to another one, byte for byte, without the first of each."""
