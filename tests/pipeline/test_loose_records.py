@@ -129,7 +129,10 @@ def test_records_are_counted_and_their_images_decoded_in_threads(
         (b"\xff", "its bytes are not a tf.train.Example"),
         (b"\x12\xff", "its bytes are not a tf.train.SequenceExample"),
         (record(1, JPEG[: len(JPEG) // 2]), "'image/encoded' is corrupt_image: "),
-        (example(image__encoded=[b"none"]), "'image/encoded' is not an image; 1 of 41 values are not"),
+        (
+            example(image__encoded=[b"none"]),
+            "'image/encoded' is not an image; 1 of 41 values are not",
+        ),
         (
             example(image__class__label=[0.5]),
             "'image/class/label' is float; in 1 record, int64 in 40",
