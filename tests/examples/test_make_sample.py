@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import itertools
 import subprocess
 import sys
 import unicodedata
@@ -15,8 +17,9 @@ from examples import make_sample as module
 from examples.make_sample import EXPECTED, KOREAN_ID, make_sample
 from tests.pipeline.commands import digests
 from transforms.core.rejections import RejectedImageError
-from transforms.images.check import check_image
+from transforms.images.check import check_image, checked_header, examine_image
 from transforms.images.pixel_options import Limits
+from transforms.selection.duplicates import MAX_DISTANCE
 
 MAX_PIXELS = 178_956_970
 
@@ -94,6 +97,21 @@ def test_one_file_is_left_to_tensorflow(sample: Path, monkeypatch: pytest.Monkey
         except RejectedImageError:
             pass
     assert left == ["triangles-cut"]
+
+
+def test_only_a_copy_is_a_near_duplicate(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two boards of squares were, in other colors."""
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    hashes = {}
+    for path in sample.glob("images/*/*"):
+        data = path.read_bytes()
+        with contextlib.suppress(ImportError, RejectedImageError):
+            header = checked_header(data, Limits(MAX_PIXELS, 1 << 30))
+            hash_ = examine_image(data, header, mode="full", with_hash=True)[1]
+            hashes.update({} if hash_ is None else {data: (path.stem, hash_)})
+    pairs = itertools.combinations(hashes.values(), 2)
+    near = [{one, other} for (one, a), (other, b) in pairs if (a ^ b).bit_count() <= MAX_DISTANCE]
+    assert near == [{"circles-04", "circles-smaller"}]
 
 
 def test_pictures_vary(sample: Path) -> None:

@@ -311,6 +311,20 @@ def test_a_file_system_that_returns_less_at_once(
     assert read(path, size=10) == bytes(range(10))
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_file_that_is_open_when_python_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its module is cleared before it."""
+    (tmp_path / "a").write_bytes(b"123")
+    before = os.listdir("/proc/self/fd")
+    part_of = STORAGE.open_ranges(f"{tmp_path}/a")
+    assert len(os.listdir("/proc/self/fd")) == len(before) + 1
+    monkeypatch.setattr(local_storage, "os", None)
+    del part_of
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
 @pytest.fixture
 def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A list of mounts instead of the system's."""
