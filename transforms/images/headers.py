@@ -213,7 +213,7 @@ MAX_PARTS = 1 << 20
 """Markers, chunks or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
 ones TensorFlow's GIF decoder takes about 24 times the file in memory."""
 
-MAX_METADATA = 64 << 20
+MAX_METADATA = 32 << 20
 """Bytes of a file besides its pixels and their headers: decoders hold them several times."""
 
 MAX_SCANS = 24

@@ -143,10 +143,10 @@ def test_yaml_of_thousands_of_lines_is_refused(
 
 
 def test_a_table_of_thousands_of_columns_is_refused() -> None:
-    names = [f"c{at}" for at in range(25_001)]
-    with pytest.raises(LabelsError, match="a.csv has 25001 columns, more than 25000: name those"):
+    names = [f"c{at}" for at in range(10_001)]
+    with pytest.raises(LabelsError, match="a.csv has 10001 columns, more than 10000: name those"):
         table_features(names, None, path="a.csv")
-    assert len(table_features(names[1:], None, path="a.csv")) == 25_000
+    assert len(table_features(names[1:], None, path="a.csv")) == 10_000
 
 
 # What rejects an image, and what fails its shard.

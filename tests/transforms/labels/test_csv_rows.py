@@ -206,6 +206,7 @@ OTHER_HEADER = (
             (gzip.compress(rows, mtime=0), "a.csv holds more than 200 times its size: decompress")
             for rows in (
                 MANY.encode(),
+                b"{}" * 20_000,
                 *(line * 1_000_000 for line in (b"\n", b"id,label\n", b"\r", b"{}", b"[],")),
             )
         ],
