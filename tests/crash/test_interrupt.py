@@ -147,7 +147,7 @@ def test_at_random_times(mode: list[str], photos: Path, tmp_path: Path) -> None:
     whole = interrupt([*arguments(output=tmp_path / "whole", **flags), *mode], never, tmp_path)
     length = time.monotonic() - started
     assert whole.code == 0
-    for number in range(size(3, 10)):
+    for number in range(size(2, 10)):
         output = tmp_path / f"out-{number}"
         due = after(rng.uniform(0.02, 1.0) * length)
         check_quiet(interrupt([*arguments(output=output, **flags), *mode], due, tmp_path))

@@ -86,11 +86,11 @@ def test_a_task_manager_is_killed(
 
 
 def test_memory_of_the_workers_does_not_grow_with_a_shard(flink: Flink, tmp_path: Path) -> None:
-    """One worker writes 180 MB to one shard, far more than it has room for."""
+    """One worker writes 120 MB to one shard, far more than it has room for."""
     noise = [saved(picture("RGB", 900, 900, seed=seed), "JPEG", quality=95) for seed in range(4)]
     photos = tmp_path / "photos"
     photos.mkdir()
-    count = 180_000_000 // len(noise[0])
+    count = 120_000_000 // len(noise[0])
     for number in range(count):
         (photos / f"{number}.jpg").write_bytes(noise[number % len(noise)])
     flags: dict[str, Any] = {"images": photos / "*", "label_from": "none", "num_shards": 1}
