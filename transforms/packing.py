@@ -95,9 +95,9 @@ one process, 1024 parts of 4,000 or of a million names take no longer than 64.
 # Of a million names, that takes 4 us and saves 0.55 KB for each; smaller batches are of few names.
 _LARGE = 256
 
-# Sides that are held before they are packed, about 12 for each part. One with long cells counts
-# once more for each `_CELLS` characters.
-_HELD_SIDES = 12_800
+# Sides that are held before they are packed, about 25 for each part: 10 MB. One with long cells
+# counts once more for each `_CELLS` characters.
+_HELD_SIDES = 25_600
 _CELLS = 1024
 
 

@@ -124,8 +124,8 @@ LONG = "1" * (1 << 20)
 @pytest.mark.parametrize(
     ("element", "count", "step", "sizes"),
     [
-        # 13 MB, and not 13 GB.
-        (("key", JoinSide("", 0, 0, "", "a.json:1", cells=LONG)), 20, packing_sides, [7, 13]),
+        # 25 MB, and not 25 GB.
+        (("key", JoinSide("", 0, 0, "", "a.json:1", cells=LONG)), 30, packing_sides, [5, 25]),
         # A batch is whole in memory where its images get their shards: 4 MB, and not 4 GB.
         (PlannedImage(0, "k", "p", 1, 1, "", cells=LONG), 9, packing_records, [1, 4, 4]),
     ],

@@ -19,8 +19,10 @@ from transforms.storage.interface import READERS, Item, Result
 # Results of the first items of a group, and the error of the next one.
 _Done: TypeAlias = tuple[list[Result], BaseException | None]
 
-# Files in flight per core, so that no thread is idle while the consumer works on a batch.
+# Files in flight per core, so that no thread is idle while the consumer works on a batch; or groups
+# of files that a thread gets at once.
 _AHEAD_OF_CORE = 16
+_GROUPS_OF_CORE = 4
 
 # Files in flight per thread that mostly waits for an answer.
 _AHEAD_OF_THREAD = 2
@@ -32,9 +34,9 @@ _CORE_BYTES = 16 << 20
 
 # Files and bytes that a thread gets at once, where it seldom waits: it tells the consumer once for
 # all of them, which costs as much Python as checking one. More would leave a thread without work
-# while another one has the last files of a shard.
-TOGETHER = 4
-_TOGETHER_BYTES = 1 << 20
+# while another one has the last files of a shard: four photos, or many icons.
+TOGETHER = 32
+_TOGETHER_BYTES = 1 << 19
 
 
 def reading_threads(root: str, *, waits: bool = False) -> int:
@@ -96,7 +98,8 @@ class ReadAhead:
         cores = process_cores()
         self._threads = threads or cores
         self._together = together
-        self._max_items = max(_AHEAD_OF_CORE * cores, _AHEAD_OF_THREAD * self._threads)
+        of_core = _AHEAD_OF_CORE if together == 1 else _GROUPS_OF_CORE
+        self._max_groups = max(of_core * cores, _AHEAD_OF_THREAD * self._threads)
         self._max_bytes = max_bytes or read_ahead_bytes(process_count(), cores)
 
     def map(
@@ -131,10 +134,10 @@ class ReadAhead:
         """None when the first items have begun, and then the results."""
         has_begun = False
         pool = _shared_pool(self._threads)
-        # What gives the results of some items, and how many items and bytes these are.
+        # What gives the results of some items, and how many groups in threads and bytes these are.
         waiting: collections.deque[tuple[Callable[[], _Done[Result]], int, int]]
         waiting = collections.deque()
-        held_items = held_bytes = 0
+        held_groups = held_bytes = 0
         stopped = threading.Event()
         _CONSUMERS.append(None)
         with contextlib.ExitStack() as stack:
@@ -148,20 +151,20 @@ class ReadAhead:
                     of_cheap = functools.partial(_apply, function, group, stopped)
                     waiting.append((of_cheap, 0, 0))
                     continue
-                while held_items and (
-                    held_items + len(group) > self._max_items
+                while held_groups and (
+                    held_groups == self._max_groups
                     or held_bytes + group_bytes > self._max_bytes // len(_CONSUMERS)
                 ):
                     if not has_begun:
                         has_begun = True
                         yield None
-                    done, done_items, done_bytes = waiting.popleft()
+                    done, done_groups, done_bytes = waiting.popleft()
                     yield from _each(*done())
-                    held_items -= done_items
+                    held_groups -= done_groups
                     held_bytes -= done_bytes
                 future = pool.submit(_apply, function, group, stopped)
-                waiting.append((future.result, len(group), group_bytes))
-                held_items += len(group)
+                waiting.append((future.result, 1, group_bytes))
+                held_groups += 1
                 held_bytes += group_bytes
             if not has_begun:
                 yield None
