@@ -29,7 +29,7 @@ from jobs import (
     make_job,
     run_job,
 )
-from photos import build_photos
+from photos import KINDS, build_photos
 from planning import Planning
 from report import (
     MB,
@@ -54,7 +54,13 @@ CONTENDERS = {
     "plain-beam": "plain Beam",
     "tfds": "TensorFlow Datasets",
     "ray": "Ray Data",
+    "litdata": "LitData, optimize",
+    "mosaic": "MosaicML Streaming, MDSWriter",
+    "webdataset": "WebDataset, ShardWriter",
+    "datasets": "Hugging Face datasets, to Parquet",
 }
+# Their environments take up to 5 GB.
+_OPTIONAL = ("litdata", "mosaic", "webdataset", "datasets")
 _START_UPS = {
     "ours-bare": "ours, no duplicates, statistics, report",
     "import-beam": "import apache_beam",
@@ -160,19 +166,21 @@ def find_targets(results: Mapping[str, Result], planned: Planning | None = None)
 
 def result_table(results: Mapping[str, Result], photos: PhotoSet) -> str:
     """The main table: a row for each contender and start-up."""
-    header = ["", "seconds", "lowest to highest", "images/s", "times ours", "MB, all", "MB, one"]
+    header = ["", "seconds", "lowest to highest", "core s", "images/s", "times ours"]
+    header += ["MB, all", "MB, one"]
     rows = []
     for name, result in results.items():
         if not result.runs:
-            rows.append([_TITLES[name], "failed", *["-"] * 5])
+            rows.append([_TITLES[name], "failed", *["-"] * 6])
             continue
         low, middle, high = spread(result.seconds)
         rate = f"{photos.total / middle:.0f}" if name in CONTENDERS else "-"
         ratio = f"{_over(results, name):.2f}" if results["ours"].runs else "-"
         one = max(run.process_bytes for run in result.runs)
         sizes = [f"{size / MB:.0f}" for size in (result.peak, one)]
-        rows.append([_TITLES[name], f"{middle:.2f}", f"{low:.2f} to {high:.2f}", rate, ratio])
-        rows[-1] += sizes
+        cores = spread([run.core_seconds for run in result.runs]).middle
+        seconds = [f"{middle:.2f}", f"{low:.2f} to {high:.2f}", f"{cores:.2f}"]
+        rows.append([_TITLES[name], *seconds, rate, ratio, *sizes])
     return markdown_table(header, rows)
 
 
@@ -202,6 +210,7 @@ def to_json(
             "title": _TITLES[name],
             "failure": result.failure or None,
             "seconds": result.seconds,
+            "core_seconds": [run.core_seconds for run in result.runs],
             "tree_bytes": [run.tree_bytes for run in result.runs],
             "process_bytes": [run.process_bytes for run in result.runs],
             "ratio_to_ours": _over(results, name) if has_ratio else None,
@@ -255,7 +264,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The flags."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     add = parser.add_argument
-    add("--count", type=int, default=4000, help="photos to build (4000)")
+    add("--kind", choices=KINDS, default="photos", help="what to build (photos)")
+    add("--count", type=int, default=4000, help="how many (4000)")
     add("--rounds", type=int, default=5, help="rounds that count (5)")
     add("--copies", type=int, default=1, help="so many copies of each photo, in all --count (1)")
     add("--images", metavar="GLOB", help="convert these images instead")
@@ -263,9 +273,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--contenders",
         type=_names,
-        default=list(CONTENDERS),
+        default=[name for name in CONTENDERS if name not in _OPTIONAL],
         metavar="A,B",
-        help=f"which of {', '.join(CONTENDERS)} (all); ours always runs",
+        help=f"which of {', '.join(CONTENDERS)} (all up to ray); ours always runs",
     )
     add("--names", type=int, default=1_000_000, help="names to plan (1000000); 0 for none")
     add("--work", type=Path, default=Path("out/benchmarks"), help="folder for everything made")
@@ -274,6 +284,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if (args.images is None) != (args.labels is None):
         parser.error("--images and --labels go together")
+    if args.images is None and not KINDS[args.kind].is_jpeg:
+        # It checks JPEGs only.
+        args.contenders = [name for name in args.contenders if name != "floor"]
     if min(args.count, args.rounds, args.copies) < 1:
         parser.error("--count, --rounds and --copies start at 1")
     return args
@@ -284,11 +297,12 @@ def _find_photos(args: argparse.Namespace, work: Path) -> PhotoSet:
     if args.images is not None:
         return describe_set(args.images, args.labels)
     count = max(1, args.count // args.copies)
-    directory = work / f"photos-{count}"
-    build_photos(directory, count=count)
+    directory = work / f"{args.kind}-{count}"
+    build_photos(directory, count=count, kind=args.kind)
     if args.copies > 1:
-        directory = copy_photos(directory, work / f"photos-{count}-{args.copies}", args.copies)
-    pattern = os.path.join(glob.escape(str(directory / "images")), "*", "*.jpg")
+        directory = copy_photos(directory, work / f"{directory.name}-{args.copies}", args.copies)
+    suffix = KINDS[args.kind].suffix
+    pattern = os.path.join(glob.escape(str(directory / "images")), "*", f"*{suffix}")
     return describe_set(pattern, directory / "labels.csv")
 
 
@@ -328,7 +342,8 @@ def _write(
     """Prints the tables and writes the requested files."""
     targets = find_targets(results, planned)
     size = photos.size / photos.total / 1e3
-    title = f"{photos.total} JPEGs of {size:.0f} KB to {SHARDS} shards, {args.rounds} rounds"
+    kind = os.path.splitext(photos.images)[1].strip(".").upper().replace("JPG", "JPEG")
+    title = f"{photos.total} {kind}s of {size:.1f} KB to {SHARDS} shards, {args.rounds} rounds"
     print(f"{title}\n\n{result_table(results, photos)}\n")
     print("\n".join(start_up_lines(results)))
     if targets:

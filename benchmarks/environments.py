@@ -1,4 +1,4 @@
-"""Creates the environment of one peer: `python benchmarks/environments.py tfds|ray|grain DIR`.
+"""Creates the environment of one peer: `python benchmarks/environments.py PEER DIR`.
 
 The peers of `benchmarks/contenders/` cannot be installed with the product, so each gets its own
 virtual environment. Versions are pinned, so that a comparison can be repeated, and byte-compiled
@@ -24,6 +24,11 @@ PINS: dict[str, tuple[str, ...]] = {
     "tfds": (*_SHARED, "tensorflow-datasets==4.9.10", "importlib_resources==7.1.0"),
     "grain": ("numpy==2.4.6", "protobuf==6.33.6", "grain==0.2.18", "array_record==0.8.6"),
     "ray": (*_SHARED, "ray[data]==2.60.0", "pyarrow==25.0.1", "crc32c==2.9.post0"),
+    # The first two bring PyTorch, of 5 GB with its libraries for GPUs.
+    "litdata": ("numpy==2.4.6", "pillow==12.3.0", "litdata==0.2.76"),
+    "mosaic": ("pillow==12.3.0", "mosaicml-streaming==0.13.0"),
+    "webdataset": ("numpy==2.4.6", "pillow==12.3.0", "webdataset==1.0.2"),
+    "datasets": ("numpy==2.4.6", "pillow==12.3.0", "datasets==5.2.0"),
 }
 
 _STAMP = "peer.json"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+import functools
 import glob
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow.parquet as pq
 from environments import make_environment
 from measure import Run, last_line, run
 
@@ -27,7 +31,12 @@ _BARE = Path(__file__).resolve().parent / "overhead.py"
 # Runs `convert` on the folder of an earlier run, which stays.
 RERUN = "ours-rerun"
 
-_PEERS = {"tfds": "tfds_builder.py", "ray": "ray_data.py"}
+_OTHER = "other_formats.py"
+_PEERS = {
+    "tfds": ["tfds_builder.py"],
+    "ray": ["ray_data.py"],
+    **{name: [_OTHER, name] for name in ("litdata", "mosaic", "webdataset", "datasets")},
+}
 _LOOPS = {"floor": "floor.py", "tf-loop": "tf_loop.py", "plain-beam": "plain_beam.py"}
 
 
@@ -130,11 +139,11 @@ def copy_photos(source: Path, directory: Path, copies: int) -> Path:
         `directory`.
     """
     shutil.rmtree(directory, ignore_errors=True)
-    for path in sorted(source.glob("images/*/*.jpg")):
+    for path in sorted(source.glob("images/*/*")):
         folder = directory / "images" / path.parent.name
         folder.mkdir(parents=True, exist_ok=True)
         for number in range(copies):
-            os.link(path, folder / f"{path.stem}-{number}.jpg")
+            os.link(path, folder / f"{path.stem}-{number}{path.suffix}")
     with (source / "labels.csv").open(encoding="utf-8", newline="") as table:
         rows = [(row["id"], row["label"]) for row in csv.DictReader(table)]
     with (directory / "labels.csv").open("w", encoding="utf-8", newline="") as table:
@@ -183,21 +192,47 @@ def make_job(name: str, photos: PhotoSet, one: PhotoSet, work: Path) -> Job:
         command = convert_command([sys.executable, str(_SCRIPTS / _LOOPS[base])], source, output)
     else:
         python = make_environment(base, work / "environments" / base)
-        command = convert_command([str(python), str(_SCRIPTS / _PEERS[base])], source, output)
+        script, *words = _PEERS[base]
+        command = convert_command([str(python), str(_SCRIPTS / script), *words], source, output)
     return Job(name, command, output, source.total)
 
 
-def count_records(output: Path) -> int:
-    """How many intact records the shards of an output folder hold.
+def _count_of_index(key: str, field: str, path: Path) -> int:
+    """The samples that the index of a loader lists."""
+    return sum(part[field] for part in json.loads(path.read_bytes())[key])
+
+
+def _count_tfrecord(path: Path) -> int:
+    with path.open("rb") as stream:
+        return sum(1 for _ in read_records(stream))
+
+
+def _count_tar(path: Path) -> int:
+    with tarfile.open(path) as tar:
+        return sum(each.name.endswith(".json") for each in tar)
+
+
+def _count_parquet(path: Path) -> int:
+    return int(pq.read_table(path).num_rows)
+
+
+# How the records of a contender are counted: the files, and what one of them holds.
+_COUNTS: dict[str, tuple[str, Callable[[Path], int]]] = {
+    "litdata": ("index.json", functools.partial(_count_of_index, "chunks", "chunk_size")),
+    "mosaic": ("index.json", functools.partial(_count_of_index, "shards", "samples")),
+    "webdataset": ("*.tar", _count_tar),
+    "datasets": ("*.parquet", _count_parquet),
+}
+
+
+def count_records(output: Path, name: str = "ours") -> int:
+    """How many intact records the files of an output folder hold; see `_COUNTS`.
 
     Raises:
         TFRecordError: a record is damaged.
     """
-    total = 0
-    for shard in sorted(output.glob("*.tfrecord")):
-        with shard.open("rb") as stream:
-            total += sum(1 for _ in read_records(stream))
-    return total
+    pattern, count = _COUNTS.get(name, ("*.tfrecord", _count_tfrecord))
+    return sum(count(path) for path in sorted(output.glob(pattern)))
 
 
 def _judge(job: Job, taken: Run, log: Path) -> str:
@@ -206,9 +241,10 @@ def _judge(job: Job, taken: Run, log: Path) -> str:
         return f"exit code {taken.code}: {last_line(log)}"
     if job.output is None:
         return ""
-    shards = len(list(job.output.glob("*.tfrecord")))
+    # Other libraries choose the number of their files themselves.
+    shards = SHARDS if job.name in _COUNTS else len(list(job.output.glob("*.tfrecord")))
     try:
-        records = count_records(job.output)
+        records = count_records(job.output, job.name)
     except TFRecordError as error:
         return str(error)
     if (shards, records) != (SHARDS, job.records):

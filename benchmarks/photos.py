@@ -17,6 +17,7 @@ import argparse
 import csv
 import functools
 import glob
+import io
 import json
 import multiprocessing
 import shutil
@@ -58,6 +59,34 @@ _SHAPES = ((375, 500), (375, 500), (375, 500), (500, 375), (333, 500))  # height
 _QUALITY = 90
 _CHUNK = 50
 _STAMP = "photos.json"
+
+
+class Kind(NamedTuple):
+    """What a set is of.
+
+    Attributes:
+        shapes: height and width, each as often as it is named.
+        is_jpeg: whether they are JPEGs in colour, not PNGs.
+        is_grey: whether they are grey.
+    """
+
+    shapes: tuple[tuple[int, int], ...]
+    is_jpeg: bool = True
+    is_grey: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """The end of their names."""
+        return ".jpg" if self.is_jpeg else ".png"
+
+
+KINDS = {
+    "photos": Kind(_SHAPES),
+    "png": Kind(_SHAPES, is_jpeg=False),
+    "small": Kind(((32, 32),)),
+    "small-png": Kind(((28, 28),), is_jpeg=False, is_grey=True),
+}
+"""The sets: photos, the same as PNG, and images like those of CIFAR and MNIST."""
 
 
 class Description(NamedTuple):
@@ -143,15 +172,15 @@ def _scene(index: int) -> Pixels:
     return render_scene(index)
 
 
-def cut_photo(index: int) -> bytes:
+def cut_photo(index: int, kind: Kind = KINDS["photos"]) -> bytes:
     """Photo `index`: a window of one of the scenes, mirrored and exposed its own way.
 
     Returns:
-        A baseline JPEG with 4:2:0 colour.
+        A baseline JPEG with 4:2:0 colour, or a PNG.
     """
     rng = np.random.default_rng((_SEED, _SCENES, index))
     scene = _scene(int(rng.integers(_SCENES)))
-    height, width = _SHAPES[int(rng.integers(len(_SHAPES)))]
+    height, width = kind.shapes[int(rng.integers(len(kind.shapes)))]
     top = rng.integers(scene.shape[0] - height + 1)
     left = rng.integers(scene.shape[1] - width + 1)
     window = scene[top : top + height, left : left + width]
@@ -159,6 +188,10 @@ def cut_photo(index: int) -> bytes:
         window = window[:, ::-1]
     levels = np.arange(256) * rng.uniform(0.85, 1.1) + rng.uniform(-12, 12)
     pixels = np.ascontiguousarray(_to_pixels(levels)[window])
+    if not kind.is_jpeg:
+        picture, file = Image.fromarray(pixels), io.BytesIO()
+        (picture.convert("L") if kind.is_grey else picture).save(file, "PNG")
+        return file.getvalue()
     data: bytes = simplejpeg.encode_jpeg(
         pixels, quality=_QUALITY, colorspace="RGB", colorsubsampling="420"
     )
@@ -171,12 +204,12 @@ def photo_name(index: int) -> tuple[str, str]:
     return label, f"{label}_{index:06d}"
 
 
-def _write_photos(images: Path, indices: range) -> int:
+def _write_photos(kind: Kind, images: Path, indices: range) -> int:
     """Writes the photos of `indices` below `images` and returns how many bytes they take."""
     total = 0
     for index in indices:
         label, stem = photo_name(index)
-        total += (images / label / f"{stem}.jpg").write_bytes(cut_photo(index))
+        total += (images / label / f"{stem}{kind.suffix}").write_bytes(cut_photo(index, kind))
     return total
 
 
@@ -188,10 +221,11 @@ def _write_labels(path: Path, count: int) -> None:
         writer.writerows(photo_name(index)[::-1] for index in range(count))
 
 
-def _stamp(count: int) -> dict[str, object]:
+def _stamp(count: int, kind: str) -> dict[str, object]:
     """Everything that affects the bytes of the set; a folder with an equal stamp is up to date."""
     return {
         "recipe": _RECIPE,
+        "kind": kind,
         "count": count,
         "numpy": np.__version__,
         "pillow": PIL.__version__,
@@ -212,13 +246,16 @@ def _prepare(directory: Path) -> None:
         (directory / "images" / label).mkdir(parents=True)
 
 
-def build_photos(directory: Path, *, count: int = 4000, processes: int = 2) -> bool:
+def build_photos(
+    directory: Path, *, count: int = 4000, processes: int = 2, kind: str = "photos"
+) -> bool:
     """Builds the set in `directory`, unless it is there already.
 
     Args:
         directory: a new folder, or one with a set built here, which is replaced.
         count: how many photos.
         processes: how many processes render and encode.
+        kind: a key of `KINDS`.
 
     Returns:
         Whether anything was built.
@@ -227,17 +264,17 @@ def build_photos(directory: Path, *, count: int = 4000, processes: int = 2) -> b
         FileExistsError: `directory` holds something else.
     """
     stamp = directory / _STAMP
-    if stamp.is_file() and json.loads(stamp.read_text(encoding="utf-8")) == _stamp(count):
+    if stamp.is_file() and json.loads(stamp.read_text(encoding="utf-8")) == _stamp(count, kind):
         return False
     _prepare(directory)
     chunks = [range(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK)]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context) as pool:
         images = [directory / "images"] * len(chunks)
-        for _ in pool.map(_write_photos, images, chunks):
+        for _ in pool.map(functools.partial(_write_photos, KINDS[kind]), images, chunks):
             pass
     _write_labels(directory / "labels.csv", count)
-    stamp.write_text(json.dumps(_stamp(count), indent=1), encoding="utf-8")
+    stamp.write_text(json.dumps(_stamp(count, kind), indent=1), encoding="utf-8")
     return True
 
 

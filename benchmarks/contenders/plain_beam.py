@@ -56,13 +56,14 @@ class _ConvertImageFn(beam.DoFn):  # type: ignore[misc]  # Beam's base classes a
         self._records = Metrics.counter("plain_beam", "records")
 
     def process(self, found: fileio.ReadableFile) -> Iterator[bytes]:
-        """Yields the Example of one JPEG."""
+        """Yields the Example of one image."""
         data = found.read()
-        height, width, _ = tf.io.decode_jpeg(data).shape
+        height, width, _ = tf.io.decode_image(data, expand_animations=False).shape
+        path = found.metadata.path
         feature = {
             "image/encoded": _bytes_feature(data),
-            "image/format": _bytes_feature(b"jpeg"),
-            "image/class/label": _int64_feature(self._label_of[Path(found.metadata.path).stem]),
+            "image/format": _bytes_feature(b"png" if path.endswith(".png") else b"jpeg"),
+            "image/class/label": _int64_feature(self._label_of[Path(path).stem]),
             "image/height": _int64_feature(height),
             "image/width": _int64_feature(width),
         }

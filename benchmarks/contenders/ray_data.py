@@ -48,7 +48,7 @@ def _features(row: dict[str, Any], *, label_of: dict[str, int]) -> dict[str, Any
         width, height = picture.size
     return {
         "image/encoded": row["bytes"],
-        "image/format": b"jpeg",
+        "image/format": b"png" if row["path"].endswith(".png") else b"jpeg",
         "image/class/label": label_of[Path(row["path"]).stem],
         "image/height": height,
         "image/width": width,

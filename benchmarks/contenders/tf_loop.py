@@ -43,12 +43,12 @@ def _int64_feature(value: int) -> tf.train.Feature:
     return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
 
 
-def _example(data: bytes, label: int) -> bytes:
-    """The serialized Example of one JPEG."""
-    height, width, _ = tf.io.decode_jpeg(data).shape
+def _example(data: bytes, format_: bytes, label: int) -> bytes:
+    """The serialized Example of one image."""
+    height, width, _ = tf.io.decode_image(data, expand_animations=False).shape
     feature = {
         "image/encoded": _bytes_feature(data),
-        "image/format": _bytes_feature(b"jpeg"),
+        "image/format": _bytes_feature(format_),
         "image/class/label": _int64_feature(label),
         "image/height": _int64_feature(height),
         "image/width": _int64_feature(width),
@@ -68,7 +68,8 @@ def convert(images: str, labels: str, output: str) -> int:
         writers = [stack.enter_context(tf.io.TFRecordWriter(name)) for name in names]
         for number, path in enumerate(paths):
             data = Path(path).read_bytes()
-            writers[number % _SHARDS].write(_example(data, label_of[Path(path).stem]))
+            format_ = b"png" if path.endswith(".png") else b"jpeg"
+            writers[number % _SHARDS].write(_example(data, format_, label_of[Path(path).stem]))
     return len(paths)
 
 

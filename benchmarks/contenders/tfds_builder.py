@@ -46,6 +46,7 @@ class Photos(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]  # TFDS is 
     def __init__(self, *, images: str, labels: str, **kwargs: Any) -> None:
         """Keeps the glob and reads the label table; the rest is for TFDS."""
         self._images = images
+        self._format = "png" if images.endswith(".png") else "jpeg"
         self._label_of = _read_labels(labels)
         super().__init__(**kwargs)
 
@@ -53,7 +54,7 @@ class Photos(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]  # TFDS is 
         """The features; nested names are joined by a slash in the records."""
         features = {
             "image": {
-                "encoded": tfds.features.Image(encoding_format="jpeg"),
+                "encoded": tfds.features.Image(encoding_format=self._format),
                 "format": tfds.features.Text(),
                 "class": {"label": tfds.features.ClassLabel(names=self._names())},
                 "height": tfds.features.Scalar(np.int64),
@@ -84,7 +85,7 @@ class Photos(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]  # TFDS is 
                 {
                     "image": {
                         "encoded": path,
-                        "format": "jpeg",
+                        "format": self._format,
                         "class": {"label": self._label_of[key]},
                         "height": height,
                         "width": width,

@@ -73,6 +73,8 @@ def import_beam_without(packages: Sequence[str]) -> None:
         keep_signatures()
     finally:
         gc.freeze()
+        # Names of images are no garbage, and looking at them is a thirtieth of a run of small ones.
+        gc.set_threshold(10_000)
         gc.enable()
         logging.disable(muted)
     _left_out.extend(packages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+import tarfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import compare
 import jobs
 import measure
 import planning
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import report
 import scaling
@@ -75,11 +78,13 @@ def test_each_contender_has_a_row_and_a_failed_one_says_so(
     rows = compare.result_table(results, photo_set).splitlines()[2:]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     assert len(cells) == len(results)
-    assert cells[0] == [compare.CONTENDERS["ours"], "6.00", "4.00 to 8.00", "10", "1.00"] + [
+    assert cells[0] == [compare.CONTENDERS["ours"], "6.00", "4.00 to 8.00", "12.00"] + [
+        "10",
+        "1.00",
         "280",
         "280",
     ]
-    assert cells[3][4] == "3.00"
+    assert cells[3][5] == "3.00"
     assert cells[-1][:2] == [compare.CONTENDERS["ray"], "failed"]
 
 
@@ -111,6 +116,7 @@ def test_the_figures_are_json(results: dict[str, jobs.Result], photo_set: jobs.P
         "title": compare.CONTENDERS["ray"],
         "failure": "no environment",
         "seconds": [],
+        "core_seconds": [],
         "tree_bytes": [],
         "process_bytes": [],
         "ratio_to_ours": None,
@@ -160,6 +166,20 @@ def test_records_are_counted_over_all_shards(tmp_path: Path) -> None:
         (tmp_path / f"train-{number:05d}-of-00003.tfrecord").write_bytes(records)
     (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
     assert jobs.count_records(tmp_path) == 6
+
+
+def test_records_of_other_formats_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text('{"shards": [{"samples": 2}, {"samples": 1}]}')
+    assert jobs.count_records(tmp_path, "mosaic") == 3
+    (tmp_path / "index.json").write_text('{"chunks": [{"chunk_size": 4}]}')
+    assert jobs.count_records(tmp_path, "litdata") == 4
+    for number in range(2):
+        pq.write_table(pa.table({"label": [1, 2, 3]}), tmp_path / f"train-{number}.parquet")
+    assert jobs.count_records(tmp_path, "datasets") == 6
+    with tarfile.open(tmp_path / "train-00000.tar", "w") as tar:
+        for name in ("a.jpeg", "a.json", "b.jpeg", "b.json"):
+            tar.addfile(tarfile.TarInfo(name))
+    assert jobs.count_records(tmp_path, "webdataset") == 2
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import photos
 import pytest
 import simplejpeg
+from PIL import Image
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +81,14 @@ def test_a_photo_has_the_size_and_the_entropy_of_a_photo() -> None:
     height, width = simplejpeg.decode_jpeg_header(data)[:2]
     assert (height, width) in {(375, 500), (500, 375), (333, 500)}
     assert 0.2 < len(data) / (height * width) < 1.5
+
+
+@pytest.mark.parametrize(
+    ("kind", "format_", "mode", "size"),
+    [("small", "JPEG", "RGB", (32, 32)), ("small-png", "PNG", "L", (28, 28))],
+)
+def test_small_images_are_windows_of_the_same_scenes(
+    kind: str, format_: str, mode: str, size: tuple[int, int]
+) -> None:
+    with Image.open(io.BytesIO(photos.cut_photo(0, photos.KINDS[kind]))) as picture:
+        assert (picture.format, picture.mode, picture.size) == (format_, mode, size)
