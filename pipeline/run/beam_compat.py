@@ -65,7 +65,7 @@ def import_beam_without(packages: Sequence[str]) -> None:
     # Of missing packages.
     logging.disable(logging.WARNING)
     # What Beam makes now lives as long as the process.
-    gc.disable()
+    gc.set_threshold(0)
     try:
         with _hidden(packages):
             importlib.import_module("apache_beam")
@@ -75,7 +75,6 @@ def import_beam_without(packages: Sequence[str]) -> None:
         gc.freeze()
         # Names of images are no garbage, and looking at them is a thirtieth of a run of small ones.
         gc.set_threshold(10_000)
-        gc.enable()
         logging.disable(muted)
     _left_out.extend(packages)
 

@@ -19,13 +19,9 @@ from transforms.storage.interface import READERS, Item, Result
 # Results of the first items of a group, and the error of the next one.
 _Done: TypeAlias = tuple[list[Result], BaseException | None]
 
-# Files in flight per core, so that no thread is idle while the consumer works on a batch; or groups
-# of files that a thread gets at once.
+# Files in flight per core, so that no thread is idle while the consumer works on a batch; a fourth
+# of that, if they are groups of files that a thread gets at once.
 _AHEAD_OF_CORE = 16
-_GROUPS_OF_CORE = 4
-
-# Files in flight per thread that mostly waits for an answer.
-_AHEAD_OF_THREAD = 2
 
 # Bytes read ahead on this machine, whatever the number of consumers; and the least that keeps one
 # core of a process busy where many processes share them, with images that are decoded meanwhile.
@@ -98,8 +94,8 @@ class ReadAhead:
         cores = process_cores()
         self._threads = threads or cores
         self._together = together
-        of_core = _AHEAD_OF_CORE if together == 1 else _GROUPS_OF_CORE
-        self._max_groups = max(of_core * cores, _AHEAD_OF_THREAD * self._threads)
+        # Two for each thread that mostly waits for an answer.
+        self._max_groups = max(_AHEAD_OF_CORE * cores, 2 * self._threads) // min(4, together)
         self._max_bytes = max_bytes or read_ahead_bytes(process_count(), cores)
 
     def map(

@@ -75,8 +75,8 @@ CODE = {
         "import gc, logging\n"
         "import pandas, pyarrow, pymongo, google.cloud.storage, apitools, beartype.door\n"
         "import apache_beam.io.gcp.bigquery\n"
-        "print(gc.isenabled(), logging.root.isEnabledFor(logging.WARNING))",
-        ["True True"],
+        "print(gc.get_threshold()[0], logging.root.isEnabledFor(logging.WARNING))",
+        ["10000 True"],
     ),
 }
 
