@@ -114,7 +114,7 @@ def dataset_lines(
     lines += _class_lines(manifest["splits"])
     lines += ledger_lines(manifest["ledger"], written="written")
     if units := manifest["options"].get("box_units"):
-        lines.append(f"boxes    read as {units} coordinates (--box_units)")
+        lines.append(f"boxes    read as {units} coordinates (--boxes units=)")
     lines += _pixel_lines(manifest.get("pixels", {}), manifest["options"])
     lines += reason_lines(manifest["rejected"], manifest["options"], examples)
     return [*lines, *map(printable, warning_lines(warnings_from_json(manifest)))]

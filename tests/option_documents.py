@@ -52,8 +52,8 @@ _WRITTEN = (ShardOptions, FileOptions, PixelOptions, EmbeddingOptions, CheckOpti
 
 _PLACES = ("root", "splits", "seed")
 _ROWS = (
-    *("labels", "label_from", "label_regex", "label_key", "label_column", "key"),
-    *("csv_delimiter", "csv_encoding", "group_by", "split_from", "split_column"),
+    *("labels", "label_from", "label_key", "label_column", "key"),
+    *("csv_delimiter", "csv_encoding", "group_by", "split_by"),
 )
 
 _STEPS: Mapping[str, Sequence[str]] = {
@@ -85,7 +85,7 @@ Made by `python -m tests.option_documents`.
 # Without postponed annotations: `Required` has no effect in them.
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Required, TypedDict
 
 PathText = str | os.PathLike[str]
@@ -157,7 +157,7 @@ def _parameter(option: Option) -> Iterator[Mapping[str, Any]]:
         return
     values = ("true", "false") if option.is_switch else option.choices
     usual = _GCS_PATH if option.is_path else f"^({'|'.join(values)})$"
-    shown = "" if option.default is None else f" (default: {option.default})"
+    shown = f" (default: {option.default})" if option.default not in (None, "") else ""
     yield {
         "name": option.name,
         "label": asked.label,
@@ -188,7 +188,8 @@ def _python_type(option: Option) -> str:
     returned = getattr(option.parse, "__annotations__", {}).get("return")
     found = option.python or ("Size" if option.unit else "int" if returned == "int" else "str")
     if not option.python and (option.is_path or values):
-        found = "PathText" if option.is_path else f"Literal[{values}]"
+        literal = "str" if ":" in values else f"Literal[{values}]"
+        found = "PathText" if option.is_path else literal
     if option.is_repeatable:
         found = f"Sequence[{found}] | {found}"
     return f"Required[{found}]" if option.is_required else f"{found} | None"
@@ -230,7 +231,7 @@ def _row(option: Option) -> str:
     cells = [
         f"{flags} `{value}`" if value else flags,
         "; ".join([option.help, *_rules(option)]),
-        "" if option.default is None else f"`{option.default}`",
+        "" if option.default in (None, "") else f"`{option.default}`",
         "yes" if option.recorded is not None else "",
     ]
     escaped = [cell.replace("|", "\\|") for cell in cells]

@@ -22,6 +22,7 @@ from transforms.core.option import (
     path_texts,
     read_arguments,
     recorded_values,
+    text_of,
     truth,
 )
 from transforms.core.option_types import FindImagesOptions, LabelImagesOptions, WriteDatasetOptions
@@ -65,7 +66,12 @@ from transforms.labels.keys import (
     listed_path,
 )
 from transforms.labels.label_columns import resolve_columns
-from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
+from transforms.labels.label_options import (
+    InputOptions,
+    ShardOptions,
+    SplitOptions,
+    recorded_split,
+)
 from transforms.labels.label_rows import CsvColumns
 from transforms.labels.label_rules import LabelRules, PathRules
 from transforms.labels.label_tables import first_rows
@@ -412,7 +418,7 @@ class FindImages(beam.PTransform):
             images: globs, also of files in archives, such as `photos.zip!/**/*.jpg`.
             class_names: the same as for `WriteDataset`; a class `NA` is then a label.
             options: those of labels, keys and splits, as in docs/options.md. `labels` is one file;
-                without it, labels are those of folders, or of `label_regex`.
+                without it, labels are those of folders, or of `label_from`.
 
         Raises:
             LabelsError: the CSV has no such columns, or they cannot be inferred.
@@ -421,15 +427,15 @@ class FindImages(beam.PTransform):
             ValueError: an argument has an invalid value, or a glob matches nothing.
         """
         given = read_arguments("FindImages", _OF_GLOBS, options)
-        path, regex = given["labels"], given["label_regex"]
-        label_from = _label_source(given["label_from"], regex, path)
-        split_from = given["split_from"] or ("csv" if given["split_column"] else "hash")
+        path, regex = given["labels"], text_of(given["label_from"])
+        label_from = _label_source(given["label_from"], path)
+        split_from = recorded_split(given["split_by"] or "hash")
         if split_from == "records":
-            raise ValueError("split_from 'records' is for records of datasets: use ConvertDataset")
+            raise ValueError("split_by 'records' is for records of datasets: use ConvertDataset")
         columns = _columns(path, given)
         kind = given["key"] or ("path" if path is None else "stem")
         assigner = SplitOptions.of(given).assigner(split_from)
-        rules = PathRules(label_from, regex or "", split_from == "directory")
+        rules = PathRules(label_from, regex, split_from == "directory")
         finder = ImageFinder(root=given["root"] or "", key=kind, rules=rules)
         missing = missing_labels(given["label_kind"], class_texts("class_names", class_names))
         encoding = given["csv_encoding"]
@@ -444,18 +450,17 @@ class FindImages(beam.PTransform):
         return inputs.joined(self._join).flat()
 
 
-def _label_source(label_from: str | None, label_regex: str | None, path: str | None) -> str:
+def _label_source(label_from: str | None, path: str | None) -> str:
     """The source of labels, from the given arguments.
 
     Raises:
         ValueError: the arguments contradict each other.
     """
-    if path is not None and (label_regex or label_from not in (None, "csv")):
-        name = "label_from" if label_from else "label_regex"
-        raise ValueError(f"{name} is for images without labels: leave one of them out")
+    if path is not None and label_from not in (None, "csv"):
+        raise ValueError("label_from is for images without labels: leave one of them out")
     if label_from == "records":
         raise ValueError("label_from 'records' is for records of datasets: use ConvertDataset")
-    return label_from or ("csv" if path else "regex" if label_regex else "directory")
+    return (label_from or ("csv" if path else "directory")).partition(":")[0]
 
 
 def _globs(images: Sequence[str | os.PathLike[str]]) -> list[str]:

@@ -470,7 +470,8 @@ def check_words(
 
 def flags_of(parser: argparse.ArgumentParser) -> list[str]:
     """The flags that a parser knows."""
-    return [string for action in parser._actions for string in action.option_strings]
+    shown = (each for each in parser._actions if each.help != argparse.SUPPRESS)
+    return [string for action in shown for string in action.option_strings]
 
 
 def suggestion(flag: str, ours: Sequence[str], beams: Sequence[str] = ()) -> str:

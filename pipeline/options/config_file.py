@@ -20,7 +20,7 @@ from pipeline.errors import UsageError, refusing
 from pipeline.options.beam_flags import find_unknown, flag_name, flags_of, suggestion
 from pipeline.options.option_table import OPTIONS
 from transforms.core.messages import check_yaml, parse_json
-from transforms.core.option import Option
+from transforms.core.option import FORMER, Option, unite
 from transforms.dataset.manifest import ManifestError, parse_manifest
 from transforms.images.pixel_options import DEFAULT_QUALITY
 from transforms.labels.label_rows import CSV, FORMATS
@@ -81,10 +81,10 @@ def read_config(
     entries = _entries(read_flag_file("--config", path), path)
     for entry in entries:
         _check(entry, parser)
-    typed = {_canonical(word) for word in words if word.startswith("--")}
+    typed = {_option_of(word) for word in words if word.startswith("--")}
     # Those with one letter, too.
     typed |= {name for name, each in OPTIONS.items() if getattr(given, name) != each.default_value}
-    left = [entry for entry in entries if not _is_replaced(_canonical(f"--{entry.name}"), typed)]
+    left = [entry for entry in entries if not _is_replaced(_option_of(f"--{entry.name}"), typed)]
     names = [entry.texts for entry in left if entry.texts]
     return [word for entry in left for word in entry.words], names[0] if names else None
 
@@ -93,6 +93,12 @@ def _canonical(word: str) -> str:
     """The name of a flag; that of an option if the flag is another name of it."""
     name = flag_name(word)[2:]
     return _OPTIONS[name].name if name in _OPTIONS else name
+
+
+def _option_of(word: str) -> str:
+    """The name of the option that a flag sets, under its former name, too."""
+    name = _canonical(word)
+    return FORMER[name][0] if name in FORMER else name
 
 
 def _is_replaced(name: str, typed: set[str]) -> bool:
@@ -163,7 +169,7 @@ def _entry(name: str, value: yaml.Node, where: str) -> _Entry:
     if value.tag == _NULL:
         raise UsageError(f"{where}: {name} has no value: give one, or leave the line out")
     if isinstance(value, yaml.MappingNode):
-        if option is None or option.metavar != "NAME=SHARE,...":
+        if option is None or "=" not in (option.metavar or ""):
             raise UsageError(f"{where}: {name} takes {_expected(option)}, not names with values")
         pairs = [
             f"{_text(key, name, where)}={_text(each, name, where)}" for key, each in value.value
@@ -247,6 +253,7 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if follows:
         # It follows from the names: given, it would make labels of missing cells, too.
         values.pop("label_kind", None)
+    values |= unite(options)[0]
     if "--csv_delimiter" not in given:
         # Each file may have its own.
         values.pop("csv_delimiter", None)

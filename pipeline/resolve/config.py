@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 from pipeline.options.option_table import OPTIONS
 from pipeline.resolve.samples import JobSize
 from transforms.core.messages import Decision
-from transforms.core.option import Group, recorded_values, vars_of
+from transforms.core.option import Group, recorded_values, text_of, vars_of
 from transforms.dataset.dataset_options import CardOptions, DatasetOptions, FileOptions, shard_plan
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.manifest import Dataset
@@ -124,7 +124,7 @@ class ConvertConfig:
     @property
     def path_rules(self) -> PathRules:
         """How an image's path gives its label and its split."""
-        regex = self.inputs.label_regex or ""
+        regex = text_of(self.inputs.label_from)
         return PathRules(self.label_from, regex, self.split_from == "directory")
 
     @property
@@ -177,6 +177,7 @@ class ConvertConfig:
         }
         return {
             "label_from": self.label_from,
+            "label_regex": text_of(self.inputs.label_from) or None,
             "label_key": columns.key.name or None if columns else None,
             "label_column": columns.label.name if columns and columns.label.at >= 0 else None,
             # That of lists in a file is no option.

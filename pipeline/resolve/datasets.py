@@ -21,7 +21,7 @@ from pipeline.resolve.decided import SPLIT_WORDS
 from pipeline.resolve.path_flags import LABEL_EXTENSIONS, images_below, plain_globs, why_empty
 from pipeline.resolve.samples import GivenDataset, ImageSample, JobSize, reading_index
 from transforms.core.messages import Decision, parse_json
-from transforms.core.option import declared
+from transforms.core.option import declared, text_of
 from transforms.dataset.output_names import (
     CLASS_NAMES,
     FEATURES,
@@ -308,9 +308,6 @@ _CLASSES_OF_OBJECTS = [
 # In the names of files of records, in a glob, too.
 _OF_RECORDS = re.compile(r"\.tfrec|-of-[\d?*]+$")
 
-# Flags about files that are found, which have no meaning for records.
-_OF_FILES = ("label_regex", "root")
-
 
 def find_datasets(
     flags: argparse.Namespace,
@@ -518,17 +515,16 @@ def check_flags_of_records(
         )
     if has_files:
         return
-    for other in _OF_FILES:
-        if is_given(flags, other):
-            raise UsageError(f"--{other} is for image files, but {name} is a dataset: leave it out")
-    if flags.label_from in ("directory", "regex"):
+    if is_given(flags, "root"):
+        raise UsageError(f"--root is for image files, but {name} is a dataset: leave it out")
+    if flags.label_from == "directory" or text_of(flags.label_from):
         raise UsageError(
             f"--label_from {flags.label_from} is for image files, but {name} is a dataset, whose "
             "records have labels: leave it out, or give --labels CSV"
         )
-    if flags.split_from == "directory":
+    if flags.split_by == "folder":
         raise UsageError(
-            f"--split_from directory is for image files, but {name} is a dataset: leave it out to "
+            f"--split_by folder is for image files, but {name} is a dataset: leave it out to "
             "keep its splits, or give --splits"
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Iterable
 
 from pipeline.errors import UsageError
@@ -14,6 +15,7 @@ from transforms.core.messages import Decision, given
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.labels.csv_tables import DELIMITERS
 from transforms.labels.keys import listed_path
+from transforms.labels.label_options import recorded_split
 from transforms.labels.label_rows import Column, cell_at
 from transforms.labels.label_rules import split_folder
 from transforms.labels.shards import is_split_name, split_text
@@ -46,7 +48,6 @@ def decide(
 def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
     because = {
         "csv": "--labels is given",
-        "regex": "--label_regex is given",
         "directory": "the images are in several folders",
         "records": "--images names datasets with labels"
         if config.sources
@@ -120,7 +121,7 @@ def _extensions(sample: ImageSample) -> list[Decision]:
 def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
     what, columns = "splits from", config.columns
     if config.split_from == "directory":
-        return [given(what, "first folder", "--split_from")]
+        return [given(what, "first folder", "--split_by")]
     group = columns.group.name if columns is not None else ""
     by_hash = f"hash of column {group!r}" if group else "hash of the key"
     by_hash += ", by class" if config.splits.by_class else ""
@@ -131,9 +132,9 @@ def _splits(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
         return [kept, other] if config.globs else [kept]
     if config.split_from == "hash" or columns is None:
         return [Decision(what, by_hash, shares, "--splits")]
-    value, flag = f"column {columns.split.name!r}", "--split_column"
+    value, flag = f"column {columns.split.name!r}", "--split_by"
     because = "a usual name for the split" if columns.has_header else _AUTOML
-    is_given = flags.split_from is not None or flags.split_column is not None
+    is_given = flags.split_by is not None
     return [
         given(what, value, flag) if is_given else Decision(what, value, because, flag),
         Decision("empty splits", by_hash, shares, "--splits"),
@@ -157,14 +158,14 @@ def split_source(sample: Sample, label_from: str) -> str:
         UsageError: no folder names a split, or there are no records that could.
     """
     flags, has_records = sample.flags, bool(sample.sources)
-    if flags.split_from == "records" and not has_records:
-        raise UsageError("--split_from records needs the folder of a dataset in --images")
+    if flags.split_by == "records" and not has_records:
+        raise UsageError("--split_by records needs the folder of a dataset in --images")
     keeps = has_records and not is_given(flags, "splits") and flags.group_by is None
     otherwise = "records" if keeps else "hash"
-    source = flags.split_from or ("csv" if flags.split_column is not None else otherwise)
+    source = recorded_split(flags.split_by or otherwise)
     if source == "directory":
         check_folders(sample.images, label_from)
-    return str(source)
+    return source
 
 
 def check_folders(sample: ImageSample, label_from: str) -> None:
@@ -177,14 +178,14 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
     below = f"below the common folder {sample.root or '.'!r}"
     if not any(is_split_name(split_folder(path) or "train") for path in paths):
         raise UsageError(
-            "--split_from directory needs a folder for each split (train/, test/ ...) "
+            "--split_by folder needs a folder for each split (train/, test/ ...) "
             f"{below} of --images, but an image is at {paths[0]!r}"
         )
     if label_from == "directory" and not any(
         os.path.dirname(path.partition("/")[2]) for path in paths
     ):
         raise UsageError(
-            "--split_from directory needs the folders of the splits above those of the classes, "
+            "--split_by folder needs the folders of the splits above those of the classes, "
             f"as in train/cat/1.jpg; {below} of --images, an image is at {paths[0]!r}"
         )
 
@@ -224,7 +225,7 @@ def check_splits(
         _check_shares_used(flags, sample, found, split_from)
     if flags.stratify:
         _check_stratified(flags, config)
-    if flags.split_from == "hash" or split_from != "hash":
+    if flags.split_by == "hash" or split_from != "hash":
         return ()
     unused = _unused_columns(found) if found else []
     unused += _unused_folders(sample, config.label_from)
@@ -236,7 +237,7 @@ def _check_stratified(flags: argparse.Namespace, config: ConvertConfig) -> None:
         source = _SOURCES[config.split_from]
         raise UsageError(
             f"--stratify {flags.stratify} cannot be used with splits from {source}: add "
-            "--split_from hash, or leave out --stratify"
+            "--split_by hash, or leave out --stratify"
         )
     columns, label_from = config.columns, config.label_from
     if label_from == "csv" and columns is not None and columns.label.at < 0:
@@ -258,17 +259,17 @@ def _check_shares_used(
         folders = {split_folder(listed_path(uri, sample.root)) for uri in sample.uris}
         if "" not in folders:
             raise UsageError(
-                "--splits cannot be used with --split_from directory: the folders decide the split "
+                "--splits cannot be used with --split_by folder: the folders decide the split "
                 "of every image; leave one of them out"
             )
     if split_from == "csv" and found is not None:
         columns = found.columns
         said = {split_text(cell_at(row, columns.split.at)) for row in found.first_rows}
-        if flags.split_from != "csv" and said and "" not in said:
+        if flags.split_by != "column" and said and "" not in said:
             other = (
-                "or add --split_from hash to ignore the column"
-                if flags.split_column is None
-                else "or --split_column"
+                "or add --split_by hash to ignore the column"
+                if flags.split_by is None
+                else "or --split_by"
             )
             raise UsageError(
                 f"--splits cannot be used with the column {columns.split.name!r}, which decides "
@@ -287,7 +288,7 @@ def _unused_columns(found: LabelFiles) -> list[str]:
             name = found.first.rows[0][at].strip() if columns.has_header else str(at + 1)
             texts.append(
                 f"the column {name!r} looks like splits ({_joined(said)}) and is not used: "
-                f"--split_column {name!r} uses it, --split_from hash ignores it"
+                f"--split_by {shlex.quote(f'column:{name}')} uses it, --split_by hash ignores it"
             )
     return texts
 
@@ -297,7 +298,7 @@ def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
     said = {folder for folder, slash, _ in parts if slash and folder.casefold() in SPLIT_WORDS}
     if len(said) < 2:
         return []
-    flag = "--split_from directory"
+    flag = "--split_by folder"
     try:
         check_folders(sample, label_from)
     except UsageError:
@@ -305,7 +306,7 @@ def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
         flag += " --label_from none"
     return [
         f"the folders {_joined(said)} look like splits and are not used: {flag} uses them, "
-        "--split_from hash confirms that they are not splits"
+        "--split_by hash confirms that they are not splits"
     ]
 
 

@@ -57,6 +57,7 @@ from pipeline.resolve.samples import (
     sample_images,
 )
 from transforms.core.messages import LabelsError, given
+from transforms.core.option import text_of
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.examples.boxes import is_automl
 from transforms.examples.encoder import table_features
@@ -271,8 +272,8 @@ def _completed(flags: argparse.Namespace, first: FirstRows, path: str) -> argpar
         names = header_names(first.rows[0]) if first.rows else []
         at = column_finder(names, path=path)("split")
         column = None if at is None else names[at]
-    if flags.split_from in (None, "csv") and flags.split_column is None:
-        added["split_column"] = column
+    if flags.split_by in (None, "column") and column is not None:
+        added["split_by"] = f"column:{column}"
     return argparse.Namespace(**added)
 
 
@@ -391,7 +392,7 @@ def _labels(sample: Sample, pixels: PixelOptions) -> _Labels:
         path = found.paths[0]
         layout = layout.resolved(label_rows(flags, found), path, _locate(sample, key, path))
     classes = _classes(sample, label_from, found, layout)
-    rules = PathRules(label_from, flags.label_regex or "", split_from == "directory")
+    rules = PathRules(label_from, text_of(flags.label_from), split_from == "directory")
     check_label_kind(sample, rules, found, layout.label_separator)
     return _Labels(label_from, split_from, key, layout, found, classes)
 
@@ -570,5 +571,5 @@ def _check_flags(flags: argparse.Namespace) -> None:
                 f"--{name} cannot be used with --layout {flags.layout} without --images: it makes "
                 "records from rows alone"
             )
-    if flags.split_from == "directory":
-        raise UsageError("--split_from directory needs --images: rows are not in folders")
+    if flags.split_by == "folder":
+        raise UsageError("--split_by folder needs --images: rows are not in folders")

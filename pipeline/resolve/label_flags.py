@@ -26,6 +26,7 @@ from pipeline.resolve.samples import (
 )
 from transforms.core.machine import scratch_folder
 from transforms.core.messages import LabelsError
+from transforms.core.option import text_of
 from transforms.core.records import TablePart
 from transforms.dataset.image_statistics import KEYS_UNMATCHED, DatasetWarning
 from transforms.dataset.manifest import names_of_ids
@@ -327,8 +328,8 @@ def label_source(sample: Sample) -> str:
     # Otherwise rows list the images, and their labels come from elsewhere.
     if flags.labels is not None and (flags.images or not asks_path(flags)):
         return "csv"
-    if flags.label_regex is not None:
-        _check_regex(flags.label_regex, images)
+    if expression := text_of(flags.label_from):
+        _check_regex(expression, images)
         return "regex"
     if flags.label_from is not None:
         return str(flags.label_from)
@@ -341,7 +342,7 @@ def label_source(sample: Sample) -> str:
 def _folders(flags: argparse.Namespace, sample: ImageSample) -> str:
     """`directory`, if all images are in folders, and in several."""
     paths = sample.keys("path")
-    if flags.split_from == "directory":
+    if flags.split_by == "folder":
         paths = {path.partition("/")[2]: "" for path in paths}
     folders = {os.path.dirname(path) for path in paths}
     if len(folders) > 1 and "" not in folders:
@@ -354,7 +355,7 @@ def _folders(flags: argparse.Namespace, sample: ImageSample) -> str:
 
 def asks_path(flags: argparse.Namespace) -> bool:
     """Whether the flags say that labels do not come from rows."""
-    return flags.label_from in ("none", "directory", "regex") or flags.label_regex is not None
+    return flags.label_from in ("none", "directory") or text_of(flags.label_from) != ""
 
 
 def _check_regex(expression: str, sample: ImageSample) -> None:
@@ -362,7 +363,7 @@ def _check_regex(expression: str, sample: ImageSample) -> None:
     paths = [listed_path(uri, sample.root) for uri in sample.uris]
     if not any(rules.label(path) for path in paths):
         raise UsageError(
-            f"--label_regex {expression!r} finds no label in any of {len(paths)} paths, such as "
+            f"--label_from regex:{expression} finds no label in any of {len(paths)} paths, such as "
             f"{paths[0]!r}: it is searched for in the path below {sample.root or '.'!r}"
         )
 

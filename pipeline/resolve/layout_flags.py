@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from pipeline.errors import UsageError, refusing
+from pipeline.options.parser import is_given
 from pipeline.resolve.datasets import features_of_records
 from pipeline.resolve.path_flags import check_path, image_globs, read_flag_file
 from pipeline.resolve.samples import ImageSample, LabelFiles, Sample, first_files
 from transforms.core.messages import Decision, LabelsError, given
-from transforms.core.option import vars_of
 from transforms.core.rejections import RejectedImageError
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.examples.boxes import (
@@ -75,6 +75,7 @@ from transforms.storage.read_ahead import ReadAhead
 # The box flags: the columns of boxes, their form, units and orientation.
 
 _UNITS = "box units"
+_FLAG = "--boxes"
 
 
 def choose_columns(
@@ -93,11 +94,9 @@ def choose_columns(
     columns, first, path = found.columns, found.first, found.paths[0]
     header = header_names(first.rows[0]) if columns.has_header else []
     because = "usual names for boxes"
-    if options.box_columns:
-        at = tuple(
-            find_further(columns, first, wanted, "--box_columns", path).at
-            for wanted in options.box_columns
-        )
+    asked = options.boxes
+    if asked.columns:
+        at = tuple(find_further(columns, first, wanted, _FLAG, path).at for wanted in asked.columns)
         form = form_of([header[each] for each in at] if header else ())
         because = "given"
     elif not header and all(len(row) == AUTOML_WIDTH for row in first.rows):
@@ -107,23 +106,23 @@ def choose_columns(
     further = further_columns(header, needed)
     rules = BoxRules(
         columns=tuple(header[each] if header else f"column {each + 1}" for each in at),
-        form=options.box_form or form,
-        units=options.box_units or FORMATS[first.format].units,
-        orientation=options.box_orientation or "stored",
+        form=asked.form or form,
+        units=asked.units or FORMATS[first.format].units,
+        orientation=asked.orientation or "stored",
         further=tuple((source, header[each]) for source, each in further.items()),
     )
     what = ", ".join(FORMS[rules.form])
-    why = "given" if options.box_form else f"the columns are {what}"
-    is_open = not options.box_form and (options.box_columns or not header)
+    why = "given" if asked.form else f"the columns are {what}"
+    is_open = not asked.form and (asked.columns or not header)
     if is_open and rules.form == "corners":
         why = "default for columns without such names"
     decisions = [
-        Decision("box columns", ", ".join(rules.columns), because, "--box_columns"),
-        Decision("box form", rules.form, why, "--box_form"),
+        Decision("box columns", ", ".join(rules.columns), because, _FLAG),
+        Decision("box form", rules.form, why, _FLAG),
     ]
-    if rules.units and not options.box_units:
+    if rules.units and not asked.units:
         because = f"boxes of {FORMATS[first.format].title}"
-        decisions.append(Decision(_UNITS, rules.units, because, "--box_units"))
+        decisions.append(Decision(_UNITS, rules.units, because, _FLAG))
     if rules.further:
         value = ", ".join(column for _, column in rules.further)
         decisions.append(Decision("box marks", value, "usual names, stored for each object"))
@@ -131,13 +130,13 @@ def choose_columns(
 
 
 def with_units(
-    rules: BoxRules, flag: str | None, rows: Sequence[LabelRow], columns: Sequence[str], path: str
+    rules: BoxRules, flag: str, rows: Sequence[LabelRow], columns: Sequence[str], path: str
 ) -> tuple[BoxRules, list[Decision]]:
     """Infers the units from the first rows, unless a flag or the format gives them.
 
     Args:
         rules: of the chosen columns.
-        flag: `--box_units`, or None.
+        flag: the units that `--boxes` gives; empty for none.
         rows: the first rows.
         columns: the names of their cells.
         path: the CSV, for messages.
@@ -146,12 +145,12 @@ def with_units(
         LabelsError: the rows contradict each other.
     """
     if rules.units:
-        return rules, [given(_UNITS, flag, "--box_units")] if flag else []
+        return rules, [given(_UNITS, flag, _FLAG)] if flag else []
     at = [columns.index(name) for name in rules.columns]
     cells = [[row.cells[index] for index in at] for row in rows]
     lines = [f"line {row.line}" for row in rows]
     units, because = guess_units(cells, rules.form, lines, path)
-    return rules._replace(units=units), [Decision(_UNITS, units, because, "--box_units")]
+    return rules._replace(units=units), [Decision(_UNITS, units, because, _FLAG)]
 
 
 # Infers whether boxes refer to the stored pixels, or to the image after EXIF rotation.
@@ -161,7 +160,6 @@ def with_units(
 _IMAGES = 32
 _HEAD_BYTES = 256 << 10
 
-_FLAG = "--box_orientation"
 _NAMES = {"stored": "stored pixels", "upright": "upright picture"}
 
 Locate = Callable[[LabelRow], str | None]
@@ -170,7 +168,7 @@ Locate = Callable[[LabelRow], str | None]
 
 def with_orientation(
     rules: BoxRules,
-    flag: str | None,
+    flag: str,
     rows: Sequence[LabelRow],
     columns: Sequence[str],
     locate: Locate,
@@ -182,7 +180,7 @@ def with_orientation(
 
     Args:
         rules: with units.
-        flag: `--box_orientation`, or None.
+        flag: the orientation that `--boxes` gives; empty for none.
         rows: the first rows.
         columns: the names of their cells.
         locate: finds the image of a row.
@@ -190,7 +188,7 @@ def with_orientation(
     Raises:
         UsageError: some boxes fit only the stored pixels, and others only the rotated image.
     """
-    if flag is not None:
+    if flag:
         return rules, given("boxes are of", _NAMES[flag], _FLAG)
     by_image = _by_image(rows, locate) if rules.units == "pixel" else {}
     at = [columns.index(name) for name in rules.columns]
@@ -401,16 +399,15 @@ class Layout:
             LabelsError: the units of boxes cannot be inferred.
             UsageError: their orientation cannot be inferred.
         """
-        boxes, options = self.boxes, self.options
+        boxes, asked = self.boxes, self.options.boxes
         if boxes is None and not any(feature.column for feature in self.features):
             return self
         columns = self.requirements.columns
         first = self._without_masks(itertools.islice(rows, SAMPLE_ROWS))
         decided: list[Decision] = []
         if boxes is not None:
-            boxes, decided = with_units(boxes, options.box_units, first, columns, path)
-            flag = options.box_orientation
-            boxes, orientation = with_orientation(boxes, flag, first, columns, locate)
+            boxes, decided = with_units(boxes, asked.units, first, columns, path)
+            boxes, orientation = with_orientation(boxes, asked.orientation, first, columns, locate)
             decided.append(orientation)
         features, types = infer_types(self.features, first, columns, self.of_file)
         odd = odd_cells(self.features, features, first, columns)
@@ -478,9 +475,8 @@ def read_layout(sample: Sample, label_from: str, pixels: PixelOptions) -> Layout
     options = LayoutOptions.of(vars(flags))
     layout = Layout(options, features, label_separator=flags.label_separator or "")
     _check_separator(layout)
-    of_boxes = (name for name, value in vars_of(options).items() if name != "layout" and value)
-    if not layout.has_boxes and (flag := next(of_boxes, None)):
-        raise UsageError(f"--{flag} cannot be used with --layout {flags.layout}: it has no boxes")
+    if not layout.has_boxes and is_given(flags, "boxes"):
+        raise UsageError(f"--boxes cannot be used with --layout {flags.layout}: it has no boxes")
     return layout
 
 

@@ -75,10 +75,6 @@ def _check_alone(flags: argparse.Namespace) -> None:
         check_combinations(OPTIONS, vars(flags))
     if storage_of(flags.output).has_folders and os.path.isfile(flags.output):
         raise UsageError(f"--output {flags.output} is a file: give a folder")
-    if flags.label_regex is not None and flags.labels is not None and flags.images:
-        raise UsageError(
-            "--label_regex cannot be used with --labels and --images: give one of them"
-        )
     if flags.images and flags.label_from not in (None, "csv"):
         for name in ("labels", "label_key"):
             if is_given(flags, name):

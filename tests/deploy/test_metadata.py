@@ -18,7 +18,8 @@ METADATA = Path(__file__).parents[2] / "deploy" / "metadata.json"
 # The client refuses a field that the API does not know.
 TEMPLATE = TemplateMetadata.from_json(METADATA.read_text("utf-8"))
 PARAMETERS: dict[str, ParameterMetadata] = {each.name: each for each in TEMPLATE.parameters}
-ACTIONS: dict[str, argparse.Action] = {each.dest: each for each in make_parser("convert")._actions}
+SHOWN = [each for each in make_parser("convert")._actions if each.help != argparse.SUPPRESS]
+ACTIONS: dict[str, argparse.Action] = {each.dest: each for each in SHOWN}
 
 NOT_HERE = {
     "help": "a template has no shell",
@@ -71,12 +72,16 @@ VALUES = {
     "record_features": Values(["image=jpg,key=", "label=a/b"], ["", "jpg", "image=a,,key="]),
     "label_key": Values(["id", "2", "image name", "이름"]),
     "label_column": Values(["label", "2"]),
-    "label_regex": Values(
-        ["([a-z]+)_[0-9]+", "/(?P<label>[^/]+)/[^/]+$", "(한강|남산)"], ["", "cat", "cat)"]
+    "label_from": Values(
+        ["none", "regex:([a-z]+)_[0-9]+", "regex:/(?P<label>[^/]+)/[^/]+$", "regex:(한강|남산)"],
+        ["", "regex:", "regex:cat", "regex:cat)", "csv:a"],
     ),
-    "box_columns": Values(["x,y,w,h", "4,5,8,9", "X Min,y1,x2,y2"], ["", "x,y,w", "x,y,w,", "1"]),
+    "boxes": Values(
+        ["form=xywh,units=pixel", "columns=X Min,y1,x2,y2,orientation=upright", "columns=4,5,8,9"],
+        ["xywh", "form=", "columns=x,y,w", "columns=x,y,w,,", "colums=x,y,w,h"],
+    ),
     "group_by": Values(["patient id", "3"]),
-    "split_column": Values(["set", "1"]),
+    "split_by": Values(["hash", "folder", "records", "column", "column:set", "column:1"], ["set"]),
     "csv_encoding": Values(["utf-8", "cp949", "UTF_16"], [], ["utf 8"]),
     "csv_delimiter": Values([";", "|", " ", "tab", "semicolon"], ["", "t", "||", '"', "bar"]),
     "splits": Values(
@@ -126,7 +131,7 @@ VALUES = {
 VALUES |= {
     name: Values([str(choice) for choice in action.choices], ["", "else", f"{action.choices}"])
     for name, action in ACTIONS.items()
-    if action.choices and name not in NOT_HERE
+    if action.choices and name not in {*NOT_HERE, *VALUES}
 }
 
 

@@ -186,7 +186,7 @@ def flags(inputs: Path, output: Path) -> list[str]:
     return arguments(
         **options,
         layout="detection",
-        box_units="pixel",
+        boxes="units=pixel",
         group_by="Site",
         masks=inputs / "masks" / "*_mask.png",
         labels=inputs / "boxes.csv",

@@ -54,7 +54,7 @@ CONVERSIONS = {
     # where labels come from
     "folders": Conversion(_PHOTOS),
     "no labels": Conversion({"label_from": "none"}, "folders"),
-    "label by regex": Conversion({"label_regex": r"-(\d)\."}, "folders"),
+    "label by regex": Conversion({"label_from": r"regex:-(\d)\."}, "folders"),
     "class names": Conversion({"class_names": "classes.txt"}, "folders"),
     "other class names": Conversion({"class_names": "foxes.txt", **_ALL}, "folders"),
     "masks": Conversion({"masks": "masks/*.png"}, "no labels", by_library=True),
@@ -92,12 +92,12 @@ CONVERSIONS = {
     "other splits": Conversion({"splits": "fit=0.5,eval=0.25,last=0.25"}, "folders"),
     "overwritten": Conversion({"overwrite": True, "seed": 5}, "folders"),
     "stratify": Conversion({"stratify": "label"}, "other splits"),
-    "splits of folders": Conversion({"split_from": "directory"}, "no labels"),
+    "splits of folders": Conversion({"split_by": "folder"}, "no labels"),
     "places": Conversion({**_PHOTOS, "labels": "places.csv", "splits": "train=0.5,test=0.5"}),
     "groups": Conversion({"group_by": "who"}, "places"),
     "stratify groups": Conversion({"stratify": "label"}, "groups"),
-    "splits of rows": Conversion({**_PHOTOS, "labels": "places.csv", "split_column": "set"}),
-    "other splits of rows": Conversion({"split_column": "fold"}, "splits of rows"),
+    "splits of rows": Conversion({**_PHOTOS, "labels": "places.csv", "split_by": "column:set"}),
+    "other splits of rows": Conversion({"split_by": "column:fold"}, "splits of rows"),
     "shards": Conversion({"num_shards": 3}, "folders"),
     "file names": Conversion({"file_name": "{split}_{shard}.record-{shards:02d}"}, "shards"),
     "shard by records": Conversion({"shard_by": "records"}, "shards"),
@@ -108,15 +108,15 @@ CONVERSIONS = {
     # layouts
     "tutorial": Conversion({"layout": "tutorial"}, "folders"),
     "detection": Conversion(
-        {**_PHOTOS, "labels": "boxes.csv", "layout": "detection", "box_units": "pixel"}
+        {**_PHOTOS, "labels": "boxes.csv", "layout": "detection", "boxes": "units=pixel"}
     ),
-    "other boxes": Conversion({"box_columns": "a,b,c,d"}, "detection"),
-    "normalized boxes": Conversion({"box_units": "normalized"}, "other boxes"),
-    "centers": Conversion({"box_form": "center"}, "normalized boxes"),
+    "other boxes": Conversion({"boxes": "units=pixel,columns=a,b,c,d"}, "detection"),
+    "normalized boxes": Conversion({"boxes": "units=normalized,columns=a,b,c,d"}, "other boxes"),
+    "centers": Conversion({"boxes": "form=center,units=normalized,columns=a,b,c,d"}, "other boxes"),
     "stored boxes": Conversion(
         {"images": "kinds/*/*exif*", "labels": "turned.csv", "layout": "detection"}
     ),
-    "upright boxes": Conversion({"box_orientation": "upright"}, "stored boxes"),
+    "upright boxes": Conversion({"boxes": "orientation=upright"}, "stored boxes"),
     "turned boxes": Conversion({"exif_orientation": "apply"}, "upright boxes", by_library=True),
     "coco": Conversion({**_PHOTOS, "labels": "instances.json", "layout": "detection"}),
     "coco, other ids": Conversion({"class_names": "classes.txt"}, "coco"),
@@ -143,7 +143,7 @@ CONVERSIONS = {
     ),
     "rows": Conversion({"labels": "table.csv", "layout": "rows", **_ALL}),
     "rows of columns": Conversion(
-        {"layout": "table.yaml", "label_key": "id", "split_column": "set"}, "rows"
+        {"layout": "table.yaml", "label_key": "id", "split_by": "column:set"}, "rows"
     ),
     "embedding": Conversion(
         {**_PHOTOS, "label_from": "directory", "layout": "embedding", "model": "pool4.keras"},

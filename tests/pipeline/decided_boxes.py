@@ -25,12 +25,12 @@ BOXES = [
         """
         key column 'file_name' a usual name for the key [--label_key]
         label column 'category' a usual name for the label [--label_column]
-        box columns x, y, w, h usual names for boxes [--box_columns]
-        box form xywh the columns are x, y, width, height [--box_form]
+        box columns x, y, w, h usual names for boxes [--boxes]
+        box form xywh the columns are x, y, width, height [--boxes]
         box marks iscrowd usual names, stored for each object
-        box units pixel width 8 in line 2 [--box_units]
+        box units pixel width 8 in line 2 [--boxes]
         boxes are of stored pixels default: EXIF turns none of the first 2 images \
-            [--box_orientation]
+            [--boxes]
         class ids 1 to 2 count the sorted labels [--class_names]
         """,
         "train a.jpg 1 0.25 0.25 0.75 0.75 0 | train b.jpg 2 0 0 1 1 1",
@@ -47,11 +47,11 @@ BOXES = [
         """
         key column 'filename' a usual name for the key [--label_key]
         label column 'class' a usual name for the label [--label_column]
-        box columns xmin, ymin, xmax, ymax usual names for boxes [--box_columns]
-        box form corners the columns are xmin, ymin, xmax, ymax [--box_form]
-        box units pixel xmax 12 in line 2 [--box_units]
+        box columns xmin, ymin, xmax, ymax usual names for boxes [--boxes]
+        box form corners the columns are xmin, ymin, xmax, ymax [--boxes]
+        box units pixel xmax 12 in line 2 [--boxes]
         boxes are of stored pixels default: EXIF turns none of the first 2 images \
-            [--box_orientation]
+            [--boxes]
         labels integers, 2 classes all 2 labels are integers [--label_kind]
         class ids 1 to 3 the labels themselves; 1 numbers below are unused [--dense_labels]
         """,
@@ -70,12 +70,12 @@ BOXES = [
         key column 'column 2' rows split,image_uri,label, the form of AutoML [--label_key]
         label column 'column 3' rows split,image_uri,label, the form of AutoML [--label_column]
         box columns column 4, column 5, column 8, column 9 11 cells a row, the form of AutoML \
-            [--box_columns]
-        box form corners default for columns without such names [--box_form]
-        box units normalized no number is above 1 in the first 2 boxes [--box_units]
-        boxes are of stored pixels default: normalized boxes give no evidence [--box_orientation]
+            [--boxes]
+        box form corners default for columns without such names [--boxes]
+        box units normalized no number is above 1 in the first 2 boxes [--boxes]
+        boxes are of stored pixels default: normalized boxes give no evidence [--boxes]
         splits from column 'column 1' rows split,image_uri,label, the form of AutoML \
-            [--split_column]
+            [--split_by]
         empty splits hash of the key shares train=1 [--splits]
         labels text, 2 classes 'car' is not an integer [--label_kind]
         class ids 1 to 2 count the sorted labels [--class_names]
@@ -96,10 +96,10 @@ BOXES = [
         "--images 'p/*.jpg' --labels a.csv --layout detection",
         """
         key column 'image' a usual name for the key [--label_key]
-        box columns x_center, y_center, width, height usual names for boxes [--box_columns]
-        box form center the columns are center x, center y, width, height [--box_form]
-        box units normalized no number is above 1 in the first 2 boxes [--box_units]
-        boxes are of stored pixels default: normalized boxes give no evidence [--box_orientation]
+        box columns x_center, y_center, width, height usual names for boxes [--boxes]
+        box form center the columns are center x, center y, width, height [--boxes]
+        box units normalized no number is above 1 in the first 2 boxes [--boxes]
+        boxes are of stored pixels default: normalized boxes give no evidence [--boxes]
         labels text, 1 class 'cat' is not an integer [--label_kind]
         class ids 1 count the sorted labels [--class_names]
         """,
@@ -111,14 +111,14 @@ BOXES = [
         PHOTOS,
         {"a.csv": "a.jpg,cat,0,0,8,12\nb.jpg,dog,8,6,8,6\n"},
         "--images 'p/*.jpg' --labels a.csv --layout detection --label_key 1 --label_column "
-        "2 --box_columns 3,4,5,6 --box_form xywh --box_units pixel --box_orientation stored",
+        "2 --boxes form=xywh,units=pixel,columns=3,4,5,6,orientation=stored",
         """
         key column 'column 1' given [--label_key]
         label column 'column 2' given [--label_column]
-        box columns column 3, column 4, column 5, column 6 given [--box_columns]
-        box form xywh given [--box_form]
-        box units pixel given [--box_units]
-        boxes are of stored pixels given [--box_orientation]
+        box columns column 3, column 4, column 5, column 6 given [--boxes]
+        box form xywh given [--boxes]
+        box units pixel given [--boxes]
+        boxes are of stored pixels given [--boxes]
         class ids 1 to 2 count the sorted labels [--class_names]
         """,
         "train a.jpg 1 0 0 0.5 1 | train b.jpg 2 0.5 0.5 1 1",
@@ -131,11 +131,11 @@ FILES = [
         "rows list images, folders name their classes",
         "p/cat/1.jpg p/dog/2.jpg",
         {"a.csv": "image_uri,set\np/cat/1.jpg,TRAIN\np/dog/2.jpg,TEST\n"},
-        "--labels a.csv --label_from directory --split_column set",
+        "--labels a.csv --label_from directory --split_by column:set",
         """
         labels from directory given [--label_from]
         key column 'image_uri' a usual name for the key [--label_key]
-        splits from column 'set' given [--split_column]
+        splits from column 'set' given [--split_by]
         empty splits hash of the key shares train=1 [--splits]
         no label column
         """,
@@ -146,9 +146,9 @@ FILES = [
         "rows list images, an expression finds their classes",
         "p/cat_1.jpg p/dog_2.jpg",
         {"a.csv": "p/cat_1.jpg\np/dog_2.jpg\n"},
-        "--labels a.csv --label_key 1 --label_regex '([a-z]+)_[0-9]'",
+        "--labels a.csv --label_key 1 --label_from 'regex:([a-z]+)_[0-9]'",
         """
-        labels from regex --label_regex is given [--label_from]
+        labels from regex given [--label_from]
         key column 'column 1' given [--label_key]
         no label column
         """,

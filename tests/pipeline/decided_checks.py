@@ -52,8 +52,8 @@ CHECKS = [
         "--images 'p/*/*/*.jpg'",
         "labels text, 2 classes 'dog' is not an integer [--label_kind]",
         "train test/dog/2.jpg 1 dog | train train/cat/1.jpg 0 cat",
-        warnings="the folders test, train look like splits and are not used: --split_from "
-        "directory uses them, --split_from hash confirms that they are not splits",
+        warnings="the folders test, train look like splits and are not used: --split_by "
+        "folder uses them, --split_by hash confirms that they are not splits",
     ),
 ]
 
@@ -102,14 +102,14 @@ REFUSED = [
         {"a.csv": "image_uri,label,split\np/1.jpg,a,train\np/2.jpg,b,TEST\n"},
         "--labels a.csv --splits a=0.5,b=0.5",
         "--splits cannot be used with the column 'split', which decides the split of every "
-        "row: leave out --splits, or add --split_from hash to ignore the column",
+        "row: leave out --splits, or add --split_by hash to ignore the column",
     ),
     refused(
         "shares, and folders that decide every split",
         FOLDERS,
         {},
-        "--images 'd/*/*/*.jpg' --split_from directory --splits a=0.5,b=0.5",
-        "--splits cannot be used with --split_from directory: the folders decide the split "
+        "--images 'd/*/*/*.jpg' --split_by folder --splits a=0.5,b=0.5",
+        "--splits cannot be used with --split_by folder: the folders decide the split "
         "of every image; leave one of them out",
     ),
     refused(
@@ -117,8 +117,8 @@ REFUSED = [
         FOLDERS,
         {},
         "--images 'd/*/*/*.jpg' --strict",
-        "--strict: the folders test, train look like splits and are not used: --split_from "
-        "directory uses them, --split_from hash confirms that they are not splits; nothing "
+        "--strict: the folders test, train look like splits and are not used: --split_by "
+        "folder uses them, --split_by hash confirms that they are not splits; nothing "
         "published",
     ),
     refused(

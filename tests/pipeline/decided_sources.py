@@ -65,7 +65,7 @@ SOURCES = [
         key column 'column 2' rows split,image_uri,label, the form of AutoML [--label_key]
         label column 'column 3' rows split,image_uri,label, the form of AutoML [--label_column]
         splits from column 'column 1' rows split,image_uri,label, the form of AutoML \
-            [--split_column]
+            [--split_by]
         empty splits hash of the key shares left=1 [--splits]
         """,
         "left p/dog/3.jpg 1 dog | test p/cat/2.jpg 0 cat | train p/cat/1.jpg 0 cat",
@@ -77,10 +77,10 @@ SOURCES = [
         "splits of a column, of which one cell is empty",
         PETS,
         {"a.csv": "id;label;set\n1;cat;TEST\n2;cat;\n3;dog;dev\n"},
-        "--images 'p/*/*.jpg' --labels a.csv --split_column set --splits open=1",
+        "--images 'p/*/*.jpg' --labels a.csv --split_by column:set --splits open=1",
         """
         separator semicolon the first line of the file [--csv_delimiter]
-        splits from column 'set' given [--split_column]
+        splits from column 'set' given [--split_by]
         empty splits hash of the key shares open=1 [--splits]
         """,
         "dev dog/3.jpg 1 dog | open cat/2.jpg 0 cat | test cat/1.jpg 0 cat",
@@ -90,8 +90,8 @@ SOURCES = [
         "folders of splits above those of classes",
         "p/TRAIN/cat/1.jpg p/val/dog/2.jpg",
         {},
-        "--images 'p/*/*/*.jpg' --split_from directory",
-        "splits from first folder given [--split_from]",
+        "--images 'p/*/*/*.jpg' --split_by folder",
+        "splits from first folder given [--split_by]",
         "train TRAIN/cat/1.jpg 0 cat | val val/dog/2.jpg 1 dog",
         warnings=few(2, train=1, val=1) + "\n" + lacking(train="dog", val="cat"),
     ),
@@ -110,9 +110,9 @@ SOURCES = [
         "labels of a regular expression",
         "p/cat_1.jpg p/cat_2.jpg p/dog_3.jpg",
         {},
-        "--images 'p/*' --label_regex '([a-z]+)_\\d' --key stem --splits a=0.999,b=0.001",
+        "--images 'p/*' --label_from 'regex:([a-z]+)_\\d' --key stem --splits a=0.999,b=0.001",
         """
-        labels from regex --label_regex is given [--label_from]
+        labels from regex given [--label_from]
         key stem given [--key]
         splits from hash of the key shares a=0.999, b=0.001 [--splits]
         """,

@@ -27,7 +27,7 @@ from transforms.dataset.dataset_options import CardOptions
 # Flags that only `ConvertDataset` takes of the Python interface, and why.
 ONLY_WHOLE = {
     # columns, types and units of the layout are inferred while labels are read
-    **dict.fromkeys(("box_columns", "box_form", "box_units", "box_orientation"), "layout"),
+    "boxes": "layout",
     "label_separator": "layout",
     # a layout's, too: ConvertDataset joins them
     "masks": "layout",
@@ -92,8 +92,7 @@ OPTIONS: dict[str, Any] = {
     "images": ["photos/[ab].jpg", "photos/c.jpg"],
     "labels": "boxes.csv",
     "layout": "detection",
-    "box_columns": ["xmin", "ymin", "xmax", "ymax"],
-    "box_units": "pixel",
+    "boxes": {"units": "pixel", "columns": ["xmin", "ymin", "xmax", "ymax"]},
     "max_rejected": "50%",
     "seed": 4,
     "num_shards": None,
@@ -105,7 +104,7 @@ OPTIONS: dict[str, Any] = {
 @pytest.mark.slow
 def test_the_bytes_are_those_of_the_command(folder: Path) -> None:
     given = {name: value for name, value in OPTIONS.items() if value not in (None, False, True)}
-    flags = {**given, "box_columns": "xmin,ymin,xmax,ymax"}
+    flags = {**given, "boxes": "units=pixel,columns=xmin,ymin,xmax,ymax"}
     command = make_dataset(folder / "command", "--overwrite", **flags)
     pipeline = make_pipeline()
     _ = pipeline | "Convert" >> ConvertDataset(output=folder / "own", **OPTIONS)

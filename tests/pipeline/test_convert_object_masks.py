@@ -129,7 +129,7 @@ def write_turned(folder: Path) -> dict[str, Any]:
     note["segmentation"] = [[20, 0, 30, 0, 30, 10, 20, 10]]
     content = {"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [note]}
     flags = write_coco(folder, {**content, "categories": COCO["categories"]})
-    return {**flags, **LAYOUT, "resize": "longer=60", "box_orientation": "upright"}
+    return {**flags, **LAYOUT, "resize": "longer=60", "boxes": "orientation=upright"}
 
 
 @pytest.mark.parametrize("exif", ["keep", "apply"])
@@ -204,7 +204,7 @@ def test_a_table_and_a_layout_file(tmp_path: Path) -> None:
     features = "image/encoded: image.bytes, image/filename: image.path, mask: object.mask"
     (tmp_path / "my.yaml").write_text(f"features: {{{features}, x: box.xmin}}")
     flags = {"images": f"{tmp_path}/*.jpg", "labels": tmp_path / "boxes.csv"}
-    flags |= {"layout": tmp_path / "my.yaml", "box_units": "pixel"}
+    flags |= {"layout": tmp_path / "my.yaml", "boxes": "units=pixel"}
     dataset = make_dataset(tmp_path / "out", **flags)
     [record] = examples(dataset).values()
     [mask] = record["mask"]

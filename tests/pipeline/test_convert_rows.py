@@ -178,7 +178,7 @@ def test_columns_as_typed_features(folder: Path) -> None:
     [
         ({"layout": "detection", "labels": None, "label_from": "none"}, "", "needs --labels CSV"),
         ({"layout": "detection"}, "", "it has no box columns; it has 'id', 'label'"),
-        ({"box_units": "pixel"}, "", "--box_units cannot be used with --layout slim"),
+        ({"boxes": "units=pixel"}, "", "--boxes cannot be used with --layout slim"),
         ({"label_separator": "|"}, "", "--layout slim has one label"),
         ({"label_separator": "|", "layout": "detection"}, "", "a row is one object"),
         ({"layout": "my.yaml"}, "  a: csv.size\n", "has no column 'size'"),

@@ -150,7 +150,7 @@ def test_a_group_stays_together_and_the_order_is_the_keys(tmp_path: Path) -> Non
 def test_a_column_says_which_split(tmp_path: Path) -> None:
     said = ["TEST", "Train", "validation", "holdout", "bonus"]
     rows = "\n".join(["id,label,set", *(f"{at},a,{split}" for at, split in enumerate(said))])
-    dataset = made(given(tmp_path, "0 1 2 3 4", "*.jpg", rows, split_column="set"))
+    dataset = made(given(tmp_path, "0 1 2 3 4", "*.jpg", rows, split_by="column:set"))
     folded = ["test", "train", "validation", "holdout", "bonus"]
     assert split_of(dataset) == {str(at): split for at, split in enumerate(folded)}
     in_order = ["train", "validation", "test", "bonus", "holdout"]
@@ -161,7 +161,7 @@ def test_a_column_says_which_split(tmp_path: Path) -> None:
 
 def test_names_that_differ_in_case_only_end_the_run(tmp_path: Path) -> None:
     rows = "id,label,set\n0,a,dev\n1,a,Dev"
-    ran = convert(**given(tmp_path, "0 1", "*.jpg", rows, split_column="set"))
+    ran = convert(**given(tmp_path, "0 1", "*.jpg", rows, split_by="column:set"))
     assert ran.code == 2
     assert "'Dev' and 'dev' differ in upper and lower case only" in ran.error()
 
@@ -171,7 +171,7 @@ def test_names_that_differ_in_case_only_end_the_run(tmp_path: Path) -> None:
     [
         (
             "id,label,set,who\n0,a,,\n1,a,,\n2,a,,",
-            {"split_column": "set", "group_by": "who"},
+            {"split_by": "column:set", "group_by": "who"},
             dict.fromkeys("012", "no_group"),
         ),
         pytest.param(
@@ -201,7 +201,7 @@ def test_an_image_without_a_place_is_rejected(
 def test_folders_say_the_split_and_rows_the_labels(tmp_path: Path) -> None:
     rows = "id,label\n0,a\n1,b\n2,c\n3,d\nstray,e"
     names = "train/cat/0 train/dog/1 TEST/cat/2 holdout/dog/3 stray"
-    dataset = made(given(tmp_path, names, "**/*.jpg", rows, split_from="directory", **ALL))
+    dataset = made(given(tmp_path, names, "**/*.jpg", rows, split_by="folder", **ALL))
     assert labels(dataset) == dict(zip("0123", "abcd", strict=True))
     assert split_of(dataset) == {"0": "train", "1": "train", "2": "test", "3": "holdout"}
     assert reasons(dataset) == {"stray": "bad_split"}
@@ -209,10 +209,10 @@ def test_folders_say_the_split_and_rows_the_labels(tmp_path: Path) -> None:
 
 def test_a_regex_finds_labels_in_paths(tmp_path: Path) -> None:
     names, regex = "2023/cat_01 2024/dog_02 2024/none", r"(?P<label>[a-z]+)_\d+\.jpg$"
-    dataset = made(given(tmp_path, names, "**/*.jpg", label_regex=regex, **ALL))
+    dataset = made(given(tmp_path, names, "**/*.jpg", label_from=f"regex:{regex}", **ALL))
     assert labels(dataset) == {"cat_01": "cat", "dog_02": "dog"}
     assert reasons(dataset) == {"2024/none.jpg": "no_label"}
-    assert dataset.rejected[0]["detail"] == "--label_regex finds no label in its path"
+    assert dataset.rejected[0]["detail"] == "--label_from regex finds no label in its path"
 
 
 def test_a_class_all_of_whose_images_are_rejected(tmp_path: Path) -> None:
@@ -247,16 +247,16 @@ FOLDERS = "train/cat/1 train/dog/2 val/cat/3 test/dog/4"
             "*/*/*.jpg",
             "",
             "the folders test, train, val look like splits and are not used",
-            "--split_from directory uses them",
-            {"split_from": "directory"},
+            "--split_by folder uses them",
+            {"split_by": "folder"},
         ),
         pytest.param(
             "train/1 test/2",
             "*/*.jpg",
             "",
             "the folders test, train",
-            "--split_from directory --label_from none uses them",
-            {"split_from": "directory", "label_from": "none"},
+            "--split_by folder --label_from none uses them",
+            {"split_by": "folder", "label_from": "none"},
             marks=pytest.mark.slow,
         ),
         (
@@ -264,8 +264,8 @@ FOLDERS = "train/cat/1 train/dog/2 val/cat/3 test/dog/4"
             "*.jpg",
             SETS,
             "the column 'set' looks like splits (test, train) and is not used",
-            "--split_column 'set' uses it",
-            {"split_column": "set"},
+            "--split_by column:set uses it",
+            {"split_by": "column:set"},
         ),
     ],
 )
@@ -282,7 +282,7 @@ def test_splits_that_no_flag_uses(
     if "label_from" in uses:
         assert "column" not in used.out and used.out.count(" 1       1 ") == 2
     else:
-        assert warnings(plan(**flags, split_from="hash")) == []
+        assert warnings(plan(**flags, split_by="hash")) == []
 
 
 def test_a_column_of_rows_without_images(tmp_path: Path) -> None:
@@ -295,15 +295,15 @@ def test_a_column_of_rows_without_images(tmp_path: Path) -> None:
 
 def test_shares_of_images_whose_folder_leaves_the_split_open(tmp_path: Path) -> None:
     flags = given(tmp_path, "train/cat/1 unassigned/cat/2", "*/*/*.jpg", splits=HALVES)
-    assert plan(**flags, split_from="directory", label_from="directory").code == 0
+    assert plan(**flags, split_by="folder", label_from="directory").code == 0
 
 
 @pytest.mark.parametrize(
     ("flags", "says"),
     rest_slow(
         [
-            ({}, "add --split_from hash to ignore the column"),
-            ({"split_column": "split"}, "leave out --splits, or --split_column"),
+            ({}, "add --split_by hash to ignore the column"),
+            ({"split_by": "column:split"}, "leave out --splits, or --split_by"),
         ]
     ),
 )
@@ -316,6 +316,6 @@ def test_shares_that_a_column_leaves_nothing(
     assert ran.code == 2
     assert "--splits cannot be used with the column 'split'" in ran.error()
     assert says in ran.error()
-    assert plan(**right, split_from="hash").code == 0
+    assert plan(**right, split_by="hash").code == 0
     (tmp_path / "rows.csv").write_text(f"{rows}\n")
     assert plan(**right, **flags).code == 0

@@ -118,7 +118,7 @@ def test_boxes_are_compared_as_checksums(made: Path, tmp_path: Path) -> None:
         rows = "\n".join(f"{stem},x,0,0,{side},4" for stem in LABELS)
         (tmp_path / "boxes.csv").write_text(f"id,label,xmin,ymin,xmax,ymax\n{rows}\n")
         flags = {"images": f"{made}/in/*.jpg", "labels": tmp_path / "boxes.csv"}
-        more = {"layout": "detection", "box_units": "pixel"}
+        more = {"layout": "detection", "boxes": "units=pixel"}
         folders.append(make_dataset(tmp_path / f"boxes-{side}", **flags, **more).folder)
     ran = diff(*folders)
     check_ended(ran, 1, "\nfiles       1 with other features")

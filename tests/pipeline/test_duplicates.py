@@ -299,7 +299,7 @@ def test_detection(images: Path, tmp_path: Path) -> None:
     rows += ["c,0,0,9,9,dog", "c,0,0,5,5,cat", "d,0,0,5,5,cat"]
     (tmp_path / "boxes.csv").write_text(BOXES + "\n".join(rows) + "\n")
     flags = {"images": f"{folder}/*.jpg", "labels": tmp_path / "boxes.csv"}
-    flags |= {"layout": "detection", "box_units": "pixel"}
+    flags |= {"layout": "detection", "boxes": "units=pixel"}
     report = make_dataset(tmp_path / "report", **flags)
     exact = duplicates_of(report)["exact"]
     assert (exact["groups"], exact["images"], exact["conflicts"]) == (1, 3, 0)

@@ -193,9 +193,7 @@ def test_a_mistake_is_one_line_before_the_start(
 def test_splits_of_folders_must_not_share_names(photos: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(photos, tmp_path / "in" / "train"))
     shutil.copytree(folder, tmp_path / "in" / "test")
-    flags = given(
-        tmp_path / "in", images=f"{tmp_path}/in/*/*/*", split_from="directory", splits=None
-    )
+    flags = given(tmp_path / "in", images=f"{tmp_path}/in/*/*/*", split_by="folder", splits=None)
     ran = plan(output=tmp_path / "out", **{**flags, "file_name": "{shard}.tfrec"})
     assert ran.code == 2 and "two files would be '0.tfrec'" in ran.error()
 
@@ -214,7 +212,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_files_of_images(images: Path, tmp_path: Path) -> None:
-    flags = given(images, **OF_IMAGES, splits=None, label_from="regex", label_regex="^(.*?)/")
+    flags = given(images, **OF_IMAGES, splits=None, label_from="regex:^(.*?)/")
     flags["images"] = f"{images}/**/*.jpg"
     made = make_dataset(tmp_path / "out", **flags)
     check_sound(made.folder)

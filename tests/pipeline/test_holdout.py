@@ -29,7 +29,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(4):
         write(folder / "old" / ("train", "test")[number % 2] / "scene" / f"{number}.jpg", number)
     flags = {"images": f"{folder}/old/*/*/*.jpg", "label_from": "directory"}
-    return make_dataset(folder / "bench", split_from="directory", **flags).folder
+    return make_dataset(folder / "bench", split_by="folder", **flags).folder
 
 
 @pytest.fixture(scope="module")

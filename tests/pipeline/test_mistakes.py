@@ -128,7 +128,7 @@ VALUES = {
     "convert @ --key filename": "did you mean name?",
     "convert @ --label_from folder": "did you mean directory?",
     "convert @ --label_from folders": "did you mean directory?",
-    "convert @ --label_from JSON": "is not one of csv, directory, regex, webdataset, records, none",
+    "convert @ --label_from JSON": "is not one of csv, directory, regex:EXPR, webdataset, records",
     "convert @ --transcode jpg": "did you mean jpeg?",
     "convert @ --color greyscale": "did you mean gray?",
     "convert @ --stratify species": "--stratify 'species' is not label, its only value; see --help",
@@ -137,10 +137,10 @@ VALUES = {
     "convert @ --progress none": "did you mean off?",
     "convert @ --exif_orientation true": "did you mean apply?",
     "convert @ --files separate": "did you mean per_image?",
-    "convert @ --box_units pixels": "did you mean pixel?",
-    "convert @ --box_form yolo": "did you mean center?",
-    "convert @ --box_form voc": "did you mean corners?",
-    "convert @ --box_form coco": "did you mean xywh?",
+    "convert @ --boxes units=pixels": "did you mean pixel?",
+    "convert @ --boxes form=yolo": "did you mean center?",
+    "convert @ --boxes form=voc": "did you mean corners?",
+    "convert @ --boxes form=coco": "did you mean xywh?",
     "convert @ --layout slimm": "did you mean slim?",
     "convert @ --layout my.json": "'my.json' is neither one of slim, tutorial,",
     "convert @ --shard_size 64M": "'64M' is not a size: did you mean 64MB?",
@@ -238,37 +238,37 @@ LABELS = {
     "convert @images --label_from none --label_kind text": "cannot be used with --label_from none",
     "convert @images --label_from csv": "--label_from csv needs --labels",
     "convert @images --label_key id": "--label_key needs --labels",
-    "convert @images --label_regex '('": "--label_regex '(' is not a valid regular expression",
-    "convert @images --label_regex cat": "--label_regex 'cat' has no group",
-    "convert @images --label_regex '(cat|\udcff)'": "'(cat|\\udcff)' is not valid UTF-8",
-    "convert @images --label_regex '(wolf)'": "no label in any of 4 paths, such as ... 'photos'",
-    "convert @images --label_from regex": "--label_from regex needs --label_regex",
+    "convert @images --label_from 'regex:('": "--label_from '(' is not a valid regular expression",
+    "convert @images --label_from regex:cat": "--label_from 'cat' has no group",
+    "convert @images --label_from 'regex:(cat|\udcff)'": "'(cat|\\udcff)' is not valid UTF-8",
+    "convert @images --label_from 'regex:(wolf)'": "no label in any of 4 paths, such as",
+    "convert @images --label_from regex": "--label_from regex needs --label_from regex:EXPR",
     "convert @images --label_from none --label_regex '(cat)'": (
-        "--label_regex cannot be used with --label_from none"
+        "--label_regex cannot be used with another --label_from: give one"
     ),
-    "convert @ --label_regex '(cat)'": "--label_regex cannot be used with --labels",
+    "convert @ --label_from 'regex:(cat)'": "--labels cannot be used with --label_from regex:",
 }
 
 SPLITS = {
     "convert @ --group_by lable": "no column 'lable' (--group_by) ... did you mean 'label'?",
     "convert @images --label_from none --group_by id": "--group_by needs --labels CSV",
-    "convert @ --split_column set": "no column 'set' (--split_column); it has 'id', 'label'",
-    "convert @images --label_from directory --split_column set": (
-        "--split_column needs --labels CSV"
+    "convert @ --split_by column:set": "no column 'set' (--split_by); it has 'id', 'label'",
+    "convert @images --label_from directory --split_by column:set": (
+        "--split_by column:set needs --labels CSV"
     ),
-    "convert @images --labels set.csv --split_column set": "such as '1 a', which cannot be splits",
-    "convert @ --split_column label --split_from directory": "be used with --split_from directory",
-    "convert @ --split_from csv": "no column 'split' ... --split_column",
-    "convert @images --label_from directory --split_from csv": (
-        "--split_from csv needs --labels CSV"
+    "convert @images --labels set.csv --split_by column:set": "as '1 a', which cannot be splits",
+    "convert @ --split_column label --split_from directory": "be used with another --split_by",
+    "convert @ --split_by column": "no column 'split' ... --split_by column:NAME",
+    "convert @images --label_from directory --split_by column": (
+        "--split_by column needs --labels CSV"
     ),
-    "convert @labels --images 'photos/cat/*.jpg' --split_from directory": (
-        "--split_from directory needs a folder for each split ... 'photos/cat' ... 'cat-"
+    "convert @labels --images 'photos/cat/*.jpg' --split_by folder": (
+        "--split_by folder needs a folder for each split ... 'photos/cat' ... 'cat-"
     ),
-    "convert @images --label_from directory --split_from directory": (
+    "convert @images --label_from directory --split_by folder": (
         "the splits above those of the classes ... 'photos'"
     ),
-    "convert @ --split_from directory --group_by id": "cannot be used with --split_from directory",
+    "convert @ --split_by folder --group_by id": "cannot be used with --split_by folder",
     "convert @ --stratify label": "--stratify needs --splits NAME=SHARE",
     "convert @images --splits a=.5,b=.5 --stratify label --label_from none": (
         "--stratify label cannot be used with --label_from none: there are no labels"
@@ -279,11 +279,11 @@ SPLITS = {
     "convert @images --splits a=.5,b=.5 --stratify label --masks 'masks/*.png'": (
         "--stratify label needs labels, but the images have none: add --labels"
     ),
-    "convert @ --splits a=.5,b=.5 --stratify label --split_column label": (
-        "--stratify label cannot be used with --split_column: the column names the splits"
+    "convert @ --splits a=.5,b=.5 --stratify label --split_by column:label": (
+        "--stratify label cannot be used with --split_by column:label: the inputs name the splits"
     ),
     "convert --labels automl.csv --output new --splits a=.5,b=.5 --stratify label": (
-        "--stratify label cannot be used with splits from a column: add --split_from hash"
+        "--stratify label cannot be used with splits from a column: add --split_by hash"
     ),
     "convert @ --shard_by records --files per_image": "cannot be used with --files per_image",
     "convert @ --class_names nope.txt": "no such file: --class_names nope.txt",

@@ -163,7 +163,7 @@ UNDERSTOOD = {
     "photos twice.csv new": "label_conflict: several rows give this key different labels",
     "classes train.csv new": "labels from    csv ... --labels is given",
     "classes new": "labels from    directory",
-    "splits new": "the folders train, val look like splits and are not used: --split_from",
+    "splits new": "the folders train, val look like splits and are not used: --split_by",
 }
 
 

@@ -368,7 +368,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "what": "box orientation",
             "value": "as_stored",
             "because": "of 12,345,678 boxes, 12,345,670 fit into the image as it is stored",
-            "flag": "--box_orientation",
+            "flag": "--boxes",
         }
     ]
     statistics = make_statistics(samples=9, groups=2, name="German_short-haired_pointer")

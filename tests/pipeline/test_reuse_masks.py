@@ -82,7 +82,7 @@ def shuffled(pairs: Path) -> Dataset:
 
 CHANGES: dict[str, dict[str, Any]] = {
     "nothing": {},
-    "labels": {"label_from": "regex", "label_regex": r"(?P<label>\d)\.jpg"},
+    "labels": {"label_from": r"regex:(?P<label>\d)\.jpg"},
     "splits": {"splits": "a=0.5,b=0.5", "num_shards": 2},
     "seed and shards": {"seed": 7, "num_shards": 2},
     "layout": {"layout": "tutorial"},

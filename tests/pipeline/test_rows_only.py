@@ -194,7 +194,7 @@ def test_rows_with_one_key_stay_together_in_the_order_of_the_file(tmp_path: Path
 
 
 def test_splits_by_column_and_group(tmp_path: Path) -> None:
-    dataset = made(tmp_path, table(30), split_column="set")
+    dataset = made(tmp_path, table(30), split_by="column:set")
     assert sorted(values(dataset, "a")) == list(range(0, 30, 3))
     # The column that sets the split is not a feature.
     assert {f["name"] for f in dataset.manifest["features"]} == {"id", "x"}
@@ -282,9 +282,9 @@ RIGHT = "a,b\n1,2\n"
         (RIGHT, {"label_column": "a"}, "--label_column cannot be used with --layout rows"),
         (RIGHT, {"files": "per_image"}, "--files cannot be used with --layout rows"),
         (RIGHT, {"quarantine": "q"}, "--quarantine cannot be used with --layout rows"),
-        (RIGHT, {"split_from": "directory"}, "--split_from directory needs --images"),
+        (RIGHT, {"split_by": "folder"}, "--split_by folder needs --images"),
         (RIGHT, {"label_key": "c"}, "has no column 'c' (--label_key)"),
-        (RIGHT, {"split_column": "c"}, "has no column 'c' (--split_column)"),
+        (RIGHT, {"split_by": "column:c"}, "has no column 'c' (--split_by)"),
     ],
 )
 def test_what_cannot_be_used(

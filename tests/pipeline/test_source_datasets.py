@@ -67,10 +67,12 @@ def test_the_same_options_give_the_same_records(name: str, images: Path, tmp_pat
     rows = [each for each in rows if "none" not in each]
     more = [rows[0].replace("1,2,9,9", "0,0,5,5"), rows[1].replace("cat", "dog"), "none.jpg,,,,,"]
     (images / "boxes.csv").write_text("\n".join(["image,label,xmin,ymin,xmax,ymax", *rows, *more]))
-    of_rows = {"labels": images / "boxes.csv", "box_units": "pixel"} if name == "detection" else {}
+    of_rows = (
+        {"labels": images / "boxes.csv", "boxes": "units=pixel"} if name == "detection" else {}
+    )
     base = make_dataset(tmp_path / "base", images=f"{images}/*/*.jpg", **of_rows, **flags)
     shutil.rmtree(images)
-    made = make_dataset(tmp_path / "made", images=base.folder, split_from="records", **flags)
+    made = make_dataset(tmp_path / "made", images=base.folder, split_by="records", **flags)
     assert records(made) == records(base)
     assert made.manifest["ledger"]["records_written"] == 13
     assert (made.folder / "labels.txt").read_text() == (base.folder / "labels.txt").read_text()
@@ -102,7 +104,7 @@ def test_splits_labels_and_keys_stay_and_a_rerun_is_up_to_date(
     check_ended(convert(**flags), 0, "up to date")
     config = made.folder / "manifest.json"
     check_ended(convert(config=config, output=made.folder), 0, "up to date")
-    one = make_dataset(tmp_path / "one", images=base.folder, split_from="hash")
+    one = make_dataset(tmp_path / "one", images=base.folder, split_by="hash")
     assert list(one.manifest["splits"]) == ["train"]
 
 

@@ -14,7 +14,7 @@ from tests.images import picture, saved
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset
 from tests.pipeline.reading import read
 
-FLAGS: dict[str, Any] = {"label_regex": r"(\w)[^/]*$", "num_shards": 2}
+FLAGS: dict[str, Any] = {"label_from": r"regex:(\w)[^/]*$", "num_shards": 2}
 
 
 @pytest.fixture

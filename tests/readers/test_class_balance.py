@@ -116,8 +116,7 @@ def test_records_without_one_class_id_are_refused(tmp_path: Path) -> None:
         images=f"{tmp_path}/*.jpg",
         labels=tmp_path / "boxes.csv",
         layout="detection",
-        box_columns="xmin,ymin,xmax,ymax",
-        box_units="pixel",
+        boxes="units=pixel,columns=xmin,ymin,xmax,ymax",
     )
     with pytest.raises(UsageError, match="do not have exactly one class id"):
         load(dataset.folder, "train", shuffle=True, sample_by_class=True)

@@ -345,7 +345,7 @@ def test_a_dataset_that_was_replaced_is_one_line(photos: Path, tmp_path: Path) -
     folder = make_dataset(tmp_path / "out", label_from="directory", **flags).folder
     records = Records(folder, "train")
     label = records[0][LABEL]
-    make_dataset(folder, "--overwrite", label_regex=r"(?P<label>.-\d)\.jpg", **flags)
+    make_dataset(folder, "--overwrite", label_from=r"regex:(?P<label>.-\d)\.jpg", **flags)
     # This file is open.
     assert records[0][LABEL] == label
     problem = "-00001-of-00002.tfrecord: its manifest.json is not the one that was opened. The data"

@@ -95,14 +95,14 @@ PLACES = {"images": "photos/*/*.jpg", "labels": "places.csv"}
                 {"num_shards": 2, "max_rejected": "100%"},
             ),
             (
-                {**PLACES, "split_column": "set", "group_by": "who"},
+                {**PLACES, "split_by": "column:set", "group_by": "who"},
                 {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
             ),
             (
                 {
                     "images": "photos/*/*.jpg",
-                    "label_regex": r"(cat|dog)",
-                    "split_from": "directory",
+                    "label_from": r"regex:(cat|dog)",
+                    "split_by": "folder",
                 },
                 {"dedupe": "drop", "max_rejected": "100%"},
             ),

@@ -141,7 +141,7 @@ def balanced(inputs: Path, output: Path) -> Ran:
     ran = convert(*words(inputs, output / "groups"), *more)
     if ran.code:
         return ran
-    images = {"images": inputs / "photos" / "photo-*", "label_regex": "([0-9])[.]"}
+    images = {"images": inputs / "photos" / "photo-*", "label_from": "regex:([0-9])[.]"}
     return convert(*more, **images, splits="train=0.5,test=0.5", output=output / "images")
 
 

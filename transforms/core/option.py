@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import os
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -239,6 +240,7 @@ class Option:
         conflicts: options that it conflicts with.
         recorded: makes of its value the one that a dataset's manifest and the recipes of its shards
             hold, or `NOT_RECORDED`. None if the option affects no byte.
+        recorded_as: the names of its parts there; empty for its own name.
         parameter: of the template; None if the template has no use for it.
         python: the type in the Python interface; empty if the other attributes or the type that
             `parse` returns give it.
@@ -262,6 +264,7 @@ class Option:
     needs: Sequence[Need] = ()
     conflicts: Sequence[Conflict] = ()
     recorded: Callable[[Any], Any] | None = None
+    recorded_as: Sequence[str] = ()
     parameter: Parameter | None = None
     python: str = ""
     unit: str = ""
@@ -382,11 +385,13 @@ def recorded_values(options: Mapping[str, Option], values: Mapping[str, Any]) ->
 
     Args:
         options: that may be recorded.
-        values: of the options, as they were given or decided; one may be `NOT_RECORDED`.
+        values: of the options and their parts, as they were given or decided; one may be
+            `NOT_RECORDED`.
     """
     recorded = {
         name: values[name] if values[name] is NOT_RECORDED else each.recorded(values[name])
-        for name, each in options.items()
+        for each in options.values()
+        for name in each.recorded_as or (each.name,)
         if each.recorded is not None and name in values
     }
     return {name: value for name, value in recorded.items() if value is not NOT_RECORDED}
@@ -413,7 +418,7 @@ def check_combinations(options: Mapping[str, Option], values: Mapping[str, Any])
     given = {name: each for name, each in options.items() if values[name] != each.default_value}
 
     def holds(name: str, those: Sequence[Any]) -> bool:
-        return not those or values[name] in those
+        return not those or str(values[name]).partition(":")[0] in those
 
     def shown(name: str, with_value: bool) -> str:
         return (
@@ -432,7 +437,11 @@ def check_combinations(options: Mapping[str, Option], values: Mapping[str, Any])
                 raise ValueError(f"{itself} cannot be used with {other}{why}")
     for name, each in given.items():
         for need in each.needs:
-            if need.name in options and need.name not in given and holds(name, need.values):
+            # `regex` needs an expression of its own.
+            is_missing = (
+                values[name] in need.values if need.name == name else need.name not in given
+            )
+            if need.name in options and is_missing and holds(name, need.values):
                 raise ValueError(f"{shown(name, bool(need.values))} needs {need.flag}")
 
 
@@ -445,14 +454,20 @@ def read_arguments(
         step: the name of the step, for messages.
         options: that it takes.
         arguments: by the names of options, with values of Python or texts of a command line; None
-            is the default. Names and shares of splits may be a mapping.
+            is the default. Names and shares of splits, and what boxes are, may be a mapping.
 
     Raises:
         TypeError: an option does not exist, or its value has the wrong type.
         ValueError: a value is not valid, or two of them conflict.
     """
     values = {name: each.default_value for name, each in options.items()}
-    for name, value in arguments.items():
+    with in_own_words():
+        united, notes = unite(arguments)
+    for note in notes:
+        warnings.warn(own_words(note), FutureWarning, stacklevel=3)
+    for name, value in {**arguments, **united}.items():
+        if name in FORMER:
+            continue
         if name not in options:
             raise TypeError(f"{step} has no option {name!r}: docs/python_api.md lists them")
         if value is not None:
@@ -482,9 +497,13 @@ def _argument(option: Option, value: Any) -> Any:
         return [_value(option, each) for each in ([value] if is_single else value)]
     if "Several" in option.python and not is_single:
         if isinstance(value, Mapping):
-            value = [f"{each}={of_it}" for each, of_it in value.items()]
+            value = [f"{each}={_commas(of_it)}" for each, of_it in value.items()]
         value = ",".join(value)
     return _value(option, value)
+
+
+def _commas(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _value(option: Option, value: Any) -> Any:
@@ -499,6 +518,45 @@ def _value(option: Option, value: Any) -> Any:
         return option.read(text)
     except ValueError as error:
         raise ValueError(f"{option.name} {error}") from error
+
+
+# Former names of options, which the next version will not have.
+
+FORMER: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    "label_regex": ("label_from", "regex:{}".format),
+    "split_from": (
+        "split_by",
+        lambda text: {"csv": "column", "directory": "folder"}.get(text.lower(), text),
+    ),
+    "split_column": ("split_by", "column:{}".format),
+    **{
+        f"box_{part}": ("boxes", f"{part}={{}}".format)
+        for part in ("columns", "form", "units", "orientation")
+    },
+}
+"""The option that replaces one, and the text that it makes of a value."""
+
+
+def unite(values: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """The texts of new options, from the values of former ones, and a note about each.
+
+    Raises:
+        ValueError: a former option contradicts another.
+
+    >>> unite({"box_units": "pixel", "box_form": "xywh", "seed": 1})[0]
+    {'boxes': 'form=xywh,units=pixel'}
+    """
+    united: dict[str, str] = {}
+    for former, (name, text_of) in FORMER.items():
+        if (value := values.get(former)) is not None:
+            text = text_of(_commas(value))
+            if "=" in united.get(name, ""):
+                text = f"{united[name]},{text}"
+            elif not text.startswith(str(united.get(name) or values.get(name) or "")):
+                raise ValueError(f"--{former} cannot be used with another --{name}: give one")
+            united[name] = text
+    what = "its former spelling goes in the next version"
+    return united, [f"write --{name}='{text}': {what}" for name, text in united.items()]
 
 
 # Values as people write them, each read by a function whose ValueError says what is wrong.
@@ -537,14 +595,17 @@ _MEANT = {
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
     """A function that reads one of these values, in any case.
 
-    >>> one_of(["none", "gzip"])("GZIP")
-    'gzip'
+    >>> one_of(["none", "gzip"])("GZIP"), one_of(["hash", "column:X"])("column:Set")
+    ('gzip', 'column:Set')
     """
+    # Those with a colon may be given with a text of the user's.
+    kinds = {kind: colon for kind, colon, _ in (each.partition(":") for each in choices)}
 
     def parse(text: str) -> str:
-        value = text.strip().lower()
-        if value in choices:
-            return value
+        kind, colon, rest = text.strip().partition(":")
+        value = kind.lower()
+        if value in kinds and (not colon or (kinds[value] and rest)):
+            return f"{value}{colon}{rest}"
         near = [each for each in choices if value in _MEANT.get(each, "").split()]
         near += difflib.get_close_matches(value, choices, n=1, cutoff=ALIKE)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -552,6 +613,15 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
         raise ValueError(f"{text!r} is not {meant}{hint}")
 
     return parse
+
+
+def text_of(choice: str | None) -> str:
+    """The text that a user gave with a choice; empty without one.
+
+    >>> text_of("column:set"), text_of("hash"), text_of(None)
+    ('set', '', '')
+    """
+    return (choice or "").partition(":")[2]
 
 
 def at_least_one(text: str) -> int:

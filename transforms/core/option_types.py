@@ -6,7 +6,7 @@ Made by `python -m tests.option_documents`.
 # Without postponed annotations: `Required` has no effect in them.
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Required, TypedDict
 
 PathText = str | os.PathLike[str]
@@ -31,16 +31,14 @@ class RowOptions(TypedDict, total=False):
     """The options that several steps take; None omits one."""
 
     labels: PathText | None
-    label_from: Literal["csv", "directory", "regex", "webdataset", "records", "none"] | None
-    label_regex: str | None
+    label_from: str | None
     label_key: str | int | None
     label_column: str | int | None
     key: Literal["stem", "name", "path", "uri"] | None
     csv_delimiter: str | None
     csv_encoding: str | None
     group_by: str | int | None
-    split_from: Literal["hash", "csv", "directory", "records"] | None
-    split_column: str | int | None
+    split_by: str | None
 
 
 class LabelImagesOptions(PlaceOptions, total=False):
@@ -102,10 +100,7 @@ class ConvertDatasetOptions(WriteDatasetOptions, RowOptions, total=False):
     new_classes: Literal["append", "refuse"] | None
     output: Required[PathText]
     stratify: Literal["label"] | None
-    box_columns: Several | None
-    box_form: Literal["corners", "xywh", "center"] | None
-    box_units: Literal["pixel", "normalized"] | None
-    box_orientation: Literal["stored", "upright"] | None
+    boxes: Several | Mapping[str, Several] | None
     name: str | None
     dataset_version: str | None
     description: str | None

@@ -62,7 +62,7 @@ class Reason(enum.Enum):
     HOLDOUT_IMAGE = "an exact duplicate of an image of --holdout; dropped by --dedupe drop"
     # images: the cells of their rows
     BAD_CELL = "a cell is empty or does not fit its type; correct it, or give a default"
-    BAD_BOX = "a box is outside its image or has no area; correct it, or set --box_units"
+    BAD_BOX = "a box is outside its image or has no area; correct it, or set --boxes units="
     ROW_CONFLICT = "its rows disagree on a single value; correct them, or make it a list"
     NO_GROUP = "its row has no value in the column of --group_by; fill it in"
     BAD_SPLIT = "its row or folder names no valid split, see detail; correct it"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from transforms.core.messages import LabelsError
+from transforms.core.option import one_of
 from transforms.images.pixel_options import Frame
 from transforms.labels.label_rows import quote_names
 from transforms.labels.shards import KNOWN_SPLITS, split_text
@@ -243,16 +244,16 @@ def find_boxes(names: Sequence[str], path: str) -> tuple[str, tuple[int, ...]]:
         problem = f"it has no column {', '.join(map(repr, best))} for boxes"
     raise LabelsError(
         f"{path}: {problem}; it has {quote_names(names)}. Name them xmin, ymin, xmax, ymax or "
-        "x, y, w, h, or give all four with --box_columns"
+        "x, y, w, h, or give all four: --boxes columns=COL,COL,COL,COL"
         if names
-        else f"{path} has no header: give four column numbers with --box_columns"
+        else f"{path} has no header: give four column numbers: --boxes columns=2,3,4,5"
     )
 
 
 def _only(folded: Sequence[str], name: str, path: str) -> int:
     if folded.count(name) > 1:
         raise LabelsError(
-            f"{path}: there are several box columns {name!r}: give all four with --box_columns"
+            f"{path}: there are several box columns {name!r}: give all four with --boxes columns="
         )
     return folded.index(name)
 
@@ -272,19 +273,30 @@ def form_of(names: Sequence[str]) -> str:
     return next((form for form, known in _PREFIXED if folded == known), "corners")
 
 
-def parse_box_columns(text: str) -> tuple[str, ...]:
-    """The four columns of `--box_columns`.
+_PARTS = {"form": tuple(FORMS), "units": UNITS, "orientation": ORIENTATIONS}
+
+
+def parse_boxes(text: str) -> BoxRules:
+    """What `--boxes` says; empty where it says nothing.
 
     Raises:
-        ValueError: they are not four.
+        ValueError: a part is unknown, or has a wrong value.
 
-    >>> parse_box_columns("x1, y1, x2, y2")
-    ('x1', 'y1', 'x2', 'y2')
+    >>> parse_boxes("units=pixel,columns=x1,y1,x2,y2")
+    BoxRules(columns=('x1', 'y1', 'x2', 'y2'), form='', units='pixel', orientation='', further=())
     """
-    columns = tuple(name.strip() for name in text.split(","))
-    if len(columns) != 4 or not all(columns) or len(set(columns)) != 4:
-        raise ValueError(f"{text!r} is not four columns: write names or numbers like x,y,w,h")
-    return columns
+    start, *pairs = re.split(r"(?:^|,)\s*(\w+)=", text)
+    said = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    if start or len(pairs) > 2 * len(said) or not said.keys() <= {"columns", *_PARTS}:
+        raise ValueError(f"{text!r} is not like form=xywh,units=pixel,columns=x,y,w,h")
+    named = tuple(name.strip() for name in said.pop("columns", "").split(","))
+    columns = named if any(named) else ()
+    if columns and (len(columns) != 4 or not all(columns) or len(set(columns)) != 4):
+        raise ValueError(f"{text!r} has not four columns: write names or numbers like x,y,w,h")
+    form, units, orientation = (
+        one_of(values)(said[part]) if part in said else "" for part, values in _PARTS.items()
+    )
+    return BoxRules(columns, form, units, orientation)
 
 
 def is_automl(row: Sequence[str], is_image: Callable[[str], bool]) -> bool:
@@ -340,6 +352,6 @@ def guess_units(
         raise LabelsError(
             f"{path}: {count - len(large)} of the first {count} boxes are within 0 to 1, as "
             f"normalized coordinates are, but {len(large)} are not ({shown}): correct these rows, "
-            "or give --box_units"
+            "or give --boxes units="
         )
     return "pixel", large[0]

@@ -20,14 +20,7 @@ from transforms.core.option import (
     option,
     vars_of,
 )
-from transforms.examples.boxes import (
-    FORMS,
-    ORIENTATIONS,
-    SIDES,
-    UNITS,
-    folded_name,
-    parse_box_columns,
-)
+from transforms.examples.boxes import SIDES, BoxRules, folded_name, parse_boxes
 from transforms.images.pixel_options import EMBED_DTYPES, is_application
 
 if TYPE_CHECKING:
@@ -472,6 +465,8 @@ def further_columns(names: Sequence[str], sources: Iterable[str]) -> dict[str, i
 
 LAYOUT_NAMES = (*LAYOUTS, ROWS)
 
+_BOX = "(form|units|columns|orientation)=[^=,]+(,[^=,]+,[^=,]+,[^=,]+)?"
+
 _LAYOUT = f"^({'|'.join(LAYOUT_NAMES)}|gs://[a-z0-9._-]+/.+[.]ya?ml)$"
 
 
@@ -504,27 +499,16 @@ class LayoutOptions(Group, title="layout and boxes", of_images=True, recorded=as
         parameter=Parameter("Features", _LAYOUT),
         of_images=False,
     )
-    box_columns: tuple[str, ...] | None = option(
-        metavar="COL,COL,COL,COL",
-        parse=parse_box_columns,
-        help="columns of boxes, names or numbers; if omitted, found by their headers",
-        parameter=Parameter("Columns of boxes", "^[^,]+,[^,]+,[^,]+,[^,]+$"),
-        python="Several",
-    )
-    box_form: str | None = option(
-        choices=tuple(FORMS),
-        help="what the columns hold: two corners, x,y,w,h (COCO), or center and size (YOLO)",
-        parameter=Parameter("Form of boxes"),
-    )
-    box_units: str | None = option(
-        choices=UNITS,
-        help="box coordinate units; inferred from the first rows if omitted",
-        parameter=Parameter("Units of boxes"),
-    )
-    box_orientation: str | None = option(
-        choices=ORIENTATIONS,
-        help="whether boxes refer to the stored pixels, or to the image after EXIF rotation",
-        parameter=Parameter("Orientation of boxes"),
+    boxes: BoxRules = option(
+        "",
+        metavar="form=FORM,...",
+        parse=parse_boxes,
+        help="what is not as inferred: form=corners, xywh (COCO) or center (YOLO); units=pixel or "
+        "normalized; columns=COL,COL,COL,COL, names or numbers; orientation=stored, or upright "
+        "for boxes of the image after EXIF rotation",
+        recorded_as=("box_columns", "box_form", "box_units", "box_orientation"),
+        parameter=Parameter("Boxes", f"^{_BOX}(,{_BOX})*$"),
+        python="Several | Mapping[str, Several]",
     )
 
 

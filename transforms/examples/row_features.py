@@ -454,7 +454,9 @@ class ObjectValues:
                 other = "upright" if self._rules.orientation == "stored" else "stored"
                 with contextlib.suppress(BoxError):
                     located(numbers, self._rules._replace(orientation=other), frame)
-                    hint = f"; EXIF turns this image, and --box_orientation {other} puts it inside"
+                    hint = (
+                        f"; EXIF turns this image, and --boxes orientation={other} puts it inside"
+                    )
             raise RejectedImageError(Reason.BAD_BOX, f"{where}: {error}{hint}") from None
 
     def _area(self, text: str, box: Box, frame: Frame) -> float:

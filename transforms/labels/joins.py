@@ -175,7 +175,7 @@ _MAX_NAMED = 5
 # Reasons why an image has no label of its own, by source.
 _NO_LABEL = {
     "directory": "it is not in the folder of a class",
-    "regex": "--label_regex finds no label in its path",
+    "regex": "--label_from regex finds no label in its path",
     "webdataset": "its archive has no KEY.cls for it, and no label in a KEY.json",
     "records": "its row in the Parquet file has none",
     "given": "its label is empty",

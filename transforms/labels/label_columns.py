@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from transforms.core.messages import LabelsError
+from transforms.core.option import text_of
 from transforms.labels.csv_tables import (
     KEY_NAMES,
     LABEL_NAMES,
@@ -245,18 +246,18 @@ class _Finder:
 
     def with_places(self, columns: CsvColumns, options: SplitOptions) -> CsvColumns:
         """Adds the columns of split and group, if they are needed."""
-        if options.split_from == "csv" or options.split_column is not None:
-            split = self._split(options.split_column)
+        if (options.split_by or "").startswith("column"):
+            split = self._split(text_of(options.split_by))
             if split.at == columns.label.at and columns.label.because == OTHER_COLUMN:
                 raise LabelsError(
                     f"{self.path} has no column of labels, only keys and the splits of "
-                    "--split_column: add one, which --label_column names"
+                    "--split_by: add one, which --label_column names"
                 )
             rows = self.first.rows[self.has_header :]
             said = [split_text(row[split.at]) for row in rows if split.at < len(row)]
             if said and not any(not name or is_split_name(name) for name in said):
                 raise LabelsError(
-                    f"{self.path}: --split_column has values such as {said[0]!r}, which cannot be "
+                    f"{self.path}: --split_by names values such as {said[0]!r}, which cannot be "
                     "splits (a letter, then letters, digits and '_'): give the column that names "
                     "the splits"
                 )
@@ -265,14 +266,14 @@ class _Finder:
             columns = columns._replace(group=self.chosen(options.group_by, "--group_by"))
         return columns
 
-    def _split(self, wanted: str | None) -> Column:
-        if wanted is not None:
-            return self.chosen(wanted, "--split_column")
+    def _split(self, wanted: str) -> Column:
+        if wanted:
+            return self.chosen(wanted, "--split_by")
         at = self._find(_SPLIT_COLUMN) if self.has_header else None
         if at is None:
             raise LabelsError(
                 f"{self.path} has no column {_SPLIT_COLUMN!r}: name the one that holds the splits "
-                "with --split_column"
+                "with --split_by column:NAME"
             )
         return self._column(at)
 

@@ -15,9 +15,11 @@ from transforms.core.option import (
     at_least_one,
     if_any,
     not_blank,
+    one_of,
     only,
     option,
     read_size,
+    text_of,
     utf8_text,
 )
 from transforms.labels.csv_tables import parse_delimiter
@@ -55,13 +57,29 @@ def _column(label: str, **declaration: Any) -> Any:
     )
 
 
-def _label_regex(text: str) -> str:
-    """A regular expression that finds labels.
+_LABEL_SOURCES = ("csv", "directory", "regex:EXPR", "webdataset", "records", "none")
+
+
+def _label_source(text: str) -> str:
+    """A source of labels, of which the expression of `regex` is valid.
 
     Raises:
-        ValueError: it cannot find any, or is not valid UTF-8.
+        ValueError: it is none, its expression cannot find labels, or is not valid UTF-8.
     """
-    return parse_label_regex(utf8_text(text)) and text
+    source = one_of(_LABEL_SOURCES)(text)
+    if expression := text_of(source):
+        parse_label_regex(utf8_text(expression))
+    return source
+
+
+def recorded_split(split_by: str) -> str:
+    """The source of splits, in the word that a dataset records.
+
+    >>> recorded_split("column:set"), recorded_split("folder"), recorded_split("hash")
+    ('csv', 'directory', 'hash')
+    """
+    kind = split_by.partition(":")[0]
+    return {"column": "csv", "folder": "directory"}.get(kind, kind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,19 +133,17 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         recorded=None,
     )
     label_from: str | None = option(
-        choices=("csv", "directory", "regex", "webdataset", "records", "none"),
+        choices=_LABEL_SOURCES,
+        parse=_label_source,
         is_usual=True,
         help="source of labels; if omitted: csv with --labels, records of datasets, webdataset if "
-        "archives hold labels, else directory if there are folders",
-        needs=(LABELS._replace(values=("csv",)), Need("--label_regex EXPR", ("regex",))),
-        parameter=Parameter("Source of labels"),
-    )
-    label_regex: str | None = option(
-        metavar="EXPR",
-        parse=_label_regex,
-        help="finds the label in an image's path: its group 'label', or its only group",
-        conflicts=(Conflict("label_from", ("csv", "directory", "webdataset", "records", "none")),),
-        parameter=Parameter("Expression that finds labels", "^.*[(].*[)].*$"),
+        "archives hold labels, else directory if there are folders; EXPR finds the label in an "
+        "image's path by its group 'label', or its only group",
+        needs=(LABELS._replace(values=("csv",)), Need("--label_from regex:EXPR", ("regex",))),
+        recorded_as=("label_from", "label_regex"),
+        parameter=Parameter(
+            "Source of labels", "^(csv|directory|regex:.*[(].*[)].*|webdataset|records|none)$"
+        ),
     )
     label_key: str | None = _column(
         "Key column",
@@ -272,19 +288,15 @@ class SplitOptions(Group, title="splits", recorded=as_it_is):
     group_by: str | None = _column(
         "Group column",
         help="column whose equal cells stay together in one split",
-        conflicts=(Conflict("split_from", ("directory",)),),
+        conflicts=(Conflict("split_by", ("folder",)),),
     )
-    split_from: str | None = option(
-        choices=("hash", "csv", "directory", "records"),
-        help="source of the split; if omitted: csv with --split_column, records of datasets "
-        "without --splits, else hash",
-        needs=(LABELS._replace(values=("csv",)),),
-        parameter=Parameter("Source of the split"),
-    )
-    split_column: str | None = _column(
-        "Split column",
-        help="column that holds the split: its name, or 1, 2, ...",
-        conflicts=(Conflict("split_from", ("hash", "directory", "records")),),
+    split_by: str | None = option(
+        choices=("hash", "folder", "column:X", "records"),
+        help="source of the split: a column is a name or 1, 2, ..., or without X the one named "
+        "split; if omitted: records of datasets without --splits, else hash",
+        needs=(LABELS._replace(values=("column",)),),
+        recorded_as=("split_from", "split_column"),
+        parameter=Parameter("Source of the split", "^(hash|folder|column(:.+)?|records)$"),
     )
     stratify: str | None = option(
         choices=("label",),
@@ -293,8 +305,7 @@ class SplitOptions(Group, title="splits", recorded=as_it_is):
         needs=(Need("--splits NAME=SHARE,..."),),
         conflicts=(
             _NO_LABELS,
-            Conflict("split_from", ("csv", "directory", "records"), "the inputs name the splits"),
-            Conflict("split_column", why="the column names the splits"),
+            Conflict("split_by", ("folder", "column", "records"), "the inputs name the splits"),
         ),
         parameter=Parameter("Stratified splits"),
         recorded=if_any,

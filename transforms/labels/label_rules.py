@@ -85,7 +85,7 @@ def split_folder(path: str) -> str:
 
 @functools.lru_cache(maxsize=16)
 def parse_label_regex(text: str) -> re.Pattern[str]:
-    """The expression of `--label_regex`: it has a group called `label`, or only one group.
+    """The expression of labels in paths: it has a group called `label`, or only one group.
 
     Raises:
         ValueError: it is not such an expression.

@@ -44,7 +44,7 @@ def parse(folder: Path, text: str, *words: str) -> tuple[argparse.Namespace, lis
         ("splits: train=0.8,test=0.2", ["--splits=train=0.8,test=0.2"]),
         ("splits: [train=0.8, test=0.2]", ["--splits=train=0.8,test=0.2"]),
         ("splits: {train: 0.8, test: 20%}", ["--splits=train=0.8,test=20%"]),
-        ("box_columns: [a, b, c, d]", ["--box_columns=a,b,c,d"]),
+        ("boxes: {form: xywh, units: pixel}", ["--boxes=form=xywh,units=pixel"]),
         ("overwrite: true\nstrict: yes", ["--overwrite", "--strict"]),
         ("overwrite: false\ndense-labels: off", []),
         # As they are written, not as YAML reads them.

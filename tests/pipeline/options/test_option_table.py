@@ -23,7 +23,7 @@ VALUES = {
     "dataset_version": "1.2.0",
     "file_name": "{shard}.tfrec",
     "homepage": "https://example.org/pets",
-    "label_regex": "(x)",
+    "label_from": "regex:(x)",
     "num_shards": "3",
     "shard_size": "2MB",
     "splits": "train=0.5,test=0.5",
@@ -41,6 +41,11 @@ def value_of(option: Option) -> Any:
     """A value that is not the default."""
     others = [choice for choice in option.choices if choice != option.default]
     return True if option.is_switch else VALUES.get(option.name) or (others or ["x"])[0]
+
+
+def kinds(option: Option) -> set[str]:
+    """Its choices, without the texts that some take."""
+    return {choice.partition(":")[0] for choice in option.choices}
 
 
 def conflicts() -> Iterator[tuple[Option, Conflict, Any]]:
@@ -72,9 +77,9 @@ def test_an_option_agrees_with_itself(option: Option) -> None:
     assert option.help.endswith("...") or not option.help.endswith(".")
     assert not is_given(parsed(), option.name) or option.is_required
     for conflict in option.conflicts:
-        assert set(conflict.values) <= set(OPTIONS[conflict.name].choices)
+        assert set(conflict.values) <= kinds(OPTIONS[conflict.name])
     for need in option.needs:
-        assert need.name in OPTIONS and set(need.values) <= set(option.choices)
+        assert need.name in OPTIONS and set(need.values) <= kinds(option)
 
 
 @pytest.mark.parametrize(("option", "conflict", "value"), list(conflicts()))
@@ -91,11 +96,12 @@ def test_a_need_is_refused(option: Option, need: Need, value: Any) -> None:
     words = {option.name: value}
     with pytest.raises(ValueError, match=f"--{option.name}.* needs {need.flag}"):
         check_combinations(OPTIONS, vars(parsed(**words)))
-    check_combinations(OPTIONS, vars(parsed(**words, **{need.name: VALUES.get(need.name, "x")})))
+    check_combinations(OPTIONS, vars(parsed(**{**words, need.name: VALUES.get(need.name, "x")})))
 
 
 def _flags() -> Iterator[str]:
-    for action in make_parser("convert")._actions:
+    shown = (each for each in make_parser("convert")._actions if each.help != argparse.SUPPRESS)
+    for action in shown:
         yield next(flag for flag in action.option_strings if flag.startswith("--"))
 
 
@@ -105,6 +111,40 @@ def test_a_version_with_a_value_is_that_of_the_dataset(words: list[str]) -> None
     assert parse_flags("convert", [*words, *given]) == parse_flags(
         "convert", ["--dataset_version=1.2.0", *given]
     )
+
+
+@pytest.mark.parametrize(
+    ("former", "words"),
+    [
+        ("--box-form xywh --box_units=pixel", "--boxes=form=xywh,units=pixel"),
+        ("--box_columns a,b,c,d", "--boxes=columns=a,b,c,d"),
+        ("--split_from directory", "--split_by=folder"),
+        ("--split_column X --split_from CSV", "--split_by=column:X"),
+        ("--label_from regex --label_regex (x)", "--label_from=regex:(x)"),
+    ],
+)
+@pytest.mark.parametrize("is_file", [False, True])
+def test_former_flags_are_those_that_replace_them(
+    former: str, words: str, is_file: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = former.split()
+    if is_file:
+        lines = re.sub(r"--([\w-]+)[ =](\S+) ?", r"\1: \2\n", former)
+        (tmp_path / "my.yaml").write_text(lines)
+        given = [f"--config={tmp_path}/my.yaml"]
+    flags, _ = parse_flags("convert", ["--images=i", "--output=o", *given])
+    flags.config = None
+    name, _, text = words.partition("=")
+    note = f"write {name}='{text}': its former spelling goes in the next version\n"
+    assert capsys.readouterr().err == note
+    assert flags == parse_flags("convert", ["--images=i", "--output=o", words])[0]
+
+
+def test_what_replaces_a_former_flag_of_a_file_wins(tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text("box_form: xywh\nsplit_column: a")
+    words = ["--images=i", "--output=o", "--boxes=units=pixel", "--split_from=hash"]
+    flags, _ = parse_flags("convert", [f"--config={tmp_path}/my.yaml", *words])
+    assert (flags.boxes.form, flags.boxes.units, flags.split_by) == ("", "pixel", "hash")
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_what_images_show(folder: Path, rows: list[str], orientation: str, becau
     rules, decision = decided(folder, *rows)
     assert rules.orientation == orientation
     assert decision.because == because.format(folder)
-    assert decision.flag == "--box_orientation"
+    assert decision.flag == "--boxes"
 
 
 def test_boxes_that_contradict_each_other(folder: Path) -> None:

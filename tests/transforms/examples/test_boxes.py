@@ -21,7 +21,7 @@ from transforms.examples.boxes import (
     guess_units,
     is_automl,
     normalized,
-    parse_box_columns,
+    parse_boxes,
     turned,
 )
 from transforms.examples.layouts import SOURCES, further_columns
@@ -119,7 +119,7 @@ def test_headers_of_common_tools(header: str, form: str, columns: tuple[int, ...
         (["id", "label"], "a.csv: it has no box columns; it has 'id', 'label'"),
         (["id", "xmin", "xmax", "ymin"], "it has no column 'ymax' for boxes; it has 'id', 'xmin'"),
         (["xmin", "x_min", "ymin", "xmax", "ymax"], "there are several box columns 'xmin'"),
-        ([], "a.csv has no header: give four column numbers with --box_columns"),
+        ([], "a.csv has no header: give four column numbers: --boxes columns=2,3,4,5"),
     ],
 )
 def test_headers_without_boxes(header: list[str], says: str) -> None:
@@ -128,15 +128,21 @@ def test_headers_without_boxes(header: list[str], says: str) -> None:
 
 
 def test_given_columns() -> None:
-    assert parse_box_columns(" a,b ,c,4") == ("a", "b", "c", "4")
+    assert parse_boxes("columns= a,b ,c,4, form=XYWH")[:2] == (("a", "b", "c", "4"), "xywh")
     assert form_of(["bbox_x", "bbox_y", "bbox_w", "bbox_h"]) == "xywh"
     assert form_of(["XMin", "YMin", "XMax", "YMax"]) == form_of([]) == "corners"
 
 
 @pytest.mark.parametrize("wrong", ["a,b,c", "a,b,c,", "a,b,c,a", "a,b,c,d,e"])
 def test_given_columns_that_are_not_four(wrong: str) -> None:
-    with pytest.raises(ValueError, match="is not four columns"):
-        parse_box_columns(wrong)
+    with pytest.raises(ValueError, match="has not four columns"):
+        parse_boxes(f"columns={wrong}")
+
+
+@pytest.mark.parametrize("wrong", ["xywh", "colums=a,b,c,d", "form=xywh,form=xywh", "a,form=xywh"])
+def test_what_says_nothing_about_boxes(wrong: str) -> None:
+    with pytest.raises(ValueError, match="is not like form=xywh,units=pixel,columns=x,y,w,h"):
+        parse_boxes(wrong)
 
 
 def test_further_columns() -> None:
@@ -194,7 +200,7 @@ def test_one_odd_box_does_not_make_all_others_pixels() -> None:
         guess_units(boxes, "corners", [f"line {number}" for number in range(2, 12)], "a.csv")
     assert str(caught.value) == (
         "a.csv: 9 of the first 10 boxes are within 0 to 1, as normalized coordinates are, but "
-        "1 are not (xmax 1.2 in line 11): correct these rows, or give --box_units"
+        "1 are not (xmax 1.2 in line 11): correct these rows, or give --boxes units="
     )
 
 
@@ -330,7 +336,7 @@ WRONG_SIZE = '0,0,8,6,{"size": [1, 1], "counts": [1]}'
             "0,12,12,16",
             {"tagged": 6},
             "bad_box",
-            f"{OUTSIDE}; EXIF turns this image, and --box_orientation upright puts it inside",
+            f"{OUTSIDE}; EXIF turns this image, and --boxes orientation=upright puts it inside",
         ),
         ("4,,8,12", {}, "bad_box", "a.csv:2, column 'y' (ymin): the cell is empty"),
         ("4,nan,8,12", {}, "bad_box", "a.csv:2: ymin is nan"),

@@ -168,9 +168,9 @@ def place(*rows: str, key: str | None = "id", label: str | None = "label", **ask
     ("asked", "split", "group"),
     [
         ({}, NONE, NONE),
-        ({"split_from": "csv"}, SPLIT, NONE),
-        ({"split_column": "split"}, SPLIT, NONE),
-        ({"split_column": "3", "group_by": "4"}, SPLIT, WHO),
+        ({"split_by": "column"}, SPLIT, NONE),
+        ({"split_by": "column:split"}, SPLIT, NONE),
+        ({"split_by": "column:3", "group_by": "4"}, SPLIT, WHO),
     ],
 )
 def test_places_are_found_by_name_number_or_by_themselves(
@@ -182,14 +182,14 @@ def test_places_are_found_by_name_number_or_by_themselves(
 @pytest.mark.parametrize(
     ("rows", "asked", "says"),
     [
-        (("id,label", "1,cat"), {"split_from": "csv"}, "no column 'split': name the one"),
-        (ROWS, {"split_column": "set"}, "no column 'set'"),
+        (("id,label", "1,cat"), {"split_by": "column"}, "no column 'split': name the one"),
+        (ROWS, {"split_by": "column:set"}, "no column 'set'"),
         (ROWS, {"group_by": "5"}, "no column 5, only 4"),
-        (ROWS, {"split_column": "1"}, "has values such as '1', which cannot be splits"),
+        (ROWS, {"split_by": "column:1"}, "names values such as '1', which cannot be splits"),
         # The only other column is not both the split and the label.
         (
             ("id,split", "a,test"),
-            {"split_column": "split", "key": None, "label": None},
+            {"split_by": "column:split", "key": None, "label": None},
             "^a.csv has no column of labels, only keys and",
         ),
     ],
@@ -200,7 +200,7 @@ def test_places_that_are_none(rows: tuple[str, ...], asked: dict[str, Any], says
 
 
 def test_the_split_may_be_the_label_if_it_is_said() -> None:
-    assert place("id,split", "a,test", label="split", split_column="split")[0] == (1, "split")
+    assert place("id,split", "a,test", label="split", split_by="column:split")[0] == (1, "split")
 
 
 # Cells that spell paths otherwise name images where that is beyond doubt.

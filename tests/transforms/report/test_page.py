@@ -300,7 +300,7 @@ def test_every_reason_says_what_it_means_and_what_to_do(reason: Reason) -> None:
         ("image.class.label.labels.txt", "image .class .label .labels .txt"),
         ("gs://bucket/photos/cat_1.jpg", "gs:// bucket/ photos/ cat_ 1 .jpg"),
         ("German_short-haired_pointer", "German_ short- haired_ pointer"),
-        ("--box_orientation", "--box_ orientation"),
+        ("--csv_delimiter", "--csv_ delimiter"),
         ("train=0.7,validation=0.3", "train=0.7, validation=0.3"),
         ("2026-11-22T10:00:00.123", "2026- 11- 22T10: 00: 00.123"),
         ("f" * 60, f"{'f' * 24} {'f' * 24} {'f' * 12}"),
