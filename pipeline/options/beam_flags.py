@@ -124,32 +124,19 @@ _REFUSED = {
 
 # The default runner ignores these: a user who gives one means another runner.
 _ELSEWHERE = {
-    "--num_workers": "DataflowRunner",
-    "--max_num_workers": "DataflowRunner",
-    "--worker_machine_type": "DataflowRunner",
-    "--machine_type": "DataflowRunner",
-    "--flink_master": "FlinkRunner",
-    "--parallelism": "FlinkRunner",
-    "--max_parallelism": "FlinkRunner",
+    **dict.fromkeys(("--num_workers", "--max_num_workers"), "DataflowRunner"),
+    **dict.fromkeys(("--worker_machine_type", "--machine_type"), "DataflowRunner"),
+    **dict.fromkeys(("--flink_master", "--parallelism", "--max_parallelism"), "FlinkRunner"),
     "--spark_master_url": "SparkRunner",
     "--job_endpoint": "PortableRunner",
 }
 
-RUNNERS = (
-    "DataflowRunner",
-    "FlinkRunner",
-    "SparkRunner",
-    "PortableRunner",
-    "PrismRunner",
-    "DirectRunner",
-    "FnApiRunner",
-    "BundleBasedDirectRunner",
-    "SwitchingDirectRunner",
-    "InteractiveRunner",
-    "KafkaStreamsRunner",
-    "TestDataflowRunner",
-    "TestDirectRunner",
-    "PythonRPCDirectRunner",
+RUNNERS = tuple(
+    f"{name}Runner"
+    for name in (
+        "Dataflow Flink Spark Portable Prism Direct FnApi BundleBasedDirect SwitchingDirect "
+        "Interactive KafkaStreams TestDataflow TestDirect PythonRPCDirect"
+    ).split()
 )
 """The runners that Beam knows by their names, the usual ones first."""
 

@@ -224,12 +224,10 @@ def _of_manifest(text: str, path: str) -> Iterator[_Entry]:
             names = tuple(map(str, value))
             known = KnownClasses(names, {}, path, _category_ids(manifest, names, path))
             yield _Entry(name, (), path, known if _are_known(manifest) else names)
-        elif option.is_switch:
-            yield _Entry(name, [f"--{name}"], path)
-        elif option.is_repeatable:
-            yield _Entry(name, [f"--{name}={each}" for each in value], path)
         else:
-            yield _Entry(name, [f"--{name}={_written(value, option)}"], path)
+            values = value if option.is_repeatable else [value]
+            written = (f"--{name}={_written(each, option)}" for each in values)
+            yield _Entry(name, [f"--{name}"] if option.is_switch else [*written], path)
 
 
 def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:

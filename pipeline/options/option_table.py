@@ -23,8 +23,6 @@ from transforms.examples.layouts import EmbeddingOptions, LayoutOptions
 from transforms.images.pixel_options import CheckOptions, PixelOptions
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 
-PROGRESS_STYLES = ("auto", "plain", "json", "off")
-
 
 # Not parameters of the template: its launcher ends before the job begins, on other machines.
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +41,9 @@ class RunOptions(Group, title="run"):
         help="worker processes on this machine; if omitted: 1; for large jobs, 1 for every 4 cores",
     )
     progress: str = option(
-        "auto", choices=PROGRESS_STYLES, help="a bar on a terminal, plain lines otherwise"
+        "auto",
+        choices=("auto", "plain", "json", "off"),
+        help="a bar on a terminal, plain lines otherwise",
     )
     quiet: bool = option(
         False,

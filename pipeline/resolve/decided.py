@@ -266,14 +266,9 @@ def _check_shares_used(
         columns = found.columns
         said = {split_text(cell_at(row, columns.split.at)) for row in found.first_rows}
         if flags.split_by != "column" and said and "" not in said:
-            other = (
-                "or add --split_by hash to ignore the column"
-                if flags.split_by is None
-                else "or --split_by"
-            )
             raise UsageError(
                 f"--splits cannot be used with the column {columns.split.name!r}, which decides "
-                f"the split of every row: leave out --splits, {other}"
+                "the split of every row: leave out --splits, or ignore it with --split_by hash"
             )
 
 

@@ -81,7 +81,7 @@ _FLAG = "--boxes"
 def choose_columns(
     options: LayoutOptions, found: LabelFiles, needed: Sequence[str]
 ) -> tuple[BoxRules, list[Decision]]:
-    """The box columns, and how they were chosen; units and orientation are those of the options.
+    """The box columns, and how they were chosen; units and orientation may be empty.
 
     Args:
         options: of boxes.
@@ -104,11 +104,10 @@ def choose_columns(
     else:
         form, at = find_boxes(header, path)
     further = further_columns(header, needed)
-    rules = BoxRules(
+    rules = asked._replace(
         columns=tuple(header[each] if header else f"column {each + 1}" for each in at),
         form=asked.form or form,
         units=asked.units or FORMATS[first.format].units,
-        orientation=asked.orientation or "stored",
         further=tuple((source, header[each]) for source, each in further.items()),
     )
     what = ", ".join(FORMS[rules.form])
@@ -120,8 +119,8 @@ def choose_columns(
         Decision("box columns", ", ".join(rules.columns), because, _FLAG),
         Decision("box form", rules.form, why, _FLAG),
     ]
-    if rules.units and not asked.units:
-        because = f"boxes of {FORMATS[first.format].title}"
+    if rules.units:
+        because = "given" if asked.units else f"boxes of {FORMATS[first.format].title}"
         decisions.append(Decision(_UNITS, rules.units, because, _FLAG))
     if rules.further:
         value = ", ".join(column for _, column in rules.further)
@@ -130,13 +129,12 @@ def choose_columns(
 
 
 def with_units(
-    rules: BoxRules, flag: str, rows: Sequence[LabelRow], columns: Sequence[str], path: str
+    rules: BoxRules, rows: Sequence[LabelRow], columns: Sequence[str], path: str
 ) -> tuple[BoxRules, list[Decision]]:
     """Infers the units from the first rows, unless a flag or the format gives them.
 
     Args:
         rules: of the chosen columns.
-        flag: the units that `--boxes` gives; empty for none.
         rows: the first rows.
         columns: the names of their cells.
         path: the CSV, for messages.
@@ -145,7 +143,7 @@ def with_units(
         LabelsError: the rows contradict each other.
     """
     if rules.units:
-        return rules, [given(_UNITS, flag, _FLAG)] if flag else []
+        return rules, []
     at = [columns.index(name) for name in rules.columns]
     cells = [[row.cells[index] for index in at] for row in rows]
     lines = [f"line {row.line}" for row in rows]
@@ -167,11 +165,7 @@ Locate = Callable[[LabelRow], str | None]
 
 
 def with_orientation(
-    rules: BoxRules,
-    flag: str,
-    rows: Sequence[LabelRow],
-    columns: Sequence[str],
-    locate: Locate,
+    rules: BoxRules, rows: Sequence[LabelRow], columns: Sequence[str], locate: Locate
 ) -> tuple[BoxRules, Decision]:
     """Infers the orientation from the first images and their boxes, unless a flag gives it.
 
@@ -180,7 +174,6 @@ def with_orientation(
 
     Args:
         rules: with units.
-        flag: the orientation that `--boxes` gives; empty for none.
         rows: the first rows.
         columns: the names of their cells.
         locate: finds the image of a row.
@@ -188,8 +181,8 @@ def with_orientation(
     Raises:
         UsageError: some boxes fit only the stored pixels, and others only the rotated image.
     """
-    if flag:
-        return rules, given("boxes are of", _NAMES[flag], _FLAG)
+    if rules.orientation:
+        return rules, given("boxes are of", _NAMES[rules.orientation], _FLAG)
     by_image = _by_image(rows, locate) if rules.units == "pixel" else {}
     at = [columns.index(name) for name in rules.columns]
     only: dict[str, str] = {}
@@ -206,7 +199,7 @@ def with_orientation(
         raise UsageError(
             f"boxes contradict each other: {only['stored']} has one that fits only the stored "
             f"pixels, {only['upright']} one that fits only the image after EXIF rotation; correct "
-            f"them, or give {_FLAG}"
+            f"them, or give {_FLAG} orientation="
         )
     value = next(iter(only), "stored")
     if only:
@@ -399,15 +392,15 @@ class Layout:
             LabelsError: the units of boxes cannot be inferred.
             UsageError: their orientation cannot be inferred.
         """
-        boxes, asked = self.boxes, self.options.boxes
+        boxes = self.boxes
         if boxes is None and not any(feature.column for feature in self.features):
             return self
         columns = self.requirements.columns
         first = self._without_masks(itertools.islice(rows, SAMPLE_ROWS))
         decided: list[Decision] = []
         if boxes is not None:
-            boxes, decided = with_units(boxes, asked.units, first, columns, path)
-            boxes, orientation = with_orientation(boxes, asked.orientation, first, columns, locate)
+            boxes, decided = with_units(boxes, first, columns, path)
+            boxes, orientation = with_orientation(boxes, first, columns, locate)
             decided.append(orientation)
         features, types = infer_types(self.features, first, columns, self.of_file)
         odd = odd_cells(self.features, features, first, columns)

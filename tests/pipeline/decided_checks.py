@@ -102,7 +102,7 @@ REFUSED = [
         {"a.csv": "image_uri,label,split\np/1.jpg,a,train\np/2.jpg,b,TEST\n"},
         "--labels a.csv --splits a=0.5,b=0.5",
         "--splits cannot be used with the column 'split', which decides the split of every "
-        "row: leave out --splits, or add --split_by hash to ignore the column",
+        "row: leave out --splits, or ignore it with --split_by hash",
     ),
     refused(
         "shares, and folders that decide every split",

@@ -302,8 +302,8 @@ def test_shares_of_images_whose_folder_leaves_the_split_open(tmp_path: Path) -> 
     ("flags", "says"),
     rest_slow(
         [
-            ({}, "add --split_by hash to ignore the column"),
-            ({"split_by": "column:split"}, "leave out --splits, or --split_by"),
+            ({}, "leave out --splits, or ignore it with --split_by hash"),
+            ({"split_by": "column:split"}, "ignore it with --split_by hash"),
         ]
     ),
 )

@@ -100,6 +100,16 @@ def test_the_same_records_in_the_same_order(
     assert of_parquet(exported(dataset.folder, "parquet", tmp_path / "parquet")) == expected
 
 
+def test_a_dataset_of_its_tars_has_the_same_classes(
+    datasets: dict[str, Dataset], tmp_path: Path
+) -> None:
+    folder = datasets["slim"].folder
+    exported(folder, "webdataset", tmp_path / "tar")
+    images = f"{tmp_path}/tar/*.tar!/*.jpg"
+    again = make_dataset(tmp_path / "again", images=images, label_from="webdataset")
+    assert class_names(again.folder) == class_names(folder)
+
+
 # It leaves files open.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

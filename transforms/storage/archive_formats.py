@@ -209,7 +209,8 @@ class _HeaderReader:
 
 # Tar archives: their files, and the labels that WebDataset puts next to its images.
 
-# The files of a sample that give its label, and the fields of the second one, by precedence.
+# The files of a sample that give its label, and the fields of the second one, by precedence; a
+# number in the first one is an id, whose name the second one may have.
 _LABEL_FILES = ("cls", "json")
 _LABEL_FIELDS = ("label", "class", "cls")
 
@@ -328,9 +329,9 @@ def sample_key(name: str) -> tuple[str, str]:
 def _labelled(members: Iterable[Member], labels: dict[str, dict[str, str]]) -> Iterator[Member]:
     """The members with the labels of their samples."""
     for member in members:
-        found = labels.get(sample_key(member.name)[0])
-        label = next((found[each] for each in _LABEL_FILES if each in found), "") if found else ""
-        yield member._replace(label=label) if label else member
+        found = labels.get(sample_key(member.name)[0], {})
+        ranked = sorted(found, key=lambda each: (found[each].isdecimal(), each))
+        yield member._replace(label=found[ranked[0]]) if ranked else member
 
 
 def sample_label(extension: str, text: str) -> str:

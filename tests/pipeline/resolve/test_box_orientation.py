@@ -32,19 +32,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 def decided(
-    folder: Path, *rows: str, units: str = "pixel", flag: str | None = None
+    folder: Path, *rows: str, units: str = "pixel", flag: str = ""
 ) -> tuple[BoxRules, Decision]:
     """Rows like `side 0,0,1,1`."""
     parsed = [
         LabelRow(name, "x", line, cells=tuple(cells.split(",")))
         for line, (name, cells) in enumerate(map(str.split, rows), 2)
     ]
-    rules = BoxRules(COLUMNS, units=units, orientation=flag or "stored")
+    rules = BoxRules(COLUMNS, units=units, orientation=flag)
 
     def locate(row: LabelRow) -> str | None:
         return None if row.key == "unknown" else f"{folder}/{row.key}.jpg"
 
-    return with_orientation(rules, flag, parsed, COLUMNS, locate)
+    return with_orientation(rules, parsed, COLUMNS, locate)
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,8 @@ CAPTION = json.dumps({"label": 3, "caption": "a dog"}).encode()
         ({"1.json": b'{"label": 4.0}'}, "4.0"),
         ({"1.cls": b" ", "1.json": b'{"cls": "fox"}'}, "fox"),
         ({"1.json": b'{"label": "of the json"}', "1.cls": b"of the cls"}, "of the cls"),
+        ({"1.json": b'{"label": "name of the id"}', "1.cls": b"7"}, "name of the id"),
+        ({"1.json": b'{"label": 8}', "1.cls": b"7"}, "7"),
         ({"1.cls": b"x" * 4096}, "x" * 4096),
         # What is no label: of another key, not valid, no text, or far too large.
         *(({name: b"cat"}, "") for name in ("2.cls", "b/1.cls", "1.txt")),
