@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -42,12 +42,15 @@ _LATE = ("images.masks", "images.pixels", "images.pillow_images", "report.thumbn
 _aside: dict[str, ModuleType] = {}
 
 
-def convert(*places: str, **options: str | float | bool | Sequence[str] | None) -> DatasetInfo:
+def convert(
+    *places: str, **options: str | float | Sequence[str] | Mapping[str, Any] | None
+) -> DatasetInfo:
     """Runs the command `convert` in a process of its own, and prints what it says.
 
     Args:
         places: images, labels and output; each may be given by name instead.
-        options: the other flags by their names. A switch is True, a list repeats its flag.
+        options: the other flags by their names. A switch is True, a list repeats its flag, and
+            splits and boxes may be a dict.
 
     Returns:
         what the dataset holds.
@@ -58,6 +61,8 @@ def convert(*places: str, **options: str | float | bool | Sequence[str] | None) 
     """
     words = [*map(os.fspath, places)]
     for name, value in options.items():
+        if isinstance(value, Mapping):
+            value = ",".join(f"{each}={of_it}" for each, of_it in value.items())
         for each in value if isinstance(value, (list, tuple)) else [value]:
             if each is not None and each is not False:
                 words.append(f"--{name}" if each is True else f"--{name}={each}")

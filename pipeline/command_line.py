@@ -168,7 +168,7 @@ def _without_command(word: str, words: Sequence[str]) -> None:
     if word in ("-h", "--help"):
         print("\n".join(_help_lines()))
         return
-    if word == "--version":
+    if word in ("--version", "version"):
         print(VERSION)
         return
     if word == "completion":

@@ -58,7 +58,7 @@ def make_parser() -> OneLineParser:
     )
     add, path = parser.add_argument, typed(not_empty)
     add("files", metavar="FILE", nargs="+", type=path, help="TFRecord files, folders, globs")
-    add("--output", metavar="DIR", type=path, required=True, help="folder of the copies (required)")
+    add("--output", metavar="DIR", type=path, required=True, help="folder of the copies")
     add_run_flags(parser, "verbose")
     return parser
 

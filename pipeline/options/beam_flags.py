@@ -285,12 +285,12 @@ _ALIKE_OF_BEAM = 0.85
 # Names that other programs use for our flags. The key is the flag with its value.
 _SYNONYMS = {
     "--images GLOB": (
-        "input inputs input_dir input_path in image img imgs image_dir images_dir image_folder "
+        "i input inputs input_dir input_path in image img imgs image_dir images_dir image_folder "
         "image_path image_glob photos data data_dir dataset_dir source src glob path root_dir"
     ),
     "--labels CSV": (
-        "csv csv_file csv_path label_csv labels_csv labels_file label_path annotations annotation "
-        "annotation_file metadata manifest input_csv"
+        "l csv csv_file csv_path label_csv labels_csv labels_file label_path annotations "
+        "annotation annotation_file metadata manifest input_csv"
     ),
     "--output DIR": (
         "o out out_dir outdir output_dir output_folder output_path output_file output_prefix dest "
@@ -302,11 +302,17 @@ _SYNONYMS = {
         "path_column"
     ),
     "--label_from directory": "class_mode infer_labels labels_from from_folders from_directory",
-    "--keys FILE": "key_file key_list keys_file only only_keys select subset include ids id_file",
-    "--class_names FILE": "classes class_list class_file class_map label_map label_names names",
+    "--keys FILE": (
+        "key_file key_list keys_file only only_keys select subset include ids id_file limit sample "
+        "max_images num_samples"
+    ),
+    "--class_names FILE": (
+        "classes class_list class_file class_map label_map label_names names num_classes"
+    ),
     "--splits NAME=SHARE,...": (
         "split split_ratio split_ratios train_split val_split test_split train_size test_size "
-        "val_size validation_split validation_size test_ratio val_ratio train_ratio holdout_ratio"
+        "val_size validation_split validation_size test_ratio val_ratio train_ratio holdout_ratio "
+        "train val validation test"
     ),
     "--num_shards N": "shards n_shards nshards shard_count shard_num train_shards",
     "--shard_size SIZE": "max_shard_size shard_bytes size_per_shard records_per_shard",
@@ -338,6 +344,11 @@ _SYNONYMS = {
         "num_parallel_calls cores"
     ),
     "batch_size of `load`, in Python": "batch batch_size bs",
+    "a step of your training, after `load`": (
+        "augment augmentation flip normalize rescale one_hot epochs device gpu"
+    ),
+    "--layout FILE, in which csv.COLUMN is a number (docs/layouts.md)": "regression target_type",
+    "--label_separator TEXT": "multilabel multi_label multi_class label_sep label_delimiter",
     "--limit N": "n num count head max_records records number first limits",
     "--fast": "quick header_only",
     "--max_rejected SHARE|COUNT": "max_errors ignore_errors skip_errors tolerance",

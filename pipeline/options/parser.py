@@ -164,8 +164,9 @@ class OneLineParser(argparse.ArgumentParser):
     def _of_flag(self, flag: str, problem: str) -> str:
         """What is wrong with a flag, where argparse says it in its own words."""
         if problem == "expected one argument":
-            values = [each.metavar for each in self._actions if flag in each.option_strings]
-            return f"{flag} needs a value{f', {values[0]}' if any(values) else ''}"
+            named = next(each for each in self._actions if flag in each.option_strings)
+            value = named.metavar or " or ".join(map(str, named.choices or ()))
+            return f"{flag} needs a value{value and f', {value}'}"
         if problem.startswith("not allowed with argument "):
             return f"{flag} cannot be used with {problem.split()[-1]}"
         if problem.startswith("ignored explicit argument "):
@@ -175,8 +176,9 @@ class OneLineParser(argparse.ArgumentParser):
 
     def _missing(self, message: str) -> str:
         for action in self._actions:
-            if message == f"the following arguments are required: {action.metavar}":
-                return f"{action.metavar} is missing: give the {action.help}"
+            names = "/".join(action.option_strings) or action.metavar
+            if message == f"the following arguments are required: {names}":
+                return f"{names} is missing: give the {action.help}"
         return message
 
 

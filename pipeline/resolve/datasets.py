@@ -515,17 +515,16 @@ def check_flags_of_records(
         )
     if has_files:
         return
-    if is_given(flags, "root"):
-        raise UsageError(f"--root is for image files, but {name} is a dataset: leave it out")
-    if flags.label_from == "directory" or text_of(flags.label_from):
+    of_files = {
+        "--root": is_given(flags, "root"),
+        f"--label_from {flags.label_from}": flags.label_from == "directory"
+        or bool(text_of(flags.label_from)),
+        "--split_by folder": flags.split_by == "folder",
+    }
+    for flag in filter(of_files.get, of_files):
         raise UsageError(
-            f"--label_from {flags.label_from} is for image files, but {name} is a dataset, whose "
-            "records have labels: leave it out, or give --labels CSV"
-        )
-    if flags.split_by == "folder":
-        raise UsageError(
-            f"--split_by folder is for image files, but {name} is a dataset: leave it out to "
-            "keep its splits, or give --splits"
+            f"{flag} is for image files, but {name} is a dataset, whose records keep their labels "
+            "and splits: leave it out, or give --labels CSV or --splits"
         )
 
 

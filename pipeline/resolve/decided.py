@@ -239,15 +239,10 @@ def _check_stratified(flags: argparse.Namespace, config: ConvertConfig) -> None:
             f"--stratify {flags.stratify} cannot be used with splits from {source}: add "
             "--split_by hash, or leave out --stratify"
         )
-    columns, label_from = config.columns, config.label_from
-    if label_from == "csv" and columns is not None and columns.label.at < 0:
+    has_column = config.columns is None or config.columns.label.at >= 0
+    if config.label_from == "none" or (config.label_from == "csv" and not has_column):
         raise UsageError(
-            f"--stratify {flags.stratify} needs labels, but no column of --labels {flags.labels} "
-            "is read as labels: name one with --label_column, or leave out --stratify"
-        )
-    if label_from == "none":
-        raise UsageError(
-            f"--stratify {flags.stratify} needs labels, but the images have none: add --labels or "
+            f"--stratify {flags.stratify} needs labels, and there are none: add --label_column or "
             "--label_from, or leave out --stratify"
         )
 

@@ -138,9 +138,12 @@ def known_classes(
         )
     with trying(f"read {_FLAG} {source}"):
         storage = storage_of(source)
-        is_dataset = storage.find(source) is None and storage.is_folder(source)
+        is_file = storage.find(source) is not None
+        is_dataset = not is_file and storage.is_folder(source)
     if is_dataset:
         return _of_dataset(source.rstrip("/") or "/")
+    if not is_file:
+        raise UsageError(f"no such file: {_FLAG} {source}; write one class name per line of a file")
     text = read_flag_file(_FLAG, source)
     if source.lower().endswith(".csv") and "," in text.partition("\n")[0]:
         raise UsageError(f"{_FLAG} {source} is a table: write one class name per line")

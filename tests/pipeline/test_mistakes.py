@@ -277,7 +277,7 @@ SPLITS = {
         "--stratify label needs labels, but no column of --labels labels.csv ... --label_column"
     ),
     "convert @images --splits a=.5,b=.5 --stratify label --masks 'masks/*.png'": (
-        "--stratify label needs labels, but the images have none: add --labels"
+        "--stratify label needs labels, and there are none: add --label_column or --label_from"
     ),
     "convert @ --splits a=.5,b=.5 --stratify label --split_by column:label": (
         "--stratify label cannot be used with --split_by column:label: the inputs name the splits"

@@ -110,6 +110,11 @@ INPUTS = {
     "photos train.csv mine": "--output mine holds something else ('notes.txt'): give an empty or",
     "photos train.csv photos": "--output photos holds something else ('IMG_0000.jpg'): give an",
     "photos train.csv names.txt/new": "cannot write to --output names.txt/new: Not a directory",
+    "Photos train.csv new": "--images 'Photos'; there is ... did you mean 'photos'?",
+    "train.csv photos new": "--labels 'photos'; it is a folder, which holds no *.csv, but 12 .jpg",
+    "photos train.csv .": "--output . holds something else ('",
+    "docs/read.txt train.csv new": "train.csv names an image: column 'id' holds 'IMG_0000', images",
+    "classes train.csv new --label_from directory": "--labels cannot be used with --label_from",
 }
 
 TABLES = {
@@ -129,7 +134,7 @@ TABLES = {
     "photos pointer.csv new": "pointer.csv is a pointer of Git LFS: run git lfs pull",
     "photos labels.xlsx new": "is a zip archive or an Excel workbook: save it as CSV",
     "@ --label_key image_id": "no column 'image_id' (--label_key); it has 'id', 'label'",
-    "@ --class_names cat,dog": "no such file: --class_names cat,dog",
+    "@ --class_names cat,dog": "no such file: --class_names cat,dog; write one class name per line",
     "@ --class_names train.csv": "train.csv is a table: write one class name per line",
     "@ --label_kind integer": "'cat' (train.csv:2) is not an integer, nor is another label",
 }
@@ -143,6 +148,26 @@ FLAGS = {
     "@ --batch_size 32": "unknown flag --batch_size; did you mean batch_size of `load`, in Python?",
     "@ --resize 64,64": "did you mean 64x64 (width x height)?",
     "@ --label_from folder": "did you mean directory?",
+    "-i photos -l train.csv -o new": "unknown flag -i; did you mean --images GLOB?",
+    "@ --limit 10": "unknown flag --limit; did you mean --keys FILE?",
+    "@ --train 0.8 --val 0.2": "unknown flag --train; did you mean --splits NAME=SHARE,...?",
+    "@ --regression": "did you mean --layout FILE, in which csv.COLUMN is a number",
+    "@ --multilabel": "unknown flag --multilabel; did you mean --label_separator TEXT?",
+    "@ --augment": "unknown flag --augment; did you mean a step of your training, after `load`?",
+    "@ --epochs 5": "unknown flag --epochs; did you mean a step of your training, after `load`?",
+    "@ --num_classes 3": "unknown flag --num_classes; did you mean --class_names FILE?",
+    "@ --stratify": "--stratify needs a value, label",
+    "@ --dedupe": "--dedupe needs a value, off or report or drop",
+    "@ --split_by val": "'val' is not one of hash, folder, column:X, records",
+    "@ --boxes xywh": "--boxes 'xywh' is not like form=xywh,units=pixel,columns=x,y,w,h",
+    "@ --boxes units=px": "--boxes 'px' is not one of pixel, normalized; did you mean pixel?",
+    "@ --label_from '(.*)_'": "'(.*)_' is not one of csv, directory, regex:EXPR, webdataset,",
+    "@ --shards 4": "unknown flag --shards; did you mean --num_shards N?",
+    "@ --splits 0.8,0.1,0.1": "'0.8' has no name; write it like train=0.8,validation=0.1,test=0.1",
+    "@ --overwrite true": "unexpected argument 'true': --overwrite takes no value",
+    "@ --compression zip": "'zip' is not one of none, gzip; did you mean gzip?",
+    "@ --layout detections": "did you mean detection?",
+    "@ --name 'My Pets'": "'My Pets' is not a name: use a-z, 0-9 and _ ... such as my_pets",
 }
 
 REJECTED = {

@@ -218,7 +218,7 @@ def test_other_kinds_of_folders_are_refused(
     [
         ({"key": "stem"}, "leave --key out"),
         ({"layout": "detection"}, "needs box.xmin"),
-        ({"label_from": "directory"}, "whose records have labels"),
+        ({"label_from": "directory"}, "whose records keep their labels"),
         ({"quarantine": "bad"}, "--quarantine copies image files"),
         ({"root": "."}, "--root is for image files"),
         *(

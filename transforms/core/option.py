@@ -606,7 +606,7 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
         value = kind.lower()
         if value in kinds and (not colon or (kinds[value] and rest)):
             return f"{value}{colon}{rest}"
-        near = [each for each in choices if value in _MEANT.get(each, "").split()]
+        near = [each for each in choices if value in _MEANT.get(each.partition(":")[0], "").split()]
         near += difflib.get_close_matches(value, choices, n=1, cutoff=ALIKE)
         hint = f"; did you mean {near[0]}?" if near else ""
         meant = f"one of {', '.join(choices)}" if choices[1:] else f"{choices[0]}, its only value"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -237,6 +239,9 @@ def describe(
 TINY_SPLIT = 10
 """A split of fewer records than this is too small to measure anything."""
 
+MANY_CLASSES = 20
+"""Fewer classes than this may be ratings, or the photos of a try."""
+
 MAX_CHANCE = 1e-6
 """If chance alone explains a split's share with less than this probability, warn."""
 
@@ -304,7 +309,7 @@ def split_warnings(
     """
     if not any(records.values()):
         return []
-    warnings = [*_lost(classes, labelled)]
+    warnings = [*_lost(classes, labelled), *_no_classes(classes, sum(records.values()), what)]
     if len(records) < 2:
         return warnings
     group = options.get("group_by")
@@ -382,6 +387,20 @@ def _lost(
             "class_lost",
             f"{len(lost)} of {len(names)} classes {keep} no image ({_named(lost)}): {REJECTED} "
             "says why each one was left out",
+        )
+
+
+def _no_classes(
+    classes: Mapping[str, Mapping[str, int]], total: int, what: str
+) -> Iterable[DatasetWarning]:
+    """Labels that are rather numbers to predict, texts or keys."""
+    names = sorted({*itertools.chain(*classes.values())} - {""}, key=class_order)
+    are_numbers = all(re.fullmatch(r"[-+]?\d*\.\d+(e[-+]?\d+)?", name, re.I) for name in names)
+    if len(names) >= MANY_CLASSES and (are_numbers or 2 * len(names) > total):
+        yield DatasetWarning(
+            "no_classes",
+            f"{total} {what}s have {len(names)} classes ({_named(names)}), which may be none: to "
+            "keep a column as numbers or texts, name it in a --layout file (docs/layouts.md)",
         )
 
 

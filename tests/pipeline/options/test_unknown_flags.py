@@ -79,7 +79,7 @@ MEANT = {
     "--stream": None,
     "--batch_size": "batch_size of `load`, in Python",
     "--nope": None,
-    "--epochs": None,
+    "--epoch_count": None,
     "-x": None,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from math import comb
 from typing import Any
@@ -51,6 +52,23 @@ def test_sizes_of_splits(
     records: dict[str, int], options: dict[str, Any], found: list[str]
 ) -> None:
     assert [warning.code for warning in warned(records, **options)] == found
+
+
+@pytest.mark.parametrize(
+    ("names", "each", "is_warned"),
+    [
+        ([f"a photo of {at}" for at in range(20)], 1, True),
+        ([f"a photo of {at}" for at in range(19)], 1, False),
+        (map(str, range(20)), 1, True),
+        (map(str, range(20)), 2, False),
+        ([f"{at}.5" for at in range(-2, 18)], 9, True),
+        ([f"{at}.5" for at in range(3)], 9, False),
+    ],
+)
+def test_labels_that_may_be_no_classes(names: Iterable[str], each: int, is_warned: bool) -> None:
+    counts = dict.fromkeys(names, each)
+    found = warned({"train": sum(counts.values())}, {"train": counts})
+    assert [warning.code for warning in found] == ["no_classes"] * is_warned
 
 
 def test_groups_are_named_as_the_cause() -> None:
