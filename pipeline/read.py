@@ -12,7 +12,7 @@ from pipeline.errors import UsageError
 from pipeline.open_dataset import open_dataset, split_ranges
 from pipeline.random_access import open_index, reading_index
 from transforms.core.messages import one_line
-from transforms.core.option import path_text, seed_number, truth, whole_number
+from transforms.core.option import path_text, truth, whole_number
 from transforms.dataset.manifest import INDEXED, names_of_ids
 from transforms.dataset.metadata import ShardRange, single_class_ids, supervised_keys
 from transforms.dataset.output_names import LABELS
@@ -323,7 +323,7 @@ def load(
         raise ValueError(
             "class_weights and sample_by_class both make classes count the same: give one of them"
         )
-    seed_number(seed)
+    whole_number("seed", seed, -(2**127), 2**127 - 1)
     buffer = _shuffle_buffer(shuffle, shuffle_buffer)
     manifest = open_dataset(output)
     ranges = split_ranges(output, split, manifest)

@@ -99,10 +99,8 @@ _REFUSED = {
         "is for tests of Beam and would not prevent the conversion. To see what `convert` would "
         "do, and write nothing, give the same flags to the command `plan`"
     ),
-    "--on_success_matcher": _TESTS,
-    "--pubsub_root_url": _TESTS,
-    "--direct_runner_bundle_repeat": _TESTS,
-    "--direct_test_splits": _TESTS,
+    **dict.fromkeys(("--on_success_matcher", "--pubsub_root_url"), _TESTS),
+    **dict.fromkeys(("--direct_runner_bundle_repeat", "--direct_test_splits"), _TESTS),
     "--wait_until_finish_duration": (
         "is for tests of Beam and limits nothing: put `timeout SECONDS` before the command"
     ),
@@ -302,13 +300,8 @@ _SYNONYMS = {
         "path_column"
     ),
     "--label_from directory": "class_mode infer_labels labels_from from_folders from_directory",
-    "--keys FILE": (
-        "key_file key_list keys_file only only_keys select subset include ids id_file limit sample "
-        "max_images num_samples"
-    ),
-    "--class_names FILE": (
-        "classes class_list class_file class_map label_map label_names names num_classes"
-    ),
+    "--keys FILE": "key_file key_list keys_file only only_keys select subset include ids limit",
+    "--class_names FILE": "classes class_file class_map label_map label_names names num_classes",
     "--splits NAME=SHARE,...": (
         "split split_ratio split_ratios train_split val_split test_split train_size test_size "
         "val_size validation_split validation_size test_ratio val_ratio train_ratio holdout_ratio "
@@ -344,9 +337,7 @@ _SYNONYMS = {
         "num_parallel_calls cores"
     ),
     "batch_size of `load`, in Python": "batch batch_size bs",
-    "a step of your training, after `load`": (
-        "augment augmentation flip normalize rescale one_hot epochs device gpu"
-    ),
+    "a step of your training, after `load`": "augment flip normalize one_hot epochs device gpu",
     "--layout FILE, in which csv.COLUMN is a number (docs/layouts.md)": "regression target_type",
     "--label_separator TEXT": "multilabel multi_label multi_class label_sep label_delimiter",
     "--limit N": "n num count head max_records records number first limits",

@@ -46,14 +46,12 @@ class RunOptions(Group, title="run"):
         help="a bar on a terminal, plain lines otherwise",
     )
     quiet: bool = option(
-        False,
         short="q",
         is_switch=True,
         help="print only errors and the final line; --progress auto shows nothing",
         conflicts=(Conflict("verbose", why="give one of them"),),
     )
     verbose: bool = option(
-        False,
         short="v",
         is_switch=True,
         help="also print logs of libraries, and the traceback of an error",

@@ -332,7 +332,12 @@ def label_source(sample: Sample) -> str:
     if flags.labels is not None and (flags.images or not asks_path(flags)):
         return "csv"
     if expression := text_of(flags.label_from):
-        _check_regex(expression, images)
+        paths = [listed_path(uri, images.root) for uri in images.uris]
+        if not any(map(PathRules("regex", expression).label, paths)):
+            raise UsageError(
+                f"--label_from regex:{expression} finds no label in any of {len(paths)} paths, "
+                f"such as {paths[0]!r}: it is searched for in the path below {images.root or '.'!r}"
+            )
         return "regex"
     if flags.label_from is not None:
         return str(flags.label_from)
@@ -359,16 +364,6 @@ def _folders(flags: argparse.Namespace, sample: ImageSample) -> str:
 def asks_path(flags: argparse.Namespace) -> bool:
     """Whether the flags say that labels do not come from rows."""
     return flags.label_from in ("none", "directory") or text_of(flags.label_from) != ""
-
-
-def _check_regex(expression: str, sample: ImageSample) -> None:
-    rules = PathRules("regex", expression)
-    paths = [listed_path(uri, sample.root) for uri in sample.uris]
-    if not any(rules.label(path) for path in paths):
-        raise UsageError(
-            f"--label_from regex:{expression} finds no label in any of {len(paths)} paths, such as "
-            f"{paths[0]!r}: it is searched for in the path below {sample.root or '.'!r}"
-        )
 
 
 def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:

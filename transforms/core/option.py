@@ -132,16 +132,6 @@ def truth(name: str, value: object) -> bool:
     return value
 
 
-def seed_number(value: object) -> int:
-    """A seed of at most 128 bits.
-
-    Raises:
-        TypeError: it is not an int.
-        ValueError: it is larger.
-    """
-    return whole_number("seed", value, -(2**127), 2**127 - 1)
-
-
 def own_words(text: str) -> str:
     """Rewrites a message of the commands for the Python API: names arguments instead of flags.
 

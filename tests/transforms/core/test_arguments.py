@@ -21,7 +21,6 @@ RIGHT: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
     (check.choice_of, ("a", "x", ("x", "y")), "x"),
     (check.whole_number, ("a", 3, 1, 3), 3),
     (check.truth, ("a", False), False),
-    (check.seed_number, (-7,), -7),
 ]
 
 WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] = [
@@ -48,7 +47,6 @@ WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] = 
     (check.whole_number, ("a", 1.0, 1), TypeError, "a is an int, not the float 1.0"),
     (check.whole_number, ("a", True, 1), TypeError, "a is an int, not the bool True"),
     (check.truth, ("a", "no"), TypeError, "a is True or False, not the str 'no'"),
-    (check.seed_number, (2**127,), ValueError, "seed is at least"),
     (Limits, (0, 1), ValueError, "max_pixels is at least 1"),
     (Limits, (1, "1MB"), TypeError, "max_bytes is an int, not the str '1MB'"),
 ]
