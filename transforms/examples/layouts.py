@@ -505,7 +505,7 @@ class LayoutOptions(Group, title="layout and boxes", of_images=True, recorded=as
         parse=parse_boxes,
         help="what is not as inferred: form=corners, xywh (COCO) or center (YOLO); units=pixel or "
         "normalized; columns=COL,COL,COL,COL, names or numbers; orientation=stored, or upright "
-        "for boxes of the image after EXIF rotation",
+        "(after EXIF rotation)",
         recorded_as=("box_columns", "box_form", "box_units", "box_orientation"),
         parameter=Parameter("Boxes", f"^{_BOX}(,{_BOX})*$"),
         python="Several | Mapping[str, Several]",

@@ -137,8 +137,8 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         parse=_label_source,
         is_usual=True,
         help="source of labels; if omitted: csv with --labels, records of datasets, webdataset if "
-        "archives hold labels, else directory if there are folders; EXPR finds the label in an "
-        "image's path by its group 'label', or its only group",
+        "archives hold labels, else directory if there are folders; EXPR has the label in a path "
+        "as its group 'label', or only group",
         needs=(LABELS._replace(values=("csv",)), Need("--label_from regex:EXPR", ("regex",))),
         recorded_as=("label_from", "label_regex"),
         parameter=Parameter(
@@ -292,8 +292,8 @@ class SplitOptions(Group, title="splits", recorded=as_it_is):
     )
     split_by: str | None = option(
         choices=("hash", "folder", "column:X", "records"),
-        help="source of the split: a column is a name or 1, 2, ..., or without X the one named "
-        "split; if omitted: records of datasets without --splits, else hash",
+        help="source of the split; X is a name or 1, 2, ...; if omitted: records of datasets "
+        "without --splits, else hash",
         needs=(LABELS._replace(values=("column",)),),
         recorded_as=("split_from", "split_column"),
         parameter=Parameter("Source of the split", "^(hash|folder|column(:.+)?|records)$"),
