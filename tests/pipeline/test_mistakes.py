@@ -274,7 +274,7 @@ SPLITS = {
         "--stratify label cannot be used with --label_from none: there are no labels"
     ),
     "convert @ --splits a=.5,b=.5 --stratify label --layout name.yaml": (
-        "--stratify label needs labels, but no column of --labels labels.csv ... --label_column"
+        "--stratify label needs labels, and there are none: add --label_column"
     ),
     "convert @images --splits a=.5,b=.5 --stratify label --masks 'masks/*.png'": (
         "--stratify label needs labels, and there are none: add --label_column or --label_from"
