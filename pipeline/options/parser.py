@@ -88,6 +88,13 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefau
             return action.help
         return super()._get_help_string(action)
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Two names of a flag with its value once, as in `--labels, --label_file CSV`."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
 
 class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are `UsageError`s, and which has `--version`."""
