@@ -159,50 +159,37 @@ class TensorParser(NamedTuple):
 
 
 def balanced_weights(
-    output: str, manifest: Mapping[str, Any], ranges: Sequence[ShardRange]
-) -> dict[int, float]:
-    """The weight of each class id: all records / (classes * records of the class).
+    tf: Any, output: str, manifest: Mapping[str, Any], ranges: Sequence[ShardRange]
+) -> tuple[str, Any]:
+    """The feature with the only class id of a record, and the weights of classes.
 
-    This is the `balanced` of scikit-learn's `compute_class_weight`. The weights of all records add
-    up to their number. The index is read, and no shard.
+    They are a `tf.lookup` table from class id, int64, to weight, float32: all records / (classes *
+    records of the class). This is the `balanced` of scikit-learn's `compute_class_weight`. The
+    weights of all records add up to their number. The index is read, and no shard.
 
     Args:
+        tf: TensorFlow.
         output: the folder of a dataset, for messages.
         manifest: of the dataset.
         ranges: the records that count.
 
     Raises:
-        UsageError: the dataset has no index.
+        UsageError: records have no class id, or several, or the dataset has no index.
         DatasetError: the index is damaged.
     """
-    index = open_index(output, manifest, {each.file for each in ranges}, alone=False)
-    with reading_index(output):
-        ids = index.class_ids(ranges)
-    classes, counts = np.unique(ids, return_counts=True)
-    weights = len(ids) / (len(classes) * counts)
-    return dict(zip(classes.tolist(), weights.tolist(), strict=True))
-
-
-def class_id_feature(output: str, features: Sequence[Feature]) -> str:
-    """The feature that holds the only class id of a record.
-
-    Raises:
-        UsageError: the records have none, or several.
-    """
-    names = single_class_ids(features)
+    names = single_class_ids([*map(Feature.from_manifest, manifest["features"])])
     if len(names) != 1:
         raise UsageError(
             f"the records of {output} do not have exactly one class id: leave out class_weights "
             "and sample_by_class"
         )
-    return names[0]
-
-
-def weight_table(tf: Any, weights: Mapping[int, float]) -> Any:
-    """A `tf.lookup` table from class id, int64, to weight, float32."""
-    ids = tf.constant(list(weights), tf.int64)
-    values = tf.constant(list(weights.values()), tf.float32)
-    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(ids, values), 0.0)
+    index = open_index(output, manifest, {each.file for each in ranges}, alone=False)
+    with reading_index(output):
+        ids = index.class_ids(ranges)
+    classes, counts = np.unique(ids, return_counts=True)
+    weights = len(ids) / (len(classes) * counts)
+    pairs = tf.constant(classes, tf.int64), tf.constant(weights, tf.float32)
+    return names[0], tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*pairs), 0.0)
 
 
 def drawn_by_class(tf: Any, records: Any, feature: str, table: Any, seed: int) -> Any:
@@ -341,8 +328,7 @@ def load(
     records = _records(tf, output, ranges, seed if shuffle else None, buffer)
     table: Any = None
     if class_weights or sample_by_class:
-        label = class_id_feature(output, features)
-        table = weight_table(tf, balanced_weights(output, manifest, ranges))
+        label, table = balanced_weights(tf, output, manifest, ranges)
     if sample_by_class:
         # Shuffled again, so that the copies of a record are apart.
         records = drawn_by_class(tf, records, label, table, seed).shuffle(buffer, seed=seed)

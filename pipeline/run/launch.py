@@ -117,7 +117,11 @@ def decide_workers(
     names = {flag_name(word) for word in beam_flags if word.startswith("--")}
     if cores < _FROM_CORES or fits_one or not DECIDE_WORKERS.isdisjoint(names):
         return 1, ()
-    size = _job_size(config)
+    size = config.sampled
+    if not config.images:
+        # Rows list the images.
+        files = (storage_of(path).find(path) for path in config.csv_paths)
+        size = JobSize(sum(file.size for file in files if file is not None) // _ROW_BYTES)
     count = choose_workers(size, cores, usable_memory(), shards=_shards(config, size))
     if count == 1:
         return 1, ()
@@ -199,15 +203,6 @@ def machine_shared(options: PipelineOptions, workers: int) -> Iterator[None]:
         del os.environ[PROCESSES_VARIABLE]
         if former is not None:
             os.environ[PROCESSES_VARIABLE] = former
-
-
-def _job_size(config: ConvertConfig) -> JobSize:
-    """The size of the job: of the listed sample, or an estimate from the rows that list images."""
-    if config.images:
-        return config.sampled
-    files = (storage_of(path).find(path) for path in config.csv_paths)
-    rows = sum(file.size for file in files if file is not None) // _ROW_BYTES
-    return JobSize(images=rows)
 
 
 def _shards(config: ConvertConfig, size: JobSize) -> int | None:

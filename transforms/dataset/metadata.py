@@ -176,17 +176,17 @@ def tfds_files(dataset: Dataset, gathered: Gathered, vocabulary: Vocabulary) -> 
         image = _image(formats, shape, stored_depth(dataset.options))
     id_count, class_names = vocabulary.id_count, vocabulary.id_names
     described = {feature.name: _feature(feature, image, mask, id_count) for feature in features}
-    files = {
-        FEATURES: _to_bytes(
-            _connector("features_dict.FeaturesDict", featuresDict={"features": described})
-        ),
-        INFO: _to_bytes(
-            {
-                **_info(features, shards, gathered.splits, template),
-                **_said(card_of(dataset.options)),
-            }
-        ),
+    info: _Json = {
+        "name": _NO_NAME,
+        "version": DEFAULT_VERSION,
+        "fileFormat": "tfrecord",
+        "splits": [_split(split, shards, template) for split in gathered.splits],
+        **_said(card_of(dataset.options)),
     }
+    if keys := supervised_keys(features):
+        info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": key} for key in keys]}}
+    named = _connector("features_dict.FeaturesDict", featuresDict={"features": described})
+    files = {FEATURES: _to_bytes(named), INFO: _to_bytes(info)}
     for feature in features:
         name = f"{feature.name.replace('/', '.')}{CLASS_NAMES}"
         if feature.role is Role.CLASS_ID and class_names and len(name.encode()) <= _LONGEST_NAME:
@@ -249,24 +249,6 @@ def _image(formats: Collection[str], shape: tuple[int | None, ...], depth: int) 
 
 def _dimensions(shape: Sequence[int | None]) -> dict[str, Any]:
     return {"dimensions": ["-1" if size is None else str(size) for size in shape]}
-
-
-def _info(
-    features: Sequence[Feature],
-    shards: Sequence[ShardSummary],
-    splits: Sequence[str],
-    template: str,
-) -> dict[str, Any]:
-    info: dict[str, Any] = {
-        "name": _NO_NAME,
-        "version": DEFAULT_VERSION,
-        "fileFormat": "tfrecord",
-        "splits": [_split(split, shards, template) for split in splits],
-    }
-    keys = supervised_keys(features)
-    if keys is not None:
-        info["supervisedKeys"] = {"tuple": {"items": [{"featureKey": key} for key in keys]}}
-    return info
 
 
 def _said(card: Card | None) -> dict[str, Any]:

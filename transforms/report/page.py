@@ -552,7 +552,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "decided": [[*map(shown, each)] for each in from_manifest(manifest)[:_MAX_LINES]],
         "flows": _flows(sources),
         "classes": class_table(splits, share),
-        "sheets": _sheets(statistics.get("samples", ())[:: round(1 / share)], sources.pictures),
+        "sheets": _sheets(sources, share),
         "histograms": _histograms(sources),
         "odd": _odd(sources),
         "measured": sources.unusual.get("records", 0),
@@ -693,11 +693,10 @@ def _pictured(images: Iterable[Mapping[str, Any]], sources: Sources) -> Iterator
     return filter(None, found)
 
 
-def _looked(sources: Sources) -> list[tuple[Mapping[str, Any], Shown]]:
+def _looked(sources: Sources) -> list[Shown]:
     """The samples with what their pixels tell."""
-    samples = sources.statistics.get("samples", ())
-    found = ((each, sources.pictures.get(place_of(each))) for each in samples)
-    return [(sample, picture) for sample, picture in found if picture and "looks" in picture]
+    samples = _pictured(sources.statistics.get("samples", ()), sources)
+    return [sample for sample in samples if "looks" in sample]
 
 
 def _odd(sources: Sources) -> list[Shown]:
@@ -705,7 +704,7 @@ def _odd(sources: Sources) -> list[Shown]:
     kinds = sources.unusual.get("odd", {})
     found = {kind: (each["count"], each["images"]) for kind, each in kinds.items()}
     for kind in ("dark", "bright", "blurry", "flat"):
-        images = [sample for sample, picture in _looked(sources) if kind in picture["looks"]]
+        images = [sample for sample in _looked(sources) if kind in sample["looks"]]
         found[kind] = len(images), images
     return [
         {"kind": kind, "count": count, "images": list(_pictured(images, sources))}
@@ -716,7 +715,7 @@ def _odd(sources: Sources) -> list[Shown]:
 
 def _channels(sources: Sources) -> list[str]:
     """The mean and the standard deviation of red, green and blue, to normalize with."""
-    found = [(picture["mean"], picture["square"]) for _, picture in _looked(sources)]
+    found = [(sample["mean"], sample["square"]) for sample in _looked(sources)]
     if not found:
         return []
     mean, square = np.mean(found, axis=0)
@@ -724,14 +723,11 @@ def _channels(sources: Sources) -> list[str]:
     return [", ".join(f"{each:.3f}" for each in part) for part in parts]
 
 
-def _sheets(
-    samples: Sequence[Mapping[str, Any]], pictures: Mapping[Place, Shown]
-) -> list[tuple[str, list[Shown]]]:
+def _sheets(sources: Sources, share: float) -> list[tuple[str, list[Shown]]]:
     """Classes with their images; records that could not be read are left out."""
     sheets: dict[str, list[Shown]] = {}
-    for sample in samples:
-        if picture := pictured(sample, pictures.get(place_of(sample))):
-            sheets.setdefault(shown(sample["class"]), []).append(picture)
+    for sample in _pictured(sources.statistics.get("samples", ())[:: round(1 / share)], sources):
+        sheets.setdefault(shown(sample["class"]), []).append(sample)
     return sorted(sheets.items(), key=lambda sheet: _by_name(sheet[0]))
 
 

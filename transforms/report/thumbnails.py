@@ -70,8 +70,12 @@ def thumbnail(data: bytes, *, edge: int, max_bytes: int) -> dict[str, Any]:
         picture = _of_pillow(data, edge)
     if picture is None:
         return {}
-    uri = _as_uri(_fitting(picture, max_bytes))
-    return {"uri": uri, "height": header.height, "width": header.width, **look(picture)}
+    return {
+        "uri": _uri(picture, max_bytes),
+        "height": header.height,
+        "width": header.width,
+        **look(picture),
+    }
 
 
 def look(pixels: Any) -> dict[str, Any]:
@@ -114,11 +118,6 @@ def _sharpness(grey: Any) -> float:
     return float(sharp + (uneven if uneven > _EVEN else 0))
 
 
-def _as_uri(picture: bytes) -> str:
-    """The data URI of a JPEG."""
-    return _HEAD + base64.b64encode(picture).decode()
-
-
 def _of_jpeg(data: bytes, height: int, width: int, edge: int) -> Any:
     """Pixels `[rows, columns, 3]`, see `thumbnail`; None if libjpeg-turbo has none."""
     longer = max(height, width)
@@ -147,12 +146,13 @@ def _averaged(pixels: Any, step: int) -> Any:
     return np.rint(sums / (across * along)).astype(np.uint8)
 
 
-def _fitting(picture: Any, max_bytes: int) -> bytes:
+def _uri(picture: Any, max_bytes: int) -> str:
+    """The data URI of pixels as a JPEG that fits."""
     while True:
         for quality in QUALITIES:
             file: bytes = simplejpeg.encode_jpeg(picture, quality, colorsubsampling="420")
             if len(file) <= max_bytes or max(picture.shape) <= _SMALLEST:
-                return file
+                return _HEAD + base64.b64encode(file).decode()
         picture = _averaged(picture, 2)
 
 
@@ -195,4 +195,4 @@ def rejected_thumbnail(data: bytes, *, edge: int, max_bytes: int) -> str:
     foreign = (name for name in FOREIGN if name not in ("PPM", "TGA"))
     formats = (*_FORMATS, *foreign)
     picture = _of_pillow(data, edge, formats)
-    return "" if picture is None else _as_uri(_fitting(picture, max_bytes))
+    return "" if picture is None else _uri(picture, max_bytes)
