@@ -15,7 +15,6 @@ import google_crc32c
 import numpy as np
 
 from transforms.core.messages import quantity
-from transforms.labels.csv_tables import PIECE
 
 LARGEST_RECORD = 512 << 20
 """The maximum size of a record to read, unless its dataset was made with larger limits.
@@ -39,6 +38,9 @@ _SEARCHED, _MOST_SEARCHED = 1 << 20, 256 << 20
 
 # Bytes that are read at least: a record may have a few.
 _AHEAD = 1 << 16
+
+# Frames above this are asked for once their header, which costs a request, says the same length.
+_BELIEVED = 16 << 20
 
 # Why there are no further bytes, other than an error of decompression.
 _ENDS, _NOT_READ = "the file ends inside the record", "not read"
@@ -268,7 +270,7 @@ def read_frames(read: Callable[[int, int], bytes], offset: int, length: int) -> 
         offset: the first byte of the first record's frame.
         length: bytes of all frames, according to an index that may have been edited.
     """
-    if length > PIECE:
+    if length > _BELIEVED:
         header = read(offset, _HEADER_BYTES)
         if len(header) < _HEADER_BYTES or _declared(header) != length - _FRAME_BYTES:
             return header

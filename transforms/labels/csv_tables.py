@@ -98,8 +98,8 @@ ROW_BYTES = 256
 """Bytes that take the time of a row, or of a value in JSON, besides those in it. Rows of a file of
 names in order and their class have two bytes each in gzip, and 200 times that may be held."""
 
-PIECE = 16 << 20
-"""The most bytes that are read at once."""
+# The most bytes that are read at once.
+_PIECE = 16 << 20
 
 _ROW_STARTS = (b"\n", b"\r", b"{", b"[")
 
@@ -311,7 +311,7 @@ def read_head(file: ReadableBytes, size: int) -> bytes:
     They are read in pieces: memory grows with the bytes that are there, not with a declared size.
     """
     pieces, left = [], size
-    while left > 0 and (piece := file.read(min(left, PIECE))):
+    while left > 0 and (piece := file.read(min(left, _PIECE))):
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
