@@ -15,6 +15,7 @@ import apache_beam as beam
 
 from transforms.core import rejections
 from transforms.core.messages import check_final
+from transforms.core.option import path_text
 from transforms.core.records import Count, RejectedPart
 from transforms.core.rejections import Reason, Rejection
 from transforms.dataset.dataset_options import DatasetOptions
@@ -160,8 +161,13 @@ class CopyRejected(beam.PTransform):
     _: dataclasses.KW_ONLY
     rejections: Collections[Rejection]
 
+    def __post_init__(self) -> None:
+        # The root may be empty.
+        self.root = self.root and path_text("root", self.root)
+        self.folder = path_text("folder", self.folder)
+
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[Count]:
-        copy = beam.FlatMap(_copied, os.fspath(self.root), os.fspath(self.folder))
+        copy = beam.FlatMap(_copied, self.root, self.folder)
         return (
             (shards | "Name rejected images" >> of_shards(), *named("", self.rejections).values())
             | "All rejected images" >> beam.Flatten()
