@@ -271,6 +271,7 @@ def test_a_crash_over_a_picture_of_the_report_costs_the_picture(images: Path) ->
     keys = {sample["key"] for sample in samples}
     assert keys > set(SHOWN)
     page = (folder / "report.html").read_text("utf-8")
-    # Those of odd sizes are shown twice.
-    pictures = set(re.findall('data:image/jpeg[^"]*', page))
-    assert len(pictures) == len(keys) - len(SHOWN)
+    # Odd ones are shown, too, of whatever sizes and looks the noise has.
+    shown = set(re.findall(r'alt="([^",]+), train"[^>]*src="data:image/jpeg', page))
+    assert shown >= keys - set(SHOWN)
+    assert shown.isdisjoint(SHOWN)
