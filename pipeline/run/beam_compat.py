@@ -189,23 +189,35 @@ def flush_buffers_by_size() -> None:
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
 
 
-@functools.cache
 def log_warnings_of_workers() -> None:
     """Makes Beam's service for the logs of worker processes show our warnings, each line once.
 
-    Beam logs all of them as its own, which only `-v` shows.
+    Beam logs all of them as its own, which only `-v` shows. Lines that were shown may come again.
     """
     from apache_beam.runners.portability import local_job_service
 
-    shown: set[str] = set()
+    service = _logging_service()
+    service.shown = set()
+    vars(local_job_service)["BeamFnLoggingServicer"] = service
 
-    class Service(local_job_service.BeamFnLoggingServicer):
+
+@functools.cache
+def _logging_service() -> Any:
+    """Beam's service for the logs of worker processes, which also shows our warnings.
+
+    Beam logs all of them as its own, which only `-v` shows.
+    """
+    from apache_beam.runners.portability.local_job_service import BeamFnLoggingServicer
+
+    class Service(BeamFnLoggingServicer):
         """Shows each line once, however many processes log it."""
 
-        def Logging(self, log_messages: Iterable[Any], context: Any = None) -> Any:
-            return super().Logging(show_warnings(log_messages, shown), context)
+        shown: set[str]
 
-    vars(local_job_service)["BeamFnLoggingServicer"] = Service
+        def Logging(self, log_messages: Iterable[Any], context: Any = None) -> Any:
+            return super().Logging(show_warnings(log_messages, self.shown), context)
+
+    return Service
 
 
 def show_warnings(bundles: Iterable[Any], shown: set[str]) -> Iterator[Any]:
