@@ -77,15 +77,15 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
         waits = origins.waits or any(map(archive_path, config.images))
         origins = origins._replace(waits=waits, bases=())
         drop = DropDuplicates(origins, max_bytes=max_bytes, held_out=config.held_out)
-    stratify = None
+    classes = None
     if config.splits.by_class:
-        stratify = ClassLines(
+        classes = ClassLines(
             Splits(config.splits.splits),
             config.splits.seed,
             by_group=config.splits.by_group,
             many_labels=config.row_requirements.many_labels,
         )
-    step = PlanImages(config.shard_plan, config.label_rules, drop, stratify)
+    step = PlanImages(config.shard_plan, config.label_rules, drop, classes)
     plan: Plan = images | "Plan images" >> step
     return plan
 

@@ -104,4 +104,6 @@ def test_the_classes_of_a_dataset_in_a_bucket(tmp_path: Path, gcs: GcsServer) ->
     known = {"class_names": "gs://base/1", "new_classes": "append", "label_from": "directory"}
     assert label_ids(make_dataset(tmp_path / "2", images=images, **known)) == {"f": 0, "a": 1}
     missing = convert(images=images, class_names="gs://base/0", output="gs://base/1")
-    assert missing.error() == "convert: no such file: --class_names gs://base/0"
+    assert missing.error() == (
+        "convert: no such file: --class_names gs://base/0; write one class name per line of a file"
+    )

@@ -28,7 +28,6 @@ from tests.pipeline.commands import (
 from tests.pipeline.paired import draw_mask, flags_of, write_pairs
 from tests.pipeline.right_command import check_usage
 from transforms.dataset.manifest import FORMAT_VERSION
-from transforms.images import pixels
 from transforms.labels import shards as recipes
 
 FLAGS = {"splits": "train=0.8,test=0.2", "num_shards": 2}
@@ -312,9 +311,14 @@ def test_an_upgrade_of_a_library(
     flags = {"images": f"{photos}/*/*.jpg", "resize": "longer=8", "files": files}
     made = make_dataset(tmp_path / "out", **flags)
     before = published(made)
+    former = Image.Image.resize
+
+    def nearest(self: Image.Image, size: tuple[int, int], _kind: int, box: Any) -> Image.Image:
+        return former(self, size, Image.Resampling.NEAREST, box)
+
     monkeypatch.setattr(recipes, "distribution_version", lambda name: "99.9")
     if not same_pixels:
-        monkeypatch.setattr(pixels, "_FILTER", Image.Resampling.NEAREST)
+        monkeypatch.setattr(Image.Image, "resize", nearest)
     ran = convert(output=made.folder, **flags)
     if same_pixels and files == "sharded":
         check_ended(ran, 0, "up to date")
