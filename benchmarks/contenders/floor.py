@@ -9,7 +9,6 @@ The last line is JSON; `seconds` counts from the first import to the last closed
 from __future__ import annotations
 
 import argparse
-import csv
 import glob
 import json
 import os
@@ -21,6 +20,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
+
+from class_labels import read_labels
 
 _START = time.perf_counter()
 
@@ -43,14 +44,6 @@ class _Checked(NamedTuple):
     label: int
     height: int
     width: int
-
-
-def _read_labels(path: str) -> dict[str, int]:
-    """The class index of each id in a CSV with the columns `id` and `label`."""
-    with open(path, encoding="utf-8", newline="") as table:
-        names = {row["id"]: row["label"] for row in csv.DictReader(table)}
-    index = {name: number for number, name in enumerate(sorted(set(names.values())))}
-    return {key: index[name] for key, name in names.items()}
 
 
 def _check(path: str, label: int) -> _Checked:
@@ -122,7 +115,7 @@ def convert(images: str, labels: str, output: str) -> int:
     with ExitStack() as stack:
         names = [f"{output}/train-{i:05d}-of-{_SHARDS:05d}.tfrecord" for i in range(_SHARDS)]
         files = [stack.enter_context(open(name, "wb")) for name in names]
-        for batch in _batches(_check_ahead(paths, _read_labels(labels))):
+        for batch in _batches(_check_ahead(paths, read_labels(labels))):
             for record in _encode(encoder, batch):
                 files[number * _SHARDS // len(paths)].writelines(_frame(record))
                 number += 1

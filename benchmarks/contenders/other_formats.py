@@ -9,7 +9,6 @@ The last line is JSON; `seconds` counts from the first import to the last closed
 from __future__ import annotations
 
 import argparse
-import csv
 import functools
 import glob
 import json
@@ -19,19 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from class_labels import read_labels
+
 _START = time.perf_counter()
 
 from PIL import Image  # noqa: E402 - the import is timed
 
 _SHARDS = 8
-
-
-def _read_labels(path: str) -> dict[str, int]:
-    """The class index of each id in a CSV with the columns `id` and `label`."""
-    with open(path, encoding="utf-8", newline="") as table:
-        names = {row["id"]: row["label"] for row in csv.DictReader(table)}
-    index = {name: number for number, name in enumerate(sorted(set(names.values())))}
-    return {key: index[name] for key, name in names.items()}
 
 
 def _sample(path: str, *, label_of: dict[str, int]) -> dict[str, Any]:
@@ -117,7 +110,7 @@ def main() -> None:
     os.makedirs(args.output, exist_ok=True)
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     paths = sorted(glob.glob(args.images))
-    sample = functools.partial(_sample, label_of=_read_labels(args.labels))
+    sample = functools.partial(_sample, label_of=read_labels(args.labels))
     _WRITERS[args.format](paths, sample, args.output)
     print(json.dumps({"records": len(paths), "seconds": time.perf_counter() - _START}))
 

@@ -9,7 +9,6 @@ The last line is JSON; `seconds` counts from the first import to the end of the 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import time
@@ -17,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from class_labels import read_labels
+
 _START = time.perf_counter()
 
 import apache_beam as beam  # noqa: E402 - the import is timed
@@ -27,14 +28,6 @@ from apache_beam.options.pipeline_options import PipelineOptions  # noqa: E402 -
 
 _IMPORT_SECONDS = time.perf_counter() - _START
 _SHARDS = 8
-
-
-def _read_labels(path: str) -> dict[str, int]:
-    """The class index of each id in a CSV with the columns `id` and `label`."""
-    with open(path, encoding="utf-8", newline="") as table:
-        names = {row["id"]: row["label"] for row in csv.DictReader(table)}
-    index = {name: number for number, name in enumerate(sorted(set(names.values())))}
-    return {key: index[name] for key, name in names.items()}
 
 
 def _bytes_feature(value: bytes) -> tf.train.Feature:
@@ -80,7 +73,7 @@ def convert(images: str, labels: str, output: str) -> int:
         | "Match" >> fileio.MatchAll()
         | "Spread" >> beam.Reshuffle()
         | "Open" >> fileio.ReadMatches()
-        | "Convert" >> beam.ParDo(_ConvertImageFn(_read_labels(labels)))
+        | "Convert" >> beam.ParDo(_ConvertImageFn(read_labels(labels)))
         | "Write"
         >> beam.io.WriteToTFRecord(
             f"{output}/train", file_name_suffix=".tfrecord", num_shards=_SHARDS

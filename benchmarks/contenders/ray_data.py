@@ -10,7 +10,6 @@ includes starting Ray and stopping it.
 from __future__ import annotations
 
 import argparse
-import csv
 import glob
 import io
 import json
@@ -23,6 +22,8 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+from class_labels import read_labels
+
 _START = time.perf_counter()
 
 import ray  # noqa: E402 - the import is timed
@@ -31,14 +32,6 @@ from PIL import Image  # noqa: E402 - the import is timed
 
 _IMPORT_SECONDS = time.perf_counter() - _START
 _SHARDS = 8
-
-
-def _read_labels(path: str) -> dict[str, int]:
-    """The class index of each id in a CSV with the columns `id` and `label`."""
-    with open(path, encoding="utf-8", newline="") as table:
-        names = {row["id"]: row["label"] for row in csv.DictReader(table)}
-    index = {name: number for number, name in enumerate(sorted(set(names.values())))}
-    return {key: index[name] for key, name in names.items()}
 
 
 def _features(row: dict[str, Any], *, label_of: dict[str, int]) -> dict[str, Any]:
@@ -60,7 +53,7 @@ def convert(images: str, labels: str, output: str) -> int:
     paths = sorted(glob.glob(images))
     dataset = (
         ray.data.read_binary_files(paths, include_paths=True)
-        .map(_features, fn_kwargs={"label_of": _read_labels(labels)})
+        .map(_features, fn_kwargs={"label_of": read_labels(labels)})
         .repartition(_SHARDS)
     )
     with tempfile.TemporaryDirectory(dir=output) as folder:

@@ -8,7 +8,6 @@ The last line is JSON; `seconds` counts from the first import to the last closed
 from __future__ import annotations
 
 import argparse
-import csv
 import glob
 import json
 import os
@@ -17,20 +16,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from class_labels import read_labels
+
 _START = time.perf_counter()
 
 import tensorflow as tf  # noqa: E402 - the import is timed
 
 _IMPORT_SECONDS = time.perf_counter() - _START
 _SHARDS = 8
-
-
-def _read_labels(path: str) -> dict[str, int]:
-    """The class index of each id in a CSV with the columns `id` and `label`."""
-    with open(path, encoding="utf-8", newline="") as table:
-        names = {row["id"]: row["label"] for row in csv.DictReader(table)}
-    index = {name: number for number, name in enumerate(sorted(set(names.values())))}
-    return {key: index[name] for key, name in names.items()}
 
 
 def _bytes_feature(value: bytes) -> tf.train.Feature:
@@ -61,7 +54,7 @@ def _example(data: bytes, format_: bytes, label: int) -> bytes:
 
 def convert(images: str, labels: str, output: str) -> int:
     """Converts the JPEGs that a glob matches and returns how many records were written."""
-    label_of = _read_labels(labels)
+    label_of = read_labels(labels)
     paths = sorted(glob.glob(images))
     with ExitStack() as stack:
         names = [f"{output}/train-{i:05d}-of-{_SHARDS:05d}.tfrecord" for i in range(_SHARDS)]
