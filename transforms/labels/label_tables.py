@@ -666,8 +666,8 @@ def _parts_of_lines(
     lines, part = first.count(b"\n"), whole._replace(head=b"")
     while len(data) >= PART_BYTES and not (first + data).startswith(GZIP_MAGIC):
         whole_lines = data[: data.rfind(b"\n") + 1]
-        has_lone_cr = (first + whole_lines).count(b"\r") > (first + whole_lines).count(b"\r\n")
-        if has_lone_cr or not (end := last_end(whole_lines)):
+        checked = first + whole_lines
+        if checked.count(b"\r") > checked.count(b"\r\n") or not (end := last_end(whole_lines)):
             break
         at, lines = at + end, lines + data.count(b"\n", 0, end)
         yield part._replace(end=at)

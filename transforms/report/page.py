@@ -701,10 +701,10 @@ def _looked(sources: Sources) -> list[Shown]:
 
 def _odd(sources: Sources) -> list[Shown]:
     """Kinds of odd images with pictures: by the indexes, and by the pixels of samples."""
-    kinds = sources.unusual.get("odd", {})
+    kinds, looked = sources.unusual.get("odd", {}), _looked(sources)
     found = {kind: (each["count"], each["images"]) for kind, each in kinds.items()}
     for kind in ("dark", "bright", "blurry", "flat"):
-        images = [sample for sample in _looked(sources) if kind in sample["looks"]]
+        images = [sample for sample in looked if kind in sample["looks"]]
         found[kind] = len(images), images
     return [
         {"kind": kind, "count": count, "images": list(_pictured(images, sources))}
