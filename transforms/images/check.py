@@ -292,7 +292,7 @@ def examine_image(
         RejectedImageError: as `check_image`.
     """
     size = header.height, header.width
-    info = ImageInfo(header.format, *size, header.channels)
+    info = ImageInfo(*header[:4])
     if mode == "header":
         return info, None
     if header.plain and header.format == "jpeg":
@@ -300,8 +300,8 @@ def examine_image(
         grey = decode_jpeg(data, header, "GRAY", scale)
         if grey is not None:
             return info, hash_of_grey(grey[:, :, 0], *size, scale) if with_hash else None
-    elif header.plain and header.format == "webp":
-        pixels = decode_webp(data, header)
+    elif header.plain and header.format in ("webp", "bmp"):
+        pixels = (decode_webp if header.format == "webp" else decode_bmp)(data, header)
         if pixels is not None:
             return info, hash_of_pixels(pixels) if with_hash else None
     elif header.plain and header.format == "png" and _is_sound_png(data):
@@ -326,7 +326,7 @@ def checked_header(data: bytes, limits: Limits) -> headers.Header:
     header = headers.read_header(data, format_)
     if header.pixels > limits.max_pixels:
         frames = f" in {header.frames} frames" if header.frames > 1 else ""
-        planes = f" in {header.planes} planes" if header.planes > 1 else ""
+        planes = f", which count {header.planes} times" if header.planes > 1 else ""
         size = f"{shown_size(header.height, header.width)}{frames}{planes}"
         raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{size}, more than {limits.max_pixels}")
     return header
@@ -377,6 +377,14 @@ def decode_webp(data: bytes, header: headers.Header) -> Any:
     except (OSError, ValueError):
         return None
     return pixels[:, :, : header.channels]
+
+
+def decode_bmp(data: bytes, header: headers.Header) -> Any:
+    """The pixels that TensorFlow gives of a plain BMP, as a view of the file if possible."""
+    start, height = struct.unpack_from("<i8xi", data, 10)
+    strides = headers.bmp_row(header.width, header.channels), header.channels, 1
+    rows = np.ndarray(header[1:4], np.uint8, data, start, strides)[:: -1 if height > 0 else 1]
+    return rows[:, :, [2, 1, 0, 3] if header.channels == 4 else slice(None, None, -1)]
 
 
 def _is_sound_png(data: bytes) -> bool:

@@ -284,6 +284,4 @@ def encode_color(pixels: Pixels, level: int, exif: bytes) -> bytes:
     """
     tensorflow = import_tensorflow()
     data: bytes = tensorflow.io.encode_png(pixels, compression=level).numpy()
-    if not exif:
-        return data
-    return data[:_AFTER_IHDR] + exif_chunk(exif) + data[_AFTER_IHDR:]
+    return data[:_AFTER_IHDR] + exif_chunk(exif) + data[_AFTER_IHDR:] if exif else data

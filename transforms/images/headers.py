@@ -226,8 +226,11 @@ MAX_PACKED_TEXTS = 100
 # TensorFlow counts the bytes of a decoded JPEG and the pixels of a PNG and refuses this many.
 _TF_SIZE_LIMIT = 1 << 29
 
-# Pillow takes 12 bytes of memory for a pixel of a WebP, TensorFlow 3 or 4.
+# Pillow takes 12 bytes of memory for a pixel of a WebP, TensorFlow 4, as of a GIF.
 _WEBP_PIXELS = 1 << 24
+
+# How often a pixel counts that only TensorFlow decodes, which takes 700 MB itself.
+_TIMES = 3
 
 PNG_MAX_SIDE = 1_000_000
 """The longest side of a PNG that libpng reads."""
@@ -263,8 +266,8 @@ class Header(NamedTuple):
         channels: of the image as TensorFlow decodes it.
         frames: images in the file; above 1 only for animations.
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
-        planes: how often a decoder passes over all pixels; extra channels of a JPEG XL count, and
-            what is more than two samples a pixel in a JPEG of several scans.
+        planes: how often a pixel counts; extra channels of a JPEG XL count, what is more than two
+            samples a pixel in a JPEG of several scans, and `_TIMES` for a GIF and a large WebP.
         has_app1: whether a JPEG has a block that may hold EXIF or XMP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
     """
@@ -552,18 +555,24 @@ def _read_gif(data: bytes) -> Header:
             frames, height, width = frames + 1, max(height, high), max(width, wide)
     if not frames:
         raise ValueError("it has no frame")
-    return Header("gif", height, width, 3, frames)
+    return Header("gif", height, width, 3, frames, planes=_TIMES)
 
 
 def _read_bmp(data: bytes) -> Header:
     """Reads the fields TensorFlow reads; a negative height means rows from the top."""
-    width, height, _, bits = struct.unpack_from("<iihh", data, 18)
+    start, width, height, bits = struct.unpack_from("<i4xii2xh", data, 10)
     if len(data) < 32:
         raise ValueError("the file ends inside its header")
     channels = bits // 8
     if channels not in (1, 3, 4):
         raise ValueError(f"{bits} bits per pixel; TensorFlow reads 8, 24 and 32")
-    return Header("bmp", abs(height), width, channels)
+    plain = start >= 0 and start + bmp_row(width, channels) * abs(height) == len(data)
+    return Header("bmp", abs(height), width, channels, plain=plain)
+
+
+def bmp_row(width: int, channels: int) -> int:
+    """The bytes of a row of a BMP."""
+    return (width * channels + 3) // 4 * 4
 
 
 def _read_webp(data: bytes) -> Header:
@@ -586,7 +595,7 @@ def _read_webp(data: bytes) -> Header:
             raise ValueError("TensorFlow cannot decode animated WebP without alpha")
         # Besides the frames, libwebp holds two pictures of this size.
         frames = max(frames, 1)
-        return Header("webp", height, width, 4, frames, planes=(frames + 2) // frames)
+        return Header("webp", height, width, 4, frames, planes=_TIMES * (frames + 2) // frames)
     if still is None:
         raise ValueError("it has no frame")
     if (still.height, still.width) != (height, width):
@@ -611,7 +620,8 @@ def _webp_frame(kind: bytes, body: bytes) -> Header:
         channels = 3
     else:
         raise ValueError("it has no frame")
-    return Header("webp", height, width, channels, plain=height * width <= _WEBP_PIXELS)
+    plain = height * width <= _WEBP_PIXELS
+    return Header("webp", height, width, channels, plain=plain, planes=1 if plain else _TIMES)
 
 
 _READERS = {

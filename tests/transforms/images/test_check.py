@@ -125,18 +125,24 @@ class TestTensorFlow:
             if not isinstance(full, Reason) and full != header
         ] == ["png_palette_trns_early", "png_palette_trns_long"]
 
-    def test_a_webp_gets_the_same_pixels_without_it(
+    def test_a_webp_or_bmp_gets_the_same_pixels_without_it(
         self, tensorflow: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """A BMP of 224 MB took 1.3 GB."""
         sound = ["webp_RGB", "webp_RGBA", "webp_lossless_RGB", "webp_lossless_RGBA", "webp_exif"]
-        pixels = {name: tensorflow.io.decode_image(WHOLE[name])[0].numpy() for name in sound}
+        sound += ["bmp_8", "bmp_24", "bmp_32", "bmp_top_down"]
+        pixels = {
+            name: tensorflow.io.decode_image(WHOLE[name], expand_animations=False).numpy()
+            for name in sound
+        }
         monkeypatch.setattr(check, "import_tensorflow", None)
         for name, expected in pixels.items():
             header = checked_header(WHOLE[name], LIMITS)
-            np.testing.assert_array_equal(check.decode_webp(WHOLE[name], header), expected)
+            decoder = check.decode_webp if header.format == "webp" else check.decode_bmp
+            np.testing.assert_array_equal(decoder(WHOLE[name], header), expected)
             info, found = examine_image(WHOLE[name], header, mode="full", with_hash=True)
             assert (info[1:], found) == (expected.shape, hash_of_pixels(expected))
-        unsure = ["webp_alpha_without_flag", "webp_animated"]
+        unsure = ["webp_alpha_without_flag", "webp_animated", "bmp_short", "bmp_long"]
         large = saved(Image.new("RGB", (4097, 4096)), "WEBP")
         for data in [large, *(WHOLE[name] for name in unsure)]:
             assert not checked_header(data, DEFAULT_LIMITS).plain

@@ -168,12 +168,19 @@ def test_what_libjpeg_holds_between_scans_counts_as_pixels(
         assert header(saved(Image.new(mode, (64, 64)), "JPEG", **how)).planes == expected
 
 
-@pytest.mark.parametrize(("frames", "planes"), [(1, 3), (2, 2), (3, 1), (100, 1)])
+@pytest.mark.parametrize(("frames", "planes"), [(1, 9), (2, 6), (3, 5), (100, 3)])
 def test_what_libwebp_holds_for_few_frames_counts_as_pixels(frames: int, planes: int) -> None:
     """Two of 9000 x 9000, in 100 bytes, took 1.9 GB."""
     parts = [images.webp_canvas(9, 7, 0x12), *[(b"ANMF", bytes(24))] * frames]
     found = header(images.webp_file(parts))
     assert (found.frames, found.planes) == (frames, planes)
+
+
+def test_what_only_tensorflow_decodes_counts_three_times() -> None:
+    """With what TensorFlow takes itself, 177 megapixels took 1.4 GB, from 34 bytes of a WebP."""
+    large = (b"VP8L", struct.pack("<BI", 0x2F, 8191 | 8191 << 14) + bytes(20))
+    found = [header(data) for data in (WHOLE["gif"], images.webp_file([large]), WHOLE["webp_RGB"])]
+    assert [each.pixels // (each.height * each.width * each.frames) for each in found] == [3, 3, 1]
 
 
 def test_planes_of_a_jpeg_xl_count_as_pixels() -> None:

@@ -67,10 +67,7 @@ def png_with_xmp(text: bytes, packed: int = 0) -> tuple[bytes, bytes]:
     return b"iTXt", b"XML:com.adobe.xmp\0" + bytes([packed, 0]) + b"\0\0" + text
 
 
-def inflated_to_16_megabytes() -> bytes:
-    return b"Raw profile type exif\0\0" + zlib.compress(bytes(1 << 24))
-
-
+OF_16_MEGABYTES = b"Raw profile type exif\0\0" + zlib.compress(bytes(1 << 24))
 DAMAGED = (b"tEXt", b"Raw profile type exif\0\nexif\n  1\nno digits")
 
 
@@ -105,7 +102,7 @@ DAMAGED = (b"tEXt", b"Raw profile type exif\0\nexif\n  1\nno digits")
         (png_with_raw_profile(b"http://ns.adobe.com/xap/1.0/\0" + PLACE, b"APP1"), (6, True)),
         (png_with_raw_profile(PLACE, b"xmp"), (6, True)),
         (png_with_raw_profile(PLACE, b"iptc"), (0, False)),
-        (png_with((b"zTXt", inflated_to_16_megabytes())), (0, False)),
+        (png_with((b"zTXt", OF_16_MEGABYTES)), (0, False)),
         # A damaged profile hides no other block.
         (png_with(DAMAGED), (0, False)),
         (png_with(DAMAGED, png_with_xmp(PLACE)), (6, True)),
