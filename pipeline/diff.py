@@ -76,9 +76,7 @@ def compare_datasets(former: str, other: str) -> Differences:
     manifests = [*map(_open_indexed, (former, other))]
     old, new = map(read_records, (former, other), manifests)
     found = compare_records(old, new, option_changes(*manifests))
-    if found.total():
-        return found
-    return dataclasses.replace(found, files=other_files(*manifests))
+    return found if found.total() else dataclasses.replace(found, files=other_files(*manifests))
 
 
 def dataset_records(folder: str) -> tuple[dict[str, Any], Records]:

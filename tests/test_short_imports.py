@@ -24,17 +24,14 @@ PACKAGES = [transforms, pipeline]
 def typed_imports(package: Any) -> dict[str, str]:
     """The module that the type checker reads for each name."""
     tree = ast.parse(Path(package.__file__).read_text())
-    [block] = (node for node in tree.body if isinstance(node, ast.If) and _is_for_types(node))
+    ifs = (node for node in tree.body if isinstance(node, ast.If))
+    [block] = (node for node in ifs if ast.unparse(node.test) == "TYPE_CHECKING")
     return {
         alias.name: node.module or ""
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-
-
-def _is_for_types(node: ast.If) -> bool:
-    return ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)

@@ -146,12 +146,6 @@ def packed(inputs: Path, names: str) -> list[str]:
     return [f"{inputs / archive}!/{names}" for archive in ("photos.zip", "photos.tar")]
 
 
-def touch_masks(inputs: Path) -> None:
-    """Gives some masks of `photo-*` another time: a record of another dataset is not theirs."""
-    for mask in inputs.glob("masks/photo-*[147]_mask.png"):
-        os.utime(mask, ns=(1, 1))
-
-
 def damage(inputs: Path) -> int:
     """Overwrites the JPEGs `photo-*` in the archives, and their masks with the former time.
 

@@ -42,7 +42,8 @@ def write_inputs(folder: Path) -> None:
     _write_images(folder)
     for name, lines in _tables().items():
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("\n".join(lines) + "\n", _encoding(name))
+        encoding = "cp949" if name == "korean.csv" else "utf-8"
+        (folder / name).write_text("\n".join(lines) + "\n", encoding)
     packed = gzip.compress((folder / "labels.csv").read_bytes(), mtime=0)
     _write(folder / "packed.csv.gz", packed)
     for size in (2, 4):
@@ -50,10 +51,6 @@ def write_inputs(folder: Path) -> None:
     for path in folder.rglob("*"):
         if path.is_file():
             os.utime(path, (MODIFIED, MODIFIED))
-
-
-def _encoding(name: str) -> str:
-    return {"korean.csv": "cp949"}.get(name, "utf-8")
 
 
 def _write_images(folder: Path) -> None:

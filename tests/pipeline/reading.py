@@ -57,12 +57,6 @@ def _examples(dataset: Dataset, split: str) -> Any:
     return tf.data.TFRecordDataset(paths, compression_type=compression)
 
 
-def feature_names(dataset: Dataset) -> set[str]:
-    """The features that the first record has."""
-    (example,) = _examples(dataset, "*").take(1).as_numpy_iterator()
-    return set(tf.train.Example.FromString(example).features.feature)
-
-
 def labels(dataset: Dataset) -> dict[str, str]:
     """The class of each image, by its file's stem."""
     return {

@@ -190,7 +190,8 @@ class ShardSummary:
 
     def to_sidecar(self) -> str:
         """The text of the sidecar of a staged shard: a line, and its digest."""
-        line = json.dumps(dataclasses.asdict(self) | {"rejections": [*map(list, self.rejections)]})
+        # `asdict` would copy each rejection.
+        line = json.dumps({name: getattr(self, name) for name in self.__slots__})
         return f"{line}\n{_line_digest(line)}\n"
 
     @classmethod

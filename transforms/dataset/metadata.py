@@ -300,9 +300,7 @@ def supervised_keys(features: Sequence[Feature]) -> tuple[str, str] | None:
     """
     seen = [f.name for f in features if f.role in (Role.IMAGE, Role.PIXELS, Role.EMBEDDING)]
     learnt = single_class_ids(features) or [f.name for f in features if f.role is Role.MASK]
-    if len(seen) != 1 or len(learnt) != 1:
-        return None
-    return seen[0], learnt[0]
+    return (seen[0], learnt[0]) if len(seen) == len(learnt) == 1 else None
 
 
 def single_class_ids(features: Sequence[Feature]) -> list[str]:

@@ -295,9 +295,7 @@ class RecordVerifier:
         return ("",)
 
     def _class_of(self, label_id: int) -> str:
-        if self.labels is None:
-            return str(label_id)
-        return self.labels.get(label_id, "")
+        return str(label_id) if self.labels is None else self.labels.get(label_id, "")
 
 
 def _with_role(held: _Held, role: Role) -> Iterator[tuple[Source, Sequence[Any]]]:

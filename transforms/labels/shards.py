@@ -132,9 +132,7 @@ def split_text(said: str) -> str:
     """
     said = said.strip()
     folded = said.casefold()
-    if folded in KNOWN_SPLITS:
-        return folded
-    return _AUTOML.get(folded, nfc(said))
+    return folded if folded in KNOWN_SPLITS else _AUTOML.get(folded, nfc(said))
 
 
 def splits_in_order(names: Iterable[str]) -> tuple[str, ...]:

@@ -88,9 +88,7 @@ def missing_labels(kind: str, class_names: Iterable[str] | None = None) -> froze
         kind: `auto`, `integer` or `text`; with `text`, every text is a label.
         class_names: the classes, if they are given; a name among them is a label.
     """
-    if kind == "text":
-        return frozenset()
-    return MISSING_LABELS - frozenset(class_names or ())
+    return frozenset() if kind == "text" else MISSING_LABELS - frozenset(class_names or ())
 
 
 def labels_in(cell: str, missing: frozenset[str], separator: str = "") -> list[str]:

@@ -7,7 +7,7 @@ import errno
 import glob
 import io
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
 
@@ -61,8 +61,9 @@ class Directory(NamedTuple):
 
 _READERS = {"zip": read_zip_member, "tar": read_tar_member, "parquet": read_parquet_image}
 
-# Archives whose generations are remembered, so that a member takes one request.
-_MAX_SEEN = 1024
+# Archives whose generations are remembered, so that a member takes one request; and local ones that
+# stay open, since to open one takes longer than to read a small image.
+_MAX_SEEN, _MAX_OPEN = 1024, 64
 
 
 class ArchiveStorage(Storage):
@@ -80,7 +81,7 @@ class ArchiveStorage(Storage):
         """Sets the storage of the archives, and their kind, `zip` or `tar`."""
         self._inner = inner
         self._kind = kind
-        self._seen: dict[str, Stored] = {}
+        self._seen: dict[str, tuple[Stored, Callable[[int, int], bytes]]] = {}
         self._lock = threading.Lock()
         self._kept: dict[str, Directory] = {}
         self._block = _REMOTE_BLOCK if inner.is_remote else _BLOCK
@@ -195,7 +196,8 @@ class ArchiveStorage(Storage):
         stored, member = self._readable(path)
         if member.size > most:
             raise TooLargeError(member.size, most, path)
-        return self._read(_parts(path).archive, stored, member.offset, member.size)
+        read = self._inner.open_ranges(_parts(path).archive, version=stored.version)
+        return _READERS[self._kind](read, member.offset, member.size)
 
     def _readable(self, path: str) -> tuple[Stored, Member]:
         """The version of an archive, and the member of a path, which can be read."""
@@ -209,29 +211,32 @@ class ArchiveStorage(Storage):
         archive, offset = _parts(uri).archive, member_offset(version, bits=self._bits)
         member = Member("", size, offset)
 
-        def is_listed(stored: Stored | None) -> bool:
-            return stored is not None and self._version(stored, member) == version
+        def is_listed(stored: Stored) -> bool:
+            return self._version(stored, member) == version
 
-        stored = self._seen.get(archive) if self._inner.has_generations else None
-        if not is_listed(stored):
+        seen = self._seen.get(archive)
+        if seen is None or not is_listed(seen[0]):
             stored = self._inner.find(archive)
             if stored is None:
                 raise FileNotFoundError(errno.ENOENT, "its archive is gone", uri)
             if not is_listed(stored):
                 raise _overwritten(uri)
-            if len(self._seen) >= _MAX_SEEN:
-                self._seen.clear()
-            self._seen[archive] = stored
-        assert stored is not None
-        data = self._read(archive, stored, offset, size)
-        # A request names the generation that it reads; a local file may change meanwhile.
-        if not self.is_remote and not is_listed(self._inner.find(archive)):
-            raise _overwritten(uri)
-        return data
-
-    def _read(self, archive: str, stored: Stored, offset: int, size: int) -> bytes:
-        read = self._inner.open_ranges(archive, version=stored.version)
-        return _READERS[self._kind](read, offset, size)
+            seen = stored, self._inner.open_ranges(archive, version=stored.version)
+            if self._inner.has_generations or not self.is_remote:
+                if len(self._seen) >= (_MAX_SEEN if self.is_remote else _MAX_OPEN):
+                    self._seen.clear()
+                self._seen[archive] = seen
+        try:
+            return _READERS[self._kind](seen[1], offset, size)
+        except OSError:
+            # A retry opens it again.
+            self._seen.pop(archive, None)
+            raise
+        finally:
+            # A request names the generation that it reads; a local file may change meanwhile.
+            stored = seen[0] if self.is_remote else self._inner.find(archive)
+            if stored is None or not is_listed(stored):
+                raise _overwritten(uri)
 
     def open_writer(self, path: str) -> AbstractContextManager[Any]:
         raise _read_only(path)

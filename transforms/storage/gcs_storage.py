@@ -272,9 +272,7 @@ class GcsStorage(Storage):
 
     def checksum(self, path: str, *, size: int) -> str | None:
         stored = self.find(path)
-        if stored is None:
-            return None
-        return stored.crc32c if stored.size <= size else ""
+        return stored and (stored.crc32c if stored.size <= size else "")
 
     def read_bytes(self, path: str, *, max_bytes: int | None = None) -> bytes:
         return read_object(path, None, max_stored=max_bytes)

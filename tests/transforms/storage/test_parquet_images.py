@@ -128,10 +128,6 @@ def test_an_image_that_is_overwritten_is_no_other(tmp_path: Path) -> None:
         read(found[8])
 
 
-def _struct_list() -> Any:
-    return pa.array([[{"bytes": b"1", "path": "a"}]])
-
-
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "codec": ({"compression": "zstd"}, "it is compressed by ZSTD: write it with Snappy"),
     "version 2": ({"data_page_version": "2.0"}, "write data pages of version 1"),
@@ -139,7 +135,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"use_dictionary": False, "column_encoding": {"image.bytes": "DELTA_BYTE_ARRAY"}},
         "its images have the encoding 7: write them as PLAIN",
     ),
-    "nested": ({"columns": {"image": _struct_list()}}, "no single column of images"),
+    "nested": (
+        {"columns": {"image": pa.array([[{"bytes": b"1", "path": "a"}]])}},
+        "no single column of images",
+    ),
     "no image": ({"columns": {"image": pa.array([1])}}, "no single column of images"),
     "two columns": (
         {"columns": dict(image=pa.array([1]), a=pa.array([b"1"]), b=pa.array([b"1"]))},

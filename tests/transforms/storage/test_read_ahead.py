@@ -46,11 +46,6 @@ def one_byte(_: object) -> int:
     return 1
 
 
-def ahead_of(reader: ReadAhead, items: Counted) -> list[int]:
-    """How many items were drawn and not yet taken, each time that a result is."""
-    return [items.pulled - taken for taken, _ in enumerate(reader.map(str, items, size=one_byte))]
-
-
 @pytest.mark.parametrize("together", [1, 4])
 def test_results_keep_the_order_of_the_items(together: int) -> None:
     def slow(item: int) -> int:
@@ -75,7 +70,8 @@ def test_items_are_worked_on_at_the_same_time() -> None:
 )
 def test_only_so_many_items_and_bytes_wait(max_bytes: int, together: int, most: int) -> None:
     items = Counted(100)
-    ahead = ahead_of(read_ahead(max_bytes, together=together), items)
+    results = read_ahead(max_bytes, together=together).map(str, items, size=one_byte)
+    ahead = [items.pulled - taken for taken, _ in enumerate(results)]
     assert max(ahead) == most
     # What was taken makes room.
     assert min(ahead[: 100 - most - together]) >= most - together
