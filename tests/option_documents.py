@@ -227,7 +227,9 @@ def _command(name: str) -> Iterator[str]:
 
 def _row(option: Option) -> str:
     value = option.metavar or "|".join(option.choices)
-    flags = ", ".join(f"`{flag}`" for flag in sorted(option.flags, key=_is_short))
+    flags = ", ".join(
+        f"`{flag}`" for flag in sorted(option.flags, key=lambda flag: flag[:2] != "--")
+    )
     cells = [
         f"{flags} `{value}`" if value else flags,
         "; ".join([option.help, *_rules(option)]),
@@ -236,10 +238,6 @@ def _row(option: Option) -> str:
     ]
     escaped = [cell.replace("|", "\\|") for cell in cells]
     return f"| {' | '.join(escaped)} |"
-
-
-def _is_short(flag: str) -> bool:
-    return not flag.startswith("--")
 
 
 def _rules(option: Option) -> Iterator[str]:

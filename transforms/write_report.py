@@ -387,9 +387,7 @@ def picture_rejected(rejections: Iterable[Rejection], root: str) -> dict[str, st
         read[rejection.reason] += 1
         if data := _read_original(rejection.path):
             found[rejection.path] = data
-    if not found:
-        return {}
-    return {path: uri for path, uri in _rejected_thumbnails(found) if uri}
+    return {path: uri for path, uri in _rejected_thumbnails(found) if uri} if found else {}
 
 
 def _rejected_thumbnails(found: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:

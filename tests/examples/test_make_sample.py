@@ -24,12 +24,6 @@ from transforms.selection.duplicates import MAX_DISTANCE
 MAX_PIXELS = 178_956_970
 
 
-def _rows(directory: Path) -> list[dict[str, str]]:
-    """The rows of the label table."""
-    with (directory / "labels.csv").open(encoding="utf-8", newline="") as table:
-        return list(csv.DictReader(table))
-
-
 def _find(directory: Path, key: str) -> Path:
     """The picture with a join key."""
     paths = directory.glob("images/*/*")
@@ -57,7 +51,8 @@ def test_korean_name_is_decomposed_on_disk_and_composed_in_the_table(sample: Pat
     korean = [stem for stem in stems if not stem.isascii()]
     assert korean == [unicodedata.normalize("NFD", KOREAN_ID)]
     assert korean != [KOREAN_ID]
-    assert KOREAN_ID in {row["id"] for row in _rows(sample)}
+    with (sample / "labels.csv").open(encoding="utf-8", newline="") as table:
+        assert KOREAN_ID in {row["id"] for row in csv.DictReader(table)}
 
 
 @pytest.mark.parametrize(

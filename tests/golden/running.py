@@ -38,7 +38,8 @@ class Golden:
         self.folder = folder
         self._made: dict[str, Dataset] = {}
         write_inputs(folder)
-        self.inputs = _digest_of_all(folder)
+        digests = {path: _digest(data) for path, data in _files(folder)}
+        self.inputs = _digest(json.dumps(digests).encode())
 
     def dataset(self, name: str, *words: str) -> Dataset:
         """The dataset of one conversion; `words` are options of Beam."""
@@ -94,10 +95,6 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _digest_of_all(folder: Path) -> str:
-    return _digest(json.dumps({path: _digest(data) for path, data in _files(folder)}).encode())
 
 
 def _without_versions(path: str, data: bytes) -> bytes:

@@ -298,8 +298,11 @@ def fits(value: str, type_: str) -> bool:
 
 def _narrowest(feature: Feature, rows: Sequence[LabelRow], at: int) -> tuple[str, str]:
     """The narrowest type that the cells of a column fit, and why."""
+    distinct: dict[str, LabelRow] = {}
+    for row in rows:
+        distinct.setdefault(row.cells[at], row)
     places: dict[str, str] = {}
-    for value, place in _placed(feature, rows, at):
+    for value, place in _placed(feature, distinct.values(), at):
         places.setdefault(value, place)
     if not places:
         return "bytes", "no cell has a value"
@@ -331,16 +334,16 @@ def _placed(feature: Feature, rows: Iterable[LabelRow], at: int) -> Iterator[tup
 def _lost(feature: Feature, rows: Sequence[LabelRow], at: int) -> Iterator[str]:
     """How many cells have no value or do not fit the type, and how they are handled."""
     cells = [row.cells[at] for row in rows]
-    rejected = {cell for cell in {*cells} if _is_rejected(feature, cell)}
-    missing = {cell for cell in {*cells} if is_missing(feature, cell)}
+    distinct = {*cells}
+    rejected = {cell for cell in distinct if _is_rejected(feature, cell)}
+    missing = {cell for cell in distinct if is_missing(feature, cell)}
     if missing:
         result = "empty lists" if feature.default is None else f"read as {feature.default!r}"
         result = "rejected without a default" if rejected & missing else result
         count = sum(cell in missing for cell in cells)
         yield f"{count} of {len(rows)} cells missing: {result}"
     rejected -= missing
-    unfit = [row for row in rows if row.cells[at] in rejected]
-    if unfit:
+    if rejected and (unfit := [row for row in rows if row.cells[at] in rejected]):
         first = f"{unfit[0].cells[at][:40]!r} (line {unfit[0].line})"
         yield f"{len(unfit)} of {len(rows)} cells do not fit, first {first}: rejected"
 
@@ -638,9 +641,7 @@ class RowValues:
                     f"but {cells[at][:40]!r} in {where}"
                 )
                 raise RejectedImageError(Reason.ROW_CONFLICT, detail)
-        if not feature.holds_many:
-            return lists[0][0]
-        return in_shape(feature, lists[0], rows[0][0])
+        return in_shape(feature, lists[0], rows[0][0]) if feature.holds_many else lists[0][0]
 
 
 def _is_plain(feature: Feature) -> bool:

@@ -24,6 +24,7 @@ from transforms.labels.annotations import (
     yolo_rows,
 )
 from transforms.labels.csv_tables import (
+    CELL_BYTES,
     MAX_ROW,
     ROW_BYTES,
     ReadableBytes,
@@ -307,7 +308,7 @@ def _rows_of_file(
                         ) from error
             for cells in zip(*(texts.get(name, nothing) for name in has_cells), strict=True):
                 number += 1
-                held += ROW_BYTES + sum(map(len, cells))
+                held += ROW_BYTES + CELL_BYTES * len(cells) + sum(map(len, cells))
                 yield number, list(cells), text_problem(cells)
             check_growth(held, size, path, _REMEDY)
 

@@ -323,9 +323,7 @@ def pictured(image: Mapping[str, Any], picture: Shown | None) -> Shown:
 
 def _split_of(image: Mapping[str, Any]) -> str:
     """The split of an image, also in a dataset that is held out."""
-    if "dataset" in image:
-        return f"{image['split']} of {image['dataset']}"
-    return str(image["split"])
+    return f"{image['split']} of {image['dataset']}" if "dataset" in image else str(image["split"])
 
 
 def place_of(image: Mapping[str, Any]) -> Place:

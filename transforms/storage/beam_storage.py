@@ -75,8 +75,7 @@ class BeamStorage(Storage):
             raise OSError(errno.EIO, first_line(error), uri) from error
 
     def open_writer(self, path: str) -> AbstractContextManager[Any]:
-        stream: AbstractContextManager[Any]
-        stream = FileSystems.create(path, compression_type=_AS_STORED)
+        stream: AbstractContextManager[Any] = FileSystems.create(path, compression_type=_AS_STORED)
         return stream
 
     def rename(self, source: str, target: str, *, is_synced: bool = True) -> None:

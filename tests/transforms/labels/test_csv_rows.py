@@ -207,6 +207,8 @@ OTHER_HEADER = (
             for rows in (
                 MANY.encode(),
                 b"{}" * 20_000,
+                # Each takes 3 microseconds as a feature: 4 million, in 33 KB, took 21 seconds.
+                b"0," * 1_800_000,
                 *(line * 1_000_000 for line in (b"\n", b"id,label\n", b"\r", b"{}", b"[],")),
             )
         ],

@@ -278,6 +278,13 @@ def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) 
             pass
 
 
+def test_cells_of_parquet_count() -> None:
+    columns = [*map(str, range(100))]
+    file = parquet(pa.table({name: ["0"] * 20_000 for name in columns}))
+    with pytest.raises(LabelsError, match="200 times"):
+        [*parquet_table(file, columns, path="a.parquet").rows]
+
+
 @pytest.mark.parametrize(
     "column",
     [
