@@ -319,7 +319,7 @@ def test_masks_that_would_take_long_are_refused_before_one_is_drawn() -> None:
     assert refused(*cells, further=MASKS, size=size, stored=size) == (
         "too_costly",
         "the masks of 1500 objects, each of 5000 x 4000 pixels (height x width), have "
-        "30000000000 pixels together, more than 1073741824",
+        "30000000000 pixels together, more than 536870912",
     )
 
 
