@@ -42,7 +42,7 @@ from transforms.records.record_index import (
     index_rows,
     source_contents,
 )
-from transforms.records.stored_images import RECORDS, SourceRecord
+from transforms.records.stored_images import RECORDS, StoredImage
 from transforms.selection.duplicates import (
     CONTENT,
     ContentGroup,
@@ -391,7 +391,7 @@ def _by_content(image: PlannedImage) -> tuple[str, PlannedImage]:
     """Names groups of records by the hashes of their originals: changed ones may look the same."""
     if is_held_image(image):
         return held_place(image)[2], image
-    return SourceRecord.of(image.record).stored.source_content, image
+    return StoredImage.of(image.record).source_content, image
 
 
 def _picked_alone(image: PlannedImage, max_bytes: int) -> Iterator[PlannedImage | _Candidate]:

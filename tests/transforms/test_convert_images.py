@@ -241,7 +241,7 @@ def test_images_that_are_too_large_do_not_hold_what_their_neighbours_read(
     assert [getattr(each, "is_reused", None) for each in loaded] == [True, None, True]
     [origins] = made
     runs = [source for source, _ in origins._reused.values()]
-    assert [isinstance(run, RecordRun) and run._data for run in runs] == [None, None]
+    assert [isinstance(run, RecordRun) and run.fetch() for run in runs] == [None, None]
 
 
 def test_what_a_base_rejected_is_read_several_at_once(

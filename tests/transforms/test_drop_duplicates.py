@@ -25,7 +25,7 @@ from transforms.drop_duplicates import ChooseImages, DropDuplicates, FindEqualIm
 from transforms.records.image_origins import Origins, ReadImage, ShardOrigins
 from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import content_hash
-from transforms.records.stored_images import RECORDS, SourceRecord, source_side
+from transforms.records.stored_images import RECORDS, StoredImage, source_side
 from transforms.selection.duplicates import (
     find_near,
     fingerprint_batches,
@@ -186,7 +186,7 @@ def _pair_records(monkeypatch: pytest.MonkeyPatch) -> None:
         def read(self, image: Any) -> ReadImage:
             if not image.record:
                 return super().read(image)
-            return ReadImage(b"pair", SourceRecord.of(image.record).stored)
+            return ReadImage(b"pair", StoredImage.of(image.record))
 
     monkeypatch.setattr(drop_duplicates, "ShardOrigins", PairRecords)
 

@@ -97,7 +97,7 @@ class PlannedImage(NamedTuple):
             layout needs none.
         stored: records of other datasets from which it may be taken, see `StoredImage`.
         partners: a `PartnerFile` of each mask and further image; empty if it has none.
-        record: the record that is this image, see `SourceRecord`; empty for a file.
+        record: the record that is this image, see `StoredImage`; empty for a file.
         split: name of the split.
         rows: label rows that named this image with this label.
         checksum: see `JoinSide`.

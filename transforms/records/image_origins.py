@@ -35,11 +35,11 @@ from transforms.records.record_index import FRAME_BYTES, content_hash
 from transforms.records.stored_images import (
     COMPRESSED,
     RECORDS,
-    SourceRecord,
     StoredImage,
 )
 from transforms.records.written_index import open_records
 from transforms.storage.files import join, storage_of
+from transforms.storage.interface import READERS
 from transforms.storage.read_ahead import TOGETHER, ReadAhead, reading_threads
 
 # Reads images as they were listed, also those that came from memory and are staged.
@@ -155,7 +155,7 @@ _AHEAD, _REMOTE_AHEAD = 1, 2
 
 
 class RecordRun:
-    """Neighbours in one file, read by the first thread that needs one of them.
+    """Neighbours in one file, read when the first of them is needed.
 
     Attributes:
         path: of the file.
@@ -173,7 +173,6 @@ class RecordRun:
         self._end = stored.offset + stored.length + FRAME_BYTES
         self._left = 1
         self._lock = threading.Lock()
-        self._data: bytes | None = None
         self._fetched: Future[bytes] | None = None
 
     def takes(self, path: str, stored: StoredImage) -> bool:
@@ -190,28 +189,24 @@ class RecordRun:
 
     def payload(self, stored: StoredImage) -> bytes:
         """The data of one record; raises OSError or TFRecordError."""
+        fetched = self.fetch()
+        for run in self.following:
+            run.fetch()
+        assert fetched is not None, "each record is asked for once"
+        data = fetched.result()
         with self._lock:
-            if self._data is None:
-                for run in self.following:
-                    run.fetch()
-                self._data = self._fetched.result() if self._fetched else self._read()
-                self._fetched = None
-            data = self._data
             self._left -= 1
             if not self._left:
-                self._data = None
+                self._fetched = None
         at, offset = stored.offset - self._start, stored.offset
         return framed_payload(data, at, stored.length, record=stored.record, offset=offset)
 
-    def fetch(self) -> None:
-        """Begins to read in another thread, if nobody does."""
-        # Whoever holds the lock reads.
-        if self._lock.acquire(blocking=False):
-            try:
-                if self._data is None and self._fetched is None and self._left:
-                    self._fetched = _pool().submit(self._read)
-            finally:
-                self._lock.release()
+    def fetch(self) -> Future[bytes] | None:
+        """What another thread reads, from the first call on; None once all records were used."""
+        with self._lock:
+            if self._fetched is None and self._left:
+                self._fetched = _pool().submit(self._read)
+            return self._fetched
 
     def _read(self) -> bytes:
         length = self._end - self._start
@@ -307,7 +302,7 @@ def record_sources(
 
 @functools.lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(2 * _REMOTE_AHEAD, thread_name_prefix="read-records")
+    return ThreadPoolExecutor(READERS, thread_name_prefix="read-records")
 
 
 # A fork has the pool without its threads.
@@ -413,7 +408,7 @@ class ShardOrigins:
             (image.key, record_path(origins.sources[each.base], each.shard), each)
             for image in images
             if image.record and image.key not in self._reused
-            for each in [SourceRecord.of(image.record).stored]
+            for each in [StoredImage.of(image.record)]
         )
         found = (*self._reused.values(), *self._own.values())
         self.ranges = len({id(source) for source, _ in found})
@@ -513,7 +508,7 @@ class ShardOrigins:
 
     def _from_record(self, image: PlannedImage) -> ReadImage:
         """An image that is a record of `--images`, after comparing it with its checksums."""
-        stored, labels = SourceRecord.of(image.record)
+        stored = StoredImage.of(image.record)
         dataset = self._origins.sources[stored.base]
         path = record_path(dataset, stored.shard)
         # One that was to be reused is read alone.
@@ -533,7 +528,7 @@ class ShardOrigins:
         else:
             kept = None
             if self._origins.keeps_values(image):
-                kept = Kept(dataset.names, example, labels, (stored.info.height, stored.info.width))
+                kept = Kept(dataset.names, example, stored.labels, (stored.height, stored.width))
             is_final = dataset.is_final and bool(stored.content)
             return ReadImage(data, stored, is_final, kept=kept)
         detail = f"record {stored.record} of {path}: {problem}"

@@ -140,6 +140,7 @@ class StoredImage(NamedTuple):
         source_height: of the original, if it is another one.
         source_width: of the original, if it is another one.
         whole: the shard, if this is its first record and it may be copied; else None.
+        labels: its class ids and class names there, if it is an image of this run.
         partners: its masks and further images, in the order of this run; None for one whose file
             is another one now.
     """
@@ -162,16 +163,17 @@ class StoredImage(NamedTuple):
     source_height: int | None
     source_width: int | None
     whole: BaseShard | None = None
+    labels: tuple[tuple[int, str], ...] = ()
     partners: tuple[CheckedPartner | None, ...] = ()
 
     @classmethod
     def of(cls, record: Plain) -> StoredImage:
-        """Reads a record of `PlannedImage.stored`, see `plain_record`."""
-        base, *columns, whole, partners = record
+        """Reads `PlannedImage.record`, or one of `PlannedImage.stored`: see `plain_record`."""
+        base, *columns, whole, labels, partners = record
         known = dict(zip(_OF_INDEX, columns, strict=True))
         known |= {name: (known[name] or b"").hex() for name in _HASHES}
         own = tuple(each and CheckedPartner._make(each) for each in partners)
-        return cls(base, **known, whole=whole and BaseShard(*whole), partners=own)
+        return cls(base, **known, whole=whole and BaseShard(*whole), labels=labels, partners=own)
 
     @property
     def info(self) -> ImageInfo:
@@ -202,7 +204,7 @@ class StoredImage(NamedTuple):
 
 
 # The columns of an index that are fields of `StoredImage`, and those that are hashes.
-_OF_INDEX = StoredImage._fields[1:-2]
+_OF_INDEX = StoredImage._fields[1:-3]
 _HASHES = ("content", "source_content", "perceptual_hash")
 
 STORED_COLUMNS = ("key", "path", "size", "version", *_OF_INDEX)
@@ -229,7 +231,7 @@ def stored_side(
         partners: its masks and further images, in the order of this run; None for one that it
             does not have.
     """
-    record = plain_record(base, row, whole, [each and each[1] for each in partners])
+    record = plain_record(base, row, whole, partners=[each and each[1] for each in partners])
     files = tuple(each and tuple(each[0]) for each in partners)
     file = path, row["size"], row["version"]
     return JoinSide(*file, "", "", kind=Kind.RECORD, record=(record, files))
@@ -239,12 +241,14 @@ def plain_record(
     base: int,
     row: Mapping[str, Any],
     whole: BaseShard | None = None,
+    labels: Sequence[tuple[int, str]] = (),
     partners: Sequence[CheckedPartner | None] = (),
 ) -> Plain:
     """A record as `StoredImage.of` reads it; its hashes may be unknown."""
     known = {**row, "source_content": row["source_content"] or row["content"]}
     own = tuple(each and tuple(each) for each in partners)
-    return base, *(known[name] for name in _OF_INDEX), whole and tuple(whole), own
+    columns = (known[name] for name in _OF_INDEX)
+    return base, *columns, whole and tuple(whole), tuple(labels), own
 
 
 def join_reused(
@@ -299,7 +303,7 @@ def _agree(one: Plain, other: Plain) -> bool:
     """Whether two records hold the same image, and the same partners as far as both have them."""
     each = zip(one[-1], other[-1], strict=True)
     is_same = all(None in pair or pair[0] == pair[1] for pair in each)
-    return is_same and one[_OF_PLACE:-2] == other[_OF_PLACE:-2]
+    return is_same and one[_OF_PLACE:-3] == other[_OF_PLACE:-3]
 
 
 # Records of a dataset as images of another one: sides of the join, and their join.
@@ -318,24 +322,6 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 # Images and labels named in one detail.
 _MAX_NAMED = 5
-
-
-class SourceRecord(NamedTuple):
-    """A record that is an image of this run.
-
-    Attributes:
-        stored: the image in it; its `base` is the number of the dataset.
-        labels: its class ids and class names there.
-    """
-
-    stored: StoredImage
-    labels: tuple[tuple[int, str], ...]
-
-    @classmethod
-    def of(cls, record: Plain) -> SourceRecord:
-        """Reads `PlannedImage.record`."""
-        stored, labels = record
-        return cls(StoredImage.of(stored), labels)
 
 
 def has_records(manifest: Mapping[str, Any]) -> bool:
@@ -359,7 +345,7 @@ def source_side(
     many = isinstance(label, list)
     labels = label if many else [] if label is None else [label]
     ids = label_id if many else [] if label_id is None else [label_id]
-    record = plain_record(base, row), tuple(zip(ids, labels, strict=False))
+    record = plain_record(base, row, labels=[*zip(ids, labels, strict=False)])
     # What is changed again has another size than its original: that of its record is close.
     is_original = is_final or not row["changes"]
     size = row["size"] if row["size"] and is_original else row["length"]

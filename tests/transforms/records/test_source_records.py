@@ -13,7 +13,7 @@ from transforms.core.rejections import Rejection
 from transforms.labels.joins import ONE_LABEL, JoinRules, RowRequirements, join_group
 from transforms.labels.shards import SplitAssigner, Splits
 from transforms.records.stored_images import (
-    SourceRecord,
+    StoredImage,
     join_records,
     join_reused,
     source_side,
@@ -52,8 +52,8 @@ def joined(
 def test_a_record_keeps_its_label_and_its_split() -> None:
     [image] = joined(record())
     assert (image.split, image.label, image.size, image.rows) == ("test", "cat", 50, 0)
-    found = SourceRecord.of(image.record)
-    assert (found.stored.offset, found.labels) == (700, ((4, "cat"),))
+    found = StoredImage.of(image.record)
+    assert (found.offset, found.labels) == (700, ((4, "cat"),))
     assert not image.stored
     [none] = joined(record(), label_from="none")
     assert none.label == ""
@@ -63,7 +63,7 @@ def test_a_row_gives_it_another_label() -> None:
     row = JoinSide("", 0, 0, "dog", "a.csv:2")
     [image] = joined(record(), row, label_from="csv")
     assert (image.label, image.split, image.rows) == ("dog", "test", 1)
-    assert SourceRecord.of(image.record).labels == ((4, "cat"),)
+    assert StoredImage.of(image.record).labels == ((4, "cat"),)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_same_image_in_two_datasets_is_one() -> None:
     image, count = sorted(joined(record(), record(1)), key=lambda each: isinstance(each, Count))
     assert isinstance(image, PlannedImage)
     assert count == Count("images_found_again", 1)
-    assert SourceRecord.of(image.record).stored.base == 0
+    assert StoredImage.of(image.record).base == 0
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_a_record_may_also_be_reused() -> None:
     [image] = join_reused("a", [side, base], join=join)
     assert isinstance(image, PlannedImage)
     assert image.stored == (base.record[0],)
-    assert SourceRecord.of(image.record).stored.base == 0
+    assert StoredImage.of(image.record).base == 0
