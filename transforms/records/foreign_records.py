@@ -7,6 +7,7 @@ Detection API and tutorials are known; others can be given.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 from array import array
 from collections import Counter
@@ -61,7 +62,7 @@ _DTYPES = {"O": "bytes", "i": "int64", "f": "float"}
 # Records of a file in which the meaning of features is looked for: the first may lack some.
 _FIRST = 5
 
-# Names of features that are noted: a hostile file has as many as it has bytes.
+# Names of features that are described: a hostile file has as many as it has bytes.
 _MOST_NAMES = 1_000
 
 # Rows that are Python objects at the same time.
@@ -132,7 +133,7 @@ def meanings(
     if given.get("label") is None:
         for feature in _OBJECTS:
             found = held.get(feature.name)
-            if found is not None and _DTYPES[found.dtype.kind] == feature.dtype:
+            if found is not None and kind_of(found) == feature.dtype:
                 names[feature.source] = feature.name
     if IMAGE not in names:
         images = [name for name, values in sorted(held.items()) if _source("image", values)]
@@ -154,30 +155,86 @@ def _source(what: str, values: Any) -> str:
     return KEY if what == "key" and kind in ("i", "O") and len(values) == 1 else ""
 
 
+def kind_of(values: Any) -> str:
+    """The type of the values of a feature; formats of images stand for bytes."""
+    # NumPy would make all texts of a list as long as the longest.
+    is_array = isinstance(values, np.ndarray)
+    return "unset" if values is None else _DTYPES[values.dtype.kind] if is_array else "bytes"
+
+
+@dataclasses.dataclass
+class Described:
+    """A feature of one type, over all records that have it.
+
+    Attributes:
+        first: the file and the number of the first record.
+        records: how many they are.
+        fewest: values in a record.
+        most: values in a record.
+        low: the smallest integer; None without integers.
+        high: the largest one.
+        formats: values that begin as images do, by their format.
+        others: values that do not.
+        other: the file and the number of the first record with another value.
+    """
+
+    first: tuple[str, int]
+    records: int = 0
+    fewest: int = 1 << 62
+    most: int = 0
+    low: int | None = None
+    high: int | None = None
+    formats: Counter[str] = dataclasses.field(default_factory=Counter)
+    others: int = 0
+    other: tuple[str, int] | None = None
+
+    def add(self, values: Any, place: tuple[str, int]) -> None:
+        """Adds the values of a record, or the formats of those of bytes."""
+        self.records += 1
+        self.fewest, self.most = min(self.fewest, len(values)), max(self.most, len(values))
+        for format_ in values if isinstance(values, list) else ():
+            if format_:
+                self.formats[format_] += 1
+            else:
+                self.others += 1
+                self.other = self.other or place
+        if isinstance(values, np.ndarray) and len(values) and values.dtype.kind == "i":
+            low, high = int(values.min()), int(values.max())
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+
 class Noted:
     """What is noted of the records of several files.
 
     Attributes:
+        records: how many there are.
+        kinds: what is known of each feature, by name and type.
+        others: features of records that are not described, behind the first names.
         labels: records of each.
+        digests: eight bytes of each record, or of its key.
     """
 
     def __init__(self) -> None:
+        self.records = self.others = 0
+        self.kinds: dict[str, dict[str, Described]] = {}
         self.labels: Counter[str] = Counter()
-        self._records = 0
-        self._kinds: dict[str, Counter[tuple[str, bool]]] = {}
-        self._keys = array("Q")
+        self.digests = array("Q")
 
-    def add_features(self, example: Example) -> None:
-        """Notes the types of the features of a record, and which have one value."""
-        self._records += 1
+    def add_features(self, example: Example, place: tuple[str, int] = ("", 0)) -> None:
+        """Describes the features of a record, of which the file and the number are given."""
+        self.records += 1
         for name, values in example.items():
-            if name in self._kinds or len(self._kinds) < _MOST_NAMES:
-                kind = _DTYPES[values.dtype.kind], len(values) == 1
-                self._kinds.setdefault(name, Counter())[kind] += 1
+            if name not in self.kinds and len(self.kinds) >= _MOST_NAMES:
+                self.others += 1
+                continue
+            kinds = self.kinds.setdefault(name, {})
+            found = kinds.setdefault(kind_of(values), Described(place))
+            found.add(() if values is None else values, place)
 
     def add_row(self, row: Mapping[str, Any]) -> None:
         """Notes the key of a record, in eight bytes, and its labels."""
-        self._keys.append(xxhash.xxh3_64_intdigest(row["key"].encode()))
+        self.digests.append(xxhash.xxh3_64_intdigest(row["key"].encode()))
         self.labels.update(row["label"] or [""])
 
     def features(self, names: Mapping[str, str]) -> list[Feature]:
@@ -188,17 +245,17 @@ class Noted:
         """
         sources = {name: source for source, name in names.items()}
         return [
-            Feature(name, sources.get(name, f"{COLUMN}{name}"), dtype, shape)
-            for name, found in sorted(self._kinds.items())
-            for dtype in {kind for kind, _ in found}
-            if found[dtype, True] + found[dtype, False] == found.total()
-            for shape in (() if found[dtype, True] == self._records else None,)
+            Feature(name, sources.get(name, f"{COLUMN}{name}"), dtype, () if is_single else None)
+            for name, kinds in sorted(self.kinds.items())
+            for dtype, found in kinds.items()
+            for is_single in (found.records == self.records and found.fewest == found.most == 1,)
+            if len(kinds) == 1
         ]
 
     def repeated(self) -> int:
-        """Records with the key of an earlier one."""
-        keys = np.frombuffer(self._keys, np.uint64)
-        return len(keys) - len(np.unique(keys))
+        """Records with the digest of an earlier one."""
+        digests = np.frombuffer(self.digests, np.uint64)
+        return len(digests) - len(np.unique(digests))
 
 
 # The index of such records: a row for each, as if a conversion had written it.
