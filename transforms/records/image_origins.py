@@ -440,14 +440,31 @@ class ShardOrigins:
             RejectedImageError: its file is too large, or its record damaged, or it cannot be read.
             TransientError: a retry may succeed.
         """
-        if image.key in self._reused:
-            found = self._from_reused(image, *self._reused[image.key])
-            # What a fresh run re-encodes has this limit, too.
-            if found is not None and len(found.data) <= self._origins.max_bytes:
-                return found
-        if image.record:
-            return self._from_record(image)
-        return ReadImage(read_accepted(self._origins.root, image, self._origins.max_bytes))
+        reused = self._reused.get(image.key)
+        if reused is not None and (path := reused[0].path) not in self._gone:
+            try:
+                found = self._from_reused(image, *reused)
+                # What a fresh run re-encodes has this limit, too.
+                if len(found.data) <= self._origins.max_bytes:
+                    return found
+            except OSError as error:
+                self._gone.add(path)
+                self._log(path, error.strerror or first_line(error))
+            except (ValueError, RejectedImageError) as error:
+                self._log(path, first_line(error))
+        if not image.record:
+            return ReadImage(read_accepted(self._origins.root, image, self._origins.max_bytes))
+        stored = StoredImage.of(image.record)
+        path = record_path(self._origins.sources[stored.base], stored.shard)
+        try:
+            return self._from_record(image, path, stored)
+        except OSError as error:
+            check_final(error, path)
+            problem = error.strerror or first_line(error)
+        except (ValueError, KeyError, TypeError) as error:
+            problem = error.problem if isinstance(error, TFRecordError) else first_line(error)
+        detail = f"record {stored.record} of {path}: {problem}"
+        raise RejectedImageError(Reason.UNREADABLE, detail)
 
     def _reusable(self, image: PlannedImage) -> StoredImage | None:
         """The first of the records of an image that hold it; None if none does."""
@@ -458,30 +475,19 @@ class ShardOrigins:
 
     def _from_reused(
         self, image: PlannedImage, source: RecordSource, stored: StoredImage
-    ) -> ReadImage | None:
-        """An image as it is stored in `--reuse`; None if that is damaged or gone."""
-        if source.path in self._gone:
-            return None
-        try:
-            base = self._origins.bases[stored.base]
-            example = source.payload(stored)
-            data = only_bytes(example, base.feature)
-            is_same = content_hash(data) == stored.content
-            if not (is_same and self._is_of(image, stored, data, example)):
-                raise ValueError("the image is not that of the index")
-            each = zip(base.partners, stored.partners, strict=True)
-            partners = [
-                _held(only_bytes(example, own.feature), known) if own and known else None
-                for own, known in each
-            ]
-        except OSError as error:
-            self._gone.add(source.path)
-            self._log(source.path, error.strerror or first_line(error))
-        except (ValueError, RejectedImageError) as error:
-            self._log(source.path, first_line(error))
-        else:
-            return ReadImage(data, stored, True, True, partners)
-        return None
+    ) -> ReadImage:
+        """An image as it is stored in `--reuse`, after comparing it with its checksums."""
+        base = self._origins.bases[stored.base]
+        example = source.payload(stored)
+        data = only_bytes(example, base.feature)
+        is_same = content_hash(data) == stored.content
+        if not (is_same and self._is_of(image, stored, data, example)):
+            raise ValueError("the image is not that of the index")
+        partners = [
+            _held(only_bytes(example, own.feature), known) if own and known else None
+            for own, known in zip(base.partners, stored.partners, strict=True)
+        ]
+        return ReadImage(data, stored, True, True, partners)
 
     def _is_of(self, image: PlannedImage, stored: StoredImage, data: bytes, example: bytes) -> bool:
         """Whether a record says the same of its image as an index that may have been edited."""
@@ -506,33 +512,18 @@ class ShardOrigins:
             message = "originals are read instead of some records of %s: %s"
             _LOGGER.warning(message, path, why)
 
-    def _from_record(self, image: PlannedImage) -> ReadImage:
+    def _from_record(self, image: PlannedImage, path: str, stored: StoredImage) -> ReadImage:
         """An image that is a record of `--images`, after comparing it with its checksums."""
-        stored = StoredImage.of(image.record)
-        dataset = self._origins.sources[stored.base]
-        path = record_path(dataset, stored.shard)
+        dataset, kept = self._origins.sources[stored.base], None
         # One that was to be reused is read alone.
         source, _ = self._own.get(image.key) or (RecordRun(path, stored), stored)
-        try:
-            example = decode_example(source.payload(stored))
-            [data] = example[dataset.feature]
-            if stored.content and content_hash(data) != stored.content:
-                raise ValueError("its image is not that of the index")
-        except OSError as error:
-            check_final(error, path)
-            problem = error.strerror or first_line(error)
-        except TFRecordError as error:
-            problem = error.problem
-        except (ValueError, KeyError, TypeError) as error:
-            problem = first_line(error)
-        else:
-            kept = None
-            if self._origins.keeps_values(image):
-                kept = Kept(dataset.names, example, stored.labels, (stored.height, stored.width))
-            is_final = dataset.is_final and bool(stored.content)
-            return ReadImage(data, stored, is_final, kept=kept)
-        detail = f"record {stored.record} of {path}: {problem}"
-        raise RejectedImageError(Reason.UNREADABLE, detail)
+        example = decode_example(source.payload(stored))
+        [data] = example[dataset.feature]
+        if stored.content and content_hash(data) != stored.content:
+            raise ValueError("its image is not that of the index")
+        if self._origins.keeps_values(image):
+            kept = Kept(dataset.names, example, stored.labels, (stored.height, stored.width))
+        return ReadImage(data, stored, dataset.is_final and bool(stored.content), kept=kept)
 
 
 def _held(data: bytes, known: CheckedPartner) -> CheckedPartner:
