@@ -134,8 +134,6 @@ def _open_indexed(folder: str) -> dict[str, Any]:
     manifest = open_dataset(folder)
     if manifest["options"].get("key") == "row":
         raise UsageError(f"{folder} holds rows without images, which diff cannot compare")
-    if "index" not in manifest:
-        raise UsageError(f"{folder} has no indexes: convert it again, into another folder")
     for problem in index_list_problems(manifest):
         raise UsageError(f"{folder}/{MANIFEST} was edited: {problem}")
     return manifest

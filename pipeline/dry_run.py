@@ -26,7 +26,6 @@ from transforms.core.messages import entries_of, format_bytes
 from transforms.core.records import PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import ShardSummary, count_reasons, in_order, shortened
-from transforms.dataset.manifest import manifest_indexes
 from transforms.dataset_files import completed
 from transforms.labels.joins import class_texts
 from transforms.labels.shards import RecipeMaker, ShardName
@@ -288,7 +287,7 @@ def reuse_lines(
         lines += [f"  {line}" for line in found.planned_lines()]
     for source in config.sources:
         if not source.manifest:
-            indexes += 1 + len(manifest_indexes(open_dataset(source.folder)))
+            indexes += 1 + len(open_dataset(source.folder)["index"])
     yield f"reused   {reads.taken} images from their records (--reuse)"
     records_too = f", and {reads.records} records of --images" if reads.records else ""
     yield f"read     {reads.originals} originals, {format_bytes(reads.bytes)}{records_too}"

@@ -251,10 +251,7 @@ def open_index(
         )
     index = IndexReader(output, manifest)
     if not index.has_index(files):
-        raise UsageError(
-            f"{output} has no index of its records, since an older image-tfrecords wrote it: "
-            "convert again"
-        )
+        raise UsageError(f"{output} has no index of its records: convert again")
     return index
 
 

@@ -20,7 +20,7 @@ from pipeline.options.parser import BEAM_NOTE, OneLineParser, add_run_flags, pro
 from pipeline.show import select
 from transforms.core.messages import first_line, format_bytes, one_line, printable, quantity
 from transforms.core.option import not_empty
-from transforms.dataset.manifest import content_digest, manifest_indexes, manifest_shards
+from transforms.dataset.manifest import content_digest, manifest_shards
 from transforms.dataset.output_names import INDEX, MANIFEST, REJECTED, ForeignNameError
 from transforms.dataset.record_checks import (
     Problem,
@@ -268,7 +268,7 @@ def check_dataset(
 
 def _folder_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
     """Whether folders of the dataset are links, through which other files would be replaced."""
-    files = (*manifest_shards(manifest), *manifest.get("index", ()))
+    files = (*manifest_shards(manifest), *manifest["index"])
     try:
         storage_of(output).check_folders(output, {entry["file"] for entry in files})
     except ForeignNameError as error:
@@ -298,7 +298,7 @@ def _small_file_problems(output: str, manifest: Mapping[str, Any]) -> Iterator[P
 def _extra_files(output: str, manifest: Mapping[str, Any]) -> Iterator[Problem]:
     """TFRecords and indexes of other datasets; a reader's glob would match them too."""
     shards = [shard["file"] for shard in manifest_shards(manifest)]
-    listed = {*shards, *(entry["file"] for entry in manifest_indexes(manifest))}
+    listed = {*shards, *(entry["file"] for entry in manifest["index"])}
     folders = {f"{name.rpartition('/')[0]}/".lstrip("/") for name in shards} | {""}
     patterns = [(folder, "*.tfrecord*") for folder in sorted(folders)]
     for folder, pattern in (*patterns, (f"{INDEX}/", "*.parquet")):

@@ -33,7 +33,6 @@ from transforms.dataset.manifest import (
     data_files,
     dataset_recipe,
     index_files,
-    manifest_indexes,
     manifest_shards,
 )
 from transforms.dataset.output_names import (
@@ -483,7 +482,7 @@ def _compare(
             f"--output {output} holds a dataset of other inputs ({inputs} were added, removed or "
             f"changed, or have become readable{written}). Use --overwrite or another --output",
         )
-    listed = [*manifest_shards(manifest), *manifest_indexes(manifest)]
+    listed = [*manifest_shards(manifest), *manifest["index"]]
     changes = publication_of(target).changes()
     changes.begin()
     missing = changes.missing({each["file"]: each["bytes"] for each in listed})

@@ -181,7 +181,7 @@ def _partners(
 
 def _difference(manifest: Mapping[str, Any], config: ConvertConfig) -> str:
     """The reason why no record of a dataset can be reused; empty if there is none."""
-    if not manifest.get("index"):
+    if not manifest["index"]:
         return "it has no index"
     if config.of_rows:
         return "the new records are made of rows"

@@ -25,7 +25,6 @@ from pipeline.resolve.path_flags import (
 )
 from transforms.core.messages import Decision, first_line
 from transforms.dataset.image_statistics import DatasetWarning
-from transforms.dataset.manifest import manifest_indexes
 from transforms.examples.layouts import Feature
 from transforms.examples.partners import Partner
 from transforms.input_readers import LeftOut, annotation_files
@@ -510,7 +509,7 @@ class GivenDataset(NamedTuple):
 
     def check_index(self, name: str, split: str = "") -> None:
         """Checks that every record of a split is in an index; of all if it is empty."""
-        entries = manifest_indexes(self.manifest)
+        entries = self.manifest["index"]
         listed = sum(each["records"] for each in entries if split in ("", index_split(each)))
         if listed != self.count("records", split):
             raise UsageError(f"{name}: it has no index of its records: convert its images again")

@@ -145,7 +145,7 @@ def _unfinished(folder: Path) -> None:
 
 
 def _without_indexes(folder: Path) -> None:
-    write_manifest(Dataset(folder), Dataset(folder).manifest, "index")
+    write_manifest(Dataset(folder), {**Dataset(folder).manifest, "index": []})
 
 
 def _of_version_1(folder: Path) -> None:

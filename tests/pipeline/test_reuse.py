@@ -217,8 +217,8 @@ def damage_base(base: Dataset, damage: str, other: Path, patch: pytest.MonkeyPat
             edit_index(base, with_column("shard", lambda values: [name] * len(values)))
         case "no index":
             index.unlink()
-        case "no indexes":  # As of a version that did not write them.
-            write_manifest(base, base.manifest, "index")
+        case "no indexes":
+            write_manifest(base, {**base.manifest, "index": []})
         case "overwritten meanwhile":  # After its indexes were read, before its records are.
             read = ReuseReader.read
 

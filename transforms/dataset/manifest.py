@@ -133,8 +133,7 @@ def foreign_names(manifest: Mapping[str, Any]) -> Iterator[str]:
     is_ours = is_plain if INDEXED in manifest else is_ours
     yield from (each["file"] for each in manifest_shards(manifest) if not is_ours(each["file"]))
     yield from (name for name in manifest["files"] if not is_small_file(name))
-    indexes = manifest.get("index", ())
-    yield from (each["file"] for each in indexes if not is_index_file(each["file"]))
+    yield from (each["file"] for each in manifest["index"] if not is_index_file(each["file"]))
 
 
 def _is_text(value: Any) -> bool:
@@ -233,12 +232,12 @@ _CHECKS: dict[str, Check] = {
     "splits": _few(_are_splits),
     "files": _few(_dict_of(_with(_FILE))),
     "features": _list_of(_is_feature),
+    "index": _are_indexes,
 }
 _OPTIONAL: dict[str, Check] = {
     "decided": _list_of(_is_mapping),
     "pixels": _few(_are_counts),
     "partners": _dict_of(_is_text),
-    "index": _are_indexes,
 }
 
 
@@ -549,11 +548,6 @@ def shards_by_name(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         for split, listed in manifest["splits"].items()
         for number, shard in enumerate(listed["shards"])
     }
-
-
-def manifest_indexes(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The indexes that a manifest lists, in the order of the shards."""
-    return list(manifest.get("index", []))
 
 
 def names_of_ids(manifest: Mapping[str, Any]) -> dict[int, str]:

@@ -15,7 +15,6 @@ from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import (
     ManifestError,
     check_digest,
-    manifest_indexes,
     manifest_shards,
     possible_files,
     shards_by_name,
@@ -129,7 +128,7 @@ def _former_files(output: str, path: str) -> set[str]:
 
 def listed_files(manifest: Mapping[str, Any]) -> set[str]:
     """All files of a manifest's dataset with its report, without the manifest itself."""
-    entries = (*manifest_shards(manifest), *manifest_indexes(manifest))
+    entries = (*manifest_shards(manifest), *manifest["index"])
     return {REPORT, *manifest["files"], *(entry["file"] for entry in entries)}
 
 

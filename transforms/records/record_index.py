@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 
 from transforms.core.records import PlannedImage, ShardRow
-from transforms.dataset.manifest import manifest_indexes, manifest_shards, shards_by_name
+from transforms.dataset.manifest import manifest_shards, shards_by_name
 from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
 from transforms.images.check import CheckedImage
@@ -446,7 +446,7 @@ def index_places(manifest: Mapping[str, Any]) -> dict[str, IndexPlace]:
     A shard has its own index. Files of single images share that of the shard as which they were
     written: they follow each other in the order of its rows. A file without rows is left out.
     """
-    entries = {entry["file"]: entry for entry in manifest.get("index", ())}
+    entries = {entry["file"]: entry for entry in manifest["index"]}
     if manifest["options"].get("files") != "per_image":
         return {
             shard["file"]: IndexPlace({**entry, "shard": shard["file"]})
@@ -470,14 +470,14 @@ def indexed_files(
         if (place := places.get(shard["file"])) is not None:
             files[place.entry["file"]].append(shard)
     named = {place.entry["file"]: place.entry for place in places.values()}
-    for entry in manifest_indexes(manifest):
+    for entry in manifest["index"]:
         yield named.get(entry["file"], entry), files[entry["file"]]
 
 
 def index_list_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Whether the indexes of a manifest have as many rows as the splits have records."""
     rows = dict.fromkeys(manifest["splits"], 0)
-    for entry in manifest.get("index", ()):
+    for entry in manifest["index"]:
         split = index_split(entry)
         rows[split] = rows.get(split, 0) + entry["records"]
     for split, listed in manifest["splits"].items():

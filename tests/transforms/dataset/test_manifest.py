@@ -32,7 +32,6 @@ from transforms.dataset.manifest import (
     in_parts,
     index_entries,
     joined_crc32c,
-    manifest_indexes,
     manifest_shards,
     parse_manifest,
     to_bytes,
@@ -133,7 +132,7 @@ def test_indexes_in_the_order_of_the_shards() -> None:
     names = [shard.file.replace(".tfrecord", ".parquet") for shard in SHARDS]
     assert [entry["file"] for entry in entries] == [f"index/{name}" for name in names]
     assert entries[0] == {**entries[0], "records": 2, "bytes": 7, "crc32c": "0000000c"}
-    assert manifest_indexes(parsed(index=entries)) == entries
+    assert parsed(index=entries)["index"] == entries
 
 
 @pytest.mark.parametrize("content", [{**manifest(), "a": {"z": 1, "b": ["한강"]}, "z": None}, {}])
