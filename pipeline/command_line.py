@@ -25,6 +25,7 @@ from pipeline.options.beam_flags import (
 from pipeline.options.parser import (
     ABOUT,
     PROGRAM,
+    TOPICS,
     VERSION,
     at_home,
     documentation,
@@ -151,8 +152,9 @@ def main() -> int:
     # Python puts the working directory first for `python -m`, with which Beam starts its workers.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     command, *words = sys.argv[1:] or ["--help"]
-    if command == "help":
-        command, words = (words[0], ["--help", *words[1:]]) if words else ("--help", [])
+    if command == "help" and words:
+        words = ["convert", *words] if words[0] in TOPICS.split() else words
+        command, words = words[0], ["--help", *words[1:]]
     if command not in COMMANDS:
         return run_command(lambda: _without_command(command, words), PROGRAM)
 
@@ -165,7 +167,7 @@ def _without_command(word: str, words: Sequence[str]) -> None:
     Raises:
         UsageError: it says nothing.
     """
-    if word in ("-h", "--help"):
+    if word in ("-h", "--help", "help"):
         print("\n".join(_help_lines()))
         return
     if word in ("--version", "version"):

@@ -211,8 +211,8 @@ _EXAMPLES = (
     "--config out/photos/manifest.json --output out/new",
 )
 
-# Words in the titles of groups, for `--help TOPIC`.
-_TOPICS = "labels output splits shards boxes pixels embeddings checks card run all"
+TOPICS = "labels output splits shards boxes pixels embeddings checks card run all"
+"""Words in the titles of groups, for `--help TOPIC`."""
 
 _DESCRIPTIONS = {*declared(CardOptions)} - {"croissant"}
 
@@ -238,7 +238,7 @@ class _Help(argparse.Action):
         options = [(group, each) for group in GROUPS for each in declared(group).values()]
         names = [each.name for group, each in options if is_shown(group, each)]
         if not names:
-            raise UsageError(f"{option} {topic!r} is no topic: give one of {_TOPICS}")
+            raise UsageError(f"{option} {topic!r} is no topic: give one of {TOPICS}")
         make_parser(parser.command, names).print_help()
         parser.exit()
 
@@ -247,7 +247,7 @@ def make_parser(command: str, shown: Collection[str] = OPTIONS) -> argparse.Argu
     """The parser of `convert` or `plan`, with some of their options."""
     about, notes = (_PLAN, _PLAN_NOTE) if command == "plan" else (ABOUT, BEAM_NOTE)
     if len(shown) < len(OPTIONS):
-        notes += f"\n\n--help TOPIC shows more flags. The topics:\n  {_TOPICS}"
+        notes += f"\n\n--help TOPIC shows more flags. The topics:\n  {TOPICS}"
     parser = OneLineParser(
         command, about, usage=_USAGE, examples=_EXAMPLES, notes=notes, helper=_Help
     )

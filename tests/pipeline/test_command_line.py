@@ -80,15 +80,15 @@ def test_help_lists_the_commands(
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command(
+@pytest.mark.parametrize("name", [*COMMANDS, *options.TOPICS.split()])
+def test_help_of_a_command_or_topic(
     name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    shown = []
-    for words in (["help", name], [name, "--help"]):
+    shown, same = [], [name, "--help"] if name in COMMANDS else ["convert", "--help", name]
+    for words in (["help", name], same):
         assert call(words, monkeypatch) == 0
         shown.append(capfd.readouterr().out)
-    assert shown[0] == shown[1] and shown[0].startswith(f"usage: image-tfrecords {name}")
+    assert shown[0] == shown[1] and shown[0].startswith(f"usage: image-tfrecords {same[0]}")
 
 
 @pytest.mark.parametrize("name", rest_slow(COMMANDS, 3))
@@ -105,7 +105,9 @@ def test_without_the_packages_a_command_says_so_in_one_line(name: str) -> None:
     assert "source .venv/bin/activate" in line and "pip install ." in line
 
 
-@pytest.mark.parametrize("words", [["--version"], *([name, "--version"] for name in COMMANDS)])
+@pytest.mark.parametrize(
+    "words", [["--version"], ["version"], *([name, "--version"] for name in COMMANDS)]
+)
 def test_the_version(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
