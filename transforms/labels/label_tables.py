@@ -99,7 +99,7 @@ def json_lines_table(
         for name, value in (row or {}).items():
             values.setdefault(name, []).append(value)
     if not values:
-        problem = first[0][2] if first else "it is empty"
+        problem = (first[0][2] or "its objects have no members") if first else "it is empty"
         raise LabelsError(f"{path}: {problem}: write one JSON object per line")
     names = tuple(values)
     for name in names:

@@ -183,6 +183,7 @@ DAMAGED[4:200] = bytes(196)
         (NAMELESS, "a.parquet", "the name of a column is not UTF-8"),
         (FOOTER, "a.parquet", "its footer would have 2147483647 bytes, more than 67"),
         (b"", "a.jsonl", "a.jsonl: it is empty: write one JSON object per line"),
+        (b"{}\n{}\n", "a.jsonl", "a.jsonl: its objects have no members: write one JSON object"),
         (b"id,label\n", "a.jsonl", "a.jsonl: it is not JSON (Expecting value): write one JSON"),
         (b'{"a": "\xff"}\n', "a.jsonl", "JSONL a.jsonl is not UTF-8 at line 1: save it as UTF-8"),
         (b"<annotation/>", "a.xml", "a.xml is XML: "),
