@@ -561,6 +561,7 @@ _MEANT = {
     "corners": "xyxy voc pascal pascal_voc corner",
     "directory": "folder folders dir directories parent",
     "drop": "remove delete discard true yes on",
+    "folder": "folders dir dirs directory directories",
     "full": "all true yes on decode pixels",
     "gray": "grey grayscale greyscale l mono 1",
     "gzip": "gz zip zlib true yes on",
@@ -597,8 +598,10 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
         if value in kinds and (not colon or (kinds[value] and rest)):
             return f"{value}{colon}{rest}"
         near = [each for each in choices if value in _MEANT.get(each.partition(":")[0], "").split()]
-        near += difflib.get_close_matches(value, choices, n=1, cutoff=ALIKE)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        # The word may be the name of the column.
+        named = [f"column:{text}"] if "column:X" in choices and value and not colon else []
+        near = near or [*difflib.get_close_matches(value, choices, n=1, cutoff=ALIKE), *named]
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
         meant = f"one of {', '.join(choices)}" if choices[1:] else f"{choices[0]}, its only value"
         raise ValueError(f"{text!r} is not {meant}{hint}")
 
