@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.errors import UsageError, refusing, trying
-from pipeline.resolve.path_flags import check_path
+from pipeline.resolve.path_flags import check_path, datasets_below, near_path
 from transforms.dataset.manifest import INDEXED, ManifestError, manifest_shards
 from transforms.dataset.metadata import ShardRange, shard_ranges
 from transforms.dataset.output_names import MANIFEST, STAGING, ForeignNameError
@@ -95,5 +95,6 @@ def _missing(output: str, path: str) -> str:
             "`show` prints them, but there is nothing to compare them with"
         )
     if storage.has_folders and not storage.is_folder(output):
-        return "there is no such folder"
-    return f"there is no {path}"
+        return f"there is no such folder{near_path(output)}"
+    below = datasets_below(output)
+    return f"there is no {path}" + (f"; did you mean {below}?" if below else "")

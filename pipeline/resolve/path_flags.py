@@ -17,6 +17,7 @@ from typing import Any
 from pipeline.errors import UsageError, refusing, trying
 from transforms.core.messages import Decision, holds_secret, is_utf8
 from transforms.dataset.dataset_options import DEFAULT_VERSION, CardOptions
+from transforms.dataset.output_names import MANIFEST
 from transforms.labels.keys import (
     IMAGE_EXTENSIONS,
     any_case,
@@ -115,8 +116,7 @@ def given_card(flags: argparse.Namespace) -> CardOptions:
 
 def _properties(given: str) -> str:
     """The properties of a file, or of a JSON object in place of its path."""
-    is_json = given.lstrip().startswith("{")
-    if is_json:
+    if given.lstrip().startswith("{"):
         text, where = given, "--croissant"
     else:
         check_path("--croissant", given)
@@ -275,6 +275,8 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
         return hint
     storage = storage_of(pattern)
     if storage.is_folder(pattern):
+        if found := datasets_below(pattern):
+            return f"did you mean {found}?"
         try:
             return f"it is a folder, which {_content(pattern, of_labels=of_labels)}"
         except PermissionError as error:
@@ -286,13 +288,13 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
         return f"a path of Windows: WSL has it as '/mnt/{drive[1].lower()}/{rest}'"
     folder = fixed_root([pattern]) or "."
     if not os.path.isdir(folder):
-        return f"there is no folder {folder!r}{_near(folder)}"
+        return f"there is no folder {folder!r}{near_path(folder)}"
     if not os.access(folder, os.R_OK | os.X_OK):
         return f"no permission to read the folder {folder!r}"
     if os.path.lexists(pattern):
         return "it is not a regular file"
     if not glob.has_magic(pattern):
-        return f"there is no such file in {folder!r}{_near(pattern)}"
+        return f"there is no such file in {folder!r}{near_path(pattern)}"
     if any(os.path.isdir(each) for each in itertools.islice(glob.iglob(pattern), _MATCHES)):
         return f"it matches folders: try {os.path.join(pattern, '**', '*')!r}"
     if "\\" in pattern:
@@ -300,7 +302,17 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
     return f"check the pattern; {folder!r} {_content(folder, of_labels=of_labels)}"
 
 
-def _near(path: str) -> str:
+def datasets_below(folder: str) -> str:
+    """The first datasets in a folder, such as `out/a or out/b`; empty without one."""
+    storage = storage_of(folder)
+    # In a bucket, this would list all that is below.
+    found = (
+        storage.list_files(join(glob.escape(folder), "*", MANIFEST)) if storage.has_folders else ()
+    )
+    return " or ".join(sorted(file.uri.rpartition("/")[0] for file in found)[:3])
+
+
+def near_path(path: str) -> str:
     """The path that was probably meant; without one, where a relative path begins."""
     while not os.path.isdir(above := os.path.dirname(path) or "."):
         path = os.path.dirname(path)

@@ -54,6 +54,8 @@ WRONG_FILES = {
     "name.yaml": "features: {name: image.path}\n",
     "pixels.yaml": "features: {pixels: image.pixels, label: label.id}\n",
     "masks/cat-0.png": "",
+    "sets/a/manifest.json": "",
+    "sets/b/manifest.json": "",
     "site/manifest.json": '{"name": "page"}',
     "later/manifest.json": '{"format_version": 99}',
 }
@@ -62,18 +64,15 @@ WRONG_FILES = {
 FIRST = {
     "convert @ --label labels.csv": "did you mean --labels labels.csv?",
     "convert @ --dry_run": "give the same flags to the command `plan`",
-    "convert @ --dry-run": "give the same flags to the command `plan`",
     "convert --input 'photos/*/*.jpg' --output new": "--input; did you mean --images GLOB?",
     "convert @ --force": "--force; did you mean --overwrite (it replaces a finished dataset)?",
     "convert @ --format png": "did you mean --layout NAME|FILE (features), or --transcode",
     "convert @ --image_size 224": "--image_size; did you mean --resize",
-    "convert @ --image-size 224": "--image-size; did you mean --resize",
     "convert --images 'photos/*/*.jpg' --output_dir new": "did you mean --output DIR?",
     "convert --images 'photos/*/*.jpg' --out new": "did you mean --output DIR?",
     "convert --images 'photos/*/*.jpg' -o new": "unknown flag -o; did you mean --output DIR?",
     "convert @ --classes names.txt": "--classes; did you mean --class_names FILE?",
     "convert --images 'photos/*/*.jpg' --labels one --output new": "which holds 1 .csv: try 'one/l",
-    "convert --images 'photos/*/*.jpg' --labels nope.csv --output new": "there is no such file",
     "convert photos labels.csv": "--output labels.csv is a file: give a folder",
     "convert photos labels.csv new more": "unexpected argument 'more': images, labels and",
     "verify out other": "unexpected argument 'other': give one folder at a time",
@@ -127,7 +126,6 @@ VALUES = {
     "convert @ --compression zip": "did you mean gzip?",
     "convert @ --key filename": "did you mean name?",
     "convert @ --label_from folder": "did you mean directory?",
-    "convert @ --label_from folders": "did you mean directory?",
     "convert @ --label_from JSON": "is not one of csv, directory, regex:EXPR, webdataset, records",
     "convert @ --transcode jpg": "did you mean jpeg?",
     "convert @ --color greyscale": "did you mean gray?",
@@ -181,6 +179,13 @@ FILES = {
     "verify nothing": "nothing holds no dataset: there is no such folder",
     "verify photos": "photos holds no dataset: there is no photos/manifest.json",
     "verify out/manifest.json": "it is a file; give its folder, out",
+    "convert --images sets --output new": "matches --images 'sets'; did you mean sets/a or sets/b?",
+    **{
+        f"{command} sets": "sets holds no dataset: there is no sets/manifest.json; did "
+        "you mean sets/a or sets/b?"
+        for command in ("show", "verify", "report", "diff out", "export --dali new")
+    },
+    "salvage out": "salvage: --output is missing: give the folder of the copies",
     "report out/labels.txt": "it is a file; give its folder, out",
     "show out --split val": "there is no --split val; the dataset has train",
     "show out --images labels.csv": "--images labels.csv is a file: give a folder",
@@ -258,6 +263,9 @@ SPLITS = {
     ),
     "convert @images --labels set.csv --split_by column:set": "as '1 a', which cannot be splits",
     "convert @ --split_column label --split_from directory": "be used with another --split_by",
+    "convert @ --split_by fold": "did you mean folder or column:fold?",
+    "convert @ --split_by foldr": "did you mean folder or column:foldr?",
+    "convert @ --split_by dir": "did you mean folder?",
     "convert @ --split_by column": "no column 'split' ... --split_by column:NAME",
     "convert @images --label_from directory --split_by column": (
         "--split_by column needs --labels CSV"
@@ -286,7 +294,6 @@ SPLITS = {
         "--stratify label cannot be used with splits from a column: add --split_by hash"
     ),
     "convert @ --shard_by records --files per_image": "cannot be used with --files per_image",
-    "convert @ --class_names nope.txt": "no such file: --class_names nope.txt",
     "convert @ --class_names blank.txt": "--class_names is empty: write one class name per line",
     "convert @ --class_names twice.txt": "--class_names line 3 repeats 'cat' of line 1",
     "convert @ --class_names ff.txt": "cannot read --class_names ff.txt",
@@ -301,15 +308,11 @@ OUTPUTS = {
     "convert @ --output gs:///out": "--output 'gs:///out' names no bucket",
     "convert @labels --images gs://": "--images 'gs://' names no bucket",
     "convert @ --model nope://x/m.keras --layout embedding": "installed file system of Beam reads",
-    "convert --images 'photos/*/*.jpg' --labels labels.csv": "give the folder of the dataset; see",
-    "convert @ --output ''": "--output: it is empty: give a path; see --help",
-    "convert @ --output labels.csv": "--output labels.csv is a file",
     "convert @ --output labels.csv/out": "cannot write to --output labels.csv/out: Not a directory",
     "convert @ --output photos --overwrite": "--output photos holds something else ('cat')",
     "convert @ --output site": "manifest.json is not a manifest ... --output",
     "convert @ --output later": "manifest.json has format version 99",
     "convert @ --num_shardz=3": "unknown flag --num_shardz; did you mean --num_shards?",
-    "convert @ --lable_key id": "unknown flag --lable_key; did you mean --label_key?",
     "convert @ --compress=gzip": "unknown flag --compress; did you mean --compression gzip?",
     "convert @ --seed": "--seed needs a value, N; see --help",
     "convert @ --splits train": "--splits 'train': 'train' has no '='; write it like",
@@ -323,7 +326,6 @@ OUTPUTS = {
     "convert @ --shard_size 0MB": "--shard_size '0MB' is not a size: write it like 150MB or",
     "convert @ --max_rejected 200%": "--max_rejected '200%' is neither a share such as 0.01 or 1%",
     "convert @ --max_rejected -1": "--max_rejected '-1' is neither a share such as 0.01 or 1% nor",
-    "convert @ --max_pixels 0": "--max_pixels '0' is not a whole number above 0; see --help",
     "convert @ --max_bytes lots": "--max_bytes 'lots' is not a size: write it like 150MB or",
     "convert @ --seed 170141183460469231731687303715884105728": (
         "--seed: 170141183460469231731687303715884105728 takes more"
@@ -334,7 +336,6 @@ PIXELS = {
     "convert @ --quality 90": "--quality applies only to re-encoded JPEGs; add --transcode jpeg",
     "convert @ --quality 90 --transcode png": "--quality cannot be used with --transcode png",
     "convert @ --quality 101": "--quality: 101 is more than 100",
-    "convert @ --resize 256": "--resize '256' is not a size: did you mean shorter=256",
     "convert @ --resize 0x5": "--resize '0x5': a side has 1 to 65500 pixels",
     "convert @ --resize 50x50 --max_pixels 2499": "50x50 is more than --max_pixels 2499",
     "convert @ --transcode webp": "--transcode 'webp' is not one of",
@@ -361,18 +362,7 @@ CARD = {
     'convert @ --name pets --croissant \'{"name": "x"}\'': "'name' is filled from --name",
 }
 
-MISTAKES = {
-    **FIRST,
-    **WORDS,
-    **VALUES,
-    **FILES,
-    **IMAGES,
-    **LABELS,
-    **SPLITS,
-    **OUTPUTS,
-    **PIXELS,
-    **CARD,
-}
+MISTAKES = FIRST | WORDS | VALUES | FILES | IMAGES | LABELS | SPLITS | OUTPUTS | PIXELS | CARD
 
 # Found after a search: the exit code is 1.
 NOT_FOUND = {
@@ -387,7 +377,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("mistakes")
     write_inputs(made)
     for name, content in WRONG_FILES.items():
-        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with contextlib.chdir(made):
         make_dataset(Path("out"), images="photos/*/*.jpg", labels="labels.csv")
