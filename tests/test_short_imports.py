@@ -104,6 +104,8 @@ def test_the_face_raises_what_the_command_says(
     with pytest.raises(pipeline.UsageError, match="^no file matches --labels 'none.csv'"):
         image_tfrecords.convert("photos", "none.csv", "out", overwrite=False, images=None)
     assert capfd.readouterr().out.startswith("convert: no file matches")
+    with pytest.raises(pipeline.UsageError, match="^--splits 'train=0.8': the shares add up to"):
+        image_tfrecords.convert("photos", "out", splits={"train": 0.8})
 
 
 @pytest.mark.slow

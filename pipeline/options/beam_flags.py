@@ -187,11 +187,8 @@ def check_beam_flags(words: Sequence[str]) -> None:
             meant = f"; did you mean --labels {value}?" if name == "--label" and value else ""
             raise UsageError(f"{name} {value!r}: a label of the job is KEY=VALUE{meant}")
         if name in _ELSEWHERE and "--runner" not in names:
-            local = (
-                "; on this machine: --workers N"
-                if "workers" in name or "parallelism" in name
-                else ""
-            )
+            of_workers = "workers" in name or "parallelism" in name
+            local = "; on this machine: --workers N" if of_workers else ""
             raise UsageError(
                 f"{typed} needs --runner {_ELSEWHERE[name]}: without it the job runs on this "
                 f"machine, which ignores {typed}{local}"

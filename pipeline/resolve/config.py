@@ -161,8 +161,8 @@ class ConvertConfig:
         rules = self.label_rules
         if rules.class_ids is not None:
             # They decide files, also those that no image has.
-            named = zip(rules.class_names or (), rules.class_ids, strict=True)
-            options["categories"] = dict(named)
+            names = rules.class_names or ()
+            options["categories"] = dict(zip(names, rules.class_ids, strict=True))
         return options
 
     @property

@@ -279,13 +279,12 @@ def left_out(
         for path, title in matched.items()
     ]
     output = flags.output.rstrip("/")
-    folders: list[str] = []
+    below: tuple[str, ...] = ()
     inside = (join(output, name) for name in (MANIFEST, LABELS, "x/train-0.tfrecord"))
     if title := next(filter(None, (_matching(globs, path) for path in inside)), ""):
-        folders.append(output)
+        below = tuple(f"{each}/" for each in storage_of(output).spellings(output))
         decisions.append(Decision("left out", f"{output}/", f"{title} matches files of --output"))
     spelled = frozenset(each for path in matched for each in storage_of(path).spellings(path))
-    below = tuple(f"{each}/" for folder in folders for each in storage_of(folder).spellings(folder))
     return LeftOut(spelled, below), decisions
 
 

@@ -300,15 +300,14 @@ def resolve(flags: argparse.Namespace) -> ConvertConfig:
     config = dataclasses.replace(config, sources=sources)
     check_ids(labels.classes, config.label_rules)
     bases = read_bases(flags.reuse or (), config)
-    changes = ((base.folder, root_change(flags, config, base.root)) for base in bases)
     warnings = (
         *(found.warnings if found else ()),
         *check_splits(flags, images, found, config),
         *layout.warnings,
         *(
-            DatasetWarning("root_changed", f"--reuse {folder} has {change}")
-            for folder, change in changes
-            if change
+            DatasetWarning("root_changed", f"--reuse {base.folder} has {change}")
+            for base in bases
+            if (change := root_change(flags, config, base.root))
         ),
     )
     masks, keys = layout.has_object_masks, config.keys

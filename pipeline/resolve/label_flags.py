@@ -167,10 +167,9 @@ def classes_of_records(datasets: Mapping[str, Mapping[str, Any]], *, first_id: i
         folder: [Category(*each, 1) for each in names_of_ids(manifest).items()]
         for folder, manifest in datasets.items()
     }
-    try:
+    with contextlib.suppress(LabelsError):
         return category_classes(categories, first_id=first_id)
-    except LabelsError:
-        return KnownClasses()
+    return KnownClasses()
 
 
 def _has_categories(manifest: Mapping[str, Any]) -> bool:
@@ -271,10 +270,8 @@ def read_keys(sample: Sample, key: str) -> KeyReader | None:
             _check(reader, sample.images, key)
         except OSError as error:
             # With no permission, whether the file exists may not be asked either.
-            is_there = isinstance(error, PermissionError) or storage_of(reader.path).exists(
-                reader.path
-            )
-            if is_there:
+            storage = storage_of(reader.path)
+            if isinstance(error, PermissionError) or storage.exists(reader.path):
                 raise
             raise UsageError(f"no such file: --keys {reader.name}") from error
     return reader

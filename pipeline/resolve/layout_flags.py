@@ -218,8 +218,7 @@ def _by_image(rows: Sequence[LabelRow], locate: Locate) -> dict[str, list[LabelR
     """The images of the first rows, each with its rows."""
     found: dict[str, list[LabelRow]] = {}
     for row in rows:
-        uri = locate(row)
-        if uri is None:
+        if (uri := locate(row)) is None:
             continue
         if uri not in found and len(found) == _IMAGES:
             break
@@ -360,8 +359,7 @@ class Layout:
             names = " or ".join(repr(name) for name in source_of(lacks).columns)
             raise LabelsError(
                 f"{found.paths[0]} has no column {names}, which --layout {self.name} needs for "
-                f"{lacks}: "
-                f"{'leave this feature out' if is_all else 'use --layout detection'}"
+                f"{lacks}: {'leave this feature out' if is_all else 'use --layout detection'}"
             )
         features = tuple(f for f in self.features if f.source not in missing)
         return dataclasses.replace(self, features=features, boxes=rules, decisions=decisions)

@@ -194,10 +194,8 @@ def _probe(flag: str, folder: str, inner: str, *, owner: str = "") -> None:
             next one: then it leaves what the next one writes and removes again.
     """
     # A unique name: a user's folder may hold a file called probe.
-    name = (
-        hashlib.blake2b(owner.encode(), digest_size=16).hexdigest() if owner else uuid.uuid4().hex
-    )
-    probe = join(inner, f"{PROBE}.{name}")
+    digest = hashlib.blake2b(owner.encode(), digest_size=16).hexdigest()
+    probe = join(inner, f"{PROBE}.{digest if owner else uuid.uuid4().hex}")
     with trying(f"write to {flag} {folder}"):
         storage = storage_of(folder)
         storage.make_directory(inner)
