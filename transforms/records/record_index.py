@@ -205,16 +205,16 @@ def index_bytes(table: pa.Table) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    paths = [path for field in table.schema for path in _paths(field.name, field.type)]
     file = pa.BufferOutputStream()
     writer = pq.ParquetWriter(
         file,
         table.schema,
         compression="zstd",
-        use_dictionary=[path for path in paths if path in _REPEATED],
+        # Of all names, those of columns count.
+        use_dictionary=[*_REPEATED],
         column_encoding={
-            **{path: "DELTA_BINARY_PACKED" for path in paths if path in _DELTAS},
-            **{path: "DELTA_LENGTH_BYTE_ARRAY" for path in paths if path in _TEXTS},
+            **dict.fromkeys(_DELTAS, "DELTA_BINARY_PACKED"),
+            **dict.fromkeys(_TEXTS, "DELTA_LENGTH_BYTE_ARRAY"),
         },
         write_statistics=False,
         write_page_checksum=True,
@@ -389,17 +389,6 @@ def classes_of(label: list[str] | str | None) -> list[str]:
     (['cat'], [''], ['cat', 'dog'], [''])
     """
     return label or [""] if isinstance(label, list) else [label or ""]
-
-
-def _paths(name: str, type_: pa.DataType) -> list[str]:
-    """A column as Parquet names it: those of a list have two levels more."""
-    import pyarrow as pa
-
-    if pa.types.is_list(type_):
-        return _paths(f"{name}.list.element", type_.value_type)
-    if pa.types.is_struct(type_):
-        return [path for field in type_ for path in _paths(f"{name}.{field.name}", field.type)]
-    return [name]
 
 
 # Compares the index of a shard with the records that it describes.
