@@ -122,18 +122,15 @@ class Steps(PipelineVisitor):
         self._add(transform_node)
 
     def _add(self, applied: AppliedPTransform) -> None:
-        self.found.append(Step(applied, any(not is_ours(p) for p in parents(applied))))
+        modules = (type(parent.transform).__module__ for parent in parents(applied))
+        is_ours = all(each.split(".")[0] in ("transforms", "pipeline") for each in modules)
+        self.found.append(Step(applied, not is_ours))
 
 
 def parents(applied: AppliedPTransform) -> Iterator[AppliedPTransform]:
     while applied.parent is not None and applied.parent.full_label:
         applied = applied.parent
         yield applied
-
-
-def is_ours(applied: AppliedPTransform) -> bool:
-    module = type(applied.transform).__module__
-    return module.split(".")[0] in ("transforms", "pipeline")
 
 
 @pytest.fixture(scope="module")

@@ -55,18 +55,15 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reuse_cases, "run_job", run)
 
 
-def run_folders(photos: Path, work: Path) -> dict[str, list[Measured]]:
-    cases = folder_cases(edit_photos(photos, work / "edited"), work)
-    return reuse.run_rounds(cases, 1, work, requests=lambda: 0, say=print)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_every_change_gives_the_bytes_of_a_fresh_run(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BENCHMARK_WARM_UP", "0")
-    results = run_folders(photos, tmp_path / "work")
+    work = tmp_path / "work"
+    cases = folder_cases(edit_photos(photos, work / "edited"), work)
+    results = reuse.run_rounds(cases, 1, work, requests=lambda: 0, say=print)
     assert [*results] == ["fresh", "relabelled", "new", "copied", "kept", "rerun"]
     assert all(len(runs) == 1 for runs in results.values())
 

@@ -140,14 +140,10 @@ def test_flags_win_over_variables_and_settings(stub: str) -> None:
     words = [f"--{name}={value}" for name, value in flags.items()]
     options = options_for(stub, *words, *INPUTS, SDK_IMAGE="theirs:1", **VARIABLES)
     views = (GoogleCloudOptions, SetupOptions, WorkerOptions, DebugOptions)
-    made = {name: value for view in views for name, value in vars_of(options.view_as(view)).items()}
+    made: dict[str, object] = {}
+    for view in views:
+        made |= options.view_as(view).get_all_options(retain_unknown_options=False)
     assert {name: str(made[name]) for name in flags} == flags
-
-
-def vars_of(view: PipelineOptions) -> dict[str, object]:
-    """The options of one view."""
-    values: dict[str, object] = view.get_all_options(retain_unknown_options=False)
-    return values
 
 
 def test_an_image_is_passed(stub: str) -> None:

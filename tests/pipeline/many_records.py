@@ -57,12 +57,6 @@ def _entries(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _peak_bytes() -> int:
-    """The peak of this process: `getrusage` also counts that of the process that started it."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) << 10
-
-
 if __name__ == "__main__":
     import_beam(sys.argv)
     folder = Path(sys.argv[1])
@@ -70,4 +64,6 @@ if __name__ == "__main__":
     old, new = (read_records(str(folder), manifest) for _ in range(2))
     changes = compare_records(old, new)
     assert len(changes.kept[0]) == RECORDS and not any(changes.counts().values())
-    print(_peak_bytes())
+    # `getrusage` also counts the peak of the process that started it.
+    status = Path("/proc/self/status").read_text()
+    print(int(status.partition("VmHWM:")[2].split()[0]) << 10)

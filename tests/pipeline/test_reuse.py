@@ -259,6 +259,7 @@ EDITS: dict[str, dict[str, Callable[[list[Any]], list[Any]]]] = {
     "two images change places": dict.fromkeys(("key", "path", "size", "version"), swapped),
     "another format": {"format": first("png")},
     "a larger image": {"height": first(4000)},
+    "a gray image": {"channels": first(1)},
     "no format": {"format": first("exe")},
     "no change": {"changes": first("resized,eaten")},
 }
@@ -274,6 +275,16 @@ def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
     [line] = caplog.messages
     said = ("its index describes an image that cannot exist", "the image is not that of the index")
     assert line.endswith(said[not edit.startswith("no ")])
+
+
+@pytest.mark.slow
+def test_a_nameless_record_has_a_size(originals: Path, tmp_path: Path, caplog: Any) -> None:
+    flags = flags_of(originals, layout="tutorial")
+    base = make_dataset(tmp_path / "base", **flags)
+    for name in ("key", "path", "size", "version"):
+        edit_index(base, with_column(name, swapped))
+    check_same(base.folder, tmp_path, **flags, seed=9)
+    assert caplog.messages[0].endswith("the image is not that of the index")
 
 
 def test_a_record_with_a_broken_header_is_read_from_its_original(

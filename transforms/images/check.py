@@ -271,8 +271,7 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
     """
     if mode not in CHECK_MODES:
         raise ValueError(f"mode must be one of {', '.join(CHECK_MODES)}, not {mode!r}")
-    header = checked_header(data, limits)
-    return examine_image(data, header, mode=mode, with_hash=False)[0]
+    return examine_image(data, checked_header(data, limits), mode=mode, with_hash=False)[0]
 
 
 def examine_image(

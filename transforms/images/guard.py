@@ -188,8 +188,7 @@ def _explained(code: int, budget: Budget) -> Exception:
         return RuntimeError(f"the process of {_MODULE} ended with exit code {code}")
     number = signal.Signals(-code)
     if number not in _TIME_LIMITS:
-        detail = f"a decoder crashes with {number.name}"
-        return DecoderFailure(Reason.DECODER_CRASH, detail)
+        return DecoderFailure(Reason.DECODER_CRASH, f"a decoder crashes with {number.name}")
     if number is signal.SIGALRM:
         detail = f"decoding does not end within {budget.clock_seconds:.0f} s"
     else:

@@ -313,8 +313,9 @@ os.register_at_fork(after_in_child=_pool.cache_clear)
 
 _LOGGER = logging.getLogger(__name__)
 
-# Formats whose size a glance at the header tells.
-_SIZED = ("jpeg", "png")
+# Formats whose size a glance at the header tells, and how much of `ImageInfo` it surely says:
+# libpng may drop the chunk that gives a PNG another channel.
+_SIZED = {"jpeg": 4, "png": 3}
 
 
 class ReadImage(NamedTuple):
@@ -498,11 +499,13 @@ class ShardOrigins:
                 return False
         if base.is_pixels:
             return True
+        is_file = stored.changes is None and stored.source_content in ("", stored.content)
+        if is_file and len(data) != image.size:
+            return False
         format_, info = image_format(data), stored.info
         if format_ not in _SIZED:
             return format_ == info.format
-        header = read_header(data, format_)
-        return (format_, header.height, header.width) == info[:3]
+        return read_header(data, format_)[: _SIZED[format_]] == info[: _SIZED[format_]]
 
     def _log(self, path: str, why: str) -> None:
         """One line for each file of a base: all of its records may have changed."""
