@@ -121,8 +121,7 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
     if LABELS in manifest["files"]:
         labels = storage_of(folder, follow_links=False).read_text(join(folder, LABELS)) or ""
     with refusing(RecordIndexError):
-        indexes = storage_of(folder).for_each(read, manifest["index"])
-        return Records.joined(indexes, labels)
+        return Records.joined(storage_of(folder).for_each(read, manifest["index"]), labels)
 
 
 def _open_indexed(folder: str) -> dict[str, Any]:

@@ -88,8 +88,7 @@ def grey_scale(height: int, width: int) -> int:
     >>> grey_scale(375, 500), grey_scale(100, 100), grey_scale(28, 28)
     (8, 4, 1)
     """
-    side = min(height, width)
-    return next((scale for scale in (8, 4, 2) if side >= MIN_SIDE * scale), 1)
+    return next((scale for scale in (8, 4, 2) if min(height, width) >= MIN_SIDE * scale), 1)
 
 
 def hash_of_grey(grey: Any, height: int, width: int, scale: int) -> int | None:
