@@ -87,7 +87,7 @@ class Found(NamedTuple):
 def perceptual_hash(data: bytes, transcode: str = "keep") -> int | None:
     """The perceptual hash of a file, as `convert` puts it into an index."""
     options = AS_THEY_ARE if transcode == "keep" else PixelOptions(transcode=transcode)
-    return change_pixels(data, options, limits=DEFAULT_LIMITS, with_hash=True).perceptual_hash
+    return change_pixels(data, options, limits=DEFAULT_LIMITS, with_hash=True).seen.perceptual_hash
 
 
 def copy_of(photo: Image.Image, copy: Copy) -> bytes:

@@ -127,7 +127,7 @@ def _fingerprints(
 def index_of(name: str, contents: Sequence[str]) -> Any:
     """The index of a shard with an image of each content; an empty one was not compared."""
     from transforms.core.records import PlannedImage
-    from transforms.images.check import CheckedImage, ImageInfo
+    from transforms.images.check import CheckedImage, ImageInfo, Seen
     from transforms.images.pixel_options import Original
     from transforms.records.record_index import IndexRows
 
@@ -140,7 +140,7 @@ def index_of(name: str, contents: Sequence[str]) -> Any:
                 b"",
                 info,
                 original,
-                perceptual_hash=hash_,
+                seen=Seen(hash_),
                 image=image,
                 content=content,
                 stored_content=content,

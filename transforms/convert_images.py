@@ -15,9 +15,11 @@ from transforms.examples.layouts import Feature, Role, is_mask, partner_of
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.images.check import (
+    UNSEEN,
     CheckedImage,
     CheckedPartner,
     ImageInfo,
+    Seen,
     checked_header,
     examine_image,
 )
@@ -344,11 +346,11 @@ class ImageConverter(Converter):
         checked = found.stored.checked(found.data, changes_nothing=nothing)
         if self._decoding.needs_pixels:
             checked = self._guarded(image, add_pixels, checked)
-        lacks_hash = self.fingerprints and checked.perceptual_hash is None and not found.is_reused
-        if lacks_hash and checked.info.format != "png":
+        lacks_hash = checked.seen.perceptual_hash is None and checked.info.format != "png"
+        if lacks_hash and self.fingerprints and not found.is_reused:
             # It is blank, or another version made its hash.
-            hash_ = self._guarded(image, _hash_of_stored, found.data)
-            checked = checked._replace(perceptual_hash=hash_)
+            seen = self._guarded(image, _seen_in_stored, found.data)
+            checked = checked._replace(seen=seen)
         return self._planned(image, checked, found)
 
     def _planned(
@@ -356,7 +358,7 @@ class ImageConverter(Converter):
     ) -> CheckedImage:
         """An image of a record with its plan and its values."""
         if not self.fingerprints:
-            checked = checked._replace(content="", stored_content="", perceptual_hash=None)
+            checked = checked._replace(content="", stored_content="", seen=UNSEEN)
         return checked._replace(
             image=image,
             values=self._values(image, checked),
@@ -412,7 +414,7 @@ class ImageConverter(Converter):
             decoded.info,
             decoded.original,
             decoded.changes,
-            decoded.perceptual_hash,
+            decoded.seen,
             decoded.orientation,
             decoded.raw,
             decoded.model_pixels,
@@ -441,8 +443,8 @@ class ImageConverter(Converter):
         return image.size + pixels + (self._embedder.input_bytes if self._embedder else 0)
 
 
-def _hash_of_stored(data: bytes, decoding: Decoding) -> int | None:
-    """The perceptual hash of a stored image; raises RejectedImageError as `check_image`."""
+def _seen_in_stored(data: bytes, decoding: Decoding) -> Seen:
+    """What is seen in a stored image; raises RejectedImageError as `check_image`."""
     header = checked_header(data, decoding.limits)
     return examine_image(data, header, mode=decoding.check, with_hash=True)[1]
 

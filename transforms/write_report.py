@@ -23,10 +23,10 @@ from transforms.dataset.output_names import MANIFEST, REJECTED, REPORT, STATISTI
 from transforms.examples.decoder import decode_example
 from transforms.examples.layouts import Role, with_role
 from transforms.examples.tfrecord import read_frames, read_records
+from transforms.images.check import LOOKS
 from transforms.images.guard import Budget, DecoderGuard, DecodingChild, is_again
 from transforms.labels.keys import is_inside
 from transforms.records.record_index import (
-    FRAME_BYTES,
     classes_of,
     indexed_files,
 )
@@ -91,9 +91,7 @@ _UNSEEN = {
 # Records whose sizes are compared, of so many indexes: a third of a second and 90 MB.
 _INDEXED = 100_000
 _INDEXES = 64
-_COLUMNS = ("key", "path", "label", "split", "height", "width", "length")
-# Only blank images, and PNGs that are stored as they are, have no perceptual hash among others.
-_HASHES = ("format", "content", "perceptual_hash")
+_COLUMNS = ("key", "path", "label", "split", "shard", "offset", "height", "width", "length")
 
 # Shown of each kind of odd images.
 _SHOWN_ODD = 6
@@ -105,6 +103,9 @@ _ODD_ASPECT = 0.35
 _ODD_SIZE = 3
 _NEAR = 1 / 8
 _USUAL = 20
+
+# Where cleanvision agrees with `LOOKS` most often.
+_DARK, _BRIGHT, _BLURRY, _BLANK = 80, 242, 29, 15
 
 
 class _Wanted(NamedTuple):
@@ -124,24 +125,23 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
         notes: a sentence is added if an index cannot be read.
 
     Returns:
-        the number of `records`; two images for each of `ends`; of each kind of `odd`, the number of
-        images and the first ones, as `statistics.json` names samples. Nothing without images.
+        the number of `records`, and of those whose pixels were `looked` at; two images for each of
+        `ends`; of each kind of `odd`, the number of images and the first ones, as `statistics.json`
+        names samples. Nothing without images.
     """
     try:
-        found = _indexed(output, manifest)
+        table = _indexed(output, manifest)
     except (LookupError, OSError, TypeError, ValueError) as error:
         notes.append(f"The sizes of the images cannot be read ({error!s:.100}).")
         return {}
-    if found is None or not len(found[0]) or found[0].column("height").null_count:
+    if not table or table.column("height").null_count:
         return {}
-    table, files, offsets = found
 
     def image(at: int) -> dict[str, Any]:
-        [row] = table.slice(at, 1).to_pylist()
-        place = {"file": files[at], "offset": offsets[at]}
-        return {**row, **place, "class": ", ".join(classes_of(row["label"]))}
+        [row] = table.slice(at, 1).select(_COLUMNS).to_pylist()
+        return {**row, "file": row["shard"], "class": ", ".join(classes_of(row["label"]))}
 
-    def images(numbers: Iterable[int]) -> list[dict[str, Any]]:
+    def images(numbers: Iterable[Any]) -> list[dict[str, Any]]:
         return [image(int(at)) for at in numbers]
 
     def odd(score: Any) -> dict[str, Any]:
@@ -149,20 +149,17 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
         return {"count": len(numbers), "images": images(numbers[:_SHOWN_ODD])}
 
     # `to_numpy` would import pandas.
-    columns = {each: table.column(each).to_pylist() for each in (*_COLUMNS[-3:], *_HASHES, "label")}
-    format_, content, hash_ = (columns[each] for each in _HASHES)
-    may_be_hashed = np.array(
-        [data is not None and kind != "png" for data, kind in zip(content, format_, strict=True)]
+    height, width, length, *looks = (
+        np.array(table.column(each).to_pylist(), np.float64) for each in (*_COLUMNS[-3:], *LOOKS)
     )
-    is_blank = may_be_hashed & np.array([each is None for each in hash_])
-    # Some layouts and checks hash nothing: most images are not blank.
-    are_hashed = 2 * is_blank.sum() < may_be_hashed.sum()
-    height, width, length = (np.array(columns[each]) for each in _COLUMNS[-3:])
+    # Not a number where nobody looked.
+    darkest, lightest, sharpness, entropy = looks
     aspect = width / height
     measured = {"height": height, "width": width, "aspect": aspect, "bytes": length}
     longer = np.maximum(aspect, 1 / aspect)
     return {
         "records": len(table),
+        "looked": int(np.isfinite(entropy).sum()),
         "ends": {
             name: images((values.argmin(), values.argmax()))
             for name, values in measured.items()
@@ -170,33 +167,24 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
         },
         "odd": {
             "aspect": odd(np.where(longer > 1 / _ODD_ASPECT, longer, 0)),
-            "size": odd(_odd_sizes(np.sqrt(width * 1.0 * height), columns["label"])),
-            "blank": odd(is_blank * are_hashed * 1),
+            "size": odd(_odd_sizes(np.sqrt(width * height), table.column("label").to_pylist())),
+            "dark": odd(_DARK - lightest),
+            "bright": odd(darkest - _BRIGHT),
+            "blurry": odd(_BLURRY - sharpness),
+            "blank": odd(_BLANK - entropy),
         },
     }
 
 
-def _indexed(
-    output: str, manifest: Mapping[str, Any]
-) -> tuple[pa.Table, list[str], list[int]] | None:
-    """The first rows of the indexes, and the file and the offset of each record."""
+def _indexed(output: str, manifest: Mapping[str, Any]) -> pa.Table | None:
+    """The rows of the first records."""
     import pyarrow as pa
 
     tables: list[pa.Table] = []
-    files: list[str] = []
-    offsets: list[int] = []
     for entry, listed in itertools.islice(indexed_files(manifest), _INDEXES):
-        if not listed or len(files) >= _INDEXED:
-            continue
-        table = read_listed_index(output, entry, [*_COLUMNS, *_HASHES])
-        names = [each["file"] for each in listed]
-        sizes = (size + FRAME_BYTES for size in table.column("length").to_pylist())
-        is_single = len(names) > 1
-        files += names if is_single else names * len(table)
-        ends = itertools.accumulate(sizes, initial=0)
-        offsets += [0] * len(table) if is_single else [*ends][:-1]
-        tables.append(table)
-    return (pa.concat_tables(tables), files, offsets) if tables else None
+        if listed and sum(map(len, tables)) < _INDEXED:
+            tables.append(read_listed_index(output, entry, [*_COLUMNS, *LOOKS]))
+    return pa.concat_tables(tables) if tables else None
 
 
 def _odd_sizes(sizes: Any, labels: Sequence[Any]) -> Any:

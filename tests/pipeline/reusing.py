@@ -37,7 +37,7 @@ def make_older(monkeypatch: pytest.MonkeyPatch, folder: Path, **flags: Any) -> D
     """A dataset as a version made it that hashed what images look like in another way."""
     with monkeypatch.context() as patch:
         patch.setattr(record_index, "HASHES", {})
-        patch.setattr(check, "hash_of_grey", lambda *_: 7)
+        patch.setattr(check, "seen_in_grey", lambda *_: check.Seen(7))
         return make_dataset(folder, **flags)
 
 

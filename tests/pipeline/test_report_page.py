@@ -377,12 +377,14 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     images = statistics["samples"]
     unusual = {
         "records": 200_000,
+        "looked": 200_000,
         "ends": {"height": images[:2], "bytes": images[2:4]},
         "odd": {
-            kind: {"count": 4321, "images": images[:6]} for kind in ("aspect", "size", "blank")
+            kind: {"count": 4321, "images": images[:6]}
+            for kind in ("aspect", "size", "dark", "blurry", "blank")
         },
     }
-    look = {"looks": ["dark", "blurry"], "mean": [0.1, 0.2, 0.3], "square": [0.1, 0.2, 0.3]}
+    look = {"mean": [0.1, 0.2, 0.3], "square": [0.1, 0.2, 0.3]}
     pictures = {place: picture | look for place, picture in sources.pictures.items()}
     html.write_text(render(sources._replace(unusual=unusual, pictures=pictures)), "utf-8")
     return html

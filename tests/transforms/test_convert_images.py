@@ -27,6 +27,7 @@ from transforms.labels.shards import Recipes
 from transforms.records import image_origins as original_images
 from transforms.records.image_origins import Origins, RecordRun, ShardOrigins
 from transforms.records.other_datasets import OtherDataset
+from transforms.records.record_index import LOOKS
 from transforms.records.stored_images import stored_side
 from transforms.storage.read_ahead import ReadAhead
 
@@ -188,7 +189,7 @@ def stored_images(
         assert isinstance(checked, CheckedImage)
         [example] = made.encode([checked])
         row = {
-            **dict.fromkeys(("perceptual_hash", "source_height", "source_width")),
+            **dict.fromkeys(("perceptual_hash", "source_height", "source_width", *LOOKS)),
             **dict.fromkeys(("orientation", "gps"), 0),
             **dict(zip(("format", "height", "width", "channels"), checked.info, strict=True)),
             **image._asdict(),

@@ -13,6 +13,7 @@ from transforms.images.check import CheckedImage, ImageInfo
 from transforms.labels.shards import Recipes
 from transforms.records.existing_shards import WholeShard, find_whole_shard
 from transforms.records.other_datasets import OtherDataset
+from transforms.records.record_index import LOOKS
 from transforms.records.stored_images import BaseShard, StoredImage, join_reused, stored_side
 
 NAME = "train-00000-of-00001.tfrecord"
@@ -28,7 +29,9 @@ def planned(number: int, *, base: int = 1, whole: BaseShard | None = None) -> Pl
         "record": number,
         **dict.fromkeys(("offset", "length", "size", "version", "height", "width"), 100 + number),
         **dict.fromkeys(("channels", "orientation", "gps"), 1),
-        **dict.fromkeys(("changes", "source_height", "source_width", "perceptual_hash"), None),
+        **dict.fromkeys(
+            ("changes", "source_height", "source_width", "perceptual_hash", *LOOKS), None
+        ),
         "content": bytes(16),
         "source_content": None,
         "format": "jpeg",

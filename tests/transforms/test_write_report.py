@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from pipeline.resolve.config import ConvertConfig
 from tests.images import picture, saved
@@ -161,19 +161,26 @@ def test_images_that_were_left_out_have_no_record_to_show(output: Path, kind: st
     assert pictured(output, duplicates=found) == ({place_of(kept)}, [])
 
 
-ODD = {"long": (200, 40), "huge": (640, 512), "blank": (96, 80)}
+ODD = {"long": (200, 40), "huge": (640, 512)}
 
 
 @pytest.fixture(scope="module")
 def with_odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of images that are alike but for one that is long, one large and one blank."""
+    """The folder of images that are alike, but for one of each kind of odd images."""
     folder = tmp_path_factory.mktemp("odd") / "images"
     (folder / "cat").mkdir(parents=True)
     for at in range(40):
         data = saved(picture("RGB", 80, 96 + at % 3, seed=at), "JPEG")
         (folder / f"cat/{at}.jpg").write_bytes(data)
-    for name, size in ODD.items():
-        image = Image.new("RGB", size) if name == "blank" else picture("RGB", 8, 8).resize(size)
+    usual = picture("RGB", 80, 96, seed=1)
+    looks = {
+        "blank": Image.new("RGB", usual.size, (90, 120, 60)),
+        "dark": usual.point(lambda level: level // 4),
+        "bright": usual.point(lambda level: 248 + level // 32),
+        "blurry": ImageOps.invert(Image.radial_gradient("L").resize(usual.size)),
+    }
+    sizes = {name: usual.resize(size) for name, size in ODD.items()}
+    for name, image in (sizes | looks).items():
         (folder / f"cat/{name}.jpg").write_bytes(saved(image, "JPEG"))
     return folder
 
@@ -199,12 +206,14 @@ def test_odd_images_and_the_ends_of_the_histograms_are_pictured(
         kind: [Path(image["key"]).stem for image in each["images"]]
         for kind, each in found["odd"].items()
     }
-    # Without hashes, nobody knows.
-    blank = [] if changes.keys() & {"dedupe", "check"} else ["blank"]
-    assert names == {"aspect": ["long"], "size": ["huge"], "blank": blank}
-    assert [found["odd"][kind]["count"] for kind in names] == [1, 1, len(blank)]
+    # Without hashes, nobody looks at pixels.
+    looked = not changes.keys() & {"dedupe", "check"}
+    looks = {name: [name] * looked for name in ("dark", "bright", "blurry", "blank")}
+    assert names == {"aspect": ["long"], "size": ["huge"], **looks}
+    assert [found["odd"][kind]["count"] for kind in names] == [1, 1, *[looked] * 4]
+    assert found["looked"] == 46 * looked
     keys = {name: [Path(each["key"]).stem for each in ends] for name, ends in found["ends"].items()}
-    assert found["records"] == 43 and keys["height"] == ["long", "huge"]
+    assert found["records"] == 46 and keys["height"] == ["long", "huge"]
     assert keys["bytes"] == ["blank", "huge"] and keys["aspect"][1] == "long"
     images = [image for each in found["odd"].values() for image in each["images"]]
     pictures = picture_records(str(output), manifest, {}, notes, {"odd": found["odd"]})

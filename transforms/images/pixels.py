@@ -15,6 +15,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import deep_pixels, pillow_images
 from transforms.images.check import (
     AS_TENSORFLOW,
+    UNSEEN,
     CheckedImage,
     ImageInfo,
     check_image,
@@ -22,7 +23,7 @@ from transforms.images.check import (
     decode_jpeg,
     decode_pixels,
     decode_webp,
-    hash_of_pixels,
+    seen_in_pixels,
     unchanged_image,
 )
 from transforms.images.headers import PNG_MAX_SIDE, Header, image_format
@@ -328,7 +329,7 @@ def change_pixels(
         limits: checked before anything is decoded, and on the result.
         check: mode of `check_image` for images that are stored as they are; others are always
             decoded and so checked.
-        with_hash: whether to hash the pixels that are decoded.
+        with_hash: whether to look at the pixels that are decoded, and to hash them.
 
     Raises:
         RejectedImageError: as `check_image`, and `UNSUPPORTED_IMAGE` for an image that cannot be
@@ -349,7 +350,7 @@ def change_pixels(
         format_, final_mode = "png", _MODES[deep.shape[2]]
         picture = Image.fromarray(deep[:, :, 0]) if deep.shape[2] == 1 else deep
         stored, info = encode_image(picture, format_, 0, *kept)
-        perceptual_hash = hash_of_pixels(deep) if with_hash else None
+        seen = seen_in_pixels(deep) if with_hash else UNSEEN
     else:
         pixels, scale = file.decoded()
         mode = _mode_of(pixels)
@@ -361,16 +362,14 @@ def change_pixels(
         pixels = file.changed(pixels, scale, final_mode)
         pixels = file.turned(pixels)
         stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
-        perceptual_hash = hash_of_pixels(array_of(pixels, "L")[:, :, None]) if with_hash else None
+        seen = seen_in_pixels(array_of(pixels, "L")[:, :, None]) if with_hash else UNSEEN
     changes = file.changes(
         mode,
         final_mode,
         transcoded=format_ != header.format,
         to_8_bits=is_deep and deep is None and final_mode != "I;16",
     )
-    return CheckedImage(
-        stored, info, file.original, changes or _REENCODED, perceptual_hash, file.tag
-    )
+    return CheckedImage(stored, info, file.original, changes or _REENCODED, seen, file.tag)
 
 
 def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> CheckedImage:

@@ -19,7 +19,7 @@ from transforms.core.records import PlannedImage, ShardRow
 from transforms.dataset.manifest import manifest_shards, shards_by_name
 from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
-from transforms.images.check import CheckedImage
+from transforms.images.check import LOOKS, CheckedImage, looks_of
 from transforms.labels.joins import parsed_rows
 from transforms.labels.label_tables import column_chunks, size_of_pages
 from transforms.labels.shards import ShardName
@@ -121,6 +121,7 @@ _REPEATED = (
     *("shard", "split", "label", "label.list.element"),
     *("format", "height", "width", "channels", "orientation", "gps"),
     *("changes", "source_height", "source_width"),
+    *LOOKS,
     *(_OF_PARTNERS + name for name in ("name", "format", "gps", "changes")),
 )
 _DELTAS = (
@@ -186,6 +187,7 @@ def index_schema(*, many_labels: bool, has_partners: bool = False) -> pa.Schema:
         **dict.fromkeys(("channels", "orientation", "gps"), small),
         "changes": text,
         **dict.fromkeys(("source_height", "source_width"), size),
+        **dict.fromkeys(LOOKS, pa.int16()),
     }
     if has_partners:
         partner = {
@@ -549,9 +551,12 @@ def shard_of_index(index: str) -> str:
 # Collects the rows of the index of a shard while it is written.
 
 
+# Images that are looked at together.
+_GREYS = 64
+
 _NOTED = operator.attrgetter(
-    *("info", "original", "changes", "orientation", "perceptual_hash", "stored_content"),
-    *("content", "has_place", "partners"),
+    *("info", "original", "changes", "orientation", "stored_content", "content", "has_place"),
+    "partners",
 )
 
 
@@ -566,10 +571,23 @@ class IndexRows:
     def __init__(self) -> None:
         self.checked: list[tuple[Any, ...]] = []
         self.lengths: list[int] = []
+        self._looks: list[Sequence[int | None]] = []
+        self._greys: dict[int, Any] = {}
 
     def add(self, checked: CheckedImage) -> None:
         """Notes what a record is made of; its length is added to `lengths` once it is known."""
-        self.checked.append((checked.row or checked.image, *_NOTED(checked)))
+        perceptual_hash, grey, looks = checked.seen
+        if grey is not None:
+            self._greys[len(self._looks)] = grey
+        self._looks.append(looks)
+        self.checked.append((checked.row or checked.image, *_NOTED(checked), perceptual_hash))
+        if len(self._greys) == _GREYS:
+            self._look()
+
+    def _look(self) -> None:
+        for row, looks in zip(self._greys, looks_of([*self._greys.values()]), strict=True):
+            self._looks[row] = looks
+        self._greys.clear()
 
     def keys(self) -> list[str]:
         """The key of each record of an image."""
@@ -598,7 +616,9 @@ class IndexRows:
         import pyarrow as pa
 
         count = len(self.checked)
-        planned, infos, originals, changes, tags, hashes, contents, sources, places, stored = (
+        if self._greys:
+            self._look()
+        planned, infos, originals, changes, tags, contents, sources, places, stored, hashes = (
             zip(*self.checked, strict=True) if count else [()] * 10
         )
         split, *_, gzip = ShardName.parse(shard)
@@ -626,6 +646,7 @@ class IndexRows:
             "perceptual_hash": [
                 None if value is None else value.to_bytes(HASH_BYTES, "big") for value in hashes
             ],
+            **dict(zip(LOOKS, zip(*self._looks, strict=True) if count else [()] * 4, strict=True)),
             "orientation": tags,
             "gps": places,
             "changes": list(map(changes_text, changes)),

@@ -16,7 +16,7 @@ from transforms.core.records import (
     partner_files,
 )
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
+from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo, Seen
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.labels.joins import Joined, JoinGroup, JoinRules, labels_cells, placed
 from transforms.labels.keys import content_version
@@ -139,6 +139,10 @@ class StoredImage(NamedTuple):
         changes: to its pixels, with commas between them; None if it is stored as it is.
         source_height: of the original, if it is another one.
         source_width: of the original, if it is another one.
+        darkest: see `LOOKS`, as the following ones; None if nobody looked at the pixels.
+        lightest: the level below which nearly all pixels are.
+        sharpness: in hundredths.
+        entropy: in tenths of a bit.
         whole: the shard, if this is its first record and it may be copied; else None.
         labels: its class ids and class names there, if it is an image of this run.
         partners: its masks and further images, in the order of this run; None for one whose file
@@ -162,6 +166,10 @@ class StoredImage(NamedTuple):
     changes: str | None
     source_height: int | None
     source_width: int | None
+    darkest: int | None
+    lightest: int | None
+    sharpness: int | None
+    entropy: int | None
     whole: BaseShard | None = None
     labels: tuple[tuple[int, str], ...] = ()
     partners: tuple[CheckedPartner | None, ...] = ()
@@ -190,12 +198,13 @@ class StoredImage(NamedTuple):
         changes = tuple(self.changes.split(",")) if self.changes else ()
         turn = self.orientation if "turned" in changes else 1
         size = self.source_height or self.height, self.source_width or self.width
+        hash_ = int(self.perceptual_hash, 16) if self.perceptual_hash else None
         return CheckedImage(
             data,
             self.info,
             Original(*size, turn),
             changes or (() if changes_nothing else UNTOUCHED),
-            int(self.perceptual_hash, 16) if self.perceptual_hash else None,
+            Seen(hash_, None, (self.darkest, self.lightest, self.sharpness, self.entropy)),
             self.orientation,
             content=self.source_content,
             stored_content=self.content,

@@ -554,7 +554,7 @@ def view(sources: Sources, share: float) -> dict[str, Any]:
         "histograms": _histograms(sources),
         "odd": _odd(sources),
         "measured": sources.unusual.get("records", 0),
-        "looked": len(_looked(sources)),
+        "looked": sources.unusual.get("looked", 0),
         "channels": _channels(sources),
         "formats": shares(statistics.get("formats", {})),
         "rotated": _rotated(statistics),
@@ -605,9 +605,11 @@ def verdict(sources: Sources) -> dict[str, tuple[int | str, str]]:
         found["decodes"] = len(sources.missing), "only headers were read" if is_unseen else ""
         found["leakage"] = leaks, uncompared or single
         found["gps"] = statistics.get("gps", 0), unread
-        odd = sum(each["count"] for each in _odd(sources))
-        is_seen = sources.unusual or _looked(sources)
-        found["odd"] = odd, "" if is_seen else "no image was measured"
+        odd = {kind: each["count"] for kind, each in sources.unusual.get("odd", {}).items()}
+        sizes = sum(odd.pop(kind, 0) for kind in ("aspect", "size"))
+        found["odd"] = sizes, "" if sources.unusual else "no image was measured"
+        is_seen = sources.unusual.get("looked")
+        found["looks"] = sum(odd.values()), "" if is_seen else "no pixels were compared"
         found["upright"] = 0 if is_turned else _rotated(statistics), unread
     if any(split["classes"].keys() - {""} for split in splits.values()):
         found["classes"] = lost, ""
@@ -691,34 +693,24 @@ def _pictured(images: Iterable[Mapping[str, Any]], sources: Sources) -> Iterator
     return filter(None, found)
 
 
-def _looked(sources: Sources) -> list[Shown]:
-    """The samples with what their pixels tell."""
-    samples = _pictured(sources.statistics.get("samples", ()), sources)
-    return [sample for sample in samples if "looks" in sample]
-
-
 def _odd(sources: Sources) -> list[Shown]:
-    """Kinds of odd images with pictures: by the indexes, and by the pixels of samples."""
-    kinds, looked = sources.unusual.get("odd", {}), _looked(sources)
-    found = {kind: (each["count"], each["images"]) for kind, each in kinds.items()}
-    for kind in ("dark", "bright", "blurry", "flat"):
-        images = [sample for sample in looked if kind in sample["looks"]]
-        found[kind] = len(images), images
+    """Kinds of odd images with pictures."""
     return [
-        {"kind": kind, "count": count, "images": list(_pictured(images, sources))}
-        for kind, (count, images) in found.items()
-        if count
+        {"kind": kind, "count": each["count"], "images": list(_pictured(each["images"], sources))}
+        for kind, each in sources.unusual.get("odd", {}).items()
+        if each["count"]
     ]
 
 
-def _channels(sources: Sources) -> list[str]:
-    """The mean and the standard deviation of red, green and blue, to normalize with."""
-    found = [(sample["mean"], sample["square"]) for sample in _looked(sources)]
+def _channels(sources: Sources) -> tuple[int, list[str]]:
+    """Of how many samples, the mean and the deviation of red, green and blue, to normalize with."""
+    samples = _pictured(sources.statistics.get("samples", ()), sources)
+    found = [(each["mean"], each["square"]) for each in samples if "mean" in each]
     if not found:
-        return []
+        return 0, []
     mean, square = np.mean(found, axis=0)
     parts = mean, np.sqrt(np.maximum(0, square - mean**2))
-    return [", ".join(f"{each:.3f}" for each in part) for part in parts]
+    return len(found), [", ".join(f"{each:.3f}" for each in part) for part in parts]
 
 
 def _sheets(sources: Sources, share: float) -> list[tuple[str, list[Shown]]]:

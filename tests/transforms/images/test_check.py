@@ -25,13 +25,16 @@ from tests.marks import rest_slow
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import check
 from transforms.images.check import (
+    UNSEEN,
     CheckedImage,
     ImageInfo,
+    Seen,
     check_image,
     checked_header,
     examine_image,
-    hash_of_grey,
-    hash_of_pixels,
+    looks_of,
+    seen_in_grey,
+    seen_in_pixels,
 )
 from transforms.images.embeddings import read_bfloat16, stored_embedding
 from transforms.images.headers import image_format
@@ -59,6 +62,11 @@ def verdict(data: bytes, mode: str = "full") -> tuple[int, ...] | Reason:
         return check_image(data, limits=LIMITS, mode=mode)[1:]
     except RejectedImageError as rejected:
         return rejected.reason
+
+
+def known(seen: Seen) -> tuple[Any, ...]:
+    """The perceptual hash and the looks."""
+    return seen.perceptual_hash, looks_of([seen.grey])
 
 
 def rejection(data: bytes, limits: Limits = LIMITS, mode: str = "full") -> RejectedImageError:
@@ -141,7 +149,8 @@ class TestTensorFlow:
             decoder = check.decode_webp if header.format == "webp" else check.decode_bmp
             np.testing.assert_array_equal(decoder(WHOLE[name], header), expected)
             info, found = examine_image(WHOLE[name], header, mode="full", with_hash=True)
-            assert (info[1:], found) == (expected.shape, hash_of_pixels(expected))
+            assert info[1:] == expected.shape
+            assert known(found) == known(seen_in_pixels(expected))
         unsure = ["webp_alpha_without_flag", "webp_animated", "bmp_short", "bmp_long"]
         large = saved(Image.new("RGB", (4097, 4096)), "WEBP")
         for data in [large, *(WHOLE[name] for name in unsure)]:
@@ -350,7 +359,7 @@ class TestPerceptualHash:
     @staticmethod
     def hash_of(data: bytes, *, mode: str = "full", with_hash: bool = True) -> int | None:
         header = checked_header(data, LIMITS)
-        return examine_image(data, header, mode=mode, with_hash=with_hash)[1]
+        return examine_image(data, header, mode=mode, with_hash=with_hash)[1].perceptual_hash
 
     @classmethod
     def distance(cls, one: int | None, other: int | None) -> int:
@@ -390,7 +399,7 @@ class TestPerceptualHash:
     def test_steps(self, columns: list[int], corner: int, expected: int) -> None:
         pixels = np.repeat(np.array(columns, np.uint8), 10)[None, :, None].repeat(80, axis=0)
         pixels[:10, 80:] = corner
-        assert hash_of_pixels(pixels) == expected
+        assert seen_in_pixels(pixels).perceptual_hash == expected
 
     @pytest.mark.parametrize("size", [(375, 500), (333, 500), (180, 240), (100, 66), (50, 70)])
     @pytest.mark.parametrize(("format_", "options"), [("WEBP", {"lossless": True}), ("BMP", {})])
@@ -404,20 +413,21 @@ class TestPerceptualHash:
     def test_strips_of_a_large_image_are_those_of_the_whole(self) -> None:
         large = scene(1, 1003, 3001)
         whole = np.asarray(large.convert("L").reduce(8))
-        assert hash_of_pixels(np.asarray(large)) == hash_of_grey(whole, 1003, 3001, 8)
+        seen, known_ = seen_in_pixels(np.asarray(large)), seen_in_grey(whole, 1003, 3001, 8)
+        assert known(seen) == known(known_)
 
     @pytest.mark.parametrize("shape", [(1, 1), (1, 70_000), (70_000, 2), (3, 5), (23, 9)])
     def test_any_shape_has_a_hash_or_none(self, shape: tuple[int, int]) -> None:
         pixels = np.zeros((*shape, 3), np.uint8)
         pixels[:, shape[1] // 2 :] = 255
-        assert (hash_of_pixels(pixels) is None) == (shape[1] == 1)
+        assert (seen_in_pixels(pixels).perceptual_hash is None) == (shape[1] == 1)
 
     def test_what_is_transparent_is_white(self) -> None:
         flat = np.array(scene(1).convert("RGB"))
         pixels = np.dstack([flat, np.full(flat.shape[:2], 255, np.uint8)])
         pixels[:, :250, 3] = 0
         flat[:, :250] = 255
-        assert hash_of_pixels(pixels) == hash_of_pixels(flat)
+        assert known(seen_in_pixels(pixels)) == known(seen_in_pixels(flat))
 
     @pytest.mark.parametrize(
         ("data", "options"),
@@ -438,10 +448,10 @@ class TestPerceptualHash:
         png = saved(scene(2), "PNG")
         stored = change_pixels(png, options, limits=LIMITS, with_hash=True)
         small = np.asarray(Image.open(io.BytesIO(stored.data)).convert("RGB"))
-        assert stored.perceptual_hash == hash_of_pixels(small)
+        assert known(stored.seen) == known(seen_in_pixels(small))
         original = self.hash_of(saved(scene(2), "JPEG"))
-        assert self.distance(stored.perceptual_hash, original) <= MAX_DISTANCE
-        assert change_pixels(png, options, limits=LIMITS).perceptual_hash is None
+        assert self.distance(stored.seen.perceptual_hash, original) <= MAX_DISTANCE
+        assert change_pixels(png, options, limits=LIMITS).seen == UNSEEN
 
 
 COMMON = {

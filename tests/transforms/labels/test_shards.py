@@ -31,6 +31,7 @@ from transforms.labels.shards import (
     shard_recipe,
 )
 from transforms.packing import pack
+from transforms.records.record_index import LOOKS
 from transforms.records.stored_images import stored_side
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -69,6 +70,7 @@ def test_the_most_names_of_a_shard_are_an_element_of_less_than_100_mb(partners: 
     place = {"shard": "train-01234-of-12345.tfrecord", "record": 99_999, "offset": 149_999_999}
     sizes = {"length": 1_000_000, "size": 1_000_000, "version": 2**60, "orientation": 6, "gps": 1}
     hashes = {"content": bytes(16), "source_content": bytes(16), "perceptual_hash": bytes(8)}
+    hashes |= dict.fromkeys(LOOKS, 255)
     pixels = {"format": "jpeg", "height": 1080, "width": 1920, "channels": 3}
     changes = dict.fromkeys(("changes", "source_height", "source_width"))
     row = {**place, **sizes, **hashes, **pixels, **changes}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from transforms.core.records import PlannedImage
-from transforms.images.check import CheckedImage, ImageInfo
+from transforms.images.check import CheckedImage, ImageInfo, Seen
 from transforms.images.pixel_options import Original
 from transforms.records.record_index import IndexRows
 
@@ -44,7 +44,7 @@ def index_of(images: Sequence[IndexedImage], shard: str) -> pa.Table:
                 b"",
                 ImageInfo("jpeg", 30, 40, 3),
                 Original(30, 40, 1),
-                perceptual_hash=image.perceptual_hash,
+                seen=Seen(image.perceptual_hash),
                 image=planned,
                 content=image.content,
                 stored_content=image.content,

@@ -23,13 +23,14 @@ from tests.marks import rest_slow
 from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.records import PartnerFile, PlannedImage, ShardRow
 from transforms.dataset.manifest import crc32c_hex
-from transforms.images.check import CheckedImage, CheckedPartner, ImageInfo
+from transforms.images.check import UNSEEN, CheckedImage, CheckedPartner, ImageInfo, Seen
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.record_index import (
     COMPARED,
     FRAME_BYTES,
     HASHES,
     LIBRARIES,
+    LOOKS,
     PARTNERS,
     IndexRows,
     RecordIndexError,
@@ -57,9 +58,9 @@ def checked(key: str = "a", cells: str = "", label: str = "cat") -> CheckedImage
     """An image that is stored as it is, with its fingerprints."""
     image = PlannedImage(7, key, f"cat/{key}.jpg", 90, 10**18, label, 3, cells)
     info, original = ImageInfo("jpeg", 30, 40, 3), Original(30, 40, 1)
-    return CheckedImage(
-        b"x", info, original, UNTOUCHED, 255, 6, image=image, content=SOURCE, stored_content=SOURCE
-    )
+    both = {"content": SOURCE, "stored_content": SOURCE}
+    seen = Seen(255, None, (9, 250, 40, 72))
+    return CheckedImage(b"x", info, original, UNTOUCHED, seen, 6, image=image, **both)
 
 
 def with_partners(key: str = "a") -> CheckedImage:
@@ -96,6 +97,7 @@ def test_every_column_of_an_image() -> None:
         {"shard": SHARD, "record": 0, "offset": 0, "length": 100, "key": "a", "path": "cat/a.jpg"}
         | {"size": 90, "version": 10**18, "split": "train", "label": "cat", "label_id": 3}
         | {"content": bytes.fromhex(SOURCE), "perceptual_hash": bytes(7) + b"\xff"}
+        | {"darkest": 9, "lightest": 250, "sharpness": 40, "entropy": 72}
         | {"format": "jpeg", "height": 30, "width": 40, "channels": 3, "orientation": 6, "gps": 0}
         | dict.fromkeys(empty)
     )
@@ -135,7 +137,7 @@ def test_masks_and_further_images_are_a_list() -> None:
 
 
 EMPTY = CheckedImage(b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))
-BARE = checked(label="")._replace(content="", stored_content="", perceptual_hash=None)
+BARE = checked(label="")._replace(content="", stored_content="", seen=UNSEEN)
 GIVEN_ROWS = (ShardRow(1, "", "x/a.csv", 2, ""), ShardRow(2, "k", "x/a.csv", 3, ""))
 AB, OF_ROWS = (checked("a"), checked("b")), [EMPTY._replace(row=row) for row in GIVEN_ROWS]
 MANY = checked("a", CELLS, ""), checked("b", '[["a.csv:3",[],[]]]', "")
@@ -149,7 +151,7 @@ PER_IMAGE = {"is_per_image": True}
         (MANY, SHARD, {"many_labels": True}, {"label": [["cat", "dog"], []], "rows": MANY_ROWS}),
         (MANY, SHARD, {"many_labels": True}, {"label_id": [[3, 1], []]}),
         ([BARE], SHARD, {}, dict.fromkeys(("label", "label_id", "content"), [None])),
-        ([BARE], SHARD, {}, {"perceptual_hash": [None]}),
+        ([BARE], SHARD, {}, {"perceptual_hash": [None], "entropy": [None]}),
         # Compressed files have no offsets, and files of one image begin at 0.
         (AB, f"{SHARD}.gz", {}, {"offset": [None, None]}),
         (
@@ -227,7 +229,9 @@ def photos(count: int) -> bytes:
             checked()._replace(
                 info=ImageInfo("jpeg", *sides, 3),
                 original=Original(*sides, 1),
-                perceptual_hash=source.getrandbits(64),
+                seen=Seen(
+                    source.getrandbits(64), None, [*map(source.randrange, (200, 256, 80, 80))]
+                ),
                 image=PlannedImage(number, path, path, size, version, class_, 1),
                 content=content,
                 stored_content=content,
@@ -387,7 +391,7 @@ def test_no_real_index_is_too_compressible() -> None:
     table = rows_of(checked()).table(SHARD).take([0] * count)
     order = np.random.default_rng(1).permutation(count)
     names = pa.array([f"photos/IMG_{number:07d}.png" for number in order])
-    empty = ("content", "source_content", "perceptual_hash")
+    empty = ("content", "source_content", "perceptual_hash", *LOOKS)
     columns = {"key": names, "path": names, "record": pa.array(np.arange(count))}
     columns |= {name: pa.nulls(count, table.schema.field(name).type) for name in empty}
     data = index_bytes(with_columns(table, columns))

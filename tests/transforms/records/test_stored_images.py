@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from transforms.core.records import JoinSide, Kind, PartnerFile, Plain, PlannedImage
-from transforms.images.check import CheckedPartner, ImageInfo
+from transforms.images.check import CheckedPartner, ImageInfo, Seen
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.stored_images import BaseShard, StoredImage, join_reused, stored_side
 
@@ -19,7 +19,8 @@ ROW: dict[str, Any] = (
     | {"key": "a", "size": 50, "version": 9, "content": bytes(16), "source_content": None}
     | {"perceptual_hash": bytes(7) + b"\x0f", "format": "jpeg", "height": 30, "width": 40}
     | {"channels": 3, "orientation": 6, "gps": 1, "changes": None}
-    | {"source_height": None, "source_width": None}
+    | {"source_height": None, "source_width": None, "entropy": 72}
+    | {"darkest": 9, "lightest": 250, "sharpness": 40}
 )
 IMAGE = JoinSide("a.jpg", 50, 9, "cat", "", kind=Kind.IMAGE)
 
@@ -38,7 +39,7 @@ def stored_of(*sides: JoinSide) -> list[Plain]:
 
 def test_a_record_crosses_the_shuffle_in_few_bytes() -> None:
     """As text, it took 240 bytes."""
-    assert len(marshal.dumps(stored_side(1, ROW, "a.jpg").record)) < 150
+    assert len(marshal.dumps(stored_side(1, ROW, "a.jpg").record)) < 170
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_an_image_comes_back_as_it_was_stored() -> None:
     assert checked.has_place
     assert checked.info == ImageInfo("jpeg", 30, 40, 3)
     assert checked.original == Original(30, 40, 1)
-    assert checked.perceptual_hash == 15
+    assert checked.seen == Seen(15, None, (9, 250, 40, 72))
     assert checked.content == checked.stored_content == "0" * 32
     assert stored.checked(b"", changes_nothing=False).changes == UNTOUCHED
 
@@ -159,4 +160,4 @@ def test_a_changed_image_comes_back() -> None:
     assert checked.changes == ("resized", "turned")
     assert checked.original == Original(80, 60, 6)
     assert (checked.content, checked.stored_content) == ("01" * 16, "0" * 32)
-    assert checked.perceptual_hash is None
+    assert checked.seen.perceptual_hash is None

@@ -30,7 +30,7 @@ from transforms.report.page import (
 from transforms.write_report import MAX_LISTED
 
 MAX_PAGE = 5_000_000
-OF_IMAGES = ("decodes", "leakage", "conflicts", "gps", "upright", "odd")
+OF_IMAGES = ("decodes", "leakage", "conflicts", "gps", "upright", "odd", "looks")
 HOSTILE = '</script><b onclick="x">\'{{ 7 * 7 }}'
 
 
@@ -210,7 +210,7 @@ def clean(**changes: Any) -> dict[str, Any]:
     ("changes", "statistics", "states"),
     [
         ({}, {}, {}),
-        ({}, None, dict.fromkeys(("leakage", "conflicts", "gps", "upright", "odd"), "unchecked")),
+        ({}, None, dict.fromkeys(OF_IMAGES[1:], "unchecked")),
         ({}, {"duplicates": None}, dict.fromkeys(("leakage", "conflicts"), "unchecked")),
         ({}, {"near": {"across_splits": 2}}, {"leakage": "bad"}),
         ({}, {"exact": {"held": 1}}, {"leakage": "bad"}),
@@ -235,7 +235,7 @@ def test_what_is_clean_differs_from_what_was_not_checked(
 ) -> None:
     manifest = make_manifest() | {"rejected": {}} | changes
     sources = make_sources(manifest, {} if statistics is None else clean(**statistics), [])
-    sources = sources._replace(unusual={} if statistics is None else {"records": 60})
+    sources = sources._replace(unusual={} if statistics is None else {"records": 60, "looked": 60})
     found = verdict(sources._replace(missing=[]))
     every = dict.fromkeys(("rejected", "splits", "classes", *OF_IMAGES), "well")
     expected = {name: state for name, state in (every | states).items() if state != "absent"}
@@ -249,25 +249,23 @@ def test_what_is_clean_differs_from_what_was_not_checked(
 
 
 def test_what_the_samples_look_like_is_counted() -> None:
-    """Dark ones by their pixels, long ones by the indexes; each kind has its own total."""
+    """Of sizes and of looks, each has its own total; channels are those of samples."""
     statistics = make_statistics(samples=4, groups=0)
     sources = make_sources(make_manifest(), statistics, [])
-    dark = {"looks": ["dark"], "mean": [0.5, 0.25, 0.0], "square": [0.5, 0.0625, 0.01]}
-    plain = {**dark, "looks": []}
-    looks = zip(sources.pictures.items(), [dark, dark, plain, plain], strict=True)
-    long = {"count": 7, "images": statistics["samples"][:2]}
+    channels = {"mean": [0.5, 0.25, 0.0], "square": [0.5, 0.0625, 0.01]}
+    long, dark = ({"count": count, "images": statistics["samples"][:2]} for count in (7, 2))
+    odd = {"aspect": long, "dark": dark, "blank": {"count": 0, "images": []}}
     page = render(
         sources._replace(
-            pictures={place: picture | look for (place, picture), look in looks},
-            unusual={"records": 50, "odd": {"aspect": long, "blank": {"count": 0, "images": []}}},
+            pictures={place: each | channels for place, each in sources.pictures.items()},
+            unusual={"records": 50, "looked": 40, "odd": odd},
         )
     )
-    assert '<a href="#odd">Odd sizes or looks</a> <span class="dim">9 images' in page
+    assert '<a href="#odd">Odd sizes</a> <span class="dim">7 images' in page
+    assert 'Dark, bright, blurry or blank</a> <span class="dim">2 images' in page
     assert '<b>Long and thin</b> <span class="dim">7 of 50: ' in page
-    assert '<b>Dark</b> <span class="dim">2 of 4: ' in page and "<b>Blank</b>" not in page
-    assert (
-        "By the sizes of 50 images, the first of 60, and by the pixels of 4 sample images" in page
-    )
+    assert '<b>Dark</b> <span class="dim">2 of 40: ' in page and "<b>Blank</b>" not in page
+    assert "By the sizes of 50 images, the first of 60, and by the pixels of 40 of them" in page
     assert "mean 0.500, 0.250, 0.000; standard deviation 0.500, 0.000, 0.100" in page
 
 

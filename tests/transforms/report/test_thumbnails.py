@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFile, ImageFilter
+from PIL import Image, ImageFile
 
 from examples.make_sample import _png_bomb
-from tests.images import picture, saved, whole_images
+from tests.images import picture, saved, scene, whole_images
 from transforms.images.guard import Budget, DecodingChild
 from transforms.report.thumbnails import rejected_thumbnail, thumbnail
 
@@ -76,39 +76,10 @@ def test_pixels_are_as_tensorflow_sees_them() -> None:
     assert (found["height"], found["width"]) == (40, 80)
 
 
-def photo(levels: tuple[int, int] = (0, 256), blur: float = 0) -> Image.Image:
-    """Leaves of all sizes in the colors of a photo."""
-    random = np.random.default_rng(5)
-    pixels = np.zeros((300, 400, 3))
-    for size, share in ((100, 0.8), (20, 0.1), (4, 0.1)):
-        part = random.integers(*levels, (300 // size, 400 // size, 1 if size == 100 else 3))
-        pixels += np.kron(part, np.full((size, size, 1), share))
-    return Image.fromarray(pixels.astype(np.uint8)).filter(ImageFilter.GaussianBlur(blur))
-
-
-@pytest.mark.parametrize("edge", [112, 320])
-@pytest.mark.parametrize(
-    ("image", "looks"),
-    [
-        (photo(), []),
-        (photo((0, 160)), []),
-        (photo((0, 70)), ["dark"]),
-        (photo((248, 256)), ["bright"]),
-        (photo((0, 160), blur=20), ["blurry"]),
-        (Image.new("RGB", (400, 300), (90, 120, 60)), ["flat"]),
-        (Image.new("RGB", (400, 300)), ["dark", "flat"]),
-        (Image.new("RGB", (1, 1), (90, 120, 60)), ["flat"]),
-    ],
-)
-def test_what_is_odd_is_seen_in_the_pixels(image: Image.Image, looks: list[str], edge: int) -> None:
-    """By the limits of cleanvision, with which it agrees on 99% of 1,200 photos for each kind."""
-    for format_ in ("JPEG", "PNG"):
-        assert thumbnail(saved(image, format_), edge=edge, max_bytes=9000)["looks"] == looks
-
-
 def test_the_mean_and_the_deviation_of_the_channels() -> None:
-    pixels = np.asarray(photo()) / 255
-    found = thumbnail(saved(photo(), "PNG"), edge=320, max_bytes=9000)
+    photo = scene(1)
+    pixels = np.asarray(photo.convert("RGB")) / 255
+    found = thumbnail(saved(photo, "PNG"), edge=320, max_bytes=9000)
     assert found["mean"] == pytest.approx(pixels.mean((0, 1)), abs=0.01)
     deviation = np.sqrt(np.array(found["square"]) - np.array(found["mean"]) ** 2)
     assert deviation == pytest.approx(pixels.std((0, 1)), abs=0.03)
