@@ -209,11 +209,8 @@ def _check_runner(given: Mapping[str, str]) -> None:
     if name is None:
         stems = {name.removesuffix("runner"): name for name in known}
         near = difflib.get_close_matches(runner.lower(), [*known, *stems], n=1, cutoff=_ALIKE)
-        hint = (
-            f"did you mean {known[stems.get(near[0], near[0])]}?"
-            if near
-            else f"Beam has {', '.join(RUNNERS)}"
-        )
+        meant = [f"did you mean {known[stems.get(each, each)]}?" for each in near]
+        hint = meant[0] if meant else f"Beam has {', '.join(RUNNERS)}"
         raise UsageError(f"--runner {runner}: unknown runner; {hint}")
     # A stand-in for Dataflow on this machine needs none.
     is_local = "localhost" in given.get("--dataflow_endpoint", "")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable
 
 from pipeline.errors import UsageError
@@ -63,8 +65,7 @@ def _label_source(flags: argparse.Namespace, config: ConvertConfig) -> Decision:
 
 def _of_flag(flags: argparse.Namespace, name: str, what: str, value: str, because: str) -> Decision:
     """What a flag decided, or else something else."""
-    is_given = getattr(flags, name) is not None
-    return Decision(what, value, "given" if is_given else because, f"--{name}")
+    return Decision(what, value, because if getattr(flags, name) is None else "given", f"--{name}")
 
 
 def _columns(flags: argparse.Namespace, config: ConvertConfig) -> list[Decision]:
@@ -277,28 +278,36 @@ def _unused_columns(found: LabelFiles) -> list[str]:
         if at not in used and said and said <= SPLIT_WORDS:
             name = found.first.rows[0][at].strip() if columns.has_header else str(at + 1)
             texts.append(
-                f"the column {name!r} looks like splits ({_joined(said)}) and is not used: "
-                f"--split_by {shlex.quote(f'column:{name}')} uses it, --split_by hash ignores it"
+                f"the column {name!r} looks like splits ({', '.join(sorted(said))}) and is not "
+                f"used: --split_by {shlex.quote(f'column:{name}')} uses it, "
+                "--split_by hash ignores it"
             )
     return texts
 
 
 def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
-    parts = (listed_path(uri, sample.root).partition("/") for uri in sample.uris)
-    said = {folder for folder, slash, _ in parts if slash and folder.casefold() in SPLIT_WORDS}
-    if len(said) < 2:
+    inside: dict[str, set[str]] = defaultdict(set)
+    for uri in sample.uris:
+        first, second, *_ = (*listed_path(uri, sample.root).split("/")[:-1], "", "")
+        for above, folder in (("", first), (first, second)):
+            if folder.casefold() in SPLIT_WORDS:
+                inside[above].add(folder)
+    found = sorted(above for above, said in inside.items() if len(said) > 1)
+    if not found:
         return []
-    flag = "--split_by folder"
+    root = os.path.join(sample.root, found[0]) if found[0] else sample.root
+    where, flag = (f" in {root!r}", f"--images {shlex.quote(root)} ") if found[0] else ("", "")
+    flag += "--split_by folder"
+    below = [uri for uri in sample.uris if uri.startswith(root)]
     try:
-        check_folders(sample, label_from)
+        check_folders(dataclasses.replace(sample, uris=below, root=root), label_from)
     except UsageError:
         # The images have no other folder, so these folders were taken for classes.
         flag += " --label_from none"
+    if found[0] and found[1:]:
+        flag = "move them above these folders, as in train/cat/1.jpg, so that --split_by folder"
+        where += f" and {len(found) - 1} more"
     return [
-        f"the folders {_joined(said)} look like splits and are not used: {flag} uses them, "
-        "--split_by hash confirms that they are not splits"
+        f"the folders {', '.join(sorted(inside[found[0]]))}{where} look like splits and are not "
+        f"used: {flag} uses them, --split_by hash confirms that they are not splits"
     ]
-
-
-def _joined(names: set[str]) -> str:
-    return ", ".join(sorted(names))

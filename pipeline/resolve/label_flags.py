@@ -161,7 +161,8 @@ def classes_of_records(datasets: Mapping[str, Mapping[str, Any]], *, first_id: i
         datasets: the manifest of each dataset by its folder.
         first_id: the smallest id that readers take for a class.
     """
-    if not all(_has_categories(manifest) for manifest in datasets.values()):
+    # The categories of label files gave the classes their ids.
+    if not all("categories" in manifest["options"] for manifest in datasets.values()):
         return KnownClasses()
     categories = {
         folder: [Category(*each, 1) for each in names_of_ids(manifest).items()]
@@ -170,11 +171,6 @@ def classes_of_records(datasets: Mapping[str, Mapping[str, Any]], *, first_id: i
     with contextlib.suppress(LabelsError):
         return category_classes(categories, first_id=first_id)
     return KnownClasses()
-
-
-def _has_categories(manifest: Mapping[str, Any]) -> bool:
-    """Whether the categories of label files gave the classes their ids."""
-    return "categories" in manifest["options"]
 
 
 def _of_dataset(folder: str) -> KnownClasses:
@@ -189,7 +185,7 @@ def _of_dataset(folder: str) -> KnownClasses:
             "cannot list; they are kept without the flag"
         )
     ids = {name: number for number, name in classes.items()}
-    numbers = tuple(classes) if _has_categories(manifest) else None
+    numbers = tuple(classes) if "categories" in manifest["options"] else None
     return KnownClasses(tuple(ids), ids, folder, numbers)
 
 

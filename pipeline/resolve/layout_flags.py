@@ -441,9 +441,7 @@ def read_layout(sample: Sample, label_from: str, pixels: PixelOptions) -> Layout
     _check_masks(flags, features)
     with refusing(ValueError, because=f"--layout {flags.layout}: "):
         features = with_pixels(features, pixels.fixed_shape)
-    from_rows = next(
-        (feature for feature in LAYOUTS.get(flags.layout, features) if feature.from_rows), None
-    )
+    from_rows = next((f for f in LAYOUTS.get(flags.layout, features) if f.from_rows), None)
     if sources and flags.labels is None:
         features = features_of_records(features, sources, flags.layout)
     elif from_rows and flags.labels is None:

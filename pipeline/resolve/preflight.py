@@ -171,9 +171,7 @@ def _check_room(config: ConvertConfig) -> None:
     stores_files = any(feature.role is Role.IMAGE for feature in config.features)
     are_stored = config.pixels.changes_nothing and stores_files
     # Fewer images are written if some are left out, and shards of an earlier attempt are kept.
-    if storage.is_remote or any(others) or not are_stored:
-        return
-    if storage.exists(join(output, STAGING)):
+    if storage.is_remote or any(others) or not are_stored or storage.exists(join(output, STAGING)):
         return
     needed, free = config.sampled.bytes, free_bytes(output)
     if needed * _AT_LEAST > free:

@@ -46,14 +46,17 @@ CHECKS = [
         "--group_by who keeps groups whole: fewer than 10 are too few to measure anything",
     ),
     row(
-        "folders of splits that no flag uses",
-        "p/train/cat/1.jpg p/test/dog/2.jpg",
+        "folders of splits below another folder",
+        "x/train/cat/1.jpg x/test/dog/2.jpg 1/cat/3.jpg",
         {},
-        "--images 'p/*/*/*.jpg'",
-        "labels text, 2 classes 'dog' is not an integer [--label_kind]",
-        "train test/dog/2.jpg 1 dog | train train/cat/1.jpg 0 cat",
-        warnings="the folders test, train look like splits and are not used: --split_by "
-        "folder uses them, --split_by hash confirms that they are not splits",
+        "--images '**/*.jpg'",
+        """
+        root . the folder that all of --images share [--root]
+        labels text, 2 classes 'cat' is not an integer [--label_kind]
+        """,
+        "train 1/cat/3.jpg 0 cat | train x/test/dog/2.jpg 1 dog | train x/train/cat/1.jpg 0 cat",
+        warnings="the folders test, train in 'x' look like splits and are not used: --images x "
+        "--split_by folder uses them, --split_by hash confirms that they are not splits",
     ),
 ]
 

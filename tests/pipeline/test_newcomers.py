@@ -189,6 +189,7 @@ UNDERSTOOD = {
     "classes train.csv new": "labels from    csv ... --labels is given",
     "classes new": "labels from    directory",
     "splits new": "the folders train, val look like splits and are not used: --split_by",
+    "mixed new": "val in 'mixed/cat' and 2 more look like splits ... move them above these folders",
 }
 
 
@@ -205,7 +206,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             photo = made / "photos" / f"{key}.jpg"
             draw(photo, seed=at)
             archive.write(photo, f"photos/{key}.jpg")
-            for other in (f"classes/{label}", f"splits/{'train' if at < 6 else 'val'}/{label}"):
+            split = "train" if at < 6 else "val"
+            for other in (f"classes/{label}", f"splits/{split}/{label}", f"mixed/{label}/{split}"):
                 (made / other).mkdir(parents=True, exist_ok=True)
                 shutil.copy(photo, made / other)
     return made
