@@ -262,5 +262,6 @@ def test_the_command_is_left_out(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["image-tfrecords", *shlex.split(RIGHT)])
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
     assert pipeline.command_line.main() == 2
     assert "did you mean image-tfrecords convert photos?" in capsys.readouterr().err
