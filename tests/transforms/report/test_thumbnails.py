@@ -79,10 +79,11 @@ def test_pixels_are_as_tensorflow_sees_them() -> None:
 def test_the_mean_and_the_deviation_of_the_channels() -> None:
     photo = scene(1)
     pixels = np.asarray(photo.convert("RGB")) / 255
-    found = thumbnail(saved(photo, "PNG"), edge=320, max_bytes=9000)
-    assert found["mean"] == pytest.approx(pixels.mean((0, 1)), abs=0.01)
-    deviation = np.sqrt(np.array(found["square"]) - np.array(found["mean"]) ** 2)
-    assert deviation == pytest.approx(pixels.std((0, 1)), abs=0.03)
+    for edge, format_ in ((320, "PNG"), (32, "JPEG")):
+        found = thumbnail(saved(photo, format_), edge=edge, max_bytes=9000)
+        assert found["mean"] == pytest.approx(pixels.mean((0, 1)), abs=0.01)
+        deviation = np.sqrt(np.array(found["square"]) - np.array(found["mean"]) ** 2)
+        assert deviation == pytest.approx(pixels.std((0, 1)), abs=0.03)
 
 
 @pytest.mark.parametrize("max_bytes", [4096, 1000, 700])
