@@ -344,12 +344,13 @@ def _images_and_labels(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
 def _sample(flags: argparse.Namespace, partners: tuple[Partner, ...]) -> Sample:
     if not flags.images and flags.labels is None:
         raise UsageError("give --images GLOB, or --labels CSV with a column of image paths")
-    labels = list_labels(flags)
     if not flags.images:
+        labels = list_labels(flags)
         ignored, ignoring = left_out(flags, labels, partners)
         listed = _listed_images(flags, labels)
         return listed._replace(left_out=ignored, ignoring=ignoring, partners=partners)
     patterns, sources, meant = find_datasets(flags)
+    labels = list_labels(flags)
     patterns, columns, classes = parquet_images(patterns, flags.record_features)
     globs = plain_globs(patterns, "--images")
     values = [value for source in sources for value in source.of_run().given]

@@ -345,6 +345,8 @@ def _content(folder: str, *, of_labels: bool) -> str:
     found = Counter(os.path.splitext(uri)[1] for uri in uris)
     extensions = LABEL_EXTENSIONS if of_labels else IMAGE_EXTENSIONS | {"parquet"}
     fitting = [each for each in found if each[1:].lower() in extensions]
+    # Boxes of YOLO, or else what a label file never is.
+    fitting = fitting or [each for each in found if of_labels and each == ".txt"]
     if not fitting:
         shown = ((count, each or "without extension") for each, count in found.most_common(3))
         others = ", ".join(f"{count} {each}" for count, each in shown)

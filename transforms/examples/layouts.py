@@ -465,6 +465,9 @@ def further_columns(names: Sequence[str], sources: Iterable[str]) -> dict[str, i
 
 LAYOUT_NAMES = (*LAYOUTS, ROWS)
 
+# Formats of boxes that people take for layouts.
+_BOXED = ("coco", "voc", "yolo")
+
 _BOX = "(form|units|columns|orientation)=[^=,]+(,[^=,]+,[^=,]+,[^=,]+)?"
 
 _LAYOUT = f"^({'|'.join(LAYOUT_NAMES)}|gs://[a-z0-9._-]+/.+[.]ya?ml)$"
@@ -478,6 +481,7 @@ def layout_name(text: str) -> str:
     """
     if text not in LAYOUT_NAMES and not is_layout_file(text):
         near = difflib.get_close_matches(text.lower(), LAYOUT_NAMES, n=1, cutoff=ALIKE)
+        near += ["detection"] if text.lower() in _BOXED else []
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(
             f"{text!r} is neither one of {', '.join(LAYOUT_NAMES)} nor a .yaml file{hint}"
