@@ -275,9 +275,9 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
         return hint
     storage = storage_of(pattern)
     if storage.is_folder(pattern):
-        if found := datasets_below(pattern):
-            return f"did you mean {found}?"
         try:
+            if found := datasets_below(pattern):
+                return f"did you mean {found}?"
             return f"it is a folder, which {_content(pattern, of_labels=of_labels)}"
         except PermissionError as error:
             return f"no permission to read the folder {error.filename or pattern!r}"

@@ -21,7 +21,7 @@ MB = 1 << 20
 
 
 def stored(record: int, offset: int = -1, length: int = 10) -> StoredImage:
-    image = ("jpeg", 1, 1, 3, 0, 0, None, None, None)
+    image = ("jpeg", 1, 1, 3, 0, 0, *(None,) * 7)
     return StoredImage(0, "s", record, offset, length, "", "", "", *image)
 
 

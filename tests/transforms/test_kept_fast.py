@@ -71,9 +71,10 @@ COSTS = {
     "png": (saved(SMALL, "PNG"), AS_THEY_ARE, Cost(READ)),
     # Decoded once, by Pillow's libwebp.
     "webp": (saved(SMALL, "WEBP"), AS_THEY_ARE, Cost(READ)),
-    # Only TensorFlow can tell whether it decodes these; it decodes them once.
+    # Its pixels are those of the file.
+    "bmp": (saved(SMALL, "BMP"), AS_THEY_ARE, Cost(READ)),
+    # Only TensorFlow can tell whether it decodes it; it decodes it once.
     "gif": (saved(SMALL, "GIF"), AS_THEY_ARE, Cost(READ, tensorflow=1)),
-    "bmp": (saved(SMALL, "BMP"), AS_THEY_ARE, Cost(READ, tensorflow=1)),
     # Opened and encoded by Pillow, whose functions these mostly are: room for another Pillow. What
     # it encoded is a PNG, which is inflated.
     "tiff": (saved(SMALL, "TIFF"), PixelOptions(transcode="auto"), Cost(READ)),
@@ -152,7 +153,7 @@ def _noted(decoded: list[str]) -> Callable[..., Any]:
 
     def accept(data: bytes, format_: str, *, with_hash: bool) -> Any:
         decoded.append(format_)
-        return check.ImageInfo(format_, 300, 400, 3), None
+        return check.ImageInfo(format_, 300, 400, 3), check.UNSEEN
 
     return accept
 

@@ -30,6 +30,7 @@ def test_large_shards_go_alone_and_small_files_together() -> None:
     train = [shard("a", 150), shard("b", 150), *(shard(f"s{n}", 20) for n in range(4))]
     manifest = {
         "options": {},
+        "index": [],
         "splits": {"train": {"shards": train}, "test": {"shards": [shard("t", 1)]}},
     }
     groups = [(split, [each["file"] for each in group]) for split, group in group_shards(manifest)]
