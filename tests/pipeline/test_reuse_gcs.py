@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from pathlib import Path
@@ -24,6 +25,9 @@ def bare(gcs: GcsServer, photos: Path) -> GcsServer:
     for name in ("photos", "private", "datasets"):
         gcs.make_bucket(name)
     gcs.put_folder("photos", "in/", photos)
+    # The bucket lists the size of the compressed bytes.
+    packed = gzip.compress(saved(picture("RGB", 12, 16, seed=98), "JPEG"), mtime=0)
+    gcs.put("photos", "in/cat/packed.jpg", packed, content_encoding="gzip")
     return gcs
 
 
@@ -63,7 +67,7 @@ def test_requests_are_those_of_the_plan(buckets: GcsServer) -> None:
     total, originals, ranges, indexes = (int(word) for word in words if word.isdecimal())
     assert (originals, indexes, total) == (1, 3, originals + ranges + indexes)
     buckets.reset()
-    check_ended(convert(**flags), 0, "reused   18 images from their records (--reuse)")
+    check_ended(convert(**flags), 0, "reused   19 images from their records (--reuse)")
     assert (read(buckets, "in/"), read(buckets, "base/train-")) == (originals, ranges)
     assert read(buckets, "base/index/") == 2
     check_fresh(buckets, seed=5)
@@ -120,7 +124,7 @@ def test_a_base_that_fails_or_changes_gives_the_same_bytes(
 def test_equal_shards_are_copied_by_the_server(buckets: GcsServer) -> None:
     """And read once if a dataset with a name lists the hashes of the copies."""
     buckets.reset()
-    check_ended(convert(output=OUTPUT, reuse=BASE, **FLAGS), 0, "reused   18 images")
+    check_ended(convert(output=OUTPUT, reuse=BASE, **FLAGS), 0, "reused   19 images")
     # A shard is uploaded in parts; here none is.
     assert (read(buckets, "base/train-"), buckets.counts().get("PUT upload", 0)) == (0, 0)
     assert objects(buckets, "datasets", "reused") == objects(buckets, "private", "base")

@@ -161,9 +161,6 @@ def test_images_that_were_left_out_have_no_record_to_show(output: Path, kind: st
     assert pictured(output, duplicates=found) == ({place_of(kept)}, [])
 
 
-ODD = {"long": (200, 40), "huge": (640, 512)}
-
-
 @pytest.fixture(scope="module")
 def with_odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of images that are alike, but for one of each kind of odd images."""
@@ -173,14 +170,15 @@ def with_odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
         data = saved(picture("RGB", 80, 96 + at % 3, seed=at), "JPEG")
         (folder / f"cat/{at}.jpg").write_bytes(data)
     usual = picture("RGB", 80, 96, seed=1)
-    looks = {
+    odd = {
+        "long": usual.resize((200, 40)),
+        "huge": usual.resize((640, 512)),
         "blank": Image.new("RGB", usual.size, (90, 120, 60)),
         "dark": usual.point(lambda level: level // 4),
         "bright": usual.point(lambda level: 248 + level // 32),
         "blurry": ImageOps.invert(Image.radial_gradient("L").resize(usual.size)),
     }
-    sizes = {name: usual.resize(size) for name, size in ODD.items()}
-    for name, image in (sizes | looks).items():
+    for name, image in odd.items():
         (folder / f"cat/{name}.jpg").write_bytes(saved(image, "JPEG"))
     return folder
 
