@@ -77,10 +77,9 @@ def test_pixels_are_as_tensorflow_sees_them() -> None:
 
 
 def test_the_mean_and_the_deviation_of_the_channels() -> None:
-    photo = scene(1)
-    pixels = np.asarray(photo.convert("RGB")) / 255
+    pixels = np.asarray(scene(1).convert("RGB")) / 255
     for edge, format_ in ((320, "PNG"), (32, "JPEG")):
-        found = thumbnail(saved(photo, format_), edge=edge, max_bytes=9000)
+        found = thumbnail(saved(scene(1), format_), edge=edge, max_bytes=9000)
         assert found["mean"] == pytest.approx(pixels.mean((0, 1)), abs=0.01)
         deviation = np.sqrt(np.array(found["square"]) - np.array(found["mean"]) ** 2)
         assert deviation == pytest.approx(pixels.std((0, 1)), abs=0.03)
