@@ -27,6 +27,7 @@ from transforms.images.check import LOOKS
 from transforms.images.guard import Budget, DecoderGuard, DecodingChild, is_again
 from transforms.labels.keys import is_inside
 from transforms.records.record_index import (
+    FRAME_BYTES,
     classes_of,
     indexed_files,
 )
@@ -91,7 +92,7 @@ _UNSEEN = {
 # Records whose sizes are compared, of so many indexes: a third of a second and 90 MB.
 _INDEXED = 100_000
 _INDEXES = 64
-_COLUMNS = ("key", "path", "label", "split", "shard", "offset", "height", "width", "length")
+_COLUMNS = ("key", "path", "label", "split", "height", "width", "length")
 
 # Shown of each kind of odd images.
 _SHOWN_ODD = 6
@@ -130,16 +131,18 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
         names samples. Nothing without images.
     """
     try:
-        table = _indexed(output, manifest)
+        found = _indexed(output, manifest)
     except (LookupError, OSError, TypeError, ValueError) as error:
         notes.append(f"The sizes of the images cannot be read ({error!s:.100}).")
         return {}
-    if not table or table.column("height").null_count:
+    if found is None or not len(found[0]) or found[0].column("height").null_count:
         return {}
+    table, files, offsets = found
 
     def image(at: int) -> dict[str, Any]:
         [row] = table.slice(at, 1).select(_COLUMNS).to_pylist()
-        return {**row, "file": row["shard"], "class": ", ".join(classes_of(row["label"]))}
+        place = {"file": files[at], "offset": offsets[at]}
+        return {**row, **place, "class": ", ".join(classes_of(row["label"]))}
 
     def images(numbers: Iterable[Any]) -> list[dict[str, Any]]:
         return [image(int(at)) for at in numbers]
@@ -176,15 +179,28 @@ def unusual_images(output: str, manifest: Mapping[str, Any], notes: list[str]) -
     }
 
 
-def _indexed(output: str, manifest: Mapping[str, Any]) -> pa.Table | None:
-    """The rows of the first records."""
+def _indexed(
+    output: str, manifest: Mapping[str, Any]
+) -> tuple[pa.Table, list[str], list[int]] | None:
+    """The first rows of the indexes, and the file and the offset of each record."""
     import pyarrow as pa
 
     tables: list[pa.Table] = []
+    files: list[str] = []
+    # Indexes of compressed shards have none.
+    offsets: list[int] = []
     for entry, listed in itertools.islice(indexed_files(manifest), _INDEXES):
-        if listed and sum(map(len, tables)) < _INDEXED:
-            tables.append(read_listed_index(output, entry, [*_COLUMNS, *LOOKS]))
-    return pa.concat_tables(tables) if tables else None
+        if not listed or len(files) >= _INDEXED:
+            continue
+        table = read_listed_index(output, entry, [*_COLUMNS, *LOOKS])
+        names = [each["file"] for each in listed]
+        sizes = (size + FRAME_BYTES for size in table.column("length").to_pylist())
+        is_single = len(names) > 1
+        files += names if is_single else names * len(table)
+        ends = itertools.accumulate(sizes, initial=0)
+        offsets += [0] * len(table) if is_single else [*ends][:-1]
+        tables.append(table)
+    return (pa.concat_tables(tables), files, offsets) if tables else None
 
 
 def _odd_sizes(sizes: Any, labels: Sequence[Any]) -> Any:
