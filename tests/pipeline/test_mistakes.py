@@ -212,7 +212,6 @@ LABELS = {
     "convert @labels --images photos/nope.jpg": "there is no such file in 'photos'",
     "convert @images --labels tables": "--labels 'tables' ... holds 2 .csv: try 'tables/*.csv'",
     "convert @images --labels yolo": "which holds 1 .txt: try 'yolo/a.txt'",
-    "convert labels.csv photos new": "names labels: give it to --labels, or write images, labels",
     "convert @images --labels photos": "'photos'; it is a folder, which holds no *.csv, but 4 .jpg",
     "convert @ --output hdfs://b/o": "--output 'hdfs://b/o' ... pip install 'apache-beam[hadoop]'",
     "convert @images --labels azfs://a/b/l.csv": "pip install 'apache-beam[azure]'",

@@ -111,7 +111,7 @@ INPUTS = {
     "photos train.csv photos": "--output photos holds something else ('IMG_0000.jpg'): give an",
     "photos train.csv names.txt/new": "cannot write to --output names.txt/new: Not a directory",
     "Photos train.csv new": "--images 'Photos'; there is ... did you mean 'photos'?",
-    "train.csv photos new": "--labels 'photos'; it is a folder, which holds no *.csv, but 12 .jpg",
+    "train.csv photos new": "names labels: give it to --labels, or write images, labels",
     "photos train.csv .": "--output . holds something else ('",
     "docs/read.txt train.csv new": "train.csv names an image: column 'id' holds 'IMG_0000', images",
     "classes train.csv new --label_from directory": "--labels cannot be used with --label_from",
