@@ -16,7 +16,7 @@ from pipeline.resolve.samples import ImageSample, LabelFiles, Sample
 from transforms.core.messages import Decision, given
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.labels.csv_tables import DELIMITERS
-from transforms.labels.keys import listed_path
+from transforms.labels.keys import is_inside, listed_path
 from transforms.labels.label_options import recorded_split
 from transforms.labels.label_rows import Column, cell_at
 from transforms.labels.label_rules import split_folder
@@ -298,7 +298,7 @@ def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
     root = os.path.join(sample.root, found[0]) if found[0] else sample.root
     where, flag = (f" in {root!r}", f"--images {shlex.quote(root)} ") if found[0] else ("", "")
     flag += "--split_by folder"
-    below = [uri for uri in sample.uris if uri.startswith(root)]
+    below = [uri for uri in sample.uris if not found[0] or is_inside(uri, root)]
     try:
         check_folders(dataclasses.replace(sample, uris=below, root=root), label_from)
     except UsageError:

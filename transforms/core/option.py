@@ -552,13 +552,14 @@ def unite(values: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
 # Values as people write them, each read by a function whose ValueError says what is wrong.
 
 # From 0 to 1.
-ALIKE = 0.6
+_ALIKE = 0.6
 
 # Words of other programs for values of ours.
 _MEANT = {
     "apply": "true yes on rotate transpose",
     "center": "yolo cxcywh centre",
     "corners": "xyxy voc pascal pascal_voc corner",
+    "detection": "coco voc yolo",
     "directory": "folder folders dir directories parent",
     "drop": "remove delete discard true yes on",
     "folder": "folders dir dirs directory directories",
@@ -583,6 +584,21 @@ _MEANT = {
 }
 
 
+def alike(value: str, choices: Sequence[str], further: Iterable[str] = ()) -> list[str]:
+    """What a word in small letters probably means: choices that go by it, or spelled alike.
+
+    Args:
+        value: the word.
+        choices: all that it may mean.
+        further: what else it may mean if it is no choice's other name.
+
+    >>> alike("greyscale", ["rgb", "gray"]), alike("slimm", ["slim", "rows"])
+    (['gray'], ['slim'])
+    """
+    known = [each for each in choices if value in _MEANT.get(each.partition(":")[0], "").split()]
+    return known or [*difflib.get_close_matches(value, choices, n=1, cutoff=_ALIKE), *further]
+
+
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
     """A function that reads one of these values, in any case.
 
@@ -597,11 +613,10 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
         value = kind.lower()
         if value in kinds and (not colon or (kinds[value] and rest)):
             return f"{value}{colon}{rest}"
-        near = [each for each in choices if value in _MEANT.get(each.partition(":")[0], "").split()]
         # The word may be the name of the column.
         named = [f"column:{text}"] if "column:X" in choices and value and not colon else []
-        near = near or [*difflib.get_close_matches(value, choices, n=1, cutoff=ALIKE), *named]
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        near = " or ".join(alike(value, choices, named))
+        hint = f"; did you mean {near}?" if near else ""
         meant = f"one of {', '.join(choices)}" if choices[1:] else f"{choices[0]}, its only value"
         raise ValueError(f"{text!r} is not {meant}{hint}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import enum
 import functools
 import re
@@ -11,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transforms.core.option import (
-    ALIKE,
     NOT_RECORDED,
     Group,
     Parameter,
+    alike,
     as_it_is,
     declared,
     option,
@@ -465,9 +464,6 @@ def further_columns(names: Sequence[str], sources: Iterable[str]) -> dict[str, i
 
 LAYOUT_NAMES = (*LAYOUTS, ROWS)
 
-# Formats of boxes that people take for layouts.
-_BOXED = ("coco", "voc", "yolo")
-
 _BOX = "(form|units|columns|orientation)=[^=,]+(,[^=,]+,[^=,]+,[^=,]+)?"
 
 _LAYOUT = f"^({'|'.join(LAYOUT_NAMES)}|gs://[a-z0-9._-]+/.+[.]ya?ml)$"
@@ -480,9 +476,7 @@ def layout_name(text: str) -> str:
         ValueError: it is neither.
     """
     if text not in LAYOUT_NAMES and not is_layout_file(text):
-        near = difflib.get_close_matches(text.lower(), LAYOUT_NAMES, n=1, cutoff=ALIKE)
-        near += ["detection"] if text.lower() in _BOXED else []
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = "".join(f"; did you mean {each}?" for each in alike(text.lower(), LAYOUT_NAMES))
         raise ValueError(
             f"{text!r} is neither one of {', '.join(LAYOUT_NAMES)} nor a .yaml file{hint}"
         )

@@ -67,7 +67,7 @@ class Seen(NamedTuple):
     """What the grey pixels of a stored image tell, if any were decoded.
 
     Attributes:
-        perceptual_hash: 64 bits; None for a blank image, too.
+        perceptual_hash: 64 bits; None also for a blank image.
         grey: uint8 `[rows, columns]`, what `looks_of` takes; None if the looks are known.
         looks: see `LOOKS`, each None if nobody looked.
     """
@@ -176,7 +176,7 @@ def looks_of(greys: Sequence[Any]) -> list[list[int]]:
     # One below the other; what is right of an image is 0, and not in it.
     pixels = np.zeros((heights.sum(), widths.max()), np.int16)
     inner = np.zeros(pixels.shape, bool)
-    for grey, top, (height, width) in zip(greys, tops, (grey.shape for grey in greys), strict=True):
+    for grey, top, height, width in zip(greys, tops, heights, widths, strict=True):
         pixels[top : top + height, :width] = grey
         inner[top + 1 : top + height - 1, 1 : width - 1] = True
     images = np.repeat(np.arange(len(greys)) * 256, heights)

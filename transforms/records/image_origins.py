@@ -445,7 +445,7 @@ class ShardOrigins:
         if reused is not None and (path := reused[0].path) not in self._gone:
             try:
                 found = self._from_reused(image, *reused)
-                # What a fresh run re-encodes has this limit, too.
+                # This limit also holds for what a fresh run re-encodes.
                 if len(found.data) <= self._origins.max_bytes:
                     return found
             except OSError as error:
