@@ -108,13 +108,15 @@ def started(command: list[str | Path], log: Path, **variables: str) -> Iterator[
                 process.wait(STOP_SECONDS)
 
 
-def wait_until(is_so: Any, running: Running | None, what: str) -> Any:
+def wait_until(
+    is_so: Any, running: Running | None, what: str, seconds: float = START_SECONDS
+) -> Any:
     """Waits for something true, and returns it.
 
     Raises:
         RuntimeError: it takes too long, or the program that it depends on ended.
     """
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(OSError, ValueError):
             if found := is_so():

@@ -69,7 +69,11 @@ def test_a_task_manager_is_killed(
     output = tmp_path / "out"
     flags = flink.flags(parallelism=2)
     with start(*dataset.flags(inputs, output), *flags) as process:
-        wait_until(lambda: list(output.glob(".staging/*.json")), None, "the first shard")
+
+        def has_begun() -> bool:
+            return any(output.glob(".staging/*.json")) or process.poll() is not None
+
+        wait_until(has_begun, None, "the first shard", TIMEOUT)
         staged = {path.name: path.stat().st_mtime_ns for path in output.glob(".staging/*.json")}
         flink.cluster.kill_task_manager()
         _, err = process.communicate(timeout=TIMEOUT)
