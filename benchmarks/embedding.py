@@ -40,10 +40,8 @@ def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[
     from transforms.convert_images import ImageConverter
     from transforms.core.records import PlannedImage
     from transforms.embed_images import files_digest
-    from transforms.examples.layouts import LAYOUTS, with_embedding
-    from transforms.images.check import CheckedImage
-    from transforms.images.embeddings import Embedding
-    from transforms.images.pixel_options import CheckOptions
+    from transforms.examples.layouts import LAYOUTS, Embedding, with_embedding
+    from transforms.images.pixel_options import CheckedImage, CheckOptions
     from transforms.records.image_origins import Origins
 
     digests = (files_digest(str(model)), "")

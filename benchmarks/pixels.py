@@ -84,8 +84,7 @@ def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
     """A run over all files as a shard does it, up to the bytes that are stored."""
     from transforms.convert_images import ImageConverter
     from transforms.core.records import PlannedImage
-    from transforms.images.check import CheckedImage
-    from transforms.images.pixel_options import CheckOptions, PixelOptions
+    from transforms.images.pixel_options import CheckedImage, CheckOptions, PixelOptions
     from transforms.records.image_origins import Origins
 
     converter = ImageConverter(

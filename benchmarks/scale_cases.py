@@ -127,8 +127,7 @@ def _fingerprints(
 def index_of(name: str, contents: Sequence[str]) -> Any:
     """The index of a shard with an image of each content; an empty one was not compared."""
     from transforms.core.records import PlannedImage
-    from transforms.images.check import CheckedImage, ImageInfo, Seen
-    from transforms.images.pixel_options import Original
+    from transforms.images.pixel_options import CheckedImage, ImageInfo, Original, Seen
     from transforms.records.record_index import IndexRows
 
     rows, info, original = IndexRows(), ImageInfo("jpeg", 300, 400, 3), Original(300, 400, 1)
@@ -219,7 +218,7 @@ def _staged(number: int, count: int, output: str) -> Any:
     from transforms.dataset.image_statistics import Sample, Statistics
     from transforms.dataset.ledger import ShardSummary
     from transforms.dataset.manifest import crc32c_hex
-    from transforms.images.check import ImageInfo
+    from transforms.images.pixel_options import ImageInfo
     from transforms.records.record_index import index_bytes
     from transforms.storage.files import sidecar_path
 

@@ -11,21 +11,22 @@ from transforms.core.records import PartnerFile, PlannedImage, ShardRow, partner
 from transforms.core.rejections import RejectedImageError, Rejection
 from transforms.examples.decoder import KeptValues
 from transforms.examples.encoder import Decoding, add_pixels, decode_image
-from transforms.examples.layouts import Feature, Role, is_mask, partner_of
+from transforms.examples.layouts import Embedding, Feature, Role, is_mask, partner_of
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.images.check import (
+from transforms.images.check import checked_header, examine_image
+from transforms.images.guard import DecoderGuard, is_again
+from transforms.images.pixel_options import (
+    AS_THEY_ARE,
     UNSEEN,
     CheckedImage,
     CheckedPartner,
+    CheckOptions,
     ImageInfo,
+    Original,
+    PixelOptions,
     Seen,
-    checked_header,
-    examine_image,
 )
-from transforms.images.embeddings import Embedding
-from transforms.images.guard import DecoderGuard, is_again
-from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, Original, PixelOptions
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import (
     HEIC_LIBRARIES,

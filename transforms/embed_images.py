@@ -18,17 +18,15 @@ from transforms.core.machine import scratch_folder
 from transforms.core.messages import one_line
 from transforms.core.option import path_text
 from transforms.core.rejections import Reason, Rejection
-from transforms.examples.layouts import EmbeddingOptions
-from transforms.images.check import CheckedImage
+from transforms.examples.layouts import Embedding, EmbeddingOptions
 from transforms.images.embeddings import (
     BATCH_IMAGES,
-    Embedding,
     EmbeddingModel,
     ModelError,
     load_embedding_model,
     stored_embedding,
 )
-from transforms.images.pixel_options import EMBED_DTYPES, is_application
+from transforms.images.pixel_options import EMBED_DTYPES, CheckedImage, is_application
 from transforms.storage.files import join, storage_of
 
 _Array = np.ndarray[Any, Any]

@@ -36,6 +36,7 @@ from transforms.examples.layout_files import parse_layout
 from transforms.examples.layouts import (
     LAYOUTS,
     PIXELS,
+    Embedding,
     EmbeddingOptions,
     Feature,
     LayoutOptions,
@@ -48,9 +49,8 @@ from transforms.examples.layouts import (
 )
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.flow import Plan, PlanImages, WritePlan
-from transforms.images.check import CheckedImage
-from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import (
+    CheckedImage,
     CheckOptions,
     PixelOptions,
     checked_pixels,

@@ -14,10 +14,9 @@ from transforms.dataset.dataset_options import CardOptions, DatasetOptions, File
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.dataset.manifest import Dataset
 from transforms.examples.boxes import BoxRules
-from transforms.examples.layouts import MASK, Feature, LayoutOptions, embedding_options
+from transforms.examples.layouts import MASK, Embedding, Feature, LayoutOptions, embedding_options
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.images.embeddings import Embedding
 from transforms.images.pixel_options import CheckOptions, PixelOptions
 from transforms.input_readers import KeyReader, LeftOut
 from transforms.labels.csv_tables import delimiter_text

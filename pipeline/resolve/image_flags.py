@@ -60,7 +60,6 @@ from transforms.core.messages import LabelsError, given
 from transforms.core.option import text_of
 from transforms.dataset.image_statistics import DatasetWarning
 from transforms.examples.boxes import is_automl
-from transforms.examples.encoder import table_features
 from transforms.examples.layouts import (
     DETECTION,
     PIXELS,
@@ -534,6 +533,8 @@ def _is_table(flags: argparse.Namespace) -> bool:
 
 def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
     """The rows of a table, none of which has an image."""
+    from transforms.examples.encoder import table_features
+
     _check_flags(flags)
     split_from = split_source(Sample(flags, NO_FILES), "csv")
     files = read_label_inputs(flags, list_labels(flags), _FIRST_ROWS)

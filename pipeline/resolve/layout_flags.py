@@ -30,7 +30,6 @@ from transforms.examples.boxes import (
     guess_units,
     located,
 )
-from transforms.examples.layout_files import LayoutError, LayoutFile, parse_layout
 from transforms.examples.layouts import (
     DETECTION,
     LAYOUTS,
@@ -38,6 +37,7 @@ from transforms.examples.layouts import (
     MASK_FEATURES,
     ROWS,
     Feature,
+    LayoutFile,
     LayoutOptions,
     Role,
     further_columns,
@@ -495,6 +495,8 @@ def layout_of(flags: argparse.Namespace, *, labelled: bool = True) -> LayoutFile
     """
     path = flags.layout
     if is_layout_file(path):
+        from transforms.examples.layout_files import LayoutError, parse_layout
+
         text = read_flag_file("--layout", path)
         with refusing(LayoutError):
             return parse_layout(text, path)

@@ -30,7 +30,6 @@ from transforms.dataset.output_names import (
     ForeignNameError,
 )
 from transforms.examples.layouts import Role, is_layout_file
-from transforms.records.existing_shards import check_output
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.local_storage import free_bytes
 
@@ -121,6 +120,9 @@ def check_former(config: ConvertConfig) -> bool:
 
 def _read_former(output: str) -> tuple[dict[str, Any] | None, Set[str]]:
     """The manifest in a folder, and the files that earlier runs wrote into it."""
+    # It needs NumPy, which most refusals do without.
+    from transforms.records.existing_shards import check_output
+
     with trying(f"read --output {output}"):
         try:
             former = read_manifest(join(output, MANIFEST))

@@ -14,6 +14,7 @@ from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset
 from transforms.dataset.manifest import crc32c_hex, to_bytes
 from transforms.examples.tfrecord import masked_crc32c
 from transforms.images import check
+from transforms.images.pixel_options import Seen
 from transforms.records import record_index
 from transforms.records.record_index import HEAD_BYTES, index_bytes, read_index
 
@@ -37,7 +38,7 @@ def make_older(monkeypatch: pytest.MonkeyPatch, folder: Path, **flags: Any) -> D
     """A dataset as a version made it that hashed what images look like in another way."""
     with monkeypatch.context() as patch:
         patch.setattr(record_index, "HASHES", {})
-        patch.setattr(check, "seen_in_grey", lambda *_: check.Seen(7))
+        patch.setattr(check, "seen_in_grey", lambda *_: Seen(7))
         return make_dataset(folder, **flags)
 
 

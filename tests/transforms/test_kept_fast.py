@@ -21,8 +21,15 @@ from transforms.core.records import PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.examples.layouts import LAYOUTS
 from transforms.images import check
-from transforms.images.check import CheckedImage
-from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
+from transforms.images.pixel_options import (
+    AS_THEY_ARE,
+    UNSEEN,
+    CheckedImage,
+    CheckOptions,
+    ImageInfo,
+    PixelOptions,
+    Resize,
+)
 from transforms.records import image_origins
 from transforms.records.image_origins import Origins, read_accepted
 
@@ -153,7 +160,7 @@ def _noted(decoded: list[str]) -> Callable[..., Any]:
 
     def accept(data: bytes, format_: str, *, with_hash: bool) -> Any:
         decoded.append(format_)
-        return check.ImageInfo(format_, 300, 400, 3), check.UNSEEN
+        return ImageInfo(format_, 300, 400, 3), UNSEEN
 
     return accept
 

@@ -11,8 +11,7 @@ import pytest
 from tests.marks import rest_slow
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms.convert_images import ImageConverter
-from transforms.examples.layouts import LAYOUTS
-from transforms.images.embeddings import Embedding
+from transforms.examples.layouts import LAYOUTS, Embedding
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
 from transforms.labels import shards as recipes
 from transforms.labels.shards import RecipeMaker

@@ -7,9 +7,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from google.protobuf import text_encoding, text_format
-from tensorflow_metadata.proto.v0 import schema_pb2
-
 from transforms.dataset.dataset_options import DEFAULT_VERSION, Card, card_of
 from transforms.dataset.ledger import Gathered, ShardSummary
 from transforms.dataset.manifest import Dataset
@@ -314,7 +311,7 @@ def _to_bytes(content: Mapping[str, Any]) -> bytes:
 
 # `schema.pbtxt`: the features for TFX, as a `tensorflow_metadata` schema.
 
-_TYPES = {"bytes": schema_pb2.BYTES, "int64": schema_pb2.INT, "float": schema_pb2.FLOAT}
+_TYPES = {"bytes": "BYTES", "int64": "INT", "float": "FLOAT"}
 
 
 def schema_text(features: Sequence[Feature], vocabulary: Vocabulary) -> str:
@@ -327,6 +324,10 @@ def schema_text(features: Sequence[Feature], vocabulary: Vocabulary) -> str:
         features: of the Examples.
         vocabulary: the classes.
     """
+    # The start of a command needs none of it.
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
     schema = schema_pb2.Schema()
     for feature in features:
         entry = schema.feature.add(name=feature.name, type=_TYPES[feature.dtype])
@@ -377,6 +378,8 @@ def label_map(class_ids: Mapping[str, int]) -> str:
       name: "cat"
     }
     """
+    from google.protobuf import text_encoding
+
     return "".join(
         f'item {{\n  id: {number}\n  name: "{text_encoding.CEscape(name, as_utf8=True)}"\n}}\n'
         for name, number in class_ids.items()

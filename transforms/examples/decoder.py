@@ -25,10 +25,9 @@ from transforms.examples.layouts import (
     source_of,
 )
 from transforms.examples.row_features import class_values, in_shape
-from transforms.images.check import check_mask_cost
 from transforms.images.embeddings import bfloat16
 from transforms.images.headers import image_format
-from transforms.images.pixel_options import Frame, Limits
+from transforms.images.pixel_options import Frame, Limits, check_mask_cost
 from transforms.labels.joins import parsed_rows
 from transforms.labels.label_rows import read_number
 

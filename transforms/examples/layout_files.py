@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -21,6 +21,7 @@ from transforms.examples.layouts import (
     PIXELS,
     SOURCES,
     Feature,
+    LayoutFile,
     partner_of,
 )
 from transforms.examples.row_features import TYPES, cell_parts, fits
@@ -37,18 +38,6 @@ _Texts = dict[str, str]
 _Shape = tuple[int, ...] | None
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-
-class LayoutFile(NamedTuple):
-    """A layout file.
-
-    Attributes:
-        features: in their order; the dtype of a column whose type is not given is empty.
-        partners: the globs of each further image (`images.NAME`) and mask (`masks.NAME`).
-    """
-
-    features: tuple[Feature, ...]
-    partners: Mapping[str, tuple[str, ...]]
 
 
 class LayoutError(ValueError):

@@ -7,7 +7,7 @@ import enum
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from transforms.core.option import (
     NOT_RECORDED,
@@ -21,9 +21,6 @@ from transforms.core.option import (
 )
 from transforms.examples.boxes import SIDES, BoxRules, folded_name, parse_boxes
 from transforms.images.pixel_options import EMBED_DTYPES, is_application
-
-if TYPE_CHECKING:
-    from transforms.images.embeddings import Embedding
 
 # The sources of features: each is declared here once, with all of its properties.
 
@@ -561,6 +558,26 @@ class EmbeddingOptions(Group, title="embeddings", of_images=True, recorded=as_it
             )
 
 
+class Embedding(NamedTuple):
+    """The model of the embeddings, and how they are stored.
+
+    Attributes:
+        model: path of a Keras model or SavedModel, or a name in `keras.applications`.
+        weights: path of that application's weights; None with a path.
+        dtype: one of `choices.EMBED_DTYPES`.
+        digests: of the content of the files of `model` (empty for a name) and `weights` (or empty).
+        input_shape: height, width and channels of the images that the model takes.
+        shape: of its output for one image.
+    """
+
+    model: str
+    weights: str | None
+    dtype: str
+    digests: tuple[str, str]
+    input_shape: tuple[int, int, int]
+    shape: tuple[int, ...]
+
+
 def embedding_options(embedding: Embedding | None) -> dict[str, Any]:
     """What is recorded of an embedding: the content of files, whose location affects no byte."""
     if embedding is None:
@@ -571,3 +588,15 @@ def embedding_options(embedding: Embedding | None) -> dict[str, Any]:
         "model_weights": weights or None,
         "embed_dtype": embedding.dtype,
     }
+
+
+class LayoutFile(NamedTuple):
+    """A layout file.
+
+    Attributes:
+        features: in their order; the dtype of a column whose type is not given is empty.
+        partners: the globs of each further image (`images.NAME`) and mask (`masks.NAME`).
+    """
+
+    features: tuple[Feature, ...]
+    partners: Mapping[str, tuple[str, ...]]

@@ -11,8 +11,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from transforms.core.messages import Decision
 from transforms.core.records import PlannedImage
 from transforms.core.rejections import Reason, RejectedImageError
@@ -54,7 +52,7 @@ _RANGES = {
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
 _BOOLEANS = {"true": 1, "false": 0}
-LARGEST_FLOAT = float(np.finfo(np.float32).max)
+LARGEST_FLOAT = float.fromhex("0x1.fffffep127")
 """The largest number that a feature of floats holds."""
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
-import numpy as np
 
 from transforms.core.messages import quantity
 
@@ -232,6 +231,8 @@ def _frame(ahead: _Ahead, max_bytes: int) -> tuple[int, bytes, str]:
 
 def _next_header(held: bytearray) -> int:
     """The first place where a length and its checksum are; -1 if there is none."""
+    import numpy as np
+
     data = np.frombuffer(held, np.uint8)
     count = len(data) - _HEADER_BYTES + 1
     byte = [data[at : at + count] for at in range(_HEADER_BYTES)]
@@ -253,6 +254,7 @@ def _next_header(held: bytearray) -> int:
 @functools.cache
 def _length_tables() -> tuple[list[Any], int]:
     """What each byte of eight changes in their CRC32C, which is linear, and that of zeros."""
+    import numpy as np
 
     def changed(at: int, byte: int) -> int:
         return int(google_crc32c.value(bytes(at) + bytes([byte]) + bytes(7 - at))) ^ zeros

@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,26 +31,6 @@ _Array = np.ndarray[Any, Any]
 
 class ModelError(ValueError):
     """A model cannot be used; the message is one line without the flag's name."""
-
-
-class Embedding(NamedTuple):
-    """The model of the embeddings, and how they are stored.
-
-    Attributes:
-        model: path of a Keras model or SavedModel, or a name in `keras.applications`.
-        weights: path of that application's weights; None with a path.
-        dtype: one of `choices.EMBED_DTYPES`.
-        digests: of the content of the files of `model` (empty for a name) and `weights` (or empty).
-        input_shape: height, width and channels of the images that the model takes.
-        shape: of its output for one image.
-    """
-
-    model: str
-    weights: str | None
-    dtype: str
-    digests: tuple[str, str]
-    input_shape: tuple[int, int, int]
-    shape: tuple[int, ...]
 
 
 class EmbeddingModel:

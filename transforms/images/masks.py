@@ -16,7 +16,7 @@ from PIL import Image
 
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
-from transforms.images.check import check_image, check_mask_cost, checked_header, examine_image
+from transforms.images.check import check_image, checked_header, examine_image
 from transforms.images.headers import Header, too_costly
 from transforms.images.pillow_images import (
     BACK,
@@ -26,7 +26,7 @@ from transforms.images.pillow_images import (
     open_image,
     scaled,
 )
-from transforms.images.pixel_options import Frame, Limits
+from transforms.images.pixel_options import Frame, Limits, check_mask_cost
 from transforms.images.pixels import encode_image
 from transforms.images.tags import orientation_tag, strip_metadata
 from transforms.labels.annotations import NORMALIZED

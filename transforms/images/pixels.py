@@ -15,9 +15,6 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import deep_pixels, pillow_images
 from transforms.images.check import (
     AS_TENSORFLOW,
-    UNSEEN,
-    CheckedImage,
-    ImageInfo,
     check_image,
     checked_header,
     decode_jpeg,
@@ -43,7 +40,10 @@ from transforms.images.pixel_options import (
     FROM_HEIC,
     MAX_SIDE,
     TO_8_BITS,
+    UNSEEN,
     UNTOUCHED,
+    CheckedImage,
+    ImageInfo,
     Limits,
     Original,
     PixelOptions,

@@ -11,7 +11,6 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from importlib import metadata
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
@@ -639,6 +638,8 @@ def changed_libraries(manifest: Mapping[str, Any]) -> list[str]:
 
 def distribution_version(name: str) -> str:
     """The version of an installed distribution, or `unknown`."""
+    from importlib import metadata
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import xxhash
 
 from transforms.core.rejections import RejectedImageError
@@ -158,7 +157,7 @@ def _source(what: str, values: Any) -> str:
 def kind_of(values: Any) -> str:
     """The type of the values of a feature; formats of images stand for bytes."""
     # NumPy would make all texts of a list as long as the longest.
-    is_array = isinstance(values, np.ndarray)
+    is_array = hasattr(values, "dtype")
     return "unset" if values is None else _DTYPES[values.dtype.kind] if is_array else "bytes"
 
 
@@ -198,7 +197,7 @@ class Described:
             else:
                 self.others += 1
                 self.other = self.other or place
-        if isinstance(values, np.ndarray) and len(values) and values.dtype.kind == "i":
+        if kind_of(values) == "int64" and len(values):
             low, high = int(values.min()), int(values.max())
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
@@ -254,6 +253,8 @@ class Noted:
 
     def repeated(self) -> int:
         """Records with the digest of an earlier one."""
+        import numpy as np
+
         digests = np.frombuffer(self.digests, np.uint64)
         return len(digests) - len(np.unique(digests))
 

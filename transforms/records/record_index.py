@@ -12,14 +12,13 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import numpy as np
 import xxhash
 
 from transforms.core.records import PlannedImage, ShardRow
 from transforms.dataset.manifest import manifest_shards, shards_by_name
 from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
-from transforms.images.check import LOOKS, CheckedImage, looks_of
+from transforms.images.pixel_options import LOOKS, CheckedImage
 from transforms.labels.joins import parsed_rows
 from transforms.labels.label_tables import column_chunks, size_of_pages
 from transforms.labels.shards import ShardName
@@ -44,6 +43,7 @@ def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     Raises:
         OverflowError: an integer does not fit its type, or the texts have 2 GB.
     """
+    import numpy as np
     import pyarrow as pa
 
     nulls, buffers, children = None, [], []
@@ -70,6 +70,7 @@ def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 
 
 def _offset_buffer(lengths: Sequence[int]) -> pa.Buffer:
+    import numpy as np
     import pyarrow as pa
 
     ends = np.cumsum([0, *lengths], dtype=np.int64)
@@ -585,6 +586,8 @@ class IndexRows:
             self._look()
 
     def _look(self) -> None:
+        from transforms.images.check import looks_of
+
         for row, looks in zip(self._greys, looks_of([*self._greys.values()]), strict=True):
             self._looks[row] = looks
         self._greys.clear()

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import google_crc32c
-import numpy as np
 
 from transforms.core.messages import ChangedError, check_final, first_line, parse_json
 from transforms.core.rejections import RETRIED
@@ -60,6 +59,7 @@ from transforms.storage.interface import READERS, Stored
 from transforms.storage.read_ahead import ReadAhead
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 
@@ -600,6 +600,8 @@ class IndexReader:
             RecordIndexError: an index is damaged, or of another file.
             OSError: an index is missing or cannot be read.
         """
+        import numpy as np
+
         parts: list[tuple[Any, Any]]
         if self._per_image:
             parts = [self._single_records(ranges)]
@@ -607,7 +609,7 @@ class IndexReader:
             parts = list(storage_of(self._folder).for_each(self._place, ranges))
         columns = zip(*parts, strict=True) if parts else [[np.empty(0, np.int64)]] * 2
         offsets, lengths = map(np.concatenate, columns)
-        lengths = lengths.astype(np.uint32)
+        lengths = lengths.astype("uint32")
         return RecordFiles(self._folder, ranges, offsets, lengths, manifest, self._digest)
 
     def keys(self, ranges: Sequence[ShardRange]) -> RecordKeys:
@@ -632,7 +634,8 @@ class IndexReader:
         import pyarrow as pa
 
         ids = self._column("label_id", pa.int64(), ranges).drop_null()
-        return np.asarray(ids.to_numpy(zero_copy_only=False), np.int64)
+        found: np.ndarray[Any, np.dtype[np.int64]] = ids.to_numpy(zero_copy_only=False)
+        return found
 
     def _column(self, name: str, kind: pa.DataType, ranges: Sequence[ShardRange]) -> pa.Array:
         """One column of the records of some ranges."""
@@ -655,6 +658,8 @@ class IndexReader:
 
     def _single_records(self, ranges: Sequence[ShardRange]) -> tuple[Any, Any]:
         """Offsets and lengths of records that are the only ones of their files."""
+        import numpy as np
+
         lengths = [self._sizes[each.file] - FRAME_BYTES for each in ranges]
         if lengths and not 0 <= min(lengths) <= max(lengths) <= _MAX_LENGTH:
             raise RecordIndexError(f"{self._folder} is damaged: a file has an impossible size")
@@ -668,9 +673,9 @@ class IndexReader:
             offsets, lengths = (column.to_numpy() for column in table.columns)
             # Too large a number must not become a small one.
             if not len(lengths) or 0 <= lengths.min() <= lengths.max() <= min(size, _MAX_LENGTH):
-                ends = np.cumsum(lengths + FRAME_BYTES)
+                ends = (lengths + FRAME_BYTES).cumsum()
                 starts = ends - lengths - FRAME_BYTES
-                if (int(ends[-1]) if len(ends) else 0) == size and np.array_equal(offsets, starts):
+                if (int(ends[-1]) if len(ends) else 0) == size and (offsets == starts).all():
                     chosen = slice(part.skip, part.skip + part.take)
                     return offsets[chosen], lengths[chosen]
         path = join(self._folder, entry["file"])
@@ -693,7 +698,7 @@ class RecordKeys:
         import pyarrow.compute as pc
 
         self._keys = keys
-        self._order = pc.array_sort_indices(keys).to_numpy().astype(np.uint32)
+        self._order = pc.array_sort_indices(keys).to_numpy().astype("uint32")
 
     def find(self, key: str, among: range | None = None) -> int | None:
         """The number of the first record with a key, or None.

@@ -58,7 +58,7 @@ from tests.pipeline.commands import (
 from tests.pipeline.reusing import flip
 from tests.transforms.beam import make_config
 from transforms.core.machine import PROCESSES_VARIABLE
-from transforms.images.embeddings import Embedding
+from transforms.examples.layouts import Embedding
 from transforms.input_readers import LeftOut
 from transforms.records import other_datasets as read_base
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from transforms.core.records import PlannedImage
-from transforms.images.check import CheckedImage, ImageInfo
-from transforms.images.pixel_options import Original
+from transforms.images.pixel_options import CheckedImage, ImageInfo, Original
 
 OBJECTS = {
     "image/class/label": [3, 7],

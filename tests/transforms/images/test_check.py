@@ -25,10 +25,6 @@ from tests.marks import rest_slow
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import check
 from transforms.images.check import (
-    UNSEEN,
-    CheckedImage,
-    ImageInfo,
-    Seen,
     check_image,
     checked_header,
     examine_image,
@@ -41,10 +37,14 @@ from transforms.images.headers import image_format
 from transforms.images.pixel_options import (
     CHECK_MODES,
     DEFAULT_LIMITS,
+    UNSEEN,
+    CheckedImage,
+    ImageInfo,
     Limits,
     Original,
     PixelOptions,
     Resize,
+    Seen,
 )
 from transforms.images.pixels import change_pixels, stored_pixels
 from transforms.selection.duplicates import MAX_DISTANCE

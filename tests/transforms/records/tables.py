@@ -10,8 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from transforms.core.records import PlannedImage
-from transforms.images.check import CheckedImage, ImageInfo, Seen
-from transforms.images.pixel_options import Original
+from transforms.images.pixel_options import CheckedImage, ImageInfo, Original, Seen
 from transforms.records.record_index import IndexRows
 
 

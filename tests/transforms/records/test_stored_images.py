@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from transforms.core.records import JoinSide, Kind, PartnerFile, Plain, PlannedImage
-from transforms.images.check import CheckedPartner, ImageInfo, Seen
-from transforms.images.pixel_options import UNTOUCHED, Original
+from transforms.images.pixel_options import UNTOUCHED, CheckedPartner, ImageInfo, Original, Seen
 from transforms.records.stored_images import BaseShard, StoredImage, join_reused, stored_side
 
 ROW: dict[str, Any] = (
