@@ -34,7 +34,7 @@ class Case(NamedTuple):
     """
 
     title: str
-    count: int  # type: ignore[assignment]
+    count: int
 
 
 CASES = {

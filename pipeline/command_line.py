@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import functools
 import importlib
 import os
@@ -19,6 +18,8 @@ from typing import TYPE_CHECKING
 from pipeline.errors import UsageError, keep_standard_input, run_command, show_logs
 from pipeline.options.beam_flags import (
     check_words,
+    flag_name,
+    flags_of,
     refuse_unknown,
     underscored,
 )
@@ -35,12 +36,10 @@ from pipeline.options.parser import (
 )
 from pipeline.run.beam_compat import import_beam
 from pipeline.run.supervise import ending_at_once, supervise
+from transforms.core.option import alike
 
 if TYPE_CHECKING:
     from pipeline.resolve.config import ConvertConfig
-
-# Of 0 to 1.
-_ALIKE = 0.6
 
 
 COMMANDS: Mapping[str, str] = {
@@ -101,7 +100,13 @@ def begin(
         UsageError: a word is unknown, or a value is not possible.
     """
     arguments = list(map(at_home, sys.argv[1:] if argv is None else argv))
-    flags, rest = parser.parse_known_args(underscored(arguments))
+    words = underscored(arguments)
+    if not takes_beams:
+        # Before argparse names a flag as missing that is only misspelled.
+        known = [*flags_of(parser), "--"]
+        typos = (each for each in words if each.startswith("--") and flag_name(each) not in known)
+        check_words([*typos], arguments, parser)
+    flags, rest = parser.parse_known_args(words)
     check = refuse_unknown if takes_beams else check_words
     check(rest, arguments, parser)
     if flags.verbose:
@@ -180,9 +185,11 @@ def _without_command(word: str, words: Sequence[str]) -> None:
     if word.startswith("-"):
         flag = word.partition("=")[0]
         raise UsageError(f"{flag} comes after a command, such as {PROGRAM} convert; {see}")
-    near = difflib.get_close_matches(word.lower(), COMMANDS, n=1, cutoff=_ALIKE)
-    if near or os.path.exists(word):
-        see = f"did you mean {near[0] if near else f'{PROGRAM} convert {word}'}?"
+    topics, paths = TOPICS.split(), [f"{PROGRAM} convert {word}"] * os.path.exists(word)
+    for near in alike(word.lower(), [*COMMANDS, *topics], paths)[:1]:
+        see = f"did you mean {'help ' * (near in topics)}{near}?"
+    if word.partition(" ")[0] in COMMANDS:
+        see = "leave out the quotes around all words"
     raise UsageError(f"unknown command {word!r}; {see}")
 
 

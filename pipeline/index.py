@@ -79,11 +79,8 @@ def _write_index(folder: str, names: Mapping[str, str], manifest: dict[str, Any]
     from transforms.records.foreign_records import Noted, index_table, record_rows
     from transforms.records.record_index import RecordIndexError, index_bytes
 
-    noted, classes, storage = (
-        Noted(),
-        names_of_ids(manifest),
-        storage_of(folder, follow_links=False),
-    )
+    noted, classes = Noted(), names_of_ids(manifest)
+    storage = storage_of(folder, follow_links=False)
     with trying(f"index {folder}"), refusing(RecordIndexError):
         storage.make_directory(join(folder, INDEX))
         for split, listed in manifest["splits"].items():

@@ -14,8 +14,12 @@ from transforms.dataset.output_names import MANIFEST, STAGING, ForeignNameError
 from transforms.storage.files import join, read_manifest, storage_of
 
 
-def open_dataset(output: str) -> dict[str, Any]:
+def open_dataset(output: str, wanted: str = "dataset") -> dict[str, Any]:
     """The manifest of the dataset in a folder.
+
+    Args:
+        output: the folder.
+        wanted: what a message misses in it.
 
     Raises:
         UsageError: there is none, or it cannot be read.
@@ -30,7 +34,7 @@ def open_dataset(output: str) -> dict[str, Any]:
     if manifest is None:
         with trying(f"read {output}"):
             why = _missing(output, path)
-        raise UsageError(f"{output} holds no dataset: {why}")
+        raise UsageError(f"{output} holds no {wanted}: {why}")
     return manifest
 
 
@@ -95,6 +99,6 @@ def _missing(output: str, path: str) -> str:
             "`show` prints them, but there is nothing to compare them with"
         )
     if storage.has_folders and not storage.is_folder(output):
-        return f"there is no such folder{near_path(output)}"
+        return f"there is no such {'file' if '.tfrec' in output else 'folder'}{near_path(output)}"
     below = datasets_below(output)
     return f"there is no {path}" + (f"; did you mean {below}?" if below else "")

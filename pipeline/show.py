@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import glob
 import itertools
 import os
@@ -21,7 +20,7 @@ from pipeline.open_dataset import has_manifest, open_dataset, record_files
 from pipeline.options.parser import OneLineParser, add_run_flags, typed
 from pipeline.resolve.path_flags import check_path
 from transforms.core.messages import format_bytes, one_line, printable
-from transforms.core.option import at_least_one, not_empty
+from transforms.core.option import alike, at_least_one, not_empty
 from transforms.dataset.manifest import INDEXED, names_of_ids
 from transforms.dataset.output_names import LABELS, MANIFEST, file_stem
 from transforms.dataset.record_checks import RecordVerifier
@@ -107,11 +106,10 @@ def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
         found = record_files(path)
         if not found and len(paths) == 1 and not glob.has_magic(path):
             # The manifest explains what this folder is.
-            open_dataset(path)
+            open_dataset(path, "dataset and no TFRecord files")
         if not found:
             raise UsageError(f"there is no {path}")
-        for uri in found:
-            yield uri, uri.rpartition("/")[2]
+        yield from ((uri, uri.rpartition("/")[2]) for uri in found)
 
 
 def read_records(
@@ -262,7 +260,7 @@ def _classes(flags: argparse.Namespace, selection: Selection) -> str:
     names = [*selection.fields.labels.values()]
     if flags.class_ is None or flags.key is not None or not names:
         return ""
-    near = difflib.get_close_matches(flags.class_.lower(), [name.lower() for name in names], n=1)
+    near = alike(flags.class_.lower(), [name.lower() for name in names])
     meant = [name for name in names if near and name.lower() == near[0] and name != flags.class_]
     if meant:
         return f"; did you mean --class {shlex.quote(meant[0])}?"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipeline.errors import UsageError
 from pipeline.run.beam_compat import logging_untouched
+from transforms.core.option import alike
 
 # Names of flags with dashes: `--num-shards` is `--num_shards`, also for Beam's flags.
 
@@ -208,9 +209,8 @@ def _check_runner(given: Mapping[str, str]) -> None:
     name = known.get(runner.lower()) or known.get(f"{runner.lower()}runner")
     if name is None:
         stems = {name.removesuffix("runner"): name for name in known}
-        near = difflib.get_close_matches(runner.lower(), [*known, *stems], n=1, cutoff=_ALIKE)
-        meant = [f"did you mean {known[stems.get(each, each)]}?" for each in near]
-        hint = meant[0] if meant else f"Beam has {', '.join(RUNNERS)}"
+        near = [stems.get(each, each) for each in alike(runner.lower(), [*known, *stems])]
+        hint = f"did you mean {known[near[0]]}?" if near else f"Beam has {', '.join(RUNNERS)}"
         raise UsageError(f"--runner {runner}: unknown runner; {hint}")
     # A stand-in for Dataflow on this machine needs none.
     is_local = "localhost" in given.get("--dataflow_endpoint", "")

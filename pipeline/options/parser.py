@@ -331,6 +331,8 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     # A missing flag is often a misspelled one, which was named first.
     for name, option in OPTIONS.items():
         if option.is_required and getattr(flags, name) is None:
+            if not os.path.lexists(argv[0]) and os.path.lexists(argv[0].partition(" ")[0]):
+                raise UsageError(f"{argv[0]!r} is one word: leave out the quotes around all words")
             raise UsageError(
                 f"--{name} {option.metavar} is missing: give the {option.help}; see --help"
             )

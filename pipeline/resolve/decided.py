@@ -187,7 +187,8 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
     ):
         raise UsageError(
             "--split_by folder needs the folders of the splits above those of the classes, "
-            f"as in train/cat/1.jpg; {below} of --images, an image is at {paths[0]!r}"
+            f"as in train/cat/1.jpg; {below} of --images, an image is at {paths[0]!r}: move them, "
+            "or give --splits NAME=SHARE,... instead"
         )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
 from pipeline.options.beam_flags import has_local_workers
+from pipeline.resolve.decided import SPLIT_WORDS, check_folders
 from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
 from pipeline.resolve.path_flags import read_flag_file
 from pipeline.resolve.samples import (
@@ -46,7 +47,7 @@ from transforms.labels.label_rows import (
     find_key_cells,
     keys_as_they_are,
 )
-from transforms.labels.label_rules import KnownClasses, LabelRules, PathRules
+from transforms.labels.label_rules import KnownClasses, LabelRules, PathRules, split_folder
 from transforms.labels.vocabulary import (
     LabelCounter,
     check_integers,
@@ -139,9 +140,8 @@ def known_classes(
     with trying(f"read {_FLAG} {source}"):
         storage = storage_of(source)
         is_file = storage.find(source) is not None
-        is_dataset = not is_file and storage.is_folder(source)
-    if is_dataset:
-        return _of_dataset(source.rstrip("/") or "/")
+        if not is_file and storage.is_folder(source):
+            return _of_dataset(source.rstrip("/") or "/")
     if not is_file:
         raise UsageError(f"no such file: {_FLAG} {source}; write one class name per line of a file")
     text = read_flag_file(_FLAG, source)
@@ -178,7 +178,18 @@ def _of_dataset(folder: str) -> KnownClasses:
         manifest = open_dataset(folder)
     if manifest["labels"] == "none":
         raise UsageError(f"{_FLAG} {folder}: this dataset has no labels")
-    classes = _listed(_FLAG, folder, manifest)
+    path, listed = join(folder, LABELS), manifest["files"].get(LABELS)
+    if listed is None:
+        edited = join(folder, MANIFEST)
+        raise UsageError(f"{_FLAG}: {edited} was edited: it lists no {LABELS}")
+    with trying(f"read {_FLAG} {path}"):
+        data = read_dataset_file(path, listed)
+    if data is None:
+        raise UsageError(
+            f"{_FLAG}: {path} was changed, its checksum is not that in {MANIFEST}: restore it, or "
+            "copy the names to a file"
+        )
+    classes = parse_labels(data.decode())
     if not classes:
         raise UsageError(
             f"{_FLAG} {folder}: its {LABELS} is empty, since its integer labels are ids that it "
@@ -187,22 +198,6 @@ def _of_dataset(folder: str) -> KnownClasses:
     ids = {name: number for number, name in classes.items()}
     numbers = tuple(classes) if "categories" in manifest["options"] else None
     return KnownClasses(tuple(ids), ids, folder, numbers)
-
-
-def _listed(flag: str, folder: str, manifest: Mapping[str, Any]) -> dict[int, str]:
-    """The names in the `labels.txt` of a dataset by class id."""
-    path, listed = join(folder, LABELS), manifest["files"].get(LABELS)
-    if listed is None:
-        edited = join(folder, MANIFEST)
-        raise UsageError(f"{flag}: {edited} was edited: it lists no {LABELS}")
-    with trying(f"read {flag} {path}"):
-        data = read_dataset_file(path, listed)
-    if data is None:
-        raise UsageError(
-            f"{flag}: {path} was changed, its checksum is not that in {MANIFEST}: restore it, or "
-            "copy the names to a file"
-        )
-    return parse_labels(data.decode())
 
 
 # The keys of `--keys`: a file, or standard input, of which a copy is kept for the run.
@@ -344,6 +339,8 @@ def _folders(flags: argparse.Namespace, sample: ImageSample) -> str:
     """`directory`, if all images are in folders, and in several."""
     paths = sample.keys("path")
     if flags.split_by == "folder":
+        if not any(split_folder(path).casefold() in SPLIT_WORDS for path in paths):
+            check_folders(sample, "directory")
         paths = {path.partition("/")[2]: "" for path in paths}
     folders = {os.path.dirname(path) for path in paths}
     if len(folders) > 1 and "" not in folders:
@@ -501,17 +498,16 @@ def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[Dataset
         usable = f"usable row: each needs {files.columns.width} cells and a key"
         lacks = usable if len(files.first.rows) > 1 else "row below its header"
         raise UsageError(f"--labels {flags.labels} has no {lacks}")
-    shown = (
-        f"column {files.columns.key.name!r} holds {cells[0][:60]!r}, images have keys like "
-        f"{min(alone)!r} (--key {key})"
-    )
     if not named:
         hint = mismatch_hint(cells[:_HINT_ROWS], alone, sample.images, key)
-        problem = f"no row of --labels {flags.labels} names an image: {shown}"
-        raise UsageError(f"{problem}; {hint or 'check --label_key and --key'}")
+    shown = (
+        f"column {files.columns.key.name!r} holds {cells[0][:60]!r}, images have keys like "
+        f"{min(alone)!r} (--key {key}); {hint or 'check --label_key and --key'}"
+    )
+    if not named:
+        raise UsageError(f"no row of --labels {flags.labels} names an image: {shown}")
     text = (
         f"{count - matches} of {count} rows of --labels {flags.labels} name no image, and "
-        f"{len(alone)} of {len(keys)} images no row: {shown}; "
-        f"{hint or 'check --label_key and --key'}"
+        f"{len(alone)} of {len(keys)} images no row: {shown}"
     )
     return (DatasetWarning(KEYS_UNMATCHED, text),)

@@ -253,7 +253,7 @@ def listed_key_hint(lines: Sequence[str], sample: ImageSample, kind: str) -> str
         below = (key for key in keys if line.endswith(f"/{key}"))
         if key := near if near in keys else max(below, key=len, default=""):
             return f"write {key[:_SHOWN]!r} for {line[-_SHOWN:]!r}"
-    return "check the file"
+    return "write one such key a line"
 
 
 def other_key(

@@ -136,6 +136,8 @@ NO_FLAGS = "no flags given; usage: image-tfrecords {} [IMAGES [LABELS] OUTPUT] [
         (["verfy", "out"], f"{PROGRAM}unknown command 'verfy'; did you mean verify?\n"),
         (["Plan"], f"{PROGRAM}unknown command 'Plan'; did you mean plan?\n"),
         (["help", "shwo"], f"{PROGRAM}unknown command 'shwo'; did you mean show?\n"),
+        (["help", "slits"], f"{PROGRAM}unknown command 'slits'; did you mean help splits?\n"),
+        (["plan a b"], f"{PROGRAM}unknown command 'plan a b'; leave out the quotes around"),
         (["completion", "tcsh"], f"{PROGRAM}completion 'tcsh' is not one of bash, zsh, fish"),
         (["xyz"], f"{PROGRAM}unknown command 'xyz'; see image-tfrecords --help\n"),
         (["--images", "*.jpg"], f"{PROGRAM}--images comes after a command, such as image-tfrecords "

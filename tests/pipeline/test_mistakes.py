@@ -119,6 +119,7 @@ WORDS = {
     "show out -n 3": "unknown flag -n; did you mean --limit N?",
     "show out --count 3": "unknown flag --count; did you mean --limit N?",
     "convert @ -n": "unknown flag -n; did you mean the command `plan`",
+    "export --webdatset new": "unknown flag --webdatset; did you mean --webdataset?",
     "report out --overwrit": "unknown flag --overwrit; see --help",
 }
 
@@ -175,18 +176,19 @@ FILES = {
     "convert --images 'photos/*/*.jpg' --labels coco.json --output new": "coco.json is JSON",
     "convert @ --label_column class": "no column 'class' (--label_column); it has 'id', 'label'",
     "convert @ --label_column 0": "no column 0, only 2",
-    "convert @ --class_names cat,dog": "no such file: --class_names cat,dog",
     "convert @ --layout my.yaml": "no such file: --layout my.yaml",
     "convert @ --config photos": "--config photos is a folder: give a file, such as photos/",
-    "verify nothing": "nothing holds no dataset: there is no such folder",
-    "verify photos": "photos holds no dataset: there is no photos/manifest.json",
+    "verify nothing": "nothing holds no dataset and no TFRecord files: there is no such folder",
+    "verify photos": "photos holds no dataset and no TFRecord files: there is no photos/mani",
     "verify out/manifest.json": "it is a file; give its folder, out",
     "convert --images sets --output new": "matches --images 'sets'; did you mean sets/a or sets/b?",
     **{
-        f"{command} sets": "sets holds no dataset: there is no sets/manifest.json; did "
+        f"{command} sets": "sets holds no dataset ... : there is no sets/manifest.json; did "
         "you mean sets/a or sets/b?"
         for command in ("show", "verify", "report", "diff out", "export --dali new")
     },
+    "salvage photos --output new": "photos holds no dataset and no TFRecord files: there is no",
+    "show no.tfrecord": "no.tfrecord holds no dataset and no TFRecord files: there is no such file",
     "salvage out": "salvage: --output is missing: give the folder of the copies",
     "report out/labels.txt": "it is a file; give its folder, out",
     "show out --split val": "there is no --split val; the dataset has train",

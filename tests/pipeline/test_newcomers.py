@@ -54,8 +54,9 @@ FILES = {
     "quote.csv": rows().replace(",dog", ',"dog', 1),
     "page.csv": "<!DOCTYPE html>\n<title>Sign in</title>\n",
     "pointer.csv": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
-    "labels.xlsx": b"PK\3\4\x14\0",
     "names.txt": "cat\ndog\nwolf\n",
+    "data.yaml": "# Photos\npath: .\ntrain: images/train\nnames: [cat, dog, wolf]\n",
+    "folds.csv": rows("id,label,fold", "{0},{1},{3}"),
     "two.txt": "cat\ndog\n",
     "docs/read.txt": "",
     "mine/notes.txt": "",
@@ -101,19 +102,15 @@ INPUTS = {
     "photos.zip train.csv new": "'photos.zip' is an archive: write 'photos.zip!/**/*'",
     "empty train.csv new": "'empty'; it is a folder, which holds no images, and nothing else",
     "docs train.csv new": "'docs'; it is a folder, which holds no images, but 1 .txt",
-    "gs:/bucket/photos train.csv new": "did you mean 'gs://bucket/photos'?",
-    "'C:\\data\\photos' train.csv new": "a path of Windows: WSL has it as '/mnt/c/data/photos'",
-    "http://a.org/photos.zip train.csv new": "is a web address, which cannot be read: copy the",
     "photos new": "cannot tell where labels come from: give --labels CSV, or --label_from",
-    "photos": "--output DIR is missing: give the folder of the dataset",
-    "photos train.csv": "--output train.csv is a file: give a folder",
     "photos train.csv mine": "--output mine holds something else ('notes.txt'): give an empty or",
-    "photos train.csv photos": "--output photos holds something else ('IMG_0000.jpg'): give an",
-    "photos train.csv names.txt/new": "cannot write to --output names.txt/new: Not a directory",
     "Photos train.csv new": "--images 'Photos'; there is ... did you mean 'photos'?",
     "train.csv photos new": "names labels: give it to --labels, or write images, labels",
     "photos train.csv .": "--output . holds something else ('",
     "docs/read.txt train.csv new": "train.csv names an image: column 'id' holds 'IMG_0000', images",
+    "classes new --split_by folder": "splits above those of the classes ... or give --splits NAME=",
+    "'photos train.csv new'": "'photos train.csv new' is one word: leave out the quotes around all",
+    "@ --keys train.csv": "such as 'id,label'; images ... 'IMG_0000' ... write one such key a line",
     "classes train.csv new --label_from directory": "--labels cannot be used with --label_from",
 }
 
@@ -131,12 +128,12 @@ TABLES = {
     "photos ragged.csv new": "ragged.csv has no usable row: each needs 2 cells and a key",
     "photos quote.csv new": "quote.csv line 3: a quote is not closed",
     "photos page.csv new": "page.csv is a web page: download the file itself",
+    "photos data.yaml new": "data.yaml is YAML, for --class_names: give YOLO's *.txt",
+    "photos folds.csv new --split_by column:fold": "'0', which cannot ... write folds as fold_0",
     "photos pointer.csv new": "pointer.csv is a pointer of Git LFS: run git lfs pull",
-    "photos labels.xlsx new": "is a zip archive or an Excel workbook: save it as CSV",
     "@ --label_key image_id": "no column 'image_id' (--label_key); it has 'id', 'label'",
     "@ --class_names cat,dog": "no such file: --class_names cat,dog; write one class name per line",
     "@ --class_names train.csv": "train.csv is a table: write one class name per line",
-    "@ --label_kind integer": "'cat' (train.csv:2) is not an integer, nor is another label",
 }
 
 FLAGS = {
@@ -147,7 +144,6 @@ FLAGS = {
     "@ --imgsz 64": "unknown flag --imgsz; did you mean --resize WIDTHxHEIGHT?",
     "@ --batch_size 32": "unknown flag --batch_size; did you mean batch_size of `load`, in Python?",
     "@ --resize 64,64": "did you mean 64x64 (width x height)?",
-    "@ --label_from folder": "did you mean directory?",
     "-i photos -l train.csv -o new": "unknown flag -i; did you mean --images GLOB?",
     "@ --limit 10": "unknown flag --limit; did you mean --keys FILE?",
     "@ --train 0.8 --val 0.2": "unknown flag --train; did you mean --splits NAME=SHARE,...?",
@@ -164,10 +160,7 @@ FLAGS = {
     "@ --label_from '(.*)_'": "'(.*)_' is not one of csv, directory, regex:EXPR, webdataset,",
     "@ --shards 4": "unknown flag --shards; did you mean --num_shards N?",
     "@ --splits 0.8,0.1,0.1": "'0.8' has no name; write it like train=0.8,validation=0.1,test=0.1",
-    "@ --overwrite true": "unexpected argument 'true': --overwrite takes no value",
-    "@ --compression zip": "'zip' is not one of none, gzip; did you mean gzip?",
     "@ --layout detections": "did you mean detection?",
-    "@ --name 'My Pets'": "'My Pets' is not a name: use a-z, 0-9 and _ ... such as my_pets",
 }
 
 REJECTED = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from math import prod
@@ -11,6 +10,7 @@ from typing import Any
 import yaml
 
 from transforms.core.messages import check_yaml
+from transforms.core.option import alike
 from transforms.examples.layouts import (
     COLUMN,
     EMBEDDING,
@@ -216,7 +216,7 @@ class _Reader:
         return value == "true"
 
     def _unknown(self, node: yaml.Node, what: str, value: str, known: Sequence[str]) -> LayoutError:
-        near = difflib.get_close_matches(value, known, n=1)
+        near = alike(value, known)
         hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(known)}"
         return self._error(node, f"unknown {what} {value!r}; {hint}")
 

@@ -7,7 +7,6 @@ models and weights are local files.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
 import os
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from transforms.core.messages import first_line
+from transforms.core.option import alike
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.check import decode_pixels, import_tensorflow
 from transforms.images.pixel_options import is_application
@@ -135,12 +135,8 @@ def _load_application(keras: Any, name: str, weights: str | None) -> EmbeddingMo
     build = getattr(keras.applications, name, None)
     names = [each for each in dir(keras.applications) if each[0].isupper()]
     if name not in names or build is None:
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = (
-            f"did you mean {close[0]}?"
-            if close
-            else "give a path, or a name such as EfficientNetB0"
-        )
+        close = alike(name, names)
+        hint = f"did you mean {close[0]}?" if close else "give a path, or one of its names"
         raise ModelError(f"is neither a file nor a name in keras.applications; {hint}")
     if weights is None:
         raise ModelError("needs a file with its weights")

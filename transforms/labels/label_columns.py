@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import shlex
 from collections.abc import Callable, Sequence
 
 from transforms.core.messages import LabelsError
-from transforms.core.option import text_of
+from transforms.core.option import alike, text_of
 from transforms.labels.csv_tables import (
     KEY_NAMES,
     LABEL_NAMES,
@@ -259,7 +258,7 @@ class _Finder:
                 raise LabelsError(
                     f"{self.path}: --split_by names values such as {said[0]!r}, which cannot be "
                     "splits (a letter, then letters, digits and '_'): give the column that names "
-                    "the splits"
+                    "the splits; write folds as fold_0, read as fold_0+fold_1"
                 )
             columns = columns._replace(split=split)
         if options.group_by is not None:
@@ -329,7 +328,7 @@ class _Finder:
 
     def _missing(self, wanted: str, flag: str) -> LabelsError:
         by_folded = {folded(name): name for name in self.names}
-        near = difflib.get_close_matches(folded(wanted), by_folded, n=1)
+        near = alike(folded(wanted), [*by_folded])
         hint = f"did you mean {by_folded[near[0]]!r}?" if near else f"give one of them to {flag}"
         if any(self.is_image_key(cell) for cell in self.first.rows[0]):
             hint = f"its first line is not a header; {_BY_NUMBER}"

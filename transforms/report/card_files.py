@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from transforms.core.messages import check_yaml, format_bytes, parse_json, printable, quantity
+from transforms.core.option import alike
 from transforms.dataset.dataset_options import (
     Card,
     check_text,
@@ -68,9 +68,6 @@ _RAI_NAMES = (
 
 _NAMES = (*_AGENTS, *_DATES, *_OTHERS, *(f"{RAI}{name}" for name in _RAI_NAMES))
 
-# From 0 to 1.
-_ALIKE = 0.7
-
 
 class PropertiesError(ValueError):
     """The properties cannot be used; the message is one line."""
@@ -124,7 +121,7 @@ def _name(key: object) -> str:
     if name in _FILLED:
         raise PropertiesError(f"{name!r} is filled from {_FILLED[name]}: leave it out")
     if name not in _NAMES:
-        near = difflib.get_close_matches(name, _NAMES, n=1, cutoff=_ALIKE)
+        near = alike(name, _NAMES)
         own = ", ".join((*_AGENTS, *_DATES, *_OTHERS))
         hint = f"did you mean {near[0]}?" if near else f"it may be {own}, or one of {RAI}..."
         raise PropertiesError(f"{name!r:.100} is not a property that can be given; {hint}")
