@@ -22,6 +22,8 @@ from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset
 from tests.pipeline.reading import labels as labels_of
 from tests.privileges import NOBODY, without_privileges
 
+pytestmark = pytest.mark.slow
+
 MAX_NAME = 255
 # A job that waits for somebody to write to a FIFO waits forever.
 SECONDS = 60
@@ -83,7 +85,6 @@ def test_fifos_devices_and_sockets_are_no_files(photos: Path) -> None:
     assert outcome(Dataset(output)) == (6, [])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["images", "labels"])
 def test_a_fifo_that_is_named_is_no_file(photos: Path, flag: str) -> None:
     os.mkfifo(photos / "fifo")
@@ -276,7 +277,6 @@ DETAILS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_file_that_changes_after_it_was_listed(photos: Path, change: str) -> None:
     """It is rejected: its shard's recipe names the file that was listed. A rerun takes the new."""

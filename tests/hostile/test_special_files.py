@@ -23,6 +23,8 @@ from transforms.dataset.manifest import content_digest
 from transforms.storage.interface import MAX_DATASET_FILE
 from transforms.storage.local_storage import LocalStorage
 
+pytestmark = pytest.mark.slow
+
 SHARD = "train-00000-of-00001.tfrecord"
 SMALL = ["labels.txt", "statistics.json", "rejected.jsonl"]
 TERABYTE = 1 << 40
@@ -264,7 +266,6 @@ def test_a_staged_file_of_a_terabyte(
     assert not code or f"{name} has at least {TERABYTE} bytes" in ran.error()
 
 
-@pytest.mark.slow
 def test_staged_files_of_a_terabyte(
     photos: str, tmp_path: Path, convert: Callable[..., Ran]
 ) -> None:

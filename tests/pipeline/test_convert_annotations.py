@@ -20,6 +20,8 @@ from tests.pipeline.annotated import (
 )
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 
+pytestmark = pytest.mark.slow
+
 OURS = {"image/class/label", "image/class/text"}
 """Features that the scripts do not write."""
 CLASSES = {"person": 1, "stop sign": 13, "dog": 18, "toothbrush": 90}
@@ -82,7 +84,6 @@ def test_coco_is_what_the_script_of_tensorflow_writes(
     assert "those of the categories" in planned.out
 
 
-@pytest.mark.slow
 def test_again_and_by_its_manifest_and_with_reuse(
     coco: dict[str, Any], converted: Dataset, tmp_path: Path
 ) -> None:
@@ -96,7 +97,6 @@ def test_again_and_by_its_manifest_and_with_reuse(
     assert {**of_manifest, **named} == {**digests(converted.folder), **named}
 
 
-@pytest.mark.slow
 def test_ids_of_categories_are_kept(
     coco: dict[str, Any], converted: Dataset, tmp_path: Path
 ) -> None:
@@ -147,7 +147,6 @@ def test_wrong_annotations(tmp_path: Path, changed: dict[str, Any], reason: str,
     check_sound(dataset.folder)
 
 
-@pytest.mark.slow
 def test_rows_of_coco_list_images(coco: dict[str, Any], converted: Dataset) -> None:
     folder = coco["labels"].parent
     listed = folder / "images" / "instances.json"

@@ -29,6 +29,8 @@ from tests.spies import paths_given
 from transforms.dataset.output_names import INDEX
 from transforms.storage.archive_storage import ArchiveStorage
 
+pytestmark = pytest.mark.slow
+
 FLAGS: dict[str, Any] = {"label_from": "directory", "splits": "train=0.7,test=0.3"}
 ALL: dict[str, Any] = {"max_rejected": "100%"}
 NONE: dict[str, Any] = {"label_from": "none", **ALL}
@@ -81,7 +83,6 @@ def test_records_are_those_of_the_unpacked_files(
     assert ran.code == 0, ran.err
 
 
-@pytest.mark.slow
 def test_a_rerun_finds_nothing_to_do(
     archive: Path, files: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -98,7 +99,6 @@ def test_a_rerun_finds_nothing_to_do(
     assert "holds a dataset of other inputs" in convert(**flags).error()
 
 
-@pytest.mark.slow
 def test_reuse_reads_no_member(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +114,6 @@ def test_reuse_reads_no_member(
     assert digests(reused.folder) == digests(fresh.folder)
 
 
-@pytest.mark.slow
 def test_rows_keys_and_label_files_name_files_in_archives(
     tmp_path: Path, files: dict[str, bytes]
 ) -> None:
@@ -254,7 +253,6 @@ def test_a_bucket_gives_the_same_records(
     assert "does not contain all files" in refused.error()
 
 
-@pytest.mark.slow
 @of_kind("zip", "tar")
 def test_processes_write_the_same_bytes(archive: Path, tmp_path: Path) -> None:
     """Workers read members that the launcher listed."""

@@ -25,6 +25,8 @@ from tests.pipeline.commands import (
 from tests.servers.gcs import GcsServer, requester_pays
 from transforms import packing, publish_dataset
 
+pytestmark = pytest.mark.slow
+
 IMAGES = "gs://photos/in/*/*.jpg"
 OUTPUT = "gs://datasets/flowers"
 FLAGS: dict[str, Any] = {"images": IMAGES, "output": OUTPUT, "splits": "train=0.7,test=0.3"}
@@ -93,7 +95,6 @@ def test_labels_class_names_verify_show_and_plan_work_on_buckets(
     assert "sha" in shown
 
 
-@pytest.mark.slow
 def test_processes_verify_and_show_a_dataset_in_a_bucket(buckets: GcsServer) -> None:
     """None of them has requested the bucket before."""
     succeeds()
@@ -152,7 +153,6 @@ def test_workers_move_each_shard_with_two_requests(
     assert sorted(found) == shards
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("dropped_sockets")
 def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
     gcs.make_bucket("photos")
@@ -173,7 +173,6 @@ def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
     assert published(gcs) == calm
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "detail"),
     [

@@ -16,6 +16,8 @@ from tests.pipeline.commands import check_sound, convert, digests, make_dataset,
 from tests.pipeline.label_rows import convert_rows, csv_text
 from tests.pipeline.reading import LANDMARK, labels, read
 
+pytestmark = pytest.mark.slow
+
 KOREAN = {"cat": "고양이", "dog": "개", "fox": "여우"}
 STEMS = [f"{name}-{number}" for name in KOREAN for number in range(6)]
 ROWS = [(stem, stem[:3]) for stem in STEMS]
@@ -79,7 +81,6 @@ def test_labels_of_folders_that_are_nearly_all_integers_are_refused(
     assert "4 of 5 labels are integers, but 'misc' (misc/1.jpg) is not" in ran.error()
 
 
-@pytest.mark.slow
 def test_a_label_that_contradicts_the_others_behind_the_first_rows(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

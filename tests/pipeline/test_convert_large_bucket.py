@@ -15,6 +15,8 @@ from tests.servers.gcs import GcsServer
 from tests.servers.short_retries import retry_for
 from transforms import join_labels, packing
 
+pytestmark = pytest.mark.slow
+
 FLAGS: dict[str, Any] = {"images": "gs://photos/in/*/*.jpg", "num_shards": 2}
 OF_A_RANGE = {"kind": "list", "object": "photos", "match": r"startOffset=.*fields=items.*size"}
 
@@ -51,7 +53,6 @@ def test_ranges_of_images_and_masks_that_fail_ten_times_are_listed_once(
     assert Counter(ranges.media_gets().values()) == {1: 36}
 
 
-@pytest.mark.slow
 def test_a_range_that_goes_on_failing_ends_the_run_and_a_rerun_has_all_names(
     ranges: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +70,6 @@ def test_a_range_that_goes_on_failing_ends_the_run_and_a_rerun_has_all_names(
     assert digests(tmp_path / "out") == digests(tmp_path / "undisturbed")
 
 
-@pytest.mark.slow
 def test_a_prefix_that_disappears_after_it_was_listed(ranges: GcsServer, tmp_path: Path) -> None:
     gone = [{"before_media_of": rf"photos/in/dog/dog-{at}\.jpg", "delete": True} for at in range(6)]
     ranges.set_faults(gone)

@@ -24,6 +24,8 @@ from tests.servers.gcs import GcsServer
 from tests.spies import paths_given
 from transforms.storage.local_storage import LocalStorage
 
+pytestmark = pytest.mark.slow
+
 ALL = {"max_rejected": "100%"}
 NONE = {"label_from": "none"}
 
@@ -49,7 +51,6 @@ def make(folder: Path, *rows: str, **flags: object) -> Dataset:
     return make_dataset(folder / "out", **listing(folder, *rows), **flags)
 
 
-@pytest.mark.slow
 def test_paths_are_relative_to_the_csv_or_absolute(folder: Path) -> None:
     rows = ["photos/1.jpg,cat", f"{folder}/data/photos/a/5.jpg,dog", "../far/3.jpg,fox"]
     dataset = make(folder, "image_uri,label", *rows)
@@ -90,7 +91,6 @@ def test_boxes_of_files_elsewhere_open_none(folder: Path, monkeypatch: pytest.Mo
     assert not any("passwd" in path for path in opened)
 
 
-@pytest.mark.slow
 def test_objects_of_a_bucket(folder: Path, gcs: GcsServer) -> None:
     """The command runs in its own process, whose command line has no URL."""
     gcs.make_bucket("bucket")

@@ -32,6 +32,8 @@ from tests.pipeline.masked import (
     write_masked,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
@@ -172,7 +174,6 @@ def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> Non
     assert made.ledger["partners_used"] == 8
 
 
-@pytest.mark.slow
 def test_coordinates_in_further_images_are_counted(inputs: Path, tmp_path: Path) -> None:
     """And what is no image is rejected with them."""
     options = {**stereo(inputs, tmp_path), "max_rejected": "100%"}
@@ -225,7 +226,6 @@ def test_mistakes(
     assert message in ran.error()
 
 
-@pytest.mark.slow
 def test_masks_and_records_of_datasets(shared: Path, made: Dataset, tmp_path: Path) -> None:
     """Records have no masks to be joined, and those that they have are left out."""
     plain = make_dataset(tmp_path / "base", **flags(shared, label_from="none", masks=None))
@@ -238,7 +238,6 @@ def test_masks_and_records_of_datasets(shared: Path, made: Dataset, tmp_path: Pa
     assert ENCODED not in {each["name"] for each in Dataset(tmp_path / "out").manifest["features"]}
 
 
-@pytest.mark.slow
 def test_verify_checks_masks(inputs: Path, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "out", **flags(inputs))
     damage_mask(made, lambda record: record.rindex(b"IDAT") + 4)
@@ -247,7 +246,6 @@ def test_verify_checks_masks(inputs: Path, tmp_path: Path) -> None:
     assert "the mask (mask.bytes) is corrupt_image" in ran.out + ran.err
 
 
-@pytest.mark.slow
 def test_load_decodes_masks(made: Dataset) -> None:
     for record in load(made.folder, "train").as_numpy_iterator():
         key = Path(record["image/filename"].decode()).stem

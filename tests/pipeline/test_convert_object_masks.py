@@ -26,6 +26,8 @@ from tests.pipeline.commands import (
 )
 from tests.pipeline.masked import damage_mask
 
+pytestmark = pytest.mark.slow
+
 MASK = "image/object/mask"
 LAYOUT = {"layout": "detection_masks"}
 
@@ -154,7 +156,6 @@ def test_masks_are_turned_and_resized_with_their_image(exif: str, tmp_path: Path
     assert shown[:20, 40:].all() and shown.sum() == 400
 
 
-@pytest.mark.slow
 def test_again_with_reuse_and_workers(
     coco: dict[str, Any], converted: Dataset, tmp_path: Path
 ) -> None:
@@ -167,7 +168,6 @@ def test_again_with_reuse_and_workers(
         assert digests(made.folder) == digests(converted.folder)
 
 
-@pytest.mark.slow
 def test_records_of_a_dataset_keep_their_masks(converted: Dataset, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "made", images=converted.folder, **LAYOUT)
     check_sound(made.folder)
@@ -180,7 +180,6 @@ def test_records_of_a_dataset_keep_their_masks(converted: Dataset, tmp_path: Pat
             assert mask.tolist() == np.asarray(wanted).tolist()
 
 
-@pytest.mark.slow
 def test_what_has_no_segmentations_is_one_line(tmp_path: Path) -> None:
     flags = write_coco(tmp_path) | {"layout": "detection"}
     plain = make_dataset(tmp_path / "plain", **flags)
@@ -194,7 +193,6 @@ def test_what_has_no_segmentations_is_one_line(tmp_path: Path) -> None:
     assert ran.code == 2 and f"{needs}: use --layout detection" in ran.error()
 
 
-@pytest.mark.slow
 def test_a_table_and_a_layout_file(tmp_path: Path) -> None:
     """JSON in a column `segmentation`, and other names for the features."""
     draw(tmp_path / "photo.jpg")
@@ -227,7 +225,6 @@ def write_yolo(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
 def test_outlines_of_yolo(tmp_path: Path) -> None:
     flags = write_yolo(tmp_path)
     dataset = make_dataset(tmp_path / "out", **flags)
@@ -254,7 +251,6 @@ def write_damaged(coco: dict[str, Any], folder: Path) -> Dataset:
     return dataset
 
 
-@pytest.mark.slow
 def test_show_and_damaged_masks(coco: dict[str, Any], converted: Dataset, tmp_path: Path) -> None:
     """They reject their image, whether they are copied or resized."""
     shown = show(converted.folder)

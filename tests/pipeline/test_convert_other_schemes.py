@@ -21,6 +21,8 @@ from tests.pipeline.commands import (
 from tests.servers import mem_filesystem
 from tests.servers.mem_filesystem import FILES, MemFileSystem
 
+pytestmark = pytest.mark.slow
+
 OUTPUT = "mem://datasets/flowers"
 SPLITS = "train=0.7,test=0.3"
 FLAGS: dict[str, Any] = {
@@ -69,7 +71,6 @@ def test_shards_are_those_of_the_same_files_on_disk(
         assert there[name] == (local.folder / name).read_bytes()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("labels")
 def test_a_rerun_is_up_to_date_and_overwriting_leaves_only_the_new_dataset() -> None:
     assert convert(**FLAGS).code == 0

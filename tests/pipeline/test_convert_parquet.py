@@ -26,6 +26,8 @@ from tests.pipeline.reading import label_ids, labels, read
 from tests.servers.gcs import GcsServer
 from transforms.dataset.output_names import INDEX
 
+pytestmark = pytest.mark.slow
+
 ALL: dict[str, Any] = {"max_rejected": "100%"}
 
 
@@ -115,7 +117,6 @@ def test_what_export_writes_is_read_again(plain: Dataset, tmp_path: Path) -> Non
     assert content(again) == content(plain)
 
 
-@pytest.mark.slow
 def test_keys_that_repeat_or_lack_are_file_and_row(files: dict[str, bytes], tmp_path: Path) -> None:
     first, second, third, *_ = files.values()
     write_parquet(tmp_path / "a.parquet", {"0.jpg": first, None: second})
@@ -135,7 +136,6 @@ def test_keys_that_repeat_or_lack_are_file_and_row(files: dict[str, bytes], tmp_
     assert keys == {"0.jpg", "a-1"}
 
 
-@pytest.mark.slow
 def test_columns_may_be_named_and_labels_replaced(files: dict[str, bytes], tmp_path: Path) -> None:
     names, data = [*files][:4], [*files.values()]
     write_parquet(
@@ -219,7 +219,6 @@ def test_a_bucket_gives_the_same_records(
     assert gcs.media_gets()["in/a.parquet"] < 3 * len(files)
 
 
-@pytest.mark.slow
 def test_processes_share_row_groups(files: dict[str, bytes], tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", files)
     flags = {"images": f"{tmp_path}/*.parquet", "num_shards": 3}

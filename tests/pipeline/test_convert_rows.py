@@ -24,6 +24,8 @@ from tests.pipeline.commands import (
 from tests.pipeline.reading import NUMBER, TEXT, read_lists
 from transforms.images.tags import exif_of
 
+pytestmark = pytest.mark.slow
+
 SIDES = ("xmin", "xmax", "ymin", "ymax")
 
 # 16 pixels wide and 12 high.
@@ -99,7 +101,6 @@ def test_boxes_as_object_detection_reads_them(folder: Path) -> None:
     assert "  box units      pixel " in planned.out
 
 
-@pytest.mark.slow
 def test_boxes_follow_turned_and_resized_pixels(folder: Path) -> None:
     rows, flags = "id,xmin,xmax,ymin,ymax,label\nc,4,8,0,3,dog\n", {"layout": "detection"}
     plain = from_rows(folder, rows, "c.jpg", **flags)
@@ -210,7 +211,6 @@ def test_records_without_an_image(folder: Path) -> None:
     assert "hold no image" in ran.error()
 
 
-@pytest.mark.slow
 def test_a_layout_that_has_changed_is_reported(folder: Path) -> None:
     rows, flags = "id,n\na,1\nb,2\n", {"layout": write_layout(folder, "  n: csv.n\n")}
     from_rows(folder, rows, **flags)

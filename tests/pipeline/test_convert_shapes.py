@@ -31,6 +31,8 @@ from transforms.examples.layouts import SOURCES, Feature, Role, Source
 from transforms.images.pixel_options import Limits
 from transforms.records.written_index import open_records
 
+pytestmark = pytest.mark.slow
+
 SIZES = ("height", "width", "channels")
 SHAPED = {"id": TEXT, "pixels": TEXT, **dict.fromkeys(SIZES, NUMBER)}
 PIXELS = "  pixels: image.pixels\n"
@@ -70,7 +72,6 @@ def restored(record: dict[str, Any]) -> np.ndarray[Any, Any]:
     return tf.reshape(tf.io.decode_raw(record["pixels"], tf.uint8), shape).numpy()
 
 
-@pytest.mark.slow
 def test_pixels_are_those_that_tensorflow_decodes(tmp_path: Path) -> None:
     for name, data in whole_images().items():
         (tmp_path / f"{name}.img").write_bytes(data)
@@ -96,7 +97,6 @@ def test_pixels_beside_the_image_are_those_of_what_is_stored(folder: Path) -> No
     assert sorted(int(record["height"]) for record in records) == [6, 6, 7]
 
 
-@pytest.mark.slow
 def test_pixels_alone_are_not_encoded_in_between(folder: Path) -> None:
     """Whatever the quality would lose."""
     shard = "train-00000-of-00001.tfrecord"
@@ -187,7 +187,6 @@ def test_a_list_of_fixed_shape(folder: Path) -> None:
     assert found == {b"a": [[1, 2, 3], [4, 5, 6.5]], b"b": [[0, 0, 0], [0, 0, -1]]}
 
 
-@pytest.mark.slow
 def test_one_row_for_each_value_of_a_shape(folder: Path) -> None:
     text = "  id: image.key\n  m: {source: csv.m, list: true, shape: [2]}\n"
     labels = rows(folder, "a,1", "b,3", "a,2", "b,4", "b,5")

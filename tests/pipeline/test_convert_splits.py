@@ -16,6 +16,8 @@ from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset,
 from tests.pipeline.decided_table import block, warnings
 from tests.pipeline.reading import filenames, labels, split_of
 
+pytestmark = pytest.mark.slow
+
 THIRDS = "train=0.6,validation=0.2,test=0.2"
 HALVES = "train=0.5,test=0.5"
 ALL = {"max_rejected": "100%"}
@@ -61,7 +63,6 @@ def test_splits_have_about_their_shares_and_every_image_once(thirds: Dataset) ->
     assert order != sorted(order, key=str)
 
 
-@pytest.mark.slow
 def test_adding_images_moves_no_old_one(many: Path, thirds: Dataset, tmp_path: Path) -> None:
     shutil.copytree(many, tmp_path / "in")
     add_images(tmp_path / "in", range(400, 500))
@@ -197,7 +198,6 @@ def test_an_image_without_a_place_is_rejected(
     check_sound(dataset.folder)
 
 
-@pytest.mark.slow
 def test_folders_say_the_split_and_rows_the_labels(tmp_path: Path) -> None:
     rows = "id,label\n0,a\n1,b\n2,c\n3,d\nstray,e"
     names = "train/cat/0 train/dog/1 TEST/cat/2 holdout/dog/3 stray"
@@ -228,7 +228,6 @@ def test_a_class_all_of_whose_images_are_rejected(tmp_path: Path) -> None:
     assert warnings(convert(**named)) == warnings(ran)
 
 
-@pytest.mark.slow
 def test_strict_accepts_a_dataset_without_warnings(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out", "strict": True}
     assert plan(**flags).code == 0

@@ -24,6 +24,8 @@ from tests.pipeline.commands import (
 )
 from tests.servers.gcs import GcsServer
 
+pytestmark = pytest.mark.slow
+
 LAYOUT = """\
   image: image.bytes
   name: image.path
@@ -105,7 +107,6 @@ def test_the_same_records(
     )
 
 
-@pytest.mark.slow
 def test_in_a_bucket_and_with_reuse(
     photos: Path, tables: Path, of_csv: Dataset, tmp_path: Path, gcs: GcsServer
 ) -> None:
@@ -119,7 +120,6 @@ def test_in_a_bucket_and_with_reuse(
         assert shards(dataset) == shards(of_csv)
 
 
-@pytest.mark.slow
 def test_rows_as_records(tmp_path: Path) -> None:
     found = [{"id": f"p{n}", "age": n, "code": f"0{n}", "sizes": [n / 2] * n} for n in range(6)]
     made = {}
@@ -134,7 +134,6 @@ def test_rows_as_records(tmp_path: Path) -> None:
     assert shards(made["t.parquet"]) == shards(made["t.jsonl"]) == shards(made["t.csv"])
 
 
-@pytest.mark.slow
 def test_lists_of_labels(photos: Path, tmp_path: Path) -> None:
     found = [{"image": "cat-0.jpg", "labels": ["b", "a"]}, {"image": "dog-0.jpg", "labels": ["b"]}]
     labels = write(tmp_path / "t.jsonl", found)

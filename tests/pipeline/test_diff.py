@@ -19,6 +19,8 @@ from tests.pipeline.many_records import RECORDS, write_many
 from tests.pipeline.reusing import flip, write_manifest
 from tests.servers.gcs import GcsServer
 
+pytestmark = pytest.mark.slow
+
 
 def diff(*words: object) -> Ran:
     """Runs `diff` in this process."""
@@ -191,7 +193,6 @@ def test_rows_without_images_are_not_compared(tmp_path: Path) -> None:
     check_ended(diff(table.folder, table.folder), 2, "holds rows without images")
 
 
-@pytest.mark.slow
 def test_records_are_compared_in_little_memory(tmp_path: Path) -> None:
     """A process takes 130 MB, and 350 bytes for each record; a dict of records would take 1 KB."""
     write_many(tmp_path, RECORDS)

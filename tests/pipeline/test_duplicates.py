@@ -37,6 +37,8 @@ from transforms.labels.shards import Splits
 from transforms.records.image_origins import ReadImage, ShardOrigins
 from transforms.storage.local_storage import LocalStorage
 
+pytestmark = pytest.mark.slow
+
 SPLITS = {"splits": "train=0.6,test=0.4", "num_shards": 2, "label_from": "directory"}
 SIZE = (180, 240)
 # No key of these is looked at; the splits follow from them.
@@ -142,7 +144,6 @@ def test_places_are_those_of_the_records(images: Path, reported: Dataset) -> Non
         assert in_example(reported, place, "image/encoded") == data
 
 
-@pytest.mark.slow
 def test_off_looks_for_none_and_writes_the_same_shards(
     images: Path, reported: Dataset, tmp_path: Path
 ) -> None:
@@ -184,7 +185,6 @@ def test_drop_keeps_the_first_key_and_no_conflict(dropped: Dataset) -> None:
     check_sound(dropped.folder)
 
 
-@pytest.mark.slow
 def test_a_kept_image_is_found_in_its_stratified_split(images: Path, tmp_path: Path) -> None:
     flags: dict[str, Any] = {"stratify": "label", "shard_by": "records", "seed": 11, **DROP}
     dataset = make_dataset(tmp_path / "out", images=f"{images}/*/*.jpg", **flags)
@@ -202,7 +202,6 @@ def test_plan_knows_what_is_dropped(images: Path, tmp_path: Path) -> None:
     assert "images   25 matched = 17 to convert + 8 rejected" in ran.out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("flags", "expected"), [(SPLITS, "reported"), (DROP, "dropped")])
 def test_several_processes_give_the_same_files(
     flags: Any, expected: str, images: Path, tmp_path: Path, request: pytest.FixtureRequest
@@ -211,7 +210,6 @@ def test_several_processes_give_the_same_files(
     assert digests(made.folder) == digests(request.getfixturevalue(expected).folder)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("before", ["report", "off"])
 def test_a_run_that_goes_on_tells_the_same(
     before: str, images: Path, reported: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -262,7 +260,6 @@ def test_a_kept_image_that_is_rewritten_before_it_is_stored(
     check_that_nobody_knows_the_kept_image(Dataset(copied["output"]))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", ["is_rewritten", "vanishes", "becomes_a_fifo", "becomes_a_device"]
 )
@@ -288,7 +285,6 @@ def check_that_nobody_knows_the_kept_image(made: Dataset) -> None:
 BOXES = "id,xmin,ymin,xmax,ymax,label\n"
 
 
-@pytest.mark.slow
 def test_detection(images: Path, tmp_path: Path) -> None:
     """Rows of exact duplicates, as sets of classes: two agree; the others' rows are rejected."""
     folder = tmp_path / "in"
@@ -311,7 +307,6 @@ def test_detection(images: Path, tmp_path: Path) -> None:
     assert (ledger["rows_read"], ledger["rows_used"], ledger["rows_rejected"]) == (7, 3, 4)
 
 
-@pytest.mark.slow
 def test_other_layouts_and_resized_images(images: Path, tmp_path: Path) -> None:
     flags = {"images": f"{images}/*/*.jpg", "layout": "tutorial", **SPLITS}
     small = make_dataset(tmp_path / "small", resize="shorter=64", compression="gzip", **flags)
@@ -372,7 +367,6 @@ def listed_fields(buckets: GcsServer) -> set[str]:
     return {fields for fields in found if "generation" in fields}
 
 
-@pytest.mark.slow
 def test_the_files_are_those_of_the_same_images_on_disk(buckets: GcsServer, tmp_path: Path) -> None:
     for name, data in IMAGES.items():
         write(tmp_path / "in" / name, data)
@@ -400,14 +394,12 @@ def test_no_image_costs_a_request_for_its_md5(buckets: GcsServer, tmp_path: Path
     assert read == Counter(f"in/{name}" for name in [*stored, *message])
 
 
-@pytest.mark.slow
 def test_a_run_that_drops_nothing_lists_no_checksums(buckets: GcsServer, tmp_path: Path) -> None:
     converted(buckets, tmp_path / "there", dedupe="report")
     assert listed_fields(buckets)
     assert not any("md5Hash" in each for each in listed_fields(buckets))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_what_is_stored_compressed_is_read_to_be_compared(
     is_gone: bool, buckets: GcsServer, tmp_path: Path

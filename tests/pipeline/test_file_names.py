@@ -18,6 +18,8 @@ from tests.pipeline.commands import Dataset, check_sound, convert, index_rows, m
 from tests.servers.gcs import GcsServer
 from transforms.dataset.manifest import content_digest
 
+pytestmark = pytest.mark.slow
+
 NAME, TEXT = "image/filename", "image/class/text"
 CHOSEN = "{split}_{shard:02d}.tfrec"
 NAMES = ["test_00.tfrec", "test_01.tfrec", "train_00.tfrec", "train_01.tfrec"]
@@ -68,7 +70,6 @@ def test_only_the_names_are_others(one: Dataset, plain: Dataset, photos: Path) -
     assert again.code == 0 and "up to date" in again.out
 
 
-@pytest.mark.slow
 def test_replaced_files_are_removed(dataset: Dataset, photos: Path) -> None:
     for name in ("photos-{split}.record-{shard:05d}-of-{shards:05d}", None, CHOSEN):
         ran = convert("--overwrite", output=dataset.folder, **given(photos, file_name=name))
@@ -79,7 +80,6 @@ def test_replaced_files_are_removed(dataset: Dataset, photos: Path) -> None:
     assert shards(dataset.folder) == NAMES
 
 
-@pytest.mark.slow
 def test_staged_shards_are_published_by_a_rerun(photos: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(photos, tmp_path / "photos"))
     (folder / "cat" / "broken.jpg").write_bytes(b"no image")
@@ -127,7 +127,6 @@ def test_an_edited_manifest_names_no_other_files(dataset: Dataset, photos: Path)
     )
 
 
-@pytest.mark.slow
 def test_in_a_bucket(gcs: GcsServer, photos: Path, one: Dataset) -> None:
     gcs.make_bucket("datasets")
     assert convert(output="gs://datasets/out", **given(photos)).code == 0

@@ -14,6 +14,8 @@ from tests.pipeline.commands import Dataset, check_ended, convert, digests, make
 from tests.pipeline.reusing import make_older
 from tests.servers.gcs import GcsServer
 
+pytestmark = pytest.mark.slow
+
 HELD = [("holdout_image", "cat/one.jpg"), ("holdout_image", "cat/two.jpg")]
 
 
@@ -107,7 +109,6 @@ def test_drop_leaves_out_exact_ones_of_a_split(
     assert [name for name in before if "tfrecord" in name and again[name] != before[name]] == []
 
 
-@pytest.mark.slow
 def test_records_without_hashes_are_read(
     bench: Path, flags: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -115,7 +116,6 @@ def test_records_without_hashes_are_read(
     assert held(make_dataset(tmp_path / "out", images=off, holdout=bench, dedupe="drop")) == HELD
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"resize": "shorter=90"}, {"strip_metadata": True}])
 def test_originals_that_several_datasets_changed_are_found(
     changed: dict[str, Any], photos: Path, tmp_path: Path
@@ -133,7 +133,6 @@ def test_originals_that_several_datasets_changed_are_found(
         assert held(make_dataset(tmp_path / name, holdout=base, dedupe="drop", **given)) == HELD
 
 
-@pytest.mark.slow
 def test_originals_of_records_next_to_files_are_found(
     bench: Path, flags: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -163,7 +162,6 @@ def test_what_cannot_be_compared_is_refused(
     check_ended(ran, 2, "--holdout cannot be used with --dedupe off")
 
 
-@pytest.mark.slow
 def test_a_holdout_in_a_bucket(
     bench: Path, flags: dict[str, Any], tmp_path: Path, gcs: GcsServer
 ) -> None:

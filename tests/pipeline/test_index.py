@@ -27,6 +27,8 @@ from transforms.examples.decoder import decode_example
 from transforms.records.record_index import HEAD_BYTES, content_hash, read_index, source_contents
 from transforms.records.written_index import open_records
 
+pytestmark = pytest.mark.slow
+
 DOCUMENT = ROOT / "docs" / "record_index.md"
 
 DETECTION = "image,label,xmin,ymin,xmax,ymax\n" + "".join(

@@ -25,6 +25,8 @@ from tests.pipeline.reading import labels
 from tests.servers.gcs import GcsServer
 from transforms import packing
 
+pytestmark = pytest.mark.slow
+
 
 def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Puts a text on standard input."""
@@ -77,7 +79,6 @@ def test_listed_images_are_kept_and_the_others_are_counted(
     assert "holds a dataset of other inputs" in convert(**flags, output=tmp_path / "out").error()
 
 
-@pytest.mark.slow
 def test_a_subset_is_what_a_run_over_these_images_alone_makes(photos: Path, tmp_path: Path) -> None:
     keys = write_keys(tmp_path, *(f"fox/fox-{number}.jpg" for number in range(6)))
     kept = make_dataset(tmp_path / "kept", images=f"{photos}/*/*.jpg", keys=keys)
@@ -124,7 +125,6 @@ def test_keys_from_standard_input(
     assert ran.code == 2 and "give a file in a bucket" in ran.error()
 
 
-@pytest.mark.slow
 def test_piped_keys(photos: Path, tmp_path: Path) -> None:
     """The process that reads them is a child of the command, and may have to be started again."""
     command = [sys.executable, "-m", "pipeline.convert", "--keys", "-", "--workers=2"]

@@ -38,6 +38,8 @@ from transforms.examples.tfrecord import Part, framed
 from transforms.records.loose_records import look_at
 from transforms.storage.metrics import PROGRESS
 
+pytestmark = pytest.mark.slow
+
 JPEG = saved(picture("RGB"), "JPEG")
 FRAME = 16
 

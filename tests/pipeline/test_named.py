@@ -21,6 +21,8 @@ from tests.pipeline.commands import (
     snapshot,
 )
 
+pytestmark = pytest.mark.slow
+
 FLAGS: dict[str, Any] = {"label_from": "directory", "num_shards": 2}
 SAID = {"name": "pets", "dataset_version": "1.2.0", "description": "Pets.\n\nOf two kinds."}
 OWN = {"README.md", "croissant.json"}
@@ -136,7 +138,6 @@ def test_a_readme_of_the_user_stays(inputs: str, plain: Dataset, tmp_path: Path)
     assert snapshot(folder) == before
 
 
-@pytest.mark.slow
 def test_properties_may_be_a_file(inputs: str, tmp_path: Path) -> None:
     config = tmp_path / "card.yaml"
     config.write_text("name: pets\ndescription: |\n  Pets.\n\n  Of two kinds.\nlicense: MIT\n")

@@ -12,6 +12,8 @@ from tests.pipeline.commands import Dataset, convert, digests, make_dataset, pla
 from tests.pipeline.reading import label_ids
 from tests.servers.gcs import GcsServer
 
+pytestmark = pytest.mark.slow
+
 
 def drawn(folder: Path, *names: str) -> str:
     """Draws images; gives the glob that matches all of them."""
@@ -74,7 +76,6 @@ def test_a_number_is_a_new_class_and_a_missing_cell_is_not(tmp_path: Path) -> No
     assert label_ids(third) == {"a": 0, "b": 0}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "added", "reasons"),
     rest_slow([(None, ["0"], ["no_label"]), ("text", ["0", "NA"], [])]),
@@ -95,7 +96,6 @@ def test_a_repeated_run_reads_missing_cells_and_numbers_as_the_first(
     check_repeated(second, tmp_path / "3")
 
 
-@pytest.mark.slow
 def test_the_classes_of_a_dataset_in_a_bucket(tmp_path: Path, gcs: GcsServer) -> None:
     gcs.make_bucket("base")
     images = drawn(tmp_path, "fox/f", "ant/a")

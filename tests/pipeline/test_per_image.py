@@ -30,6 +30,8 @@ from transforms.examples.decoder import decode_example
 from transforms.examples.tfrecord import read_records
 from transforms.labels import shards
 
+pytestmark = pytest.mark.slow
+
 
 def files(dataset: Dataset) -> dict[str, Path]:
     """The files of records, by their path below the dataset's folder."""
@@ -107,7 +109,6 @@ def test_the_manifest_and_the_indexes_list_every_file(one: Dataset) -> None:
     assert sorted(named) == sorted(found)
 
 
-@pytest.mark.slow
 def test_the_index_of_an_earlier_version_names_a_shard(
     photos: Path, dataset: Dataset, tmp_path: Path
 ) -> None:
@@ -152,7 +153,6 @@ def test_verify_sees_damage(damage: str, photos: Path, dataset: Dataset) -> None
     assert again.code == (0 if damage == "more" else 2)
 
 
-@pytest.mark.slow
 def test_overwriting_leaves_nothing_of_the_former_dataset(photos: Path, tmp_path: Path) -> None:
     one = digests(make(photos, tmp_path / "one").folder)
     sharded = digests(make(photos, tmp_path / "sharded", files="sharded").folder)
@@ -170,7 +170,6 @@ def test_plan_says_how_many_files(photos: Path, tmp_path: Path) -> None:
     assert line.split()[:3] == ["train", "18", "18"]
 
 
-@pytest.mark.slow
 def test_in_a_bucket(gcs: GcsServer, photos: Path, one: Dataset) -> None:
     gcs.make_bucket("datasets")
     flags = given(photos, output="gs://datasets/out")
@@ -185,7 +184,6 @@ def test_in_a_bucket(gcs: GcsServer, photos: Path, one: Dataset) -> None:
     assert "up to date" in convert(**flags).out
 
 
-@pytest.mark.slow
 def test_statistics_point_into_the_files_of_single_images(tmp_path: Path) -> None:
     images = tmp_path / "images"
     images.mkdir()

@@ -28,6 +28,8 @@ from tests.pipeline.decided_table import block
 from transforms import packing
 from transforms.core.messages import format_bytes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def flags(sample: Path, tmp_path: Path) -> dict[str, Any]:
@@ -260,7 +262,6 @@ def test_plan_is_the_same_on_several_machines(
     assert plan(**flags) == here
 
 
-@pytest.mark.slow
 def test_a_base_that_cannot_be_reused_or_compared(images: Path, base: Path, tmp_path: Path) -> None:
     other = make_dataset(tmp_path / "other", **flags_of(images, check="header")).folder
     flags = flags_of(images, output=tmp_path / "out")
@@ -305,7 +306,6 @@ def test_a_finished_output_is_only_compared(images: Path, base: Path, tmp_path: 
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.slow
 def test_records_of_a_dataset_are_not_originals(
     base: Path, tmp_path: Path, opened: list[str]
 ) -> None:

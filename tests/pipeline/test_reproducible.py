@@ -16,6 +16,8 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, digests, index_rows, make_dataset
 from transforms.storage import local_storage
 
+pytestmark = pytest.mark.slow
+
 FLAGS: dict[str, Any] = {
     "splits": "train=0.7,test=0.3",
     "num_shards": 3,
@@ -105,7 +107,6 @@ def test_any_order_of_the_listing(
     assert arranged >= 64
 
 
-@pytest.mark.slow
 def test_any_order_of_the_rows(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
     lines = (inputs / "labels.csv").read_text().splitlines()
     named = {line for line in lines if line.split(",")[0] in ("59", "3")}
@@ -123,7 +124,6 @@ def test_any_order_of_the_rows(inputs: Path, expected: dict[str, str], tmp_path:
         shutil.move(kept, inputs / "labels.csv")
 
 
-@pytest.mark.slow
 def test_any_order_of_the_globs(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
     images = [f"{inputs}/in-[321]/*.jpg", f"{inputs}/in-*/*.jpg"]
     dataset = make_dataset(tmp_path / "out", images=images, labels=inputs / "labels.csv", **FLAGS)
@@ -134,7 +134,6 @@ def test_any_order_of_the_globs(inputs: Path, expected: dict[str, str], tmp_path
     assert files.keys() == expected.keys()
 
 
-@pytest.mark.slow
 def test_another_time_and_place(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
     copied = tmp_path / "elsewhere"
     shutil.copytree(inputs, copied)

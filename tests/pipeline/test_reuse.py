@@ -37,6 +37,8 @@ from transforms.records.other_datasets import ReuseReader
 from transforms.records.record_index import content_hash
 from transforms.storage.local_storage import LocalStorage
 
+pytestmark = pytest.mark.slow
+
 ALL = "reused   12 images from their records (--reuse)"
 
 
@@ -104,7 +106,6 @@ def test_equal_shards_are_linked_and_not_read(
     assert digests(copy) == copied != digests(base.folder)
 
 
-@pytest.mark.slow
 def test_a_linked_base_is_replaced_by_itself(images: Path, tmp_path: Path) -> None:
     """One shard gets an image more; the others are the same."""
     flags = flags_of(images, num_shards=4)
@@ -116,7 +117,6 @@ def test_a_linked_base_is_replaced_by_itself(images: Path, tmp_path: Path) -> No
     assert not (base / ".staging").exists()
 
 
-@pytest.mark.slow
 def test_an_image_that_was_unreadable_makes_another_shard(images: Path, tmp_path: Path) -> None:
     """A permission that is granted later changes no version."""
     flags = flags_of(images, max_rejected="100%", num_shards=1)
@@ -148,7 +148,6 @@ def test_new_touched_and_rejected_images_are_opened(
     assert sorted(opened) == ["1.jpg", "bad.jpg", "new.jpg"]
 
 
-@pytest.mark.slow
 def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: list[str]) -> None:
     """The file was changed, and has the size and the time that it had."""
     path, bases = tmp_path / "in" / "1.jpg", []
@@ -164,7 +163,6 @@ def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: lis
     assert opened == ["1.jpg"] * 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_absolute", [False, True])
 def test_listed_images_are_found_by_another_spelling_of_the_csv(
     is_absolute: bool, images: Path, tmp_path: Path, monkeypatch: Any, opened: list[str]
@@ -277,7 +275,6 @@ def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
     assert line.endswith(said[not edit.startswith("no ")])
 
 
-@pytest.mark.slow
 def test_a_nameless_record_has_a_size(originals: Path, tmp_path: Path, caplog: Any) -> None:
     flags = flags_of(originals, layout="tutorial")
     base = make_dataset(tmp_path / "base", **flags)
@@ -345,7 +342,6 @@ def test_a_compressed_base_in_another_order_is_not_read(
     assert opened
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["no hashes", "rows", "pixels"])
 def test_a_base_without_readable_records_is_said_so(
     kind: str, originals: Path, whole: Dataset, tmp_path: Path, caplog: Any
@@ -403,7 +399,6 @@ def edit_mask(path: Path, source: random.Random, number: int) -> None:
             draw_mask(path, seed=number)
 
 
-@pytest.mark.slow
 def test_any_edit_gives_the_bytes_of_a_fresh_run(images: Path, tmp_path: Path) -> None:
     source = random.Random(21)
     bases: list[Path] = []

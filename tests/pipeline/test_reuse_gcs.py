@@ -15,6 +15,8 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import check_ended, convert, nameless, plan
 from tests.servers.gcs import GcsServer
 
+pytestmark = pytest.mark.slow
+
 FLAGS: dict[str, Any] = {"images": "gs://photos/in/*/*.jpg", "num_shards": 2}
 BASE, OUTPUT = "gs://private/base", "gs://datasets/reused"
 
@@ -103,7 +105,6 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", rest_slow(list(FAULTS)))
 def test_a_base_that_fails_or_changes_gives_the_same_bytes(
     name: str, buckets: GcsServer, caplog: pytest.LogCaptureFixture
@@ -120,7 +121,6 @@ def test_a_base_that_fails_or_changes_gives_the_same_bytes(
     assert ("from their records" in ran.out) == (line == SOME)
 
 
-@pytest.mark.slow
 def test_equal_shards_are_copied_by_the_server(buckets: GcsServer) -> None:
     """And read once if a dataset with a name lists the hashes of the copies."""
     buckets.reset()

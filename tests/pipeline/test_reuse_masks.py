@@ -47,6 +47,8 @@ from tests.pipeline.reusing import (
 from transforms.core.messages import format_bytes
 from transforms.records.record_index import PARTNERS
 
+pytestmark = pytest.mark.slow
+
 ALL = f"reused   {COUNT} images from their records (--reuse)"
 
 
@@ -146,7 +148,6 @@ def test_only_what_has_changed_is_opened(
         assert sorted(opened) == read and f"reused   {reused} images" in ran.out
 
 
-@pytest.mark.slow
 def test_masks_are_added_to_reused_images(
     pairs: Path, whole: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
@@ -175,7 +176,6 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_further_images_and_all_that_is_counted_of_them(
     name: str, inputs: Path, tmp_path: Path, opened: list[str]
@@ -198,7 +198,6 @@ def test_further_images_and_all_that_is_counted_of_them(
     check_sound(out)
 
 
-@pytest.mark.slow
 def test_masks_that_became_too_large_are_rejected(inputs: Path, tmp_path: Path) -> None:
     large = inputs / "masks" / "1.png"
     text = PngInfo()
@@ -210,7 +209,6 @@ def test_masks_that_became_too_large_are_rejected(inputs: Path, tmp_path: Path) 
     assert f"reused   {COUNT - 1} images" in ran.out
 
 
-@pytest.mark.slow
 def test_the_base_whose_records_hold_the_image_is_used(
     inputs: Path, tmp_path: Path, opened: list[str]
 ) -> None:
@@ -315,7 +313,6 @@ def test_plan_and_diff_count_masks(inputs: Path, base: Dataset, tmp_path: Path) 
     check_ended(ran, 0, "0 for originals, 0 for records", same)
 
 
-@pytest.mark.slow
 def test_verify_compares_masks_with_the_index(inputs: Path, tmp_path: Path) -> None:
     made = make_dataset(tmp_path / "out", **{**with_layout(inputs), "num_shards": 1})
     check_sound(made.folder)

@@ -16,6 +16,8 @@ from tests.pipeline.commands import Dataset, digests, make_dataset, plan
 from tests.pipeline.reading import NUMBER, TEXT, read
 from tests.pipeline.row_tables import made, of_table
 
+pytestmark = pytest.mark.slow
+
 HALVES = {"splits": "train=0.5,test=0.5"}
 
 # tensorflow.org/tutorials/load_data/tfrecord, "TFRecord files in Python" and what it builds on.
@@ -159,7 +161,6 @@ def values(dataset: Dataset, split: str = "*") -> list[int]:
     return [int(record["x"]) for record in read(dataset, {"x": NUMBER}, split)]
 
 
-@pytest.mark.slow
 def test_splits_shards_and_order(tmp_path: Path) -> None:
     flags: dict[str, Any] = {"splits": "train=0.8,test=0.2", "num_shards": 3}
     dataset = made(tmp_path, table(300), **flags)
@@ -178,7 +179,6 @@ def test_splits_shards_and_order(tmp_path: Path) -> None:
     assert values(whole, "train") == train
 
 
-@pytest.mark.slow
 def test_a_key_keeps_rows_where_they_are(tmp_path: Path) -> None:
     former = values(made(tmp_path, table(100), label_key="id", **HALVES), "test")
     grown = table(100).replace("id,x,set\n", "id,x,set\nnew,1000,a\n")
@@ -203,7 +203,6 @@ def test_splits_by_column_and_group(tmp_path: Path) -> None:
         assert len({value % 3 == 0 for value in values(grouped, split)}) < 2
 
 
-@pytest.mark.slow
 def test_a_rerun_is_up_to_date_and_other_cells_are_other_inputs(tmp_path: Path) -> None:
     made(tmp_path, "a\n1\n2\n")
     assert "up to date" in of_table(tmp_path, "a\n1\n2\n").out
@@ -211,7 +210,6 @@ def test_a_rerun_is_up_to_date_and_other_cells_are_other_inputs(tmp_path: Path) 
     assert of_table(tmp_path, "a\n1\n3\n", overwrite=True).code == 0
 
 
-@pytest.mark.slow
 def test_workers_and_folders_do_not_change_a_byte(tmp_path: Path) -> None:
     flags: dict[str, Any] = {"num_shards": 3, "splits": "train=0.7,test=0.3", "layout": "rows"}
     first = made(tmp_path, table(5000), **flags)

@@ -25,6 +25,8 @@ from tests.pipeline.reading import labels, split_of
 from tests.pipeline.reusing import drawn, flip, make_older
 from tests.servers.gcs import GcsServer
 
+pytestmark = pytest.mark.slow
+
 SPLIT = {"splits": "train=0.6,test=0.4", "num_shards": 2}
 
 
@@ -79,7 +81,6 @@ def test_the_same_options_give_the_same_records(name: str, images: Path, tmp_pat
     check_sound(made.folder)
 
 
-@pytest.mark.slow
 def test_images_with_hashes_of_another_version_get_those_of_this_one(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +93,6 @@ def test_images_with_hashes_of_another_version_get_those_of_this_one(
     assert tables[0].column("perceptual_hash") == tables[1].column("perceptual_hash")
 
 
-@pytest.mark.slow
 def test_splits_labels_and_keys_stay_and_a_rerun_is_up_to_date(
     base: Dataset, tmp_path: Path
 ) -> None:
@@ -108,7 +108,6 @@ def test_splits_labels_and_keys_stay_and_a_rerun_is_up_to_date(
     assert list(one.manifest["splits"]) == ["train"]
 
 
-@pytest.mark.slow
 def test_records_are_filtered_and_merged(base: Dataset, tmp_path: Path) -> None:
     (tmp_path / "keys.txt").write_text("cat/0.jpg\ndog/1.jpg\ndog/3.jpg\n")
     few = make_dataset(tmp_path / "few", images=base.folder, keys=tmp_path / "keys.txt")
@@ -132,7 +131,6 @@ def test_a_row_relabels_a_record_and_the_others_keep_their_names(
     assert made.ledger["rows_used"] == 1
 
 
-@pytest.mark.slow
 def test_images_of_records_are_reused(base: Dataset, tmp_path: Path) -> None:
     flags = {"images": base.folder, "resize": "shorter=9"}
     made = make_dataset(tmp_path / "made", **flags)
@@ -153,7 +151,6 @@ def test_a_damaged_record_is_rejected(base: Dataset, tmp_path: Path) -> None:
     assert made.ledger == {"images_matched": 12, "records_written": 11, "images_rejected": 1}
 
 
-@pytest.mark.slow
 def test_duplicates_are_dropped_by_the_hashes_of_records(images: Path, tmp_path: Path) -> None:
     shutil.copy(images / "cat" / "0.jpg", images / "cat" / "copy.jpg")
     base = make_dataset(tmp_path / "base", images=f"{images}/*/*.jpg", resize="shorter=9")
@@ -164,7 +161,6 @@ def test_duplicates_are_dropped_by_the_hashes_of_records(images: Path, tmp_path:
     assert made.ledger["records_written"] == 12
 
 
-@pytest.mark.slow
 def test_originals_that_look_the_same_when_changed_are_no_duplicates(tmp_path: Path) -> None:
     """They were not dropped when they were files, and are not reported as equal."""
     for level in (1, 9):
@@ -241,7 +237,6 @@ def test_flags_that_records_refuse(
     check_ended(convert(**filled), 2, says.format(base=base.folder))
 
 
-@pytest.mark.slow
 def test_a_dataset_in_a_bucket(base: Dataset, tmp_path: Path, gcs: GcsServer) -> None:
     gcs.make_bucket("sets")
     gcs.put_folder("sets", "base/", base.folder)

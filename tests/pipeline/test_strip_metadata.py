@@ -14,6 +14,8 @@ from tests.images import picture, saved
 from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset
 from tests.pipeline.reading import read
 
+pytestmark = pytest.mark.slow
+
 FLAGS: dict[str, Any] = {"label_from": r"regex:(\w)[^/]*$", "num_shards": 2}
 
 

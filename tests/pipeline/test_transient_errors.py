@@ -23,6 +23,8 @@ from transforms.storage import gcs_requests as gcs_retry
 from transforms.storage import local_storage, read_ahead
 from transforms.storage.read_ahead import reading_threads
 
+pytestmark = pytest.mark.slow
+
 IMAGES = "gs://photos/in/*/*.jpg"
 NAME = "in/dog/dog-4.jpg"
 LOST = f"photos/{NAME}"
@@ -88,7 +90,6 @@ def test_what_is_final_is_rejected(bucket: GcsServer, tmp_path: Path, status: in
     assert bucket.media_gets()[NAME] == 1
 
 
-@pytest.mark.slow
 def test_a_rerun_tries_what_was_unreadable_again(bucket: GcsServer, tmp_path: Path) -> None:
     fault = {"kind": "media", "object": LOST, "status": 403}
     bucket.set_faults([fault])
@@ -104,7 +105,6 @@ def test_a_rerun_tries_what_was_unreadable_again(bucket: GcsServer, tmp_path: Pa
     assert run(tmp_path / "out", overwrite=True).code == 0
 
 
-@pytest.mark.slow
 def test_equal_images_are_not_kept_because_one_gives_no_answer(
     bucket: GcsServer, photos: Path, tmp_path: Path
 ) -> None:
@@ -119,7 +119,6 @@ def test_equal_images_are_not_kept_because_one_gives_no_answer(
     assert set(bucket.media_gets()) <= set(names)
 
 
-@pytest.mark.slow
 def test_a_bucket_that_throttles_for_minutes_ends_the_run_and_a_rerun_goes_on(
     bucket: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,8 @@ from tests.pipeline.right_command import check_usage
 from transforms.dataset.manifest import FORMAT_VERSION
 from transforms.labels import shards as recipes
 
+pytestmark = pytest.mark.slow
+
 FLAGS = {"splits": "train=0.8,test=0.2", "num_shards": 2}
 OTHER_INPUTS = "holds a dataset of other inputs"
 
@@ -109,7 +111,6 @@ def test_what_changes_no_byte_keeps_it_up_to_date(
     assert published(dataset) == before
 
 
-@pytest.mark.slow
 def test_a_dataset_with_rejections_is_up_to_date_too(sample: Path, tmp_path: Path) -> None:
     flags = {"images": f"{sample}/images/*/*", "labels": sample / "labels.csv"}
     made = make_dataset(tmp_path / "out", **flags, max_rejected="20%")
@@ -178,7 +179,6 @@ def test_other_inputs(name: str, dataset: Dataset, folder: Path, flags: dict[str
     assert published(dataset) == before
 
 
-@pytest.mark.slow
 def test_masks_of_the_same_names_sizes_and_times_in_another_folder(tmp_path: Path) -> None:
     inputs = write_pairs(tmp_path / "in")
     made = make_dataset(tmp_path / "out", **flags_of(inputs))
@@ -256,7 +256,6 @@ def test_what_an_earlier_run_wrote_is_no_work_of_this_one(folder: Path) -> None:
     assert digests(other) == digests(folder / "fresh")
 
 
-@pytest.mark.slow
 def test_moved_images_of_which_some_were_rejected_keep_it_up_to_date(folder: Path) -> None:
     (folder / "in" / "cat" / "bad.jpg").write_bytes(b"no image")
     made = {}
@@ -287,7 +286,6 @@ def test_overwrite_replaces_the_dataset_and_removes_what_is_stale(
     assert dataset.ledger["records_written"] == 19 and "wolf" in dataset.classes
 
 
-@pytest.mark.slow
 def test_overwrite_that_is_refused_keeps_the_former_dataset(
     dataset: Dataset, folder: Path, flags: dict[str, Any]
 ) -> None:
@@ -301,7 +299,6 @@ def test_overwrite_that_is_refused_keeps_the_former_dataset(
     assert sorted(digests(dataset.folder)) == sorted(expected)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("files", ["sharded", "per_image"])
 @pytest.mark.parametrize("same_pixels", [True, False])
 def test_an_upgrade_of_a_library(

@@ -15,6 +15,8 @@ from tests.conftest import draw
 from tests.lazy import lazy_module
 from tests.pipeline.commands import Dataset, make_dataset
 
+pytestmark = pytest.mark.slow
+
 tf = lazy_module("tensorflow")
 
 LABEL = "image/class/label"
@@ -62,7 +64,6 @@ def test_weights_are_those_of_the_slice(rare: Dataset) -> None:
         assert float(weight) == pytest.approx(10 / (len(counts) * counts[int(label)]))
 
 
-@pytest.mark.slow
 def test_each_class_is_drawn_equally_often(rare: Dataset) -> None:
     drawn = labels(rare)
     epochs = [Counter(int(each) for each in drawn) for _ in range(40)]
@@ -77,7 +78,6 @@ def test_a_seed_repeats_the_draws(rare: Dataset) -> None:
     assert [int(each) for each in labels(rare, seed=2)] != first[0]
 
 
-@pytest.mark.slow
 def test_epochs_draw_other_records(rare: Dataset) -> None:
     drawn = load(rare.folder, "train", decode=False, shuffle=True, sample_by_class=True)
     names = [{bytes(r["image/filename"].numpy()) for r in drawn} for _ in range(12)]

@@ -14,6 +14,8 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset
 from tests.pipeline.reading import read_lists
 
+pytestmark = pytest.mark.slow
+
 tf = lazy_module("tensorflow")
 
 # cat-0 and dog-1 are 12 pixels high and 16 wide; dog-2 is a photo without objects.

@@ -21,6 +21,8 @@ from tests.pipeline.commands import Dataset, Ran, make_dataset, run_here
 from tests.servers.gcs import GcsServer
 from transforms.records.written_index import open_records
 
+pytestmark = pytest.mark.slow
+
 KINDS = {"webdataset": ".tar", "parquet": ".parquet", "array_record": ".array_record"}
 
 # The features of the image and of the class of the layouts.
@@ -131,7 +133,6 @@ def test_webdataset_reads_it(datasets: dict[str, Dataset], tmp_path: Path) -> No
     assert [each["label"] for each in said] == [names[label] for _, label, _ in expected]
 
 
-@pytest.mark.slow
 def test_hugging_face_reads_it(
     datasets: dict[str, Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +210,6 @@ def test_keys_stay_different_in_a_tar(tmp_path: Path) -> None:
     assert len({*stems}) == len(names)
 
 
-@pytest.mark.slow
 def test_an_export_of_single_files_has_the_files_of_shards(tmp_path: Path, photos: Path) -> None:
     written = {}
     for files in ("sharded", "per_image"):
@@ -220,7 +220,6 @@ def test_an_export_of_single_files_has_the_files_of_shards(tmp_path: Path, photo
     assert len(written) == 1
 
 
-@pytest.mark.slow
 def test_to_and_from_a_bucket(datasets: dict[str, Dataset], gcs: GcsServer, tmp_path: Path) -> None:
     gcs.make_bucket("datasets")
     gcs.put_folder("datasets", "photos/", datasets["slim"].folder)

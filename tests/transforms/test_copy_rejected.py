@@ -22,6 +22,8 @@ from transforms.dataset.ledger import ShardSummary
 from transforms.list_rejections import CopyRejected, copy_file
 from transforms.storage.local_storage import LocalStorage
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
@@ -60,7 +62,6 @@ def test_copies_by_reason_published_or_not(images: Path, max_rejected: str, code
     }
 
 
-@pytest.mark.slow
 def test_killed_runs_leave_nothing_but_copies(
     images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from tests.pipeline.reading import TEXT, TUTORIAL, labels, read
 from tests.transforms.beam import run_steps
 from transforms.write_dataset import EncodeExamples, FindImages, LabelImages, WriteDataset
 
+pytestmark = pytest.mark.slow
+
 tf: Any = lazy_module("tensorflow")
 
 DOCUMENT = ROOT / "docs" / "python_api.md"
@@ -49,7 +51,6 @@ def write_pairs(
     return dataset
 
 
-@pytest.mark.slow
 def test_the_documentation_runs(folder: Path) -> None:
     example, *more = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.S | re.M)
     assert len(example.splitlines()) <= 10

@@ -22,6 +22,8 @@ from transforms import join_labels, packing
 from transforms.storage.local_storage import LocalStorage
 from transforms.write_dataset import EncodeExamples, FindImages, LabelImages, WriteDataset
 
+pytestmark = pytest.mark.slow
+
 TABLE = "id,size,name\n" + "".join(f"{number},{number * 2},n{number}\n" for number in range(40))
 
 Run = Callable[[Path, Path], Ran]
@@ -258,7 +260,6 @@ def test_steps_take_decoded_rows(
     assert files == _files(output)
 
 
-@pytest.mark.slow
 def test_every_step_is_run(decoded: Callable[[Run], Outcome]) -> None:
     """A new DoFn or CombineFn needs one of the runs above, or one more."""
     run = {step for each in RUNS for step in decoded(each).steps}
@@ -276,7 +277,6 @@ def _lines(ran: Ran) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 def test_masks_are_joined_the_same_everywhere(
     decoded: Callable[[Run], Outcome], inputs: Path
 ) -> None:

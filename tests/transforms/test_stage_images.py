@@ -24,6 +24,8 @@ from transforms.records import image_origins
 from transforms.records.image_origins import staged_root, write_original
 from transforms.stage_images import GivenImage, _Stager
 
+pytestmark = pytest.mark.slow
+
 Elements = Sequence[Any]
 
 PHOTOS = [saved(picture("RGB", 9 + number, 12), "JPEG") for number in range(8)]
@@ -77,7 +79,6 @@ def test_they_are_stored_byte_for_byte_under_their_keys(
     assert calls == {(name, key): 1 for name in names for key in keys}
 
 
-@pytest.mark.slow
 def test_they_give_the_shards_of_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,7 +100,6 @@ def test_they_give_the_shards_of_the_same_files(
     assert index_rows(memory.folder) == index_rows(tmp_path / "files")
 
 
-@pytest.mark.slow
 def test_a_rerun_is_up_to_date_and_another_image_is_not(tmp_path: Path) -> None:
     """What a killed run left is used or removed."""
     output = tmp_path / "out"
@@ -119,7 +119,6 @@ def test_a_rerun_is_up_to_date_and_another_image_is_not(tmp_path: Path) -> None:
     assert digests(output).items() >= before.items()
 
 
-@pytest.mark.slow
 def test_a_failed_run_keeps_them_for_a_rerun(tmp_path: Path) -> None:
     bad = [*PAIRS, ("bad.jpg", b"no image", "c")]
     with pytest.raises(Exception, match="1 of 9 images rejected, more than --max_rejected"):
@@ -204,7 +203,6 @@ def test_several_labels_of_an_image(tmp_path: Path) -> None:
         run(elements, WriteDataset(str(tmp_path / "one")))
 
 
-@pytest.mark.slow
 def test_duplicates_are_dropped_and_rejected_images_copied(tmp_path: Path) -> None:
     elements = [*PAIRS, ("z.jpg", PHOTOS[0], "c"), ("no/image.txt", b"text", "d")]
     left = tmp_path / "left"
@@ -266,7 +264,6 @@ def test_no_bytes_of_an_image_cross_a_shuffle(tmp_path: Path) -> None:
     assert not [each for each in ours if "bytes" in each.lower() or "any" in each.lower()]
 
 
-@pytest.mark.slow
 def test_a_bucket(gcs: GcsServer, tmp_path: Path) -> None:
     gcs.make_bucket("bucket")
     elements = [*PAIRS, ("z.jpg", PHOTOS[0], "c")]

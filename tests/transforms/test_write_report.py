@@ -41,6 +41,8 @@ from transforms.write_report import (
     unusual_images,
 )
 
+pytestmark = pytest.mark.slow
+
 NAMES = [f"{label}/{number}.jpg" for label in ("cat", "dog") for number in range(20)]
 
 

@@ -279,6 +279,7 @@ def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) 
             pass
 
 
+@pytest.mark.slow
 def test_cells_of_parquet_count() -> None:
     columns = [*map(str, range(100))]
     file = parquet(pa.table({name: ["0"] * 20_000 for name in columns}))
@@ -304,6 +305,7 @@ def test_a_footer_that_says_too_little_is_not_believed(column: Any) -> None:
         [*parquet_table(io.BytesIO(edited), ["a"], path="a.parquet").rows]
 
 
+@pytest.mark.slow
 def test_parquet_of_a_million_numbered_rows_is_within_the_limit() -> None:
     names = pa.array([f"{number}.jpg" for number in range(200_000)])
     file = parquet(pa.table({"id": names, "label": _repeated("a", 200_000)}), compression="zstd")
@@ -311,6 +313,7 @@ def test_parquet_of_a_million_numbered_rows_is_within_the_limit() -> None:
     assert sum(1 for _ in rows) == 200_000
 
 
+@pytest.mark.slow
 def test_many_columns_of_parquet_take_their_time_once() -> None:
     """20,000 of them took minutes: each asked for the names of all."""
     file = parquet(pa.table({f"c{number}": ["1"] for number in range(10_000)}))

@@ -33,6 +33,8 @@ from transforms.selection.duplicates import (
     merge_equal,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class Drawn(NamedTuple):
     """An image: its shard, content, perceptual hash and class."""
