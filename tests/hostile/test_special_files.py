@@ -16,7 +16,6 @@ import pipeline.report
 from pipeline.errors import UsageError
 from pipeline.read import load
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline import commands
 from tests.pipeline.commands import Ran, check_sound, make_dataset, run_here, show, verify
 from transforms.dataset.manifest import content_digest
@@ -135,10 +134,8 @@ def test_in_the_place_of_a_small_file(dataset: Path, name: str, kind: str) -> No
     assert show(dataset).code in (0, 2)
 
 
-@pytest.mark.parametrize("kind", rest_slow(["fifo", "device", "link"]))
-@pytest.mark.parametrize(
-    "name", rest_slow([SHARD, "manifest.json", "report.html", "labels.txt"], 3)
-)
+@pytest.mark.parametrize("kind", ["fifo", "device", "link"])
+@pytest.mark.parametrize("name", [SHARD, "manifest.json", "report.html", "labels.txt"])
 def test_a_run_into_such_a_folder(
     dataset: Path, convert: Callable[..., Ran], name: str, kind: str
 ) -> None:
@@ -153,7 +150,7 @@ def test_a_run_into_such_a_folder(
     assert not any(path.is_symlink() for path in dataset.iterdir())
 
 
-@pytest.mark.parametrize("kind", rest_slow(["link", "fifo", "full"]))
+@pytest.mark.parametrize("kind", ["link", "fifo", "full"])
 def test_what_a_killed_run_left_half_written_is_no_way_out(
     dataset: Path, tmp_path: Path, convert: Callable[..., Ran], kind: str
 ) -> None:
@@ -228,12 +225,10 @@ def test_a_manifest_that_is_refused_is_one_line_for_every_command(
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    rest_slow(
-        [
-            (SHARD, f"{SHARD} is longer than the"),
-            *((name, "was changed since the dataset was written") for name in SMALL),
-        ]
-    ),
+    [
+        (SHARD, f"{SHARD} is longer than the"),
+        *((name, "was changed since the dataset was written") for name in SMALL),
+    ],
 )
 def test_a_file_of_a_dataset_that_has_a_terabyte(
     dataset: Path, convert: Callable[..., Ran], name: str, message: str
@@ -253,7 +248,7 @@ def test_a_file_of_a_dataset_that_has_a_terabyte(
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    rest_slow([("small_files.json", 2), ("former.json", 2), ("outcome.json", 0)], 2),
+    [("small_files.json", 2), ("former.json", 2), ("outcome.json", 0)],
 )
 def test_a_staged_file_of_a_terabyte(
     dataset: Path, convert: Callable[..., Ran], name: str, code: int

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.detection_readers import read_label_map
-from tests.marks import rest_slow
 from tests.pipeline.annotated import (
     COCO,
     examples,
@@ -126,14 +125,12 @@ BOX = {"image_id": 7, "category_id": 1, "bbox": [3, 4, 5, 6], "area": 30, "iscro
 
 @pytest.mark.parametrize(
     ("changed", "reason", "says"),
-    rest_slow(
-        [
-            ({"bbox": [30, 4, 11, 6]}, "bad_box", "xmax 41 is outside of the image"),
-            ({"category_id": 5}, "unknown_label", "'category 5' (instances.json:1) is not in the"),
-            ({"area": -1}, "bad_cell", "column 'area': '-1' is not an area"),
-            ({"image_id": 99}, "malformed_row", "its image_id 99 is not that of an image"),
-        ],
-    ),
+    [
+        ({"bbox": [30, 4, 11, 6]}, "bad_box", "xmax 41 is outside of the image"),
+        ({"category_id": 5}, "unknown_label", "'category 5' (instances.json:1) is not in the"),
+        ({"area": -1}, "bad_cell", "column 'area': '-1' is not an area"),
+        ({"image_id": 99}, "malformed_row", "its image_id 99 is not that of an image"),
+    ],
 )
 def test_wrong_annotations(tmp_path: Path, changed: dict[str, Any], reason: str, says: str) -> None:
     flags = write_coco(tmp_path, {**COCO, "annotations": [{**BOX, **changed}, BOX]})

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.images.packed import damaged, tarred, with_flag, with_size, zipped
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     check_sound,
     convert,
@@ -187,7 +186,7 @@ def _shards(files: dict[str, bytes], folder: Path) -> None:
         (folder / f"shard-{number}.tar").write_bytes(tarred(each))
 
 
-@pytest.mark.parametrize("label_from", rest_slow([None, "webdataset"]))
+@pytest.mark.parametrize("label_from", [None, "webdataset"])
 def test_labels_of_a_webdataset(
     label_from: str | None, tmp_path: Path, files: dict[str, bytes]
 ) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import pipeline.resolve.label_flags
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.commands import check_sound, convert, digests, make_dataset, plan
 from tests.pipeline.label_rows import convert_rows, csv_text
 from tests.pipeline.reading import LANDMARK, labels, read
@@ -56,7 +55,7 @@ VARIANTS: dict[str, tuple[dict[str, bytes], dict[str, Any]]] = {
 SAYS = {"cp949": KOREAN.__getitem__, "quotes_with_newlines": 'a "{}", big'.format}
 
 
-@pytest.mark.parametrize("name", rest_slow(VARIANTS))
+@pytest.mark.parametrize("name", VARIANTS)
 def test_labels_join_however_they_are_written(name: str, photos: Path, tmp_path: Path) -> None:
     files, flags = VARIANTS[name]
     for file, content in files.items():
@@ -130,16 +129,14 @@ def test_a_file_that_stops_being_csv_fails_in_one_line(
 
 @pytest.mark.parametrize(
     ("kind", "cell", "file_form", "expected"),
-    rest_slow(
-        [
-            ("stem", "{name}", "NFD", "{name}"),
-            ("stem", "{name}.jpg", "NFC", "{name}"),
-            ("name", "{name}.jpg", "NFD", "{name}.jpg"),
-            ("path", "서울/{name}.jpg", "NFD", "서울/{name}.jpg"),
-            ("path", "./서울/{name}.jpg", "NFC", "서울/{name}.jpg"),
-            ("uri", "{folder}/in/서울/{name}.jpg", "NFD", "{folder}/in/서울/{name}.jpg"),
-        ]
-    ),
+    [
+        ("stem", "{name}", "NFD", "{name}"),
+        ("stem", "{name}.jpg", "NFC", "{name}"),
+        ("name", "{name}.jpg", "NFD", "{name}.jpg"),
+        ("path", "서울/{name}.jpg", "NFD", "서울/{name}.jpg"),
+        ("path", "./서울/{name}.jpg", "NFC", "서울/{name}.jpg"),
+        ("uri", "{folder}/in/서울/{name}.jpg", "NFD", "{folder}/in/서울/{name}.jpg"),
+    ],
 )
 def test_names_join_in_either_unicode_form(
     kind: str, cell: str, file_form: str, expected: str, tmp_path: Path

@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import draw
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
@@ -106,7 +105,7 @@ def test_objects_of_a_bucket(folder: Path, gcs: GcsServer) -> None:
     assert rejected == [("unreadable", names[2]), ("unreadable", names[1])]
 
 
-@pytest.mark.parametrize("header", rest_slow(["image_uri", "path,size", ""]))
+@pytest.mark.parametrize("header", ["image_uri", "path,size", ""])
 def test_rows_may_have_no_labels(folder: Path, header: str) -> None:
     end = ",big" if "size" in header else ""
     rows = [f"photos/{name}.jpg{end}" for name in ("1", "2", "a/5", "a/5")]

@@ -294,7 +294,7 @@ def test_the_endings_of_globs_are_compared(
             assert record[ENCODED][:, :, 0].tolist() == np.asarray(image).tolist()
 
 
-@pytest.mark.parametrize("workers", [None, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [None, 2])
 def test_images_that_rows_list_have_masks(
     workers: int | None, inputs: Path, tmp_path: Path
 ) -> None:

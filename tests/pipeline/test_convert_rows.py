@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from tests.detection_readers import OBJECT_DETECTION
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
@@ -113,14 +112,12 @@ def test_boxes_follow_turned_and_resized_pixels(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("box", "says"),
-    rest_slow(
-        [
-            ("4,17,3,12", "rows.csv:2: xmax 17 is outside of the image, 0 to 16 (pixel)"),
-            ("8,4,3,12", "rows.csv:2: xmin 8 is not below xmax 4"),
-            ("nan,4,3,12", "rows.csv:2: xmin is nan"),
-            (",4,3,12", "rows.csv:2, column 'xmin' (xmin): the cell is empty"),
-        ]
-    ),
+    [
+        ("4,17,3,12", "rows.csv:2: xmax 17 is outside of the image, 0 to 16 (pixel)"),
+        ("8,4,3,12", "rows.csv:2: xmin 8 is not below xmax 4"),
+        ("nan,4,3,12", "rows.csv:2: xmin is nan"),
+        (",4,3,12", "rows.csv:2, column 'xmin' (xmin): the cell is empty"),
+    ],
 )
 def test_a_wrong_box_rejects_its_image(folder: Path, box: str, says: str) -> None:
     rows = f"id,xmin,xmax,ymin,ymax,label\na,{box},dog\nb,0,4,0,4,dog\n"
@@ -133,12 +130,10 @@ MULTI = "  id: image.key\n  labels: label.ids\n  names: label.texts\n"
 
 @pytest.mark.parametrize(
     ("rows", "flags"),
-    rest_slow(
-        [
-            ("id,label\na,dog\na,cat\nb,cat\na,dog\n", {}),
-            ("id,label\na,dog|cat\nb,cat|\n", {"label_separator": "|"}),
-        ]
-    ),
+    [
+        ("id,label\na,dog\na,cat\nb,cat\na,dog\n", {}),
+        ("id,label\na,dog|cat\nb,cat|\n", {"label_separator": "|"}),
+    ],
 )
 def test_many_labels(folder: Path, rows: str, flags: dict[str, str]) -> None:
     dataset = from_rows(folder, rows, layout=write_layout(folder, MULTI), **flags)

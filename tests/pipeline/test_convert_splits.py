@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, plan
 from tests.pipeline.decided_table import block, warnings
 from tests.pipeline.reading import filenames, labels, split_of
@@ -179,7 +178,6 @@ def test_names_that_differ_in_case_only_end_the_run(tmp_path: Path) -> None:
             "id,label,who\n0,a,p\n1,a, \n2,a",
             {"group_by": "who"},
             {"1": "no_group", "2": "no_group"},
-            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -256,7 +254,6 @@ FOLDERS = "train/cat/1 train/dog/2 val/cat/3 test/dog/4"
             "the folders test, train",
             "--split_by folder --label_from none uses them",
             {"split_by": "folder", "label_from": "none"},
-            marks=pytest.mark.slow,
         ),
         (
             "1 2 3",
@@ -299,12 +296,10 @@ def test_shares_of_images_whose_folder_leaves_the_split_open(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("flags", "says"),
-    rest_slow(
-        [
-            ({}, "leave out --splits, or ignore it with --split_by hash"),
-            ({"split_by": "column:split"}, "ignore it with --split_by hash"),
-        ]
-    ),
+    [
+        ({}, "leave out --splits, or ignore it with --split_by hash"),
+        ({"split_by": "column:split"}, "ignore it with --split_by hash"),
+    ],
 )
 def test_shares_that_a_column_leaves_nothing(
     tmp_path: Path, flags: dict[str, str], says: str

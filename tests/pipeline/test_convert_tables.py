@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
@@ -87,7 +86,7 @@ def of_csv(photos: Path, tables: Path) -> Dataset:
     return make_dataset(tables / "csv", labels=tables / "t.csv", **flags)
 
 
-@pytest.mark.parametrize("name", rest_slow(["t.parquet", "t.jsonl", "t.jsonl.gz"]))
+@pytest.mark.parametrize("name", ["t.parquet", "t.jsonl", "t.jsonl.gz"])
 def test_the_same_records(
     photos: Path, tables: Path, of_csv: Dataset, tmp_path: Path, name: str
 ) -> None:

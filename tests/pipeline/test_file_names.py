@@ -13,7 +13,6 @@ from tensorflow_datasets.core.naming import ShardedFileTemplate
 
 from pipeline import Records
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, check_sound, convert, index_rows, make_dataset, plan
 from tests.servers.gcs import GcsServer
 from transforms.dataset.manifest import content_digest
@@ -94,7 +93,7 @@ def test_staged_shards_are_published_by_a_rerun(photos: Path, tmp_path: Path) ->
     assert len(published) == 4 and published <= {*staged.values()}
 
 
-@pytest.mark.parametrize("flag", rest_slow(["reuse", "images", "holdout"]))
+@pytest.mark.parametrize("flag", ["reuse", "images", "holdout"])
 def test_another_dataset_takes_its_records(
     dataset: Dataset, photos: Path, tmp_path: Path, flag: str
 ) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     ROOT,
     Dataset,
@@ -79,7 +78,7 @@ def tables(dataset: Dataset) -> list[tuple[dict[str, Any], pa.Table]]:
     return found
 
 
-@pytest.mark.parametrize("name", rest_slow(list(CASES)))
+@pytest.mark.parametrize("name", list(CASES))
 def test_each_row_finds_its_record(inputs: Path, tmp_path: Path, name: str) -> None:
     dataset = make(inputs, tmp_path / "out", name)
     manifest = dataset.manifest
@@ -156,7 +155,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("column", rest_slow(list(WRONG)))
+@pytest.mark.parametrize("column", list(WRONG))
 def test_a_row_that_differs_from_its_record_is_a_problem(dataset: Dataset, column: str) -> None:
     edit_index(dataset, with_column(column, first(WRONG[column])))
     said = f"{dataset.shards()[-2]}: record 0: its {column} is "

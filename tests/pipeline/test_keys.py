@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     ROOT,
     Dataset,
@@ -90,7 +89,7 @@ def test_a_subset_is_what_a_run_over_these_images_alone_makes(photos: Path, tmp_
     assert shards[0] == shards[1]
 
 
-@pytest.mark.parametrize("in_process", rest_slow([True, False]))
+@pytest.mark.parametrize("in_process", [True, False])
 def test_keys_of_images_that_rows_list(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool
 ) -> None:

@@ -24,7 +24,6 @@ from pipeline.salvage import main as salvage_main
 from pipeline.show import main as show_main
 from pipeline.verify import main as verify_main
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Ran,
     check_ended,
@@ -400,7 +399,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(list(LAYOUTS)))
+@pytest.mark.parametrize("name", list(LAYOUTS))
 def test_usual_names_are_recognized(name: str, tmp_path: Path) -> None:
     records, labelled, says = LAYOUTS[name]
     write(tmp_path / "a.tfrecord", records)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan
 from tests.pipeline.reading import label_ids
 from tests.servers.gcs import GcsServer
@@ -78,7 +77,7 @@ def test_a_number_is_a_new_class_and_a_missing_cell_is_not(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("kind", "added", "reasons"),
-    rest_slow([(None, ["0"], ["no_label"]), ("text", ["0", "NA"], [])]),
+    [(None, ["0"], ["no_label"]), ("text", ["0", "NA"], [])],
 )
 def test_a_repeated_run_reads_missing_cells_and_numbers_as_the_first(
     kind: str | None, added: list[str], reasons: list[str], tmp_path: Path

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from pipeline import Records
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
@@ -135,7 +134,7 @@ def test_commands_and_the_report_count_files(one: Dataset) -> None:
     assert "Shards" not in page
 
 
-@pytest.mark.parametrize("damage", rest_slow(["changed", "missing", "more"]))
+@pytest.mark.parametrize("damage", ["changed", "missing", "more"])
 def test_verify_sees_damage(damage: str, photos: Path, dataset: Dataset) -> None:
     name, path = next(iter(files(dataset).items()))
     if damage == "changed":

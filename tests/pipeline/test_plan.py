@@ -13,7 +13,6 @@ import pytest
 
 import pipeline.diff
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_ended,
@@ -105,7 +104,7 @@ def test_plan_elsewhere_needs_a_folder_for_its_result(photos: Path, tmp_path: Pa
 # `plan` says which cells will be rejected, and `convert` rejects them.
 
 
-@pytest.mark.parametrize("of_rows", rest_slow([True, False]))
+@pytest.mark.parametrize("of_rows", [True, False])
 def test_cells_that_will_be_rejected_are_counted_and_shown(of_rows: bool, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,label,age\na,cat,41\nb,cat,NA\nc,dog,x\nd,dog,\ne,cat,7\n")
     features = "  age: {source: csv.age, type: int64}\n"
@@ -139,7 +138,7 @@ def test_missing_cells_are_the_default(tmp_path: Path) -> None:
     assert "bad_cell" not in ran.out
 
 
-@pytest.mark.parametrize("of_rows", rest_slow([True, False]))
+@pytest.mark.parametrize("of_rows", [True, False])
 def test_a_cell_that_decides_the_type_of_thousands(of_rows: bool, tmp_path: Path) -> None:
     cells = ["inf", *(f"{number}.5" for number in range(1000))]
     rows = "".join(f"{number},{cell}\n" for number, cell in enumerate(cells))
@@ -245,7 +244,7 @@ def test_shards_that_are_copied_are_not_read(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("is_reused", rest_slow([True, False]))
+@pytest.mark.parametrize("is_reused", [True, False])
 def test_plan_is_the_same_on_several_machines(
     is_reused: bool, flags: dict[str, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, digests, index_rows, make_dataset
 from transforms.storage import local_storage
 
@@ -74,16 +73,14 @@ def expected(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 THREADS = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
 
 
-@pytest.mark.parametrize(
-    "words", rest_slow([THREADS, ["--workers=2"]]), ids=["threads", "processes"]
-)
+@pytest.mark.parametrize("words", [THREADS, ["--workers=2"]], ids=["threads", "processes"])
 def test_two_workers(
     words: list[str], inputs: Path, expected: dict[str, str], tmp_path: Path
 ) -> None:
     assert digests(make(inputs, tmp_path / "out", *words).folder) == expected
 
 
-@pytest.mark.parametrize("arrange", rest_slow([list.reverse, random.Random(1).shuffle]))
+@pytest.mark.parametrize("arrange", [list.reverse, random.Random(1).shuffle])
 def test_any_order_of_the_listing(
     arrange: Listing,
     inputs: Path,

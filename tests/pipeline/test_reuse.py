@@ -16,7 +16,6 @@ import tensorflow as tf
 from tests.campaign import size
 from tests.conftest import draw
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, check_ended, convert, digests, make_dataset
 from tests.pipeline.paired import draw_mask
 from tests.pipeline.reusing import (
@@ -230,7 +229,7 @@ def damage_base(base: Dataset, damage: str, other: Path, patch: pytest.MonkeyPat
             patch.setattr("pipeline.resolve.samples.open_dataset", lambda _: manifest)
 
 
-@pytest.mark.parametrize("damage", rest_slow(DAMAGES))
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_base_gives_the_same_bytes(
     damage: str,
     base: Dataset,
@@ -263,7 +262,7 @@ EDITS: dict[str, dict[str, Callable[[list[Any]], list[Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("edit", rest_slow(EDITS))
+@pytest.mark.parametrize("edit", EDITS)
 def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
     edit: str, base: Dataset, originals: Path, shuffled: Dataset, tmp_path: Path, caplog: Any
 ) -> None:
@@ -310,7 +309,7 @@ def pixel_layout(folder: Path, more: str = "") -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", rest_slow(["gzip", "per_image", "pixels", "both"]))
+@pytest.mark.parametrize("kind", ["gzip", "per_image", "pixels", "both"])
 def test_any_layout_of_files_can_be_a_base(
     kind: str, originals: Path, whole: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import check_ended, convert, nameless, plan
 from tests.servers.gcs import GcsServer
 
@@ -105,7 +104,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(list(FAULTS)))
+@pytest.mark.parametrize("name", list(FAULTS))
 def test_a_base_that_fails_or_changes_gives_the_same_bytes(
     name: str, buckets: GcsServer, caplog: pytest.LogCaptureFixture
 ) -> None:

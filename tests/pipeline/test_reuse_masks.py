@@ -16,7 +16,6 @@ import pipeline.diff
 from tests.conftest import draw
 from tests.heic_images import heic
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_ended,
@@ -97,7 +96,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(list(CHANGES)))
+@pytest.mark.parametrize("name", list(CHANGES))
 def test_no_image_and_no_mask_is_opened(
     name: str, pairs: Path, whole: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
@@ -132,7 +131,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], dict[str, list[str] | None], li
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(list(EDITS)))
+@pytest.mark.parametrize("name", list(EDITS))
 def test_only_what_has_changed_is_opened(
     name: str, inputs: Path, base: Dataset, tmp_path: Path, opened: list[str]
 ) -> None:
@@ -252,7 +251,7 @@ CHANGED: dict[str, Callable[[Any], Any]] = {
 OPENED = {"other bytes": 2, "other content": 2 * COUNT, "other length": 0}
 
 
-@pytest.mark.parametrize("damage", rest_slow(["other bytes", "no roots", *CHANGED]))
+@pytest.mark.parametrize("damage", ["other bytes", "no roots", *CHANGED])
 def test_a_damaged_base_gives_the_same_bytes(
     damage: str,
     pairs: Path,

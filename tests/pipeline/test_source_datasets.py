@@ -11,7 +11,6 @@ import pytest
 
 from tests.conftest import draw
 from tests.images import picture, saved
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_ended,
@@ -60,7 +59,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(list(OPTIONS)))
+@pytest.mark.parametrize("name", list(OPTIONS))
 def test_the_same_options_give_the_same_records(name: str, images: Path, tmp_path: Path) -> None:
     flags: dict[str, Any] = {**SPLIT, **OPTIONS[name]}
     draw(images / "cat" / "none.jpg", seed=99)
@@ -121,7 +120,7 @@ def test_records_are_filtered_and_merged(base: Dataset, tmp_path: Path) -> None:
     assert labels(merged) == {**labels(base), "20": "cat"}
 
 
-@pytest.mark.parametrize("label", rest_slow(["7", "tiger"]))
+@pytest.mark.parametrize("label", ["7", "tiger"])
 def test_a_row_relabels_a_record_and_the_others_keep_their_names(
     base: Dataset, tmp_path: Path, label: str
 ) -> None:

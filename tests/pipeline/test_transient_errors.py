@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from apache_beam.metrics import MetricsFilter
 
-from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, check_ended, convert, digests
 from tests.servers.gcs import GcsServer
 from tests.servers.short_retries import retry_for
@@ -60,7 +59,7 @@ def _wait_for_readers() -> None:
     free.wait(60)
 
 
-@pytest.mark.parametrize("status", rest_slow([408, 429, 500, 503]))
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
 def test_an_object_that_gives_no_answer_fails_the_run(
     bucket: GcsServer, tmp_path: Path, status: int
 ) -> None:
@@ -83,7 +82,7 @@ def test_an_object_that_gives_no_answer_fails_the_run(
     assert [name for name in whole if "tfrecord" in name and again[name] != whole[name]] == []
 
 
-@pytest.mark.parametrize("status", rest_slow([403, 404, 400]))
+@pytest.mark.parametrize("status", [403, 404, 400])
 def test_what_is_final_is_rejected(bucket: GcsServer, tmp_path: Path, status: int) -> None:
     bucket.set_faults([{"kind": "media", "object": LOST, "status": status}])
     assert run(tmp_path / "out").code == 0
@@ -155,7 +154,7 @@ FAULTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "flags"), rest_slow(FAULTS))
+@pytest.mark.parametrize(("fault", "flags"), FAULTS)
 def test_inputs_that_give_no_answer_before_the_job_are_no_wrong_flags(
     bucket: GcsServer, tmp_path: Path, fault: dict[str, Any], flags: dict[str, Any]
 ) -> None:

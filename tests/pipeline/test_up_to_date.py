@@ -15,7 +15,6 @@ from PIL import Image
 
 from pipeline.run import launch
 from tests.conftest import draw
-from tests.marks import rest_slow
 from tests.pipeline.commands import (
     Dataset,
     check_ended,
@@ -95,7 +94,7 @@ KEEP: dict[str, tuple[Callable[[Path], object], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(KEEP, 2))
+@pytest.mark.parametrize("name", KEEP)
 def test_what_changes_no_byte_keeps_it_up_to_date(
     name: str, dataset: Dataset, folder: Path, flags: dict[str, Any]
 ) -> None:
@@ -171,7 +170,7 @@ INPUTS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", rest_slow(INPUTS, 2))
+@pytest.mark.parametrize("name", INPUTS)
 def test_other_inputs(name: str, dataset: Dataset, folder: Path, flags: dict[str, Any]) -> None:
     INPUTS[name](folder)
     before = published(dataset)
@@ -343,12 +342,10 @@ def overtake(patch: pytest.MonkeyPatch, **other: Any) -> None:
 
 @pytest.mark.parametrize(
     ("shards", "code", "says"),
-    rest_slow(
-        [
-            (2, 0, "up to date: {out} holds this dataset already\n"),
-            (3, 2, "made with other options: --num_shards is 2, was 3"),
-        ]
-    ),
+    [
+        (2, 0, "up to date: {out} holds this dataset already\n"),
+        (3, 2, "made with other options: --num_shards is 2, was 3"),
+    ],
 )
 def test_another_run_goes_first(
     shards: int, code: int, says: str, photos: Path, tmp_path: Path, monkeypatch: Any

@@ -15,7 +15,6 @@ from pyarrow import parquet
 
 from pipeline import class_names, export
 from tests.conftest import CLASSES, draw
-from tests.marks import rest_slow
 from tests.needs import skip_unless
 from tests.pipeline.commands import Dataset, Ran, make_dataset, run_here
 from tests.servers.gcs import GcsServer
@@ -92,7 +91,7 @@ def triples(dataset: Dataset, layout: str) -> list[Triple]:
     return found
 
 
-@pytest.mark.parametrize("layout", rest_slow(NAMES, 2))
+@pytest.mark.parametrize("layout", NAMES)
 def test_the_same_records_in_the_same_order(
     datasets: dict[str, Dataset], layout: str, tmp_path: Path
 ) -> None:
@@ -260,7 +259,7 @@ def test_a_mistake_is_one_line(
     )
 
 
-@pytest.mark.parametrize("number", rest_slow([3, 100]))
+@pytest.mark.parametrize("number", [3, 100])
 def test_images_come_back_the_same(tmp_path: Path, number: int) -> None:
     for at in range(3 * number):
         draw(tmp_path / "in" / CLASSES[at % 3] / f"{at}.jpg", seed=at // 2)

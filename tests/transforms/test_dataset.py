@@ -15,7 +15,6 @@ import pytest
 from pipeline.read import load
 from tests.conftest import draw
 from tests.lazy import lazy_module
-from tests.marks import rest_slow
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset
 from tests.pipeline.reading import TEXT, TUTORIAL, labels, read
 from tests.transforms.beam import run_steps
@@ -89,26 +88,24 @@ PLACES = {"images": "photos/*/*.jpg", "labels": "places.csv"}
 
 @pytest.mark.parametrize(
     ("find", "write"),
-    rest_slow(
-        [
-            (
-                {**PLACES, "labels": "labels.csv", "splits": "train=0.7,test=0.3", "seed": 3},
-                {"num_shards": 2, "max_rejected": "100%"},
-            ),
-            (
-                {**PLACES, "split_by": "column:set", "group_by": "who"},
-                {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
-            ),
-            (
-                {
-                    "images": "photos/*/*.jpg",
-                    "label_from": r"regex:(cat|dog)",
-                    "split_by": "folder",
-                },
-                {"dedupe": "drop", "max_rejected": "100%"},
-            ),
-        ]
-    ),
+    [
+        (
+            {**PLACES, "labels": "labels.csv", "splits": "train=0.7,test=0.3", "seed": 3},
+            {"num_shards": 2, "max_rejected": "100%"},
+        ),
+        (
+            {**PLACES, "split_by": "column:set", "group_by": "who"},
+            {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
+        ),
+        (
+            {
+                "images": "photos/*/*.jpg",
+                "label_from": r"regex:(cat|dog)",
+                "split_by": "folder",
+            },
+            {"dedupe": "drop", "max_rejected": "100%"},
+        ),
+    ],
 )
 def test_options_of_the_command_give_its_bytes(
     folder: Path, find: dict[str, Any], write: dict[str, Any]

@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 
 from tests.engines import dataset
-from tests.marks import rest_slow
 from tests.pipeline.commands import Ran, arguments, convert, digests, plan, verify
 from tests.transforms.beam import run_steps
 from tests.transforms.decoded_rows import all_steps, everything_decoded
@@ -246,7 +245,7 @@ def decoded(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     return run
 
 
-@pytest.mark.parametrize("run", rest_slow(RUNS))
+@pytest.mark.parametrize("run", RUNS)
 def test_steps_take_decoded_rows(
     run: Run, decoded: Callable[[Run], Outcome], inputs: Path, tmp_path: Path
 ) -> None:
