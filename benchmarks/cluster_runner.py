@@ -76,7 +76,7 @@ class Ran(NamedTuple):
     crossed: list[Crossed]
 
 
-class _CountedBuffer(execution.GroupingBuffer):  # type: ignore[misc]
+class _CountedBuffer(execution.GroupingBuffer):
     """A buffer of a shuffle that counts; see `_counting`."""
 
     sizes: dict[bytes, int]

@@ -186,7 +186,7 @@ def convert_timed(figures: str, argv: Sequence[str]) -> None:
         taken["in_order"] += time.thread_time() - before_thread
         return results
 
-    write_shards._WriteShardFn.process = timed  # type: ignore[assignment]
+    write_shards._WriteShardFn.process = timed  # type: ignore[method-assign]
     simplejpeg.decode_jpeg = timed_decode
     pipeline.convert.main(argv)
     taken["outside"] = time.process_time() - taken["in_shard"]

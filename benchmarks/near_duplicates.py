@@ -92,7 +92,8 @@ def perceptual_hash(data: bytes, transcode: str = "keep") -> int | None:
 
 def copy_of(photo: Image.Image, copy: Copy) -> bytes:
     """The file of a copy."""
-    size = tuple(max(1, round(side * copy.scale)) for side in photo.size)
+    width, height = (max(1, round(side * copy.scale)) for side in photo.size)
+    size = (width, height)
     small = photo if size == photo.size else photo.resize(size, Image.Resampling.LANCZOS)
     file = io.BytesIO()
     small.convert(copy.mode).save(file, copy.format, **copy.options)

@@ -35,7 +35,7 @@ def convert_bare(argv: Sequence[str]) -> None:
     def nothing(*args: object, **kwargs: object) -> None:
         return None
 
-    Statistics.add = Samples.add = nothing  # type: ignore[method-assign, assignment]
+    Statistics.add = Samples.add = nothing  # type: ignore[method-assign]
     decoded_image.orientation_tag = lambda data, format_: 0  # type: ignore[attr-defined]
     describe_dataset.DatasetDescriber.describe = lambda *args: b"{}\n"  # type: ignore[method-assign]
     write_report.write_report = lambda *args: 0

@@ -52,7 +52,7 @@ def _digest(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
 
 
-class _SumUpFn(beam.DoFn):  # type: ignore[misc]
+class _SumUpFn(beam.DoFn):
     """The number of the names of a bundle, and the sum of their hashes."""
 
     def start_bundle(self) -> None:

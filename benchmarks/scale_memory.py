@@ -34,7 +34,7 @@ class Case(NamedTuple):
     """
 
     title: str
-    count: int
+    count: int  # type: ignore[assignment]
 
 
 CASES = {

@@ -102,7 +102,7 @@ class Elements(NamedTuple):
         ahead: further ones that follow each other while the vCPU works.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]
     seconds: float
     requests: float = 0.0
     ahead: float = 0.0

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
@@ -31,12 +31,12 @@ from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary, in_order
 from transforms.dataset.manifest import (
     Dataset,
-    StagedParts,
     build_manifest,
     content_digest,
     content_summary,
     crc32c_hex,
     data_files,
+    in_parts,
     to_bytes,
 )
 from transforms.dataset.manifest import index_files as indexes_of
@@ -122,7 +122,7 @@ def publish_shard() -> float:
     """To order a summary, to make its entries of the manifest, and to name what is moved."""
     shards = _summaries(_SHARDS)
     dataset = Dataset({}, {}, "gs://photos", LAYOUTS["slim"], ("train",))
-    everything = {
+    everything: dict[str, list[Any]] = {
         "totals": [PlanTotals()],
         "run": [RunTotals()],
         "shards": shards,
@@ -133,18 +133,7 @@ def publish_shard() -> float:
         data = data_files(found.shards)
         files = [*data, *indexes_of(found.shards)]
         puts = [Put(f".staging/{f.staged}", f.file, f.bytes, f.crc32c) for f in files]
-        manifest = build_manifest(
-            dataset,
-            found.shards,
-            found.ledger,
-            written=found.run,
-            data=data,
-            recipe="",
-            rejected={},
-            label_kind="none",
-            files={},
-        )
-        to_bytes(manifest)
+        to_bytes(build_manifest(dataset, found, data=data, recipe="", label_kind="none"))
         json.loads(json.dumps(puts))
 
     return _seconds(work, _SHARDS)
@@ -205,7 +194,10 @@ def reject_line() -> float:
     rejections = _rejections(_LINES)
 
     def work() -> None:
-        begins = begin_parts(RunTotals.of(rejections)) or []
+        totals = RunTotals()
+        for each in rejections:
+            totals.add(each)
+        begins = begin_parts(totals) or []
         for each in rejections:
             bisect.bisect_right(begins, each)
         rejected_lines(sorted(rejections), "photos")
@@ -226,7 +218,7 @@ def rejected_file(work: Path) -> tuple[float, float, int]:
     data = rejected_lines(_rejections(PART_LINES), "photos")
     name = rejected_part("0" * 32)
     part = RejectedPart(0, name, PART_LINES, *content_summary(data))
-    whole = StagedParts((part,) * _PARTS)
+    whole = in_parts((part,) * _PARTS)
     counts = {"row_without_image": _PARTS * PART_LINES, "unreadable": 1}
     with _bucket(work) as server:
         server.put("datasets", f"out/{STAGING}/{name}", data)

@@ -40,7 +40,7 @@ def _int64_feature(value: int) -> tf.train.Feature:
     return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
 
 
-class _ConvertImageFn(beam.DoFn):  # type: ignore[misc]  # Beam's base classes are untyped
+class _ConvertImageFn(beam.DoFn):
     """Reads one matched file, decodes it and yields its serialized Example."""
 
     def __init__(self, label_of: dict[str, int]) -> None:

@@ -29,7 +29,7 @@ _MESSAGE, _FLOAT, _INT64, _BYTES, _STRING = 11, 2, 3, 12, 9
 
 # Fields of `tf.train.Example`: number, name, label, type (of descriptor.proto) and message.
 # https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core/example
-_MESSAGES = {
+_MESSAGES: dict[str, list[tuple[int, str, int, int, str | None]]] = {
     "BytesList": [(1, "value", _MANY, _BYTES, None)],
     "FloatList": [(1, "value", _MANY, _FLOAT, None)],
     "Int64List": [(1, "value", _MANY, _INT64, None)],

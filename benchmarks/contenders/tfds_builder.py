@@ -38,7 +38,7 @@ def _read_labels(path: str) -> dict[str, str]:
         return {row["id"]: row["label"] for row in csv.DictReader(table)}
 
 
-class Photos(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]  # TFDS is untyped
+class Photos(tfds.core.GeneratorBasedBuilder):
     """The labelled images of a glob, as TFDS would have a user write it."""
 
     VERSION = tfds.core.Version("1.0.0")

@@ -14,7 +14,7 @@ def pixels(height: int, width: int, channels: int, seed: int = 0) -> np.ndarray[
     rows, columns = np.mgrid[0:height, 0:width]
     noise = np.random.default_rng(seed).integers(0, 40, (height, width, channels))
     base = (3 * rows + 5 * columns)[:, :, None] + 60 * np.arange(channels)
-    return ((base + noise) % 256).astype(np.uint8)
+    return np.asarray((base + noise) % 256, dtype=np.uint8)
 
 
 def picture(mode: str, height: int = 37, width: int = 45, seed: int = 0) -> Image.Image:

@@ -128,6 +128,7 @@ TABLES = {
     "photos ragged.csv new": "ragged.csv has no usable row: each needs 2 cells and a key",
     "photos quote.csv new": "quote.csv line 3: a quote is not closed",
     "photos page.csv new": "page.csv is a web page: download the file itself",
+    "'C:\\data\\photos' train.csv new": "a path of Windows: WSL has it as '/mnt/c/data/photos'",
     "photos data.yaml new": "data.yaml is YAML, for --class_names: give YOLO's *.txt",
     "photos folds.csv new --split_by column:fold": "'0', which cannot ... write folds as fold_0",
     "photos pointer.csv new": "pointer.csv is a pointer of Git LFS: run git lfs pull",

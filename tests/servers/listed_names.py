@@ -15,7 +15,7 @@ PAGE = 1000
 class Names(NamedTuple):
     """Sorted names that are computed, not stored."""
 
-    count: int
+    count: int  # type: ignore[assignment]
     name: Callable[[int], str]
 
     def at(self, text: str) -> int:
