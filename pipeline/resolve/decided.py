@@ -176,19 +176,18 @@ def check_folders(sample: ImageSample, label_from: str) -> None:
         UsageError: no image is in such a folder, or the folders are the classes.
     """
     paths = [listed_path(uri, sample.root) for uri in sample.uris]
-    below = f"below the common folder {sample.root or '.'!r}"
+    below = (
+        f"; below the common folder {sample.root or '.'!r} of --images, an image is at "
+        f"{paths[0]!r}: move them, or give --splits NAME=SHARE,... instead"
+    )
     if not any(is_split_name(split_folder(path) or "train") for path in paths):
-        raise UsageError(
-            "--split_by folder needs a folder for each split (train/, test/ ...) "
-            f"{below} of --images, but an image is at {paths[0]!r}"
-        )
+        raise UsageError(f"--split_by folder needs a folder for each split (train/, test/){below}")
     if label_from == "directory" and not any(
         os.path.dirname(path.partition("/")[2]) for path in paths
     ):
         raise UsageError(
             "--split_by folder needs the folders of the splits above those of the classes, "
-            f"as in train/cat/1.jpg; {below} of --images, an image is at {paths[0]!r}: move them, "
-            "or give --splits NAME=SHARE,... instead"
+            f"as in train/cat/1.jpg{below}"
         )
 
 

@@ -264,7 +264,7 @@ def read_keys(sample: Sample, key: str) -> KeyReader | None:
             storage = storage_of(reader.path)
             if isinstance(error, PermissionError) or storage.exists(reader.path):
                 raise
-            raise UsageError(f"no such file: --keys {reader.name}") from error
+            raise UsageError(f"no such file: --keys {reader.name}; list keys in a file") from error
     return reader
 
 

@@ -209,7 +209,6 @@ IMAGES = {
 }
 
 LABELS = {
-    "convert --images 'photos/cat/*.jpg' --output new": "--labels CSV, or --label_from",
     "convert @images --labels nope.csv": "--labels 'nope.csv'; there is no such file in '.'",
     "convert @labels --images photos/nope.jpg": "there is no such file in 'photos'",
     "convert @images --labels tables": "--labels 'tables' ... holds 2 .csv: try 'tables/*.csv'",

@@ -97,7 +97,6 @@ INPUTS = {
     "photos train.csv new --output other": "--output is given twice: words before the flags are",
     "photos train.csv new --labels train.csv": "--labels is given twice: words before the flags",
     "train.csv new": "--images 'train.csv' names labels: give it to --labels",
-    "photos photos new": "--labels 'photos'; it is a folder, which holds no *.csv, but 12 .jpg",
     "photos photos/IMG_0000.jpg new": "photos/IMG_0000.jpg is an image: give a table of labels",
     "photos.zip train.csv new": "'photos.zip' is an archive: write 'photos.zip!/**/*'",
     "empty train.csv new": "'empty'; it is a folder, which holds no images, and nothing else",
@@ -110,6 +109,8 @@ INPUTS = {
     "docs/read.txt train.csv new": "train.csv names an image: column 'id' holds 'IMG_0000', images",
     "classes new --split_by folder": "splits above those of the classes ... or give --splits NAME=",
     "'photos train.csv new'": "'photos train.csv new' is one word: leave out the quotes around all",
+    "@ --keys IMG_0000,IMG_0001": "no such file: --keys IMG_0000,IMG_0001; list keys in a file",
+    "@ --split_by folder": "split (train/, test/); below ... at 'IMG_00 ... move them, or give",
     "@ --keys train.csv": "such as 'id,label'; images ... 'IMG_0000' ... write one such key a line",
     "classes train.csv new --label_from directory": "--labels cannot be used with --label_from",
 }
