@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,28 +47,27 @@ def test_a_gap_costs_less_than_a_request(monkeypatch: pytest.MonkeyPatch) -> Non
     assert runs([(0, 84), (MB, 7 * MB - 16), (8 * MB, 84), (4 * MB, 84)]) == [[0, 1], [2], [3]]
 
 
-def test_what_follows_is_fetched_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, payloads = tmp_path / "s", [bytes([at]) * 84 for at in range(5)]
-    far = 2 * MB
+@pytest.mark.parametrize("is_remote", [True, False])
+def test_records_far_from_each_other_are_read_once(
+    is_remote: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, payloads, far = tmp_path / "s", [bytes([at]) * 84 for at in range(5)], 2 * MB
     with path.open("wb") as file:
         for at, payload in enumerate(payloads):
             file.seek(at * far)
             file.write(framed(payload))
     asked: list[int] = []
-    read = LocalStorage.read_range
-
-    def noted(storage: LocalStorage, path: str, offset: int, length: int, **more: Any) -> bytes:
-        asked.append(offset // far)
-        return read(storage, path, offset, length, **more)
-
-    monkeypatch.setattr(LocalStorage, "is_remote", True)
-    monkeypatch.setattr(LocalStorage, "read_range", noted)
+    read = os.pread
+    monkeypatch.setattr("os.pread", lambda *at: asked.append(at[2] // far) or read(*at))
+    opened = paths_given(monkeypatch, LocalStorage, "open_ranges")
+    monkeypatch.setattr(LocalStorage, "is_remote", is_remote)
     placed = [(str(at), str(path), stored(at, at * far, 84)) for at in range(5)]
     sources = record_sources(placed)
     for at, payload in enumerate(payloads):
         source, place = sources[str(at)]
         assert source.payload(place) == payload
     assert sorted(asked) == [0, 1, 2, 3, 4]
+    assert is_remote or opened == [str(path)]
 
 
 def zipped(tmp_path: Path, count: int) -> str:

@@ -8,9 +8,9 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from transforms.core.messages import ChangedError, MemberError, check_final, first_line
 from transforms.core.records import PartnerFile, PlannedImage, partner_files
@@ -153,6 +153,10 @@ _REMOTE_GAP_BYTES = 1 << 20
 _AHEAD, _REMOTE_AHEAD = 1, 2
 
 
+def _open(path: str) -> Callable[[int, int], bytes]:
+    return storage_of(path, follow_links=False).open_ranges(path)
+
+
 class RecordRun:
     """Neighbours in one file, read when the first of them is needed.
 
@@ -162,12 +166,20 @@ class RecordRun:
         following: the runs that will probably be needed next.
     """
 
-    def __init__(self, path: str, stored: StoredImage) -> None:
+    is_at_hand = False
+
+    def __init__(self, path: str, stored: StoredImage, opened: Any = _open) -> None:
+        """Opens nothing.
+
+        Args:
+            path: of the file.
+            stored: the first record.
+            opened: gives what reads parts of the file.
+        """
         self.path = path
         self.following: Sequence[RecordRun] = ()
-        self._storage = storage_of(path, follow_links=False)
-        # Neighbours are read at once. Many threads wait for the answers of a bucket.
-        self.is_at_hand = not self._storage.is_remote
+        self._opened = opened
+        self._is_remote = storage_of(path).is_remote
         self._start = stored.offset
         self._end = stored.offset + stored.length + FRAME_BYTES
         self._left = 1
@@ -177,13 +189,14 @@ class RecordRun:
     def takes(self, path: str, stored: StoredImage) -> bool:
         """Adds the next record if it follows the others."""
         end = stored.offset + stored.length + FRAME_BYTES
-        gap = _REMOTE_GAP_BYTES if self._storage.is_remote else 0
-        if path != self.path or not 0 <= stored.offset - self._end <= gap:
-            return False
-        if end - self._start > _RUN_BYTES:
+        gap = _REMOTE_GAP_BYTES if self._is_remote else 0
+        is_next = path == self.path and 0 <= stored.offset - self._end <= gap
+        if not is_next or end - self._start > _RUN_BYTES:
             return False
         self._end = end
         self._left += 1
+        # Neighbors are read at once. Many threads wait for the answers of a bucket.
+        self.is_at_hand = not self._is_remote
         return True
 
     def payload(self, stored: StoredImage) -> bytes:
@@ -191,8 +204,7 @@ class RecordRun:
         fetched = self.fetch()
         for run in self.following:
             run.fetch()
-        assert fetched is not None, "each record is asked for once"
-        data = fetched.result()
+        data = self._read() if fetched is None else fetched.result()
         with self._lock:
             self._left -= 1
             if not self._left:
@@ -201,16 +213,17 @@ class RecordRun:
         return framed_payload(data, at, stored.length, record=stored.record, offset=offset)
 
     def fetch(self) -> Future[bytes] | None:
-        """What another thread reads, from the first call on; None once all records were used."""
+        """What another thread reads, from the first call on; None once all records were used.
+
+        None, too, for a local record without neighbors, which whoever needs it reads as a file.
+        """
         with self._lock:
-            if self._fetched is None and self._left:
+            if self._fetched is None and self._left and (self.is_at_hand or self._is_remote):
                 self._fetched = _pool().submit(self._read)
             return self._fetched
 
     def _read(self) -> bytes:
-        length = self._end - self._start
-        read = functools.partial(self._storage.read_range, self.path)
-        return read_frames(read, self._start, length)
+        return read_frames(self._opened(self.path), self._start, self._end - self._start)
 
 
 class CompressedRecords:
@@ -280,6 +293,8 @@ def record_sources(
     found: dict[str, tuple[RecordSource, StoredImage]] = {}
     runs: list[RecordRun] = []
     compressed: dict[str, list[tuple[str, StoredImage]]] = {}
+    # In another order, neighbors are in any of the files, which a shard keeps open.
+    opened = functools.lru_cache(maxsize=64)(_open)
     for key, path, stored in placed:
         if path.endswith(COMPRESSED):
             in_order = compressed.setdefault(path, [])
@@ -287,7 +302,7 @@ def record_sources(
                 in_order.append((key, stored))
             continue
         if not runs or not runs[-1].takes(path, stored):
-            runs.append(RecordRun(path, stored))
+            runs.append(RecordRun(path, stored, opened))
         found[key] = runs[-1], stored
     for number, run in enumerate(runs):
         ahead = _REMOTE_AHEAD if storage_of(run.path).is_remote else _AHEAD
@@ -410,8 +425,7 @@ class ShardOrigins:
             if image.record and image.key not in self._reused
             for each in [StoredImage.of(image.record)]
         )
-        found = (*self._reused.values(), *self._own.values())
-        self.ranges = len({id(source) for source, _ in found})
+        self.ranges = len({id(each) for each, _ in (*self._reused.values(), *self._own.values())})
         self.records = len(self._own)
 
     def is_reused(self, image: PlannedImage) -> bool:

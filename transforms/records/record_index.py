@@ -357,7 +357,7 @@ def _plain_bytes(array: pa.Array) -> int:
         # Every run comes here: `pyarrow.compute` takes 10 MB and 0.05 s.
         lengths = [len(text.as_buffer()) for text in array.dictionary]
         places = array.indices.to_pylist()
-        return sum(lengths[place] for place in places if place is not None) + 4 * len(array)
+        return 4 * len(array) + sum(int(lengths[at]) for at in places if at is not None)
     if pa.types.is_list(array.type):
         return _plain_bytes(array.flatten()) + 4 * len(array)
     if pa.types.is_struct(array.type):
