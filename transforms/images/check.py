@@ -160,10 +160,7 @@ def looks_of(greys: Sequence[Any]) -> list[list[int]]:
     for grey, top, height, width in zip(greys, tops, heights, widths, strict=True):
         pixels[top : top + height, :width] = grey
         inner[top + 1 : top + height - 1, 1 : width - 1] = True
-    images = np.repeat(np.arange(len(greys)) * 256, heights)
-    counts = np.bincount((images[:, None] + pixels).ravel(), minlength=256 * len(greys))
-    counts = counts.reshape(-1, 256)
-    counts[:, 0] -= heights * (widths.max() - widths)
+    counts = np.array([np.bincount(grey.ravel(), minlength=256) for grey in greys])
     ends = counts.cumsum(1)
     darkest, lightest = ((ends <= (sizes * part // 100)[:, None]).sum(1) for part in (5, 99))
     shares = counts / sizes[:, None]
@@ -174,9 +171,10 @@ def looks_of(greys: Sequence[Any]) -> list[list[int]]:
     across = pixels[:, :-2] + pixels[:, 1:-1] + pixels[:, 2:]
     edges = 9 * pixels[1:-1, 1:-1] - across[:-2] - across[1:-1] - across[2:]
     np.copyto(pixels[1:-1, 1:-1], np.clip(edges, 0, 255), where=inner[1:-1, 1:-1])
+    wide = pixels.astype(np.int32)
     sums, squares = (
-        np.add.reduceat(each.sum(1, dtype=np.int64), tops) / sizes
-        for each in (pixels, pixels.astype(np.int32) ** 2)
+        np.add.reduceat(each, tops, dtype=np.int64) / sizes
+        for each in (wide.sum(1, dtype=np.int32), np.einsum("ij,ij->i", wide, wide))
     )
     deviation = np.sqrt(squares - sums**2)
     sharp, uneven = (1 - np.exp(-each / 100) for each in (deviation, spread))

@@ -550,7 +550,7 @@ def shard_of_index(index: str) -> str:
 
 
 # Images that are looked at together.
-_GREYS = 64
+_GREYS = 128
 
 _NOTED = operator.attrgetter(
     *("info", "original", "changes", "orientation", "stored_content", "content", "has_place"),
