@@ -6,7 +6,7 @@ import dataclasses
 import errno
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
@@ -29,15 +29,18 @@ from transforms.packing import AddTogether, AddUp, rules_of
 from transforms.records.record_index import FRAME_BYTES, index_places, row_problems
 from transforms.records.written_index import IndexedRows, open_stored, stored_records
 from transforms.storage.files import join, read_manifest, storage_of
-from transforms.storage.interface import Stored
 from transforms.storage.metrics import PROGRESS
-from transforms.storage.read_ahead import ReadAhead
+from transforms.storage.read_ahead import TOGETHER, ReadAhead
 
 # Maximum number of problems reported per shard, so that a damaged file does not fill the screen.
 _MAX_PROBLEMS = 20
 
-# Records that are read beyond those that a shard should have.
-_MAX_EXTRA = 1000
+# Problems of records, and records beyond those that a shard should have, after which the rest of it
+# is not checked: a small gzip file can hold a hundred million records.
+_ENOUGH = 1000
+
+# Bytes behind damage that are read for the checksum of the file: a sparse file may have terabytes.
+_MOST_BEHIND = 1 << 30
 
 # Maximum length of a problem, in characters: names in a record may be of any length.
 _MAX_DETAIL = 500
@@ -219,10 +222,12 @@ def verify_shard(
         indexes = indexes or IndexedRows(output)
         rows, problem = indexes.checked(shard, fast=fast)
         of_index += [Problem(shard["entry"]["file"], None, problem)] if problem else []
-        if fast and storage.lists_checksums:
-            _compare_stored(storage.find(path), shard, found)
-        elif not storage.exists(path):
+        stored = storage.find(path)
+        if stored is None:
             found.problems = [Problem(name, None, "the file is missing")]
+        elif fast and storage.lists_checksums:
+            found.records, found.bytes = shard["records"], stored.size
+            found.problems += _byte_problems(shard, stored.size, stored.crc32c, is_damaged=True)
         else:
             check = None if fast else _GuardedCheck(verifier, guard, rows)
             _read_shard(path, shard, check, found, max_bytes=verifier.largest_record)
@@ -235,14 +240,6 @@ def verify_shard(
     return found
 
 
-def _compare_stored(stored: Stored | None, shard: Mapping[str, Any], found: Verified) -> None:
-    if stored is None:
-        found.problems = [Problem(shard["file"], None, "the file is missing")]
-        return
-    found.records, found.bytes = shard["records"], stored.size
-    found.problems += _byte_problems(shard, stored.size, stored.crc32c, is_damaged=True)
-
-
 def _read_shard(
     path: str,
     shard: Mapping[str, Any],
@@ -252,30 +249,28 @@ def _read_shard(
     max_bytes: int,
 ) -> None:
     name = shard["file"]
-    more = 0
     with open_stored(path, follow_links=False) as stored:
-        # A few megabytes of gzip can hold hundreds of millions of them.
-        most = shard["records"] + _MAX_EXTRA
+        most = shard["records"] + _ENOUGH
         records = itertools.islice(stored_records(stored, max_bytes=max_bytes), most)
         undamaged = _until_damage(records, name, found.problems)
         for record, checked in enumerate(_checks(undamaged, check)):
-            # A small gzip file can hold a hundred million records, each with a problem.
-            if len(found.problems) < _MAX_PROBLEMS:
-                details = (detail[:_MAX_DETAIL] for detail in checked.problems)
-                found.problems += [Problem(name, record, detail) for detail in details]
-            else:
-                more += len(checked.problems)
+            details = (detail[:_MAX_DETAIL] for detail in checked.problems)
+            found.problems += [Problem(name, record, detail) for detail in details]
             found.labels.update(checked.labels)
             found.records = record + 1
-        stored.drain(shard["bytes"])
+            if len(found.problems) > _ENOUGH:
+                break
+        is_damaged, is_read = bool(found.problems), len(found.problems) <= _ENOUGH
+        end = min(shard["bytes"], stored.bytes + _MOST_BEHIND if is_damaged else shard["bytes"])
+        stored.drain(end)
     found.bytes = stored.bytes
-    is_damaged = bool(found.problems)
-    if found.records != shard["records"]:
+    if found.records != shard["records"] and is_read:
         shown = f"at least {most}" if found.records == most else found.records
         detail = f"{shown} records can be read, the manifest says {shard['records']}"
         found.problems.append(Problem(name, None, detail))
-    found.problems += _byte_problems(shard, stored.bytes, stored.crc32c, is_damaged=is_damaged)
-    found.problems = _shortened(found.problems, more)
+    if end == shard["bytes"] or stored.bytes <= end:
+        found.problems += _byte_problems(shard, stored.bytes, stored.crc32c, is_damaged=is_damaged)
+    found.problems = _shortened(found.problems)
 
 
 # The place of a record in the file, its bytes, and its row of the index.
@@ -304,7 +299,7 @@ def _checks(records: Iterator[bytes], check: _GuardedCheck | None) -> Iterator[R
     if check is None:
         return (RecordCheck((), ()) for _ in records)
     placed = _placed(records, check.rows)
-    return ReadAhead().map(check.check, placed, size=lambda placed: len(placed[1]))
+    return ReadAhead(together=TOGETHER).map(check.check, placed, size=lambda placed: len(placed[1]))
 
 
 def _placed(records: Iterable[bytes], rows: Iterator[Mapping[str, Any]]) -> Iterator[_Placed]:
@@ -336,11 +331,10 @@ def _byte_problems(
         yield Problem(name, None, f"its bytes differ: {detail}{where}")
 
 
-def _shortened(problems: Sequence[Problem], more: int) -> list[Problem]:
-    more += max(0, len(problems) - _MAX_PROBLEMS)
-    if not more:
-        return list(problems)
-    return [*problems[:_MAX_PROBLEMS], Problem(problems[0].file, None, f"{more} more problems")]
+def _shortened(problems: list[Problem]) -> list[Problem]:
+    more = len(problems) - _MAX_PROBLEMS
+    rest = [Problem(problems[0].file, None, f"at least {more} more problems")] if more > 0 else []
+    return problems[:_MAX_PROBLEMS] + rest
 
 
 def read_results(path: str) -> list[Verified]:

@@ -54,8 +54,8 @@ NUMBERS = [
 ]
 # Squared, all that the default limit allows.
 SIDE = 13376
-# Of what counts three times.
-THIRD = 7722
+# Of what counts three times, and four times.
+THIRD, QUARTER = 7722, 6688
 FUZZED = size(400, 1200)
 
 
@@ -237,6 +237,7 @@ def icon_of_a_bomb() -> bytes:
 
 def too_large() -> Bombs:
     frames = [images.webp_canvas(4000, 4000, 0x12), *[(b"ANMF", bytes(24))] * 10_000]
+    cmyk = images.saved(Image.new("CMYK", (9, 7)), "JPEG", progressive=True)
     for name, data in {
         "png_1_bit": png_of(65500, 1, 0, chunks=[(b"IDAT", zeros(65500 * 8189))]),
         "gif_10000_frames": gif_of(10_000, 200),
@@ -244,6 +245,10 @@ def too_large() -> Bombs:
         "bmp_upside_down": images.bmp_file(-(2**31), 2**31 - 1, 24, body=b""),
         "webp_frames": images.webp_file(frames),
         "jxl_100_channels": images.JXL_OF_100_CHANNELS,
+        "jxl": jxl_of(SIDE, 6),
+        "png_in_doubt": png_in_doubt(SIDE),
+        "jpeg_of_2_kb": images.with_size(images.whole_images()["jpeg_progressive"], SIDE, SIDE),
+        "jpeg_cmyk_scans": images.with_size(cmyk, 5000, 5000),
     }.items():
         yield name, data, "more than 178956970"
 
@@ -281,22 +286,28 @@ def no_images() -> Bombs:
         yield name, data, "begins with the bytes"
 
 
+def png_in_doubt(side: int) -> bytes:
+    """A PNG that TensorFlow decodes, and of which other decoders are not sure."""
+    rows = zeros((1 + side * 3) * side)
+    return png_of(side, chunks=[(b"gAMA", b"\0"), (b"IDAT", rows + b"tail")])
+
+
 def lies() -> Bombs:
     """Within the limits by their header, and with little or nothing behind it."""
     yield "bmp", images.bmp_file(SIDE, SIDE, 24, body=b""), ""
-    yield "png", png_of(SIDE, chunks=[(b"IDAT", zeros(1 << 10)[:20])]), ""
+    yield "png", png_of(THIRD, chunks=[(b"IDAT", zeros(1 << 10)[:20])]), ""
     yield "gif", gif_of(1, THIRD), ""
     yield "webp", webp_of(THIRD)[:40], ""
-    yield "jxl", jxl_of(SIDE, 6), ""
+    yield "jxl", jxl_of(THIRD, 6), ""
 
 
 def largest() -> Bombs:
     """The largest image within the limits, in the fewest bytes."""
     size, rows = f"({SIDE}, {SIDE}, ", zeros((1 + SIDE * 3) * SIDE)
     yield "png", png_of(SIDE, chunks=[(b"IDAT", rows)]), size
-    yield "png_in_doubt", png_of(SIDE, chunks=[(b"gAMA", b"\0"), (b"IDAT", rows + b"tail")]), size
+    yield "png_in_doubt", png_in_doubt(THIRD), f"({THIRD}, {THIRD}, 3)"
     small = images.whole_images()["jpeg_progressive"]
-    yield "jpeg_of_2_kb", images.with_size(small, SIDE, SIDE), size
+    yield "jpeg_of_2_kb", images.with_size(small, QUARTER, QUARTER), f"({QUARTER}, {QUARTER}, 3)"
     third = f"({THIRD}, {THIRD}, 3)"
     yield "gif", images.saved(Image.new("P", (THIRD, THIRD)), "GIF"), third
     yield "webp", black_webp(THIRD), third

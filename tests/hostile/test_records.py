@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import struct
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +63,13 @@ def test_the_largest_record_that_is_read_has_limits(tmp_path: Path) -> None:
     assert "the file ends inside the record" in ran.error()
 
 
-@pytest.mark.slow
-def test_twenty_thousand_damaged_records_are_counted_not_held(tmp_path: Path) -> None:
+def test_of_twenty_thousand_damaged_records_the_first_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "train-00000-of-00001.tfrecord.gz"
     path.write_bytes(gzip.compress(framed(b"") * 20_000))
-    assert path.stat().st_size < 20_000
-    tracemalloc.start()
-    try:
-        found = verify(path, records=20_000)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert found.records == 20_000
+    found = verify(path, records=20_000)
+    assert 100 < found.records < 1_100
     assert len(found.problems) == 21
-    assert found.problems[-1].detail.endswith("more problems")
-    assert peak < 4 << 20
+    assert "at least 9" in found.problems[-1].detail
 
 
 def test_a_name_of_a_megabyte_is_shortened() -> None:

@@ -39,8 +39,9 @@ _FIRST, _VALUE = 0x0A, 0x12
 _NO_EXAMPLE = "its bytes are not a tf.train.Example"
 
 # Bytes of numbers and names in an Example. While it is decoded, each of a number takes 17 bytes of
-# memory, and each MB of names half a second.
-_MOST_NUMBERS = 1 << 24
+# memory, and each MB of names half a second. A value of bytes takes as much as one of them, and a
+# feature as much time as a thousand: 16,384 may be there, and a layout has at most 10,000.
+_MOST_NUMBERS, _VALUE_BYTES, _FEATURE_BYTES = 1 << 24, 16, 1 << 10
 
 
 class SequenceExampleError(ValueError):
@@ -60,7 +61,8 @@ def decode_example(example: bytes) -> dict[str, Any]:
     # The decoder skips unknown fields, so it takes many inputs for an Example without features.
     if example[:1] == b"\x12" or _tag_after_first_field(example) == 0x12:
         raise SequenceExampleError("it is a tf.train.SequenceExample, not a tf.train.Example")
-    if len(example) > _MOST_NUMBERS:
+    # Smaller ones do not hold that much.
+    if len(example) > 1 << 17:
         _check_numbers(example)
     try:
         return dict(ExampleToNumpyDict(example))
@@ -97,7 +99,11 @@ def _check_numbers(example: bytes) -> None:
         feature, feature_end = _field(example, key_end, _VALUE)
         # A feature begins with the tag of its kind of list; that of bytes is the first.
         is_bytes = example[feature : feature + 1] == b"\n"
-        numbers += (feature if is_bytes else feature_end) - entry
+        numbers += (feature if is_bytes else feature_end) - entry + _FEATURE_BYTES
+        value, values_end = _field(example, feature) if is_bytes else (0, 0)
+        while value < values_end and numbers <= _MOST_NUMBERS:
+            _, value = _field(example, value)
+            numbers += _VALUE_BYTES
         if numbers > _MOST_NUMBERS:
             raise ValueError(f"it has more than {_MOST_NUMBERS} bytes of numbers and names")
 

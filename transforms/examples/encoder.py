@@ -138,8 +138,7 @@ def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
 
         return raw_pixels(data, pixels, limits=limits)
     if decoding.changes_nothing:
-        header = checked_header(data, limits)
-        return unchanged_image(data, header, (), mode=decoding.check, with_hash=decoding.with_hash)
+        return unchanged_image(data, limits, mode=decoding.check, with_hash=decoding.with_hash)
     # This imports Pillow, which other runs do not need.
     from transforms.images.pixels import change_pixels
 

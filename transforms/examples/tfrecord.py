@@ -106,8 +106,8 @@ def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterat
             problem = "the file ends inside the record's header"
         if problem:
             raise TFRecordError(record, offset, problem)
-        yield payload
         record, offset = record + 1, offset + ahead.skip(length)
+        yield payload
     if ahead.end != _ENDS:
         raise TFRecordError(record, offset, ahead.end)
 

@@ -104,7 +104,7 @@ def _read_jxl(data: bytes) -> Header:
         raise ValueError("its codestream has a wrong signature")
     height, width = _size(stream)
     if stream.take(1):
-        return Header("jxl", height, width, 3)
+        return Header("jxl", height, width, 3, planes=_TIMES)
     if stream.take(1) and _orientation(stream) > 4:
         height, width = width, height
     bits = _bit_depth(stream)
@@ -116,7 +116,7 @@ def _read_jxl(data: bytes) -> Header:
     if not stream.take(1):
         stream.take(1)
         colors = 1 if stream.choose((0, 0), (1, 0), (2, 4), (18, 6)) == 1 else 3
-    return Header("jxl", height, width, colors + alpha, planes=1 + extra, bits=bits)
+    return Header("jxl", height, width, colors + alpha, planes=_TIMES + extra, bits=bits)
 
 
 def _codestream(data: bytes) -> bytes:
@@ -266,8 +266,8 @@ class Header(NamedTuple):
         channels: of the image as TensorFlow decodes it.
         frames: images in the file; above 1 only for animations.
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
-        planes: how often a pixel counts; extra channels of a JPEG XL count, what is more than two
-            samples a pixel in a JPEG of several scans, and `_TIMES` for a GIF and a large WebP.
+        planes: how often a pixel counts; extra channels of a JPEG XL count, two samples a pixel in
+            a JPEG of several scans, and `_TIMES` for a GIF, a JPEG XL and a large WebP.
         has_app1: whether a JPEG has a block that may hold EXIF or XMP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
     """
@@ -501,7 +501,7 @@ def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
     factors = [body[7 + 3 * component] for component in range(components)]
     sizes = [(each >> 4) * (each & 15) for each in factors]
     # Two samples a pixel, as in 4:2:2, are one plane.
-    planes = max(1, -(-sum(sizes) // max([1, *sizes])) - 1)
+    planes = max(1, -(-sum(sizes) // (2 * max([1, *sizes]))))
     plain = (
         marker in _SOF_PLAIN
         and precision == 8

@@ -58,7 +58,7 @@ class Limits(_Limits):
     """The largest image that is decoded.
 
     Attributes:
-        max_pixels: height x width x frames; of a JPEG XL, x its extra channels and one.
+        max_pixels: height x width x frames; of a JPEG XL, x its extra channels and three.
         max_bytes: of the file.
     """
 

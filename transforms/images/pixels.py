@@ -18,7 +18,7 @@ from transforms.images.check import (
     check_image,
     checked_header,
     decode_jpeg,
-    decode_pixels,
+    decode_odd,
     decode_webp,
     seen_in_pixels,
     unchanged_image,
@@ -234,7 +234,7 @@ class _ImageFile:
                 return pillow_images.decode(opened), 1
             except RejectedImageError:
                 pass  # TensorFlow has just decoded it
-        shown = np.asarray(decode_pixels(data, header.format))
+        shown = decode_odd(data, header, self.limits)
         return (shown[0] if shown.ndim == 4 else shown), 1
 
     def check_size(self, height: int, width: int, scale: int = 1) -> None:
@@ -338,7 +338,8 @@ def change_pixels(
     file = _ImageFile(data, options, limits)
     header = file.header
     if file.is_right:
-        return unchanged_image(data, header, UNTOUCHED, mode=check, with_hash=with_hash)
+        unchanged = unchanged_image(data, limits, mode=check, with_hash=with_hash)
+        return unchanged._replace(changes=UNTOUCHED)
     is_deep = deep_pixels.is_deep(data, header, file.opened)
     deep = None
     if options.depth == 16:
@@ -397,7 +398,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
         mode = _mode_of(pixels)
     if keeps and (mode in ("", *ALPHA) or Image.getmodebands(mode) != header.channels):
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
-        pixels = np.asarray(decode_pixels(data, header.format, expand_animations=False))
+        pixels = decode_odd(data, header, limits, expand_animations=False)
         mode = _mode_of(pixels)
     final_mode = file.wanted_mode(mode)
     final = file.turned(file.changed(pixels, scale, "L" if final_mode == "I;16" else final_mode))
@@ -468,7 +469,7 @@ def stored_pixels(data: bytes, channels: int, limits: Limits, *, depth: int = 8)
     elif format_ in _OF_PILLOW:
         pixels = _pillow_pixels(data, _OF_PILLOW[format_], limits)
     if pixels is None:
-        pixels = decode_pixels(data, format_, expand_animations=False).numpy()
+        pixels = decode_odd(data, header, limits, expand_animations=False).copy()
     pixels = _of_channels(pixels, channels)
     # Those that `tf.io.decode_image` gives for this dtype.
     return pixels if depth == 8 else pixels * np.uint16(257 if format_ == "png" else 256)

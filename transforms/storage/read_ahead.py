@@ -188,7 +188,7 @@ class ReadAhead:
                 continue
             group.append(item)
             group_bytes += item_bytes
-            if len(group) >= self._together:
+            if len(group) >= self._together or group_bytes >= most:
                 yield group, group_bytes
                 group, group_bytes = [], 0
         if group:

@@ -278,16 +278,16 @@ def test_many_numbers_are_refused_and_many_bytes_are_not() -> None:
             + data
         )
 
-    def of_one(kind: int) -> bytes:
-        feature = field(kind, field(0x0A, bytes(size)))
-        return field(0x0A, field(0x0A, field(0x0A, b"n") + field(0x12, feature)))
+    def of_one(kind: int, values: bytes, features: int = 1) -> bytes:
+        feature = field(0x0A, b"n") + field(0x12, field(kind, values))
+        return field(0x0A, field(0x0A, feature) * features)
 
-    for kind in (0x12, 0x1A):
-        with pytest.raises(
-            ValueError, match="^it has more than 16777216 bytes of numbers and names$"
-        ):
-            decode_example(of_one(kind))
-    assert len(decode_example(of_one(0x0A))["n"][0]) == size
+    one = field(0x0A, bytes(size))
+    refused = [of_one(0x12, one), of_one(0x1A, one), of_one(0x0A, b"", 17_000)]
+    for record in (*refused, of_one(0x0A, field(0x0A, b"") * (1 << 20))):
+        with pytest.raises(ValueError, match="^it has more than 16777216 bytes of numbers and nam"):
+            decode_example(record)
+    assert len(decode_example(of_one(0x0A, one))["n"][0]) == size
 
 
 def test_heads_of_a_wide_table_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
