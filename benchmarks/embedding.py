@@ -41,7 +41,8 @@ def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[
     from transforms.core.records import PlannedImage
     from transforms.embed_images import files_digest
     from transforms.examples.layouts import LAYOUTS, Embedding, with_embedding
-    from transforms.images.pixel_options import CheckedImage, CheckOptions
+    from transforms.images.checked_images import CheckedImage
+    from transforms.images.pixel_options import CheckOptions
     from transforms.records.image_origins import Origins
 
     digests = (files_digest(str(model)), "")

@@ -82,7 +82,8 @@ def measured(link: Link, objects: int) -> Iterator[list[Reading]]:
 def read_ahead(link: Link, planned: Sequence[PlannedImage]) -> Reading:
     """Reads and checks all images as a shard does."""
     from transforms.convert_images import ImageConverter
-    from transforms.images.pixel_options import CheckedImage, CheckOptions
+    from transforms.images.checked_images import CheckedImage
+    from transforms.images.pixel_options import CheckOptions
     from transforms.records.image_origins import Origins
 
     converter = ImageConverter(

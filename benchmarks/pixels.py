@@ -84,7 +84,8 @@ def product(paths: Sequence[str], resize: Resize) -> Callable[[], int]:
     """A run over all files as a shard does it, up to the bytes that are stored."""
     from transforms.convert_images import ImageConverter
     from transforms.core.records import PlannedImage
-    from transforms.images.pixel_options import CheckedImage, CheckOptions, PixelOptions
+    from transforms.images.checked_images import CheckedImage
+    from transforms.images.pixel_options import CheckOptions, PixelOptions
     from transforms.records.image_origins import Origins
 
     converter = ImageConverter(

@@ -127,7 +127,8 @@ def _fingerprints(
 def index_of(name: str, contents: Sequence[str]) -> Any:
     """The index of a shard with an image of each content; an empty one was not compared."""
     from transforms.core.records import PlannedImage
-    from transforms.images.pixel_options import CheckedImage, ImageInfo, Original, Seen
+    from transforms.images.checked_images import CheckedImage, ImageInfo, Seen
+    from transforms.images.pixel_options import Original
     from transforms.records.record_index import IndexRows
 
     rows, info, original = IndexRows(), ImageInfo("jpeg", 300, 400, 3), Original(300, 400, 1)
@@ -218,7 +219,7 @@ def _staged(number: int, count: int, output: str) -> Any:
     from transforms.dataset.image_statistics import Sample, Statistics
     from transforms.dataset.ledger import ShardSummary
     from transforms.dataset.manifest import crc32c_hex
-    from transforms.images.pixel_options import ImageInfo
+    from transforms.images.checked_images import ImageInfo
     from transforms.records.record_index import index_bytes
     from transforms.storage.files import sidecar_path
 

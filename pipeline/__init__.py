@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.convert_dataset import ConvertDataset as ConvertDataset
     from pipeline.errors import UsageError as UsageError
+    from pipeline.graph import ConvertDataset as ConvertDataset
     from pipeline.random_access import Records as Records
     from pipeline.read import DatasetInfo as DatasetInfo
     from pipeline.read import class_names as class_names
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipeline.read import load as load
 
 _MODULES = {
-    "ConvertDataset": "convert_dataset",
+    "ConvertDataset": "graph",
     "DatasetInfo": "read",
     "Records": "random_access",
     "UsageError": "errors",

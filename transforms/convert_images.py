@@ -15,18 +15,9 @@ from transforms.examples.layouts import Embedding, Feature, Role, is_mask, partn
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.images.check import unchanged_image
+from transforms.images.checked_images import UNSEEN, CheckedImage, CheckedPartner, ImageInfo, Seen
 from transforms.images.guard import DecoderGuard, is_again
-from transforms.images.pixel_options import (
-    AS_THEY_ARE,
-    UNSEEN,
-    CheckedImage,
-    CheckedPartner,
-    CheckOptions,
-    ImageInfo,
-    Original,
-    PixelOptions,
-    Seen,
-)
+from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, Original, PixelOptions
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import (
     HEIC_LIBRARIES,

@@ -19,6 +19,7 @@ from transforms.core.messages import one_line
 from transforms.core.option import path_text
 from transforms.core.rejections import Reason, Rejection
 from transforms.examples.layouts import Embedding, EmbeddingOptions
+from transforms.images.checked_images import CheckedImage
 from transforms.images.embeddings import (
     BATCH_IMAGES,
     EmbeddingModel,
@@ -26,7 +27,7 @@ from transforms.images.embeddings import (
     load_embedding_model,
     stored_embedding,
 )
-from transforms.images.pixel_options import EMBED_DTYPES, CheckedImage, is_application
+from transforms.images.pixel_options import EMBED_DTYPES, is_application
 from transforms.storage.files import join, storage_of
 
 _Array = np.ndarray[Any, Any]

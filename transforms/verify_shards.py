@@ -22,8 +22,9 @@ from transforms.dataset.record_checks import (
 )
 from transforms.examples.tfrecord import TFRecordError
 from transforms.images.check import check_image
+from transforms.images.checked_images import ImageInfo
 from transforms.images.guard import DecoderGuard, is_again
-from transforms.images.pixel_options import ImageInfo, Limits
+from transforms.images.pixel_options import Limits
 from transforms.labels.vocabulary import parse_labels
 from transforms.packing import AddTogether, AddUp, rules_of
 from transforms.records.record_index import FRAME_BYTES, index_places, row_problems

@@ -49,12 +49,8 @@ from transforms.examples.layouts import (
 )
 from transforms.examples.row_features import RowValues, row_requirements
 from transforms.flow import Plan, PlanImages, WritePlan
-from transforms.images.pixel_options import (
-    CheckedImage,
-    CheckOptions,
-    PixelOptions,
-    checked_pixels,
-)
+from transforms.images.checked_images import CheckedImage
+from transforms.images.pixel_options import CheckOptions, PixelOptions, checked_pixels
 from transforms.input_readers import ImageFinder, RowReader, find_listed
 from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels, ReadInputs
 from transforms.labels.keys import (

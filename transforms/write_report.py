@@ -23,8 +23,8 @@ from transforms.dataset.output_names import MANIFEST, REJECTED, REPORT, STATISTI
 from transforms.examples.decoder import decode_example
 from transforms.examples.layouts import Role, with_role
 from transforms.examples.tfrecord import read_frames, read_records
+from transforms.images.checked_images import LOOKS
 from transforms.images.guard import Budget, DecoderGuard, DecodingChild, is_again
-from transforms.images.pixel_options import LOOKS
 from transforms.labels.keys import is_inside
 from transforms.records.record_index import (
     FRAME_BYTES,

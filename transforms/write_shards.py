@@ -27,8 +27,9 @@ from transforms.dataset.image_statistics import Sample, Statistics
 from transforms.dataset.ledger import ShardSummary, with_index
 from transforms.dataset.output_names import BEGUN, STAGING, ImageFile, chosen_image
 from transforms.dataset_files import DatasetTarget
+from transforms.images.checked_images import CheckedImage
 from transforms.images.guard import end_hangs, is_supervised
-from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED, CheckedImage
+from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.labels.joins import class_texts
 from transforms.labels.label_rules import ANY_LABELS
 from transforms.labels.shards import RecipeMaker, Recipes, ShardName

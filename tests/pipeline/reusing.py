@@ -14,7 +14,7 @@ from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset
 from transforms.dataset.manifest import crc32c_hex, to_bytes
 from transforms.examples.tfrecord import masked_crc32c
 from transforms.images import check
-from transforms.images.pixel_options import Seen
+from transforms.images.checked_images import Seen
 from transforms.records import record_index
 from transforms.records.record_index import HEAD_BYTES, index_bytes, read_index
 

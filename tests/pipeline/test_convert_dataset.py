@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from apache_beam.metrics.metric import Lineage
 
-from pipeline.convert_dataset import ConvertDataset
+from pipeline.graph import ConvertDataset
 from pipeline.options.option_table import OPTIONS as TABLE
 from pipeline.options.option_table import RunOptions
 from tests.conftest import draw

@@ -20,7 +20,8 @@ from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import LAYOUTS, Embedding
 from transforms.images import embeddings, pixels
 from transforms.images import guard as decoder_guard
-from transforms.images.pixel_options import CheckedImage, CheckOptions, Limits, PixelOptions, Resize
+from transforms.images.checked_images import CheckedImage
+from transforms.images.pixel_options import CheckOptions, Limits, PixelOptions, Resize
 from transforms.labels.shards import Recipes
 from transforms.records import image_origins as original_images
 from transforms.records.image_origins import Origins, RecordRun, ShardOrigins

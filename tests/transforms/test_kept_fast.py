@@ -21,15 +21,8 @@ from transforms.core.records import PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.examples.layouts import LAYOUTS
 from transforms.images import check
-from transforms.images.pixel_options import (
-    AS_THEY_ARE,
-    UNSEEN,
-    CheckedImage,
-    CheckOptions,
-    ImageInfo,
-    PixelOptions,
-    Resize,
-)
+from transforms.images.checked_images import UNSEEN, CheckedImage, ImageInfo
+from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
 from transforms.records import image_origins
 from transforms.records.image_origins import Origins, read_accepted
 

@@ -12,7 +12,7 @@ from tests.transforms.indexed_shards import table
 from transforms.core.records import JoinSide
 from transforms.dataset.manifest import content_digest
 from transforms.examples.partners import Partner
-from transforms.images.pixel_options import CheckedPartner
+from transforms.images.checked_images import CheckedPartner
 from transforms.labels.shards import PIXEL_LIBRARIES, Libraries, RecipeMaker
 from transforms.records import other_datasets
 from transforms.records.other_datasets import OtherDataset, OtherPartner, ReuseReader

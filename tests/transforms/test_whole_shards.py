@@ -9,7 +9,7 @@ import pytest
 from tests.transforms.core.checked_images import checked
 from transforms.core.records import JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
-from transforms.images.pixel_options import CheckedImage, ImageInfo
+from transforms.images.checked_images import CheckedImage, ImageInfo
 from transforms.labels.shards import Recipes
 from transforms.records.existing_shards import WholeShard, find_whole_shard
 from transforms.records.other_datasets import OtherDataset

@@ -24,8 +24,9 @@ from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.output_names import index_file
 from transforms.examples.decoder import decode_example
 from transforms.images import guard
+from transforms.images.checked_images import CheckedPartner
 from transforms.images.guard import DecodingChild
-from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED, CheckedPartner
+from transforms.images.pixel_options import FROM_HEIC, UNTOUCHED
 from transforms.labels.shards import Recipes, shard_recipe
 from transforms.records import record_index
 from transforms.records.existing_shards import Roots

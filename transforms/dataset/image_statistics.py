@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from transforms.core.records import Totals
 from transforms.dataset.output_names import REJECTED
-from transforms.images.pixel_options import ImageInfo
+from transforms.images.checked_images import ImageInfo
 from transforms.labels.vocabulary import class_order
 
 # Statistics of images: accumulators that merge exactly, in any order.

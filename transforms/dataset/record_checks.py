@@ -32,8 +32,9 @@ from transforms.examples.layouts import (
 from transforms.examples.partners import partner_problems
 from transforms.examples.tfrecord import LARGEST_RECORD, largest_record
 from transforms.images.check import check_image
+from transforms.images.checked_images import ImageInfo
 from transforms.images.embeddings import read_bfloat16
-from transforms.images.pixel_options import ImageInfo, Limits
+from transforms.images.pixel_options import Limits
 from transforms.labels.vocabulary import class_order
 
 MAX_PROBLEMS = 1000

@@ -23,7 +23,8 @@ from transforms.examples.layouts import (
     stores_pixels,
 )
 from transforms.images.check import checked_header, unchanged_image
-from transforms.images.pixel_options import AS_THEY_ARE, CheckedImage, Limits, PixelOptions
+from transforms.images.checked_images import CheckedImage
+from transforms.images.pixel_options import AS_THEY_ARE, Limits, PixelOptions
 from transforms.images.tags import orientation_tag, strip_metadata
 from transforms.labels.label_rows import column_finder
 

@@ -10,7 +10,8 @@ from transforms.core.messages import and_more
 from transforms.core.records import Count, JoinSide, Kind, Plain, PlannedImage
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.examples.layouts import Role, partner_of, source_of
-from transforms.images.pixel_options import ImageInfo, check_mask_cost
+from transforms.images.checked_images import ImageInfo
+from transforms.images.pixel_options import check_mask_cost
 from transforms.labels.joins import Joined, JoinGroup
 from transforms.labels.keys import (
     any_case,

@@ -22,16 +22,9 @@ from zlib_ng import zlib_ng
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import headers
+from transforms.images.checked_images import UNSEEN, CheckedImage, ImageInfo, Seen
 from transforms.images.headers import describe_start
-from transforms.images.pixel_options import (
-    CHECK_MODES,
-    UNSEEN,
-    CheckedImage,
-    ImageInfo,
-    Limits,
-    Original,
-    Seen,
-)
+from transforms.images.pixel_options import CHECK_MODES, Limits, Original
 from transforms.images.tags import tags_of
 
 # The perceptual hash of an image: 64 bits that hardly change when it is scaled or compressed.

@@ -23,6 +23,7 @@ from transforms.images.check import (
     seen_in_pixels,
     unchanged_image,
 )
+from transforms.images.checked_images import UNSEEN, CheckedImage, ImageInfo
 from transforms.images.headers import PNG_MAX_SIDE, Header, image_format
 from transforms.images.pillow_images import (
     ALPHA,
@@ -40,10 +41,7 @@ from transforms.images.pixel_options import (
     FROM_HEIC,
     MAX_SIDE,
     TO_8_BITS,
-    UNSEEN,
     UNTOUCHED,
-    CheckedImage,
-    ImageInfo,
     Limits,
     Original,
     PixelOptions,

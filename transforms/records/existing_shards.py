@@ -33,7 +33,8 @@ from transforms.dataset.output_names import (
 )
 from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import Feature
-from transforms.images.pixel_options import UNTOUCHED, CheckedImage
+from transforms.images.checked_images import CheckedImage
+from transforms.images.pixel_options import UNTOUCHED
 from transforms.labels.keys import full_uri
 from transforms.labels.shards import Libraries, Recipes
 from transforms.records.other_datasets import OtherDataset

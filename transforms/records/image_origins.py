@@ -18,8 +18,9 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.dataset.output_names import PARTIAL, STAGING
 from transforms.examples.decoder import Kept, decode_example, only_bytes
 from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
+from transforms.images.checked_images import CheckedPartner
 from transforms.images.headers import image_format, read_header
-from transforms.images.pixel_options import DEFAULT_LIMITS, CheckedPartner
+from transforms.images.pixel_options import DEFAULT_LIMITS
 from transforms.labels.joins import has_rows
 from transforms.labels.keys import (
     IN_STAGING,

@@ -18,7 +18,7 @@ from transforms.core.records import PlannedImage, ShardRow
 from transforms.dataset.manifest import manifest_shards, shards_by_name
 from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
-from transforms.images.pixel_options import LOOKS, CheckedImage
+from transforms.images.checked_images import LOOKS, CheckedImage
 from transforms.labels.joins import parsed_rows
 from transforms.labels.label_tables import column_chunks, size_of_pages
 from transforms.labels.shards import ShardName

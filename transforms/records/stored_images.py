@@ -16,14 +16,8 @@ from transforms.core.records import (
     partner_files,
 )
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.images.pixel_options import (
-    UNTOUCHED,
-    CheckedImage,
-    CheckedPartner,
-    ImageInfo,
-    Original,
-    Seen,
-)
+from transforms.images.checked_images import CheckedImage, CheckedPartner, ImageInfo, Seen
+from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.labels.joins import Joined, JoinGroup, JoinRules, labels_cells, placed
 from transforms.labels.keys import content_version
 

@@ -12,7 +12,8 @@ from tests.foreign_images import foreign_images
 from tests.images import whole_images
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import check
-from transforms.images.pixel_options import CheckedImage, Limits, PixelOptions, Resize
+from transforms.images.checked_images import CheckedImage
+from transforms.images.pixel_options import Limits, PixelOptions, Resize
 from transforms.images.pixels import change_pixels
 
 LIMITS = Limits(max_pixels=1 << 24, max_bytes=1 << 30)

@@ -26,7 +26,7 @@ from transforms.dataset.image_statistics import (
     quarter_octave,
 )
 from transforms.dataset.ledger import MAX_CLASSES, RunTotals, ShardSummary
-from transforms.images.pixel_options import ImageInfo
+from transforms.images.checked_images import ImageInfo
 
 ELEMENT_BYTES = 100_000_000
 """Beam's limit."""

@@ -19,7 +19,7 @@ from transforms.examples import encoder
 from transforms.examples.decoder import decode_example, only_bytes
 from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import LAYOUTS, Feature, layout_features
-from transforms.images.pixel_options import CheckedImage, ImageInfo
+from transforms.images.checked_images import CheckedImage, ImageInfo
 
 tf = lazy_module("tensorflow")
 

@@ -24,7 +24,8 @@ from transforms.examples.partners import (
     partner_side,
 )
 from transforms.images.check import check_image
-from transforms.images.pixel_options import DEFAULT_LIMITS, ImageInfo
+from transforms.images.checked_images import ImageInfo
+from transforms.images.pixel_options import DEFAULT_LIMITS
 from transforms.labels.joins import JoinRules, join_group, join_selected, key_line
 from transforms.labels.keys import any_case, expand_braces, fixed_root, glob_regex, image_key
 from transforms.labels.shards import SplitAssigner, Splits

@@ -13,7 +13,7 @@ from transforms.core.rejections import Rejection
 from transforms.examples.encoder import ExampleEncoder, row_bytes, table_features
 from transforms.examples.layouts import Feature
 from transforms.examples.row_features import RowValues
-from transforms.images.pixel_options import CheckedImage
+from transforms.images.checked_images import CheckedImage
 from transforms.packing import pack, unpack
 
 FEATURES = (

@@ -32,19 +32,16 @@ from transforms.images.check import (
     seen_in_grey,
     seen_in_pixels,
 )
+from transforms.images.checked_images import UNSEEN, CheckedImage, ImageInfo, Seen
 from transforms.images.embeddings import read_bfloat16, stored_embedding
 from transforms.images.headers import image_format
 from transforms.images.pixel_options import (
     CHECK_MODES,
     DEFAULT_LIMITS,
-    UNSEEN,
-    CheckedImage,
-    ImageInfo,
     Limits,
     Original,
     PixelOptions,
     Resize,
-    Seen,
 )
 from transforms.images.pixels import change_pixels, stored_pixels
 from transforms.selection.duplicates import MAX_DISTANCE

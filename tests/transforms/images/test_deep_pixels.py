@@ -18,9 +18,10 @@ from tests.lazy import lazy_module
 from tests.transforms.core.pixel_changes import AUTO, LIMITS, WHOLE, changed, reason, slopes
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import deep_pixels
+from transforms.images.checked_images import ImageInfo
 from transforms.images.headers import Header
 from transforms.images.pillow_images import TURNS, decode, open_image
-from transforms.images.pixel_options import ImageInfo, Limits, PixelOptions, Resize
+from transforms.images.pixel_options import Limits, PixelOptions, Resize
 from transforms.images.tags import exif_of, orientation_tag
 
 tensorflow = lazy_module("tensorflow")

@@ -27,9 +27,10 @@ from tests.images import mutants, picture, saved
 from tests.transforms.core.pixel_changes import AUTO, LIMITS, changed, distance, slopes
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import pillow_images
+from transforms.images.checked_images import ImageInfo
 from transforms.images.headers import COSTS, is_heic
 from transforms.images.pillow_images import check_heic, decode, open_image, orientation_of
-from transforms.images.pixel_options import ImageInfo, Limits, PixelOptions, Resize
+from transforms.images.pixel_options import Limits, PixelOptions, Resize
 from transforms.images.pixels import raw_pixels
 
 FORMATS = (*pillow_images.FOREIGN, "BMP", "WEBP")

@@ -36,10 +36,10 @@ from tests.transforms.core.pixel_changes import (
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import check, pillow_images, pixels
 from transforms.images.check import check_image
+from transforms.images.checked_images import CheckedImage
 from transforms.images.pixel_options import (
     AS_THEY_ARE,
     CHANGES,
-    CheckedImage,
     Limits,
     Original,
     PixelOptions,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transforms.core.messages import LabelsError
 from transforms.core.records import PartnerFile, PlannedImage
 from transforms.dataset.ledger import PlanTotals
-from transforms.images.pixel_options import CheckedPartner
+from transforms.images.checked_images import CheckedPartner
 from transforms.labels.shards import (
     DEFAULT_SHARD_SIZE,
     HEIC_LIBRARIES,

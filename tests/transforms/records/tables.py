@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from transforms.core.records import PlannedImage
-from transforms.images.pixel_options import CheckedImage, ImageInfo, Original, Seen
+from transforms.images.checked_images import CheckedImage, ImageInfo, Seen
+from transforms.images.pixel_options import Original
 from transforms.records.record_index import IndexRows
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.transforms.records.compared_tables import Row, records_of
 from tests.transforms.records.test_stored_images import ROW
 from transforms.core.records import PartnerFile, Plain, PlannedImage
-from transforms.images.pixel_options import CheckedPartner
+from transforms.images.checked_images import CheckedPartner
 from transforms.records.comparison import (
     COLUMNS,
     Differences,

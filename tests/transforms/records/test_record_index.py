@@ -23,15 +23,8 @@ from tests.marks import rest_slow
 from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.records import PartnerFile, PlannedImage, ShardRow
 from transforms.dataset.manifest import crc32c_hex
-from transforms.images.pixel_options import (
-    UNSEEN,
-    UNTOUCHED,
-    CheckedImage,
-    CheckedPartner,
-    ImageInfo,
-    Original,
-    Seen,
-)
+from transforms.images.checked_images import UNSEEN, CheckedImage, CheckedPartner, ImageInfo, Seen
+from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.record_index import (
     COMPARED,
     FRAME_BYTES,

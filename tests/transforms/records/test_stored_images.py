@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from transforms.core.records import JoinSide, Kind, PartnerFile, Plain, PlannedImage
-from transforms.images.pixel_options import UNTOUCHED, CheckedPartner, ImageInfo, Original, Seen
+from transforms.images.checked_images import CheckedPartner, ImageInfo, Seen
+from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.records.stored_images import BaseShard, StoredImage, join_reused, stored_side
 
 ROW: dict[str, Any] = (
