@@ -224,9 +224,9 @@ def verify_shard(
         rows, problem = indexes.checked(shard, fast=fast)
         of_index += [Problem(shard["entry"]["file"], None, problem)] if problem else []
         stored = storage.find(path)
-        if stored is None:
+        if stored is None and not storage.exists(path):
             found.problems = [Problem(name, None, "the file is missing")]
-        elif fast and storage.lists_checksums:
+        elif stored is not None and fast and storage.lists_checksums:
             found.records, found.bytes = shard["records"], stored.size
             found.problems += _byte_problems(shard, stored.size, stored.crc32c, is_damaged=True)
         else:
