@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from transforms.core.records import PlannedImage
-from transforms.images.pixel_options import CheckedImage, ImageInfo, Original
+from transforms.images.checked_images import CheckedImage, ImageInfo
+from transforms.images.pixel_options import Original
 
 OBJECTS = {
     "image/class/label": [3, 7],
