@@ -280,7 +280,7 @@ def read_index(
             for chunk in column_chunks(found, len(data))
             if chunk.path_in_schema.partition(".")[0] in wanted
         ]
-        sizes = [size_of_pages(chunk, io.BytesIO(data)) for chunk in chunks]
+        sizes = [size_of_pages(chunk, io.BytesIO(data), is_named=True) for chunk in chunks]
         most = _MOST_BYTES + _MOST_BYTES_OF_BYTE * len(data)
         largest = max((size for size, _ in sizes), default=0)
         _check_size(largest, _MOST_COLUMN + _MOST_COLUMN_OF_BYTE * len(data), path)

@@ -10,6 +10,7 @@ import sys
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from transforms.core.records import PartnerFile, PlannedImage, ShardRow
 from transforms.dataset.manifest import crc32c_hex
 from transforms.images.checked_images import UNSEEN, CheckedImage, CheckedPartner, ImageInfo, Seen
 from transforms.images.pixel_options import UNTOUCHED, Original
+from transforms.labels.label_tables import size_of_pages
 from transforms.records.record_index import (
     COMPARED,
     FRAME_BYTES,
@@ -488,3 +490,17 @@ assert "pandas" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_dictionary_that_the_footer_does_not_name_is_damage() -> None:
+    """Arrow would read it, and give each of 20,000 rows a text of 60 KB."""
+    file = io.BytesIO()
+    pq.write_table(pa.table({"a": ["x" * 60_000] * 20_000}), file)
+    chunk = pq.ParquetFile(file).metadata.row_group(0).column(0)
+    names = ("total_compressed_size", "total_uncompressed_size", "num_values")
+    footer = {name: getattr(chunk, name) for name in names}
+    start = {"data_page_offset": chunk.dictionary_page_offset, "dictionary_page_offset": None}
+    forged: Any = SimpleNamespace(**footer, **start, has_dictionary_page=False)
+    assert size_of_pages(forged, file)[1] == 20_000
+    with pytest.raises(pa.ArrowInvalid, match="header of a page is damaged"):
+        size_of_pages(forged, file, is_named=True)
