@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import simplejpeg
 from PIL import Image
@@ -21,7 +22,7 @@ from transforms.core.records import PlannedImage
 from transforms.core.rejections import Rejection
 from transforms.examples.layouts import LAYOUTS
 from transforms.images import check
-from transforms.images.checked_images import UNSEEN, CheckedImage, ImageInfo
+from transforms.images.checked_images import CheckedImage
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, PixelOptions, Resize
 from transforms.records import image_origins
 from transforms.records.image_origins import Origins, read_accepted
@@ -115,7 +116,7 @@ def test_one_image(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return loaded if isinstance(loaded, Rejection) else next(converter.encode([loaded]))
 
     decoded: list[str] = []
-    monkeypatch.setattr(check, "_check_with_tensorflow", _noted(decoded))
+    monkeypatch.setattr(check, "decode_pixels", _noted(decoded))
     # What is made once for all images is made now.
     first = one()
     calls: Counter[str] = Counter()
@@ -135,7 +136,7 @@ def test_the_bytes_of_an_image_are_copied_once(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the file to the record: what is stored is the object that was read."""
-    monkeypatch.setattr(check, "_check_with_tensorflow", _noted([]))
+    monkeypatch.setattr(check, "decode_pixels", _noted([]))
     converter, planned = prepared(tmp_path, COSTS[kind][0])
     files: list[bytes] = []
 
@@ -149,11 +150,11 @@ def test_the_bytes_of_an_image_are_copied_once(
 
 
 def _noted(decoded: list[str]) -> Callable[..., Any]:
-    """In place of TensorFlow: notes the call, and accepts the image."""
+    """In place of TensorFlow: notes the call, and gives black pixels."""
 
-    def accept(data: bytes, format_: str, *, with_hash: bool) -> Any:
+    def accept(data: bytes, format_: str, **_: Any) -> Any:
         decoded.append(format_)
-        return ImageInfo(format_, 300, 400, 3), UNSEEN
+        return np.zeros((300, 400, 3), np.uint8)
 
     return accept
 
