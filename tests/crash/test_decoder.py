@@ -121,7 +121,7 @@ def convert(
 ) -> tuple[int, str]:
     """Converts with the crashing decoder: exit code and standard error."""
     words = (f"--output={images.parent / 'out'}", "--max_rejected=2", "--num_shards=3", *words)
-    words = (f"--images={images}/*/*.jpg", "--progress=off", *words)
+    words = (f"--images={images}/*/*.jpg", *words)
     ran = run_planted(images.parent, module, *words, planted=planted)
     return ran.code, ran.err
 
@@ -137,7 +137,7 @@ def run_planted(folder: Path, module: str, *words: str, planted: tuple[str, str]
         "PYTHONPATH": f"{folder / 'planted'}:{ROOT}",
     }
     done = subprocess.run(
-        [sys.executable, "-m", module, *words],
+        [sys.executable, "-m", module, "--progress=off", *words],
         env={**os.environ, **changes},
         capture_output=True,
         text=True,
