@@ -99,6 +99,7 @@ def _missing(output: str, path: str) -> str:
             "`show` prints them, but there is nothing to compare them with"
         )
     if storage.has_folders and not storage.is_folder(output):
-        return f"there is no such {'file' if '.tfrec' in output else 'folder'}{near_path(output)}"
+        kind = "file" if ".tfrec" in output.rpartition("/")[2] else "folder"
+        return f"there is no such {kind}{near_path(output)}"
     below = datasets_below(output)
     return f"there is no {path}" + (f"; did you mean {below}?" if below else "")

@@ -271,7 +271,7 @@ def _read_shard(
         found.problems.append(Problem(name, None, detail))
     if end == shard["bytes"] or stored.bytes <= end:
         found.problems += _byte_problems(shard, stored.bytes, stored.crc32c, is_damaged=is_damaged)
-    found.problems = _shortened(found.problems)
+    found.problems = _shortened(found.problems, "" if is_read else "at least ")
 
 
 # The place of a record in the file, its bytes, and its row of the index.
@@ -332,9 +332,9 @@ def _byte_problems(
         yield Problem(name, None, f"its bytes differ: {detail}{where}")
 
 
-def _shortened(problems: list[Problem]) -> list[Problem]:
+def _shortened(problems: list[Problem], at_least: str) -> list[Problem]:
     more = len(problems) - _MAX_PROBLEMS
-    rest = [Problem(problems[0].file, None, f"at least {more} more problems")] if more > 0 else []
+    rest = [Problem(problems[0].file, None, f"{at_least}{more} more problems")] if more > 0 else []
     return problems[:_MAX_PROBLEMS] + rest
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,9 +33,9 @@ def framed(payload: bytes) -> bytes:
     return header(len(payload)) + payload + struct.pack("<I", masked_crc32c(payload))
 
 
-def verify(path: Path, records: int = 0) -> Verified:
-    """What verifying a shard finds, of which the manifest lists so many records."""
-    listed: dict[str, Any] = {"file": path.name, "records": records, "bytes": 0, "crc32c": "0" * 8}
+def verify(path: Path, records: int = 0, size: int = 0) -> Verified:
+    """What verifying a shard finds, of which the manifest lists so many records and bytes."""
+    listed = {"file": path.name, "records": records, "bytes": size, "crc32c": "0" * 8}
     return verify_shard(str(path.parent), listed, VERIFIER, DecoderGuard(10**6))
 
 
@@ -70,6 +70,18 @@ def test_of_twenty_thousand_damaged_records_the_first_are_checked(tmp_path: Path
     assert 100 < found.records < 1_100
     assert len(found.problems) == 21
     assert "at least 9" in found.problems[-1].detail
+    path.write_bytes(gzip.compress(framed(b"") * 30))
+    *_, last = verify(path, records=30).problems
+    assert last.detail.endswith(" more problems") and "at least" not in last.detail
+
+
+def test_a_sparse_file_is_not_read_far_behind_damage(tmp_path: Path) -> None:
+    path = tmp_path / "train-00000-of-00001.tfrecord"
+    path.write_bytes(b"damaged")
+    os.truncate(path, 1 << 40)
+    found = verify(path, size=1 << 40)
+    assert found.bytes < 1 << 31
+    assert [problem.record for problem in found.problems] == [0]
 
 
 def test_a_name_of_a_megabyte_is_shortened() -> None:

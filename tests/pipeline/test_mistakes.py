@@ -189,6 +189,7 @@ FILES = {
     },
     "salvage photos --output new": "photos holds no dataset and no TFRecord files: there is no",
     "show no.tfrecord": "no.tfrecord holds no dataset and no TFRecord files: there is no such file",
+    "show no.tfrecords/2025": "there is no such folder",
     "salvage out": "salvage: --output is missing: give the folder of the copies",
     "report out/labels.txt": "it is a file; give its folder, out",
     "show out --split val": "there is no --split val; the dataset has train",
