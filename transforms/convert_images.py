@@ -14,7 +14,7 @@ from transforms.examples.encoder import Decoding, add_pixels, decode_image
 from transforms.examples.layouts import Embedding, Feature, Role, is_mask, partner_of
 from transforms.examples.partners import Partner
 from transforms.examples.row_features import RowValues, row_requirements
-from transforms.images.check import unchanged_image
+from transforms.images.check import checked_header, examine_image
 from transforms.images.checked_images import UNSEEN, CheckedImage, CheckedPartner, ImageInfo, Seen
 from transforms.images.guard import DecoderGuard, is_again
 from transforms.images.pixel_options import AS_THEY_ARE, CheckOptions, Original, PixelOptions
@@ -437,7 +437,8 @@ class ImageConverter(Converter):
 
 def _seen_in_stored(data: bytes, decoding: Decoding) -> Seen:
     """What is seen in a stored image; raises RejectedImageError as `check_image`."""
-    return unchanged_image(data, decoding.limits, mode=decoding.check, with_hash=True).seen
+    header = checked_header(data, decoding.limits)
+    return examine_image(data, header, mode=decoding.check, with_hash=True)[1]
 
 
 _NO_IMAGE = (b"", ImageInfo("", 0, 0, 0), Original(0, 0, 1))

@@ -103,7 +103,7 @@ def test_only_a_copy_is_a_near_duplicate(sample: Path, monkeypatch: pytest.Monke
         with contextlib.suppress(ImportError, RejectedImageError):
             limits = Limits(MAX_PIXELS, 1 << 30)
             header = checked_header(data, limits)
-            hash_ = examine_image(data, header, limits, mode="full", with_hash=True)[1][0]
+            hash_ = examine_image(data, header, mode="full", with_hash=True)[1][0]
             hashes.update({} if hash_ is None else {data: (path.stem, hash_)})
     pairs = itertools.combinations(hashes.values(), 2)
     near = [{one, other} for (one, a), (other, b) in pairs if (a ^ b).bit_count() <= MAX_DISTANCE]

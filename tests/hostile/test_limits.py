@@ -77,10 +77,10 @@ def test_pixels_that_tensorflow_decodes_are_not_copied() -> None:
     """The largest WebP and GIF took 1.4 GB; those of TensorFlow itself are not counted here."""
     data, limits = saved(Image.new("RGB", (1000, 1000)), "gif"), Limits(3 * 10**6, 10**7)
     header = checked_header(data, limits)
-    examine_image(data, header, limits, mode="full", with_hash=True)
+    examine_image(data, header, mode="full", with_hash=True)
     tracemalloc.start()
     try:
-        examine_image(data, header, limits, mode="full", with_hash=True)
+        examine_image(data, header, mode="full", with_hash=True)
         assert tracemalloc.get_traced_memory()[1] < 3_000_000
     finally:
         tracemalloc.stop()

@@ -174,7 +174,7 @@ def test_names_that_differ_in_case_only_end_the_run(tmp_path: Path) -> None:
             {"split_by": "column:set", "group_by": "who"},
             dict.fromkeys("012", "no_group"),
         ),
-        pytest.param(
+        (
             "id,label,who\n0,a,p\n1,a, \n2,a",
             {"group_by": "who"},
             {"1": "no_group", "2": "no_group"},
@@ -247,7 +247,7 @@ FOLDERS = "train/cat/1 train/dog/2 val/cat/3 test/dog/4"
             "--split_by folder uses them",
             {"split_by": "folder"},
         ),
-        pytest.param(
+        (
             "train/1 test/2",
             "*/*.jpg",
             "",

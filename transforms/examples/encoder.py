@@ -139,7 +139,8 @@ def _stored(data: bytes, decoding: Decoding) -> CheckedImage:
 
         return raw_pixels(data, pixels, limits=limits)
     if decoding.changes_nothing:
-        return unchanged_image(data, limits, mode=decoding.check, with_hash=decoding.with_hash)
+        header = checked_header(data, limits)
+        return unchanged_image(data, header, (), mode=decoding.check, with_hash=decoding.with_hash)
     # This imports Pillow, which other runs do not need.
     from transforms.images.pixels import change_pixels
 

@@ -564,7 +564,7 @@ class Embedding(NamedTuple):
     Attributes:
         model: path of a Keras model or SavedModel, or a name in `keras.applications`.
         weights: path of that application's weights; None with a path.
-        dtype: one of `choices.EMBED_DTYPES`.
+        dtype: one of `EMBED_DTYPES`.
         digests: of the content of the files of `model` (empty for a name) and `weights` (or empty).
         input_shape: height, width and channels of the images that the model takes.
         shape: of its output for one image.

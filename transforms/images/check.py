@@ -239,8 +239,8 @@ _ADAM7 = (
     (0, 1, 2, 2),
     (1, 0, 2, 1),
 )
-# How often a pixel counts of a JPEG or PNG that only TensorFlow decodes, which holds what it reads
-# of a JPEG, too. Headers of other formats say so.
+# How often a pixel counts of a JPEG or PNG that only TensorFlow decodes: of a JPEG, TensorFlow also
+# holds what it reads. The headers of other formats have their own counts.
 _TIMES_OF_ODD = {"jpeg": 4, "png": 3}
 _LETTERS = frozenset(string.ascii_letters.encode())
 _INFLATE_STEP = 1 << 12
@@ -285,11 +285,11 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
     """
     if mode not in CHECK_MODES:
         raise ValueError(f"mode must be one of {', '.join(CHECK_MODES)}, not {mode!r}")
-    return examine_image(data, checked_header(data, limits), limits, mode=mode, with_hash=False)[0]
+    return examine_image(data, checked_header(data, limits), mode=mode, with_hash=False)[0]
 
 
 def examine_image(
-    data: bytes, header: headers.Header, limits: Limits, *, mode: str, with_hash: bool
+    data: bytes, header: headers.Header, *, mode: str, with_hash: bool
 ) -> tuple[ImageInfo, Seen]:
     """Like `check_image`; `with_hash` adds what is seen in pixels that are decoded anyway.
 
@@ -298,7 +298,6 @@ def examine_image(
     Args:
         data: the file, whole.
         header: the result of `checked_header`.
-        limits: of what only TensorFlow decodes.
         mode: as `check_image` takes it.
         with_hash: whether to look at the pixels, and to hash them.
 
@@ -320,7 +319,7 @@ def examine_image(
             return info, seen_in_pixels(pixels) if with_hash else UNSEEN
     elif header.plain and header.format == "png" and _is_sound_png(data):
         return info, UNSEEN
-    pixels = decode_odd(data, header, limits)
+    pixels = decode_odd(data, header)
     info = ImageInfo(header.format, *(int(side) for side in pixels.shape[-3:]))
     return info, seen_in_pixels(pixels[0] if pixels.ndim == 4 else pixels) if with_hash else UNSEEN
 
@@ -339,17 +338,17 @@ def checked_header(data: bytes, limits: Limits) -> headers.Header:
     format_ = headers.image_format(data)
     if not format_:
         raise RejectedImageError(Reason.NOT_AN_IMAGE, describe_start(data))
-    header = headers.read_header(data, format_)
-    _check_pixels(header, limits)
+    header = headers.read_header(data, format_)._replace(max_pixels=limits.max_pixels)
+    _check_pixels(header)
     return header
 
 
-def _check_pixels(header: headers.Header, limits: Limits) -> None:
-    if header.pixels > limits.max_pixels:
+def _check_pixels(header: headers.Header) -> None:
+    if header.pixels > header.max_pixels:
         frames = f" in {header.frames} frames" if header.frames > 1 else ""
         planes = f", which count {header.planes} times" if header.planes > 1 else ""
         size = f"{shown_size(header.height, header.width)}{frames}{planes}"
-        raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{size}, more than {limits.max_pixels}")
+        raise RejectedImageError(Reason.TOO_MANY_PIXELS, f"{size}, more than {header.max_pixels}")
 
 
 AS_TENSORFLOW = {"fastdct": True, "fastupsample": False}
@@ -519,14 +518,13 @@ def _has_valid_rows(pieces: Iterable[bytes], passes: list[tuple[int, int]]) -> b
     return not left and next(todo, None) is None
 
 
-def decode_odd(data: bytes, header: headers.Header, limits: Limits, **how: bool) -> Any:
+def decode_odd(data: bytes, header: headers.Header, **how: bool) -> Any:
     """The pixels of a file that only TensorFlow decodes; see `decode_pixels`.
 
     Raises:
         RejectedImageError: as `decode_pixels`, or with reason `TOO_MANY_PIXELS` before.
     """
-    planes = header.planes * _TIMES_OF_ODD.get(header.format, 1)
-    _check_pixels(header._replace(planes=planes), limits)
+    _check_pixels(header._replace(planes=header.planes * _TIMES_OF_ODD.get(header.format, 1)))
     # Its method `numpy` would copy it, half a gigabyte of the largest image.
     return np.asarray(decode_pixels(data, header.format, **how))
 
@@ -614,10 +612,11 @@ def _without_noise() -> Iterator[None]:
                     os.write(original, line)
 
 
-def unchanged_image(data: bytes, limits: Limits, *, mode: str, with_hash: bool) -> CheckedImage:
-    """An image that is stored as it is; see `check_image` and `examine_image`."""
-    header = checked_header(data, limits)
-    info, seen = examine_image(data, header, limits, mode=mode, with_hash=with_hash)
+def unchanged_image(
+    data: bytes, header: headers.Header, changes: tuple[str, ...], *, mode: str, with_hash: bool
+) -> CheckedImage:
+    """An image that is stored as it is; see `examine_image`."""
+    info, seen = examine_image(data, header, mode=mode, with_hash=with_hash)
     original = Original(info.height, info.width, 1)
     tag, has_place = tags_of(data, header)
-    return CheckedImage(data, info, original, (), seen, tag, has_place=has_place)
+    return CheckedImage(data, info, original, changes, seen, tag, has_place=has_place)

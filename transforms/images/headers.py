@@ -270,6 +270,7 @@ class Header(NamedTuple):
             a JPEG of several scans, and `_TIMES` for a GIF, a JPEG XL and a large WebP.
         has_app1: whether a JPEG has a block that may hold EXIF or XMP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
+        max_pixels: the most that `pixels` may be; 0 before it is checked.
     """
 
     format: str
@@ -281,6 +282,7 @@ class Header(NamedTuple):
     planes: int = 1
     has_app1: bool = False
     bits: int = 8
+    max_pixels: int = 0
 
     @property
     def pixels(self) -> int:

@@ -83,7 +83,7 @@ def store_mask(
     # Every reader decodes an ordinary file to the same indices of 8 bits.
     is_plain = is_gray and data[12:16] == b"IHDR"
     if is_in_step and is_plain:
-        examine_image(data, header, limits, mode=check, with_hash=False)
+        examine_image(data, header, mode=check, with_hash=False)
         return strip_metadata(data, "png", tag) if strips else data
     if header.format == "png":
         # Also what Pillow would ignore. The decoded mask is encoded again, which is the check.
@@ -355,9 +355,9 @@ def refitted_mask(data: bytes, frame: Frame, *, check: str = "full") -> bytes:
         detail = f"{shown}, {header.channels} channels, but the image is {shown_size(*size)}"
         raise RejectedImageError(Reason.MASK_SIZE, detail)
     is_kept = frame.applied == 1 and frame.stored == size
-    # A pixel of a damaged one counts several times.
-    odd = limits._replace(max_pixels=4 * limits.max_pixels)
-    examine_image(data, header, odd, mode=check if is_kept else "full", with_hash=False)
+    # It may be as large as its image also if it is odd, whose pixels count several times.
+    header = header._replace(max_pixels=4 * limits.max_pixels)
+    examine_image(data, header, mode=check if is_kept else "full", with_hash=False)
     if is_kept:
         return data
     mask = decode_as_stored(open_image(data, ("PNG",), limits))

@@ -1,4 +1,4 @@
-"""Options that change pixels, limits of images, and what is known of a checked one."""
+"""Options that change pixels, and limits of images."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ class _ImageFile:
                 return pillow_images.decode(opened), 1
             except RejectedImageError:
                 pass  # TensorFlow has just decoded it
-        shown = decode_odd(data, header, self.limits)
+        shown = decode_odd(data, header)
         return (shown[0] if shown.ndim == 4 else shown), 1
 
     def check_size(self, height: int, width: int, scale: int = 1) -> None:
@@ -336,8 +336,7 @@ def change_pixels(
     file = _ImageFile(data, options, limits)
     header = file.header
     if file.is_right:
-        unchanged = unchanged_image(data, limits, mode=check, with_hash=with_hash)
-        return unchanged._replace(changes=UNTOUCHED)
+        return unchanged_image(data, header, UNTOUCHED, mode=check, with_hash=with_hash)
     is_deep = deep_pixels.is_deep(data, header, file.opened)
     deep = None
     if options.depth == 16:
@@ -396,7 +395,7 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
         mode = _mode_of(pixels)
     if keeps and (mode in ("", *ALPHA) or Image.getmodebands(mode) != header.channels):
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
-        pixels = decode_odd(data, header, limits, expand_animations=False)
+        pixels = decode_odd(data, header, expand_animations=False)
         mode = _mode_of(pixels)
     final_mode = file.wanted_mode(mode)
     final = file.turned(file.changed(pixels, scale, "L" if final_mode == "I;16" else final_mode))
@@ -467,7 +466,7 @@ def stored_pixels(data: bytes, channels: int, limits: Limits, *, depth: int = 8)
     elif format_ in _OF_PILLOW:
         pixels = _pillow_pixels(data, _OF_PILLOW[format_], limits)
     if pixels is None:
-        pixels = decode_odd(data, header, limits, expand_animations=False).copy()
+        pixels = decode_odd(data, header, expand_animations=False).copy()
     pixels = _of_channels(pixels, channels)
     # Those that `tf.io.decode_image` gives for this dtype.
     return pixels if depth == 8 else pixels * np.uint16(257 if format_ == "png" else 256)

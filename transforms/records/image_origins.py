@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from transforms.core.messages import ChangedError, MemberError, check_final, first_line
 from transforms.core.records import PartnerFile, PlannedImage, partner_files
@@ -39,7 +39,7 @@ from transforms.records.stored_images import (
 )
 from transforms.records.written_index import open_records
 from transforms.storage.files import join, storage_of
-from transforms.storage.interface import READERS
+from transforms.storage.interface import READERS, Read
 from transforms.storage.read_ahead import TOGETHER, ReadAhead, reading_threads
 
 # Reads images as they were listed, also those that came from memory and are staged.
@@ -154,12 +154,12 @@ _REMOTE_GAP_BYTES = 1 << 20
 _AHEAD, _REMOTE_AHEAD = 1, 2
 
 
-def _open(path: str) -> Callable[[int, int], bytes]:
+def _open(path: str) -> Read:
     return storage_of(path, follow_links=False).open_ranges(path)
 
 
 class RecordRun:
-    """Neighbours in one file, read when the first of them is needed.
+    """Neighbors in one file, read when the first of them is needed.
 
     Attributes:
         path: of the file.
@@ -169,13 +169,13 @@ class RecordRun:
 
     is_at_hand = False
 
-    def __init__(self, path: str, stored: StoredImage, opened: Any = _open) -> None:
+    def __init__(self, path: str, stored: StoredImage, opened: Callable[[str], Read]) -> None:
         """Opens nothing.
 
         Args:
             path: of the file.
             stored: the first record.
-            opened: gives what reads parts of the file.
+            opened: opens the file.
         """
         self.path = path
         self.following: Sequence[RecordRun] = ()
@@ -216,7 +216,7 @@ class RecordRun:
     def fetch(self) -> Future[bytes] | None:
         """What another thread reads, from the first call on; None once all records were used.
 
-        None, too, for a local record without neighbors, which whoever needs it reads as a file.
+        A local record without neighbors also gives None: who needs it reads it like a file.
         """
         with self._lock:
             if self._fetched is None and self._left and (self.is_at_hand or self._is_remote):
@@ -536,7 +536,7 @@ class ShardOrigins:
         """An image that is a record of `--images`, after comparing it with its checksums."""
         dataset, kept = self._origins.sources[stored.base], None
         # One that was to be reused is read alone.
-        source, _ = self._own.get(image.key) or (RecordRun(path, stored), stored)
+        source, _ = self._own.get(image.key) or (RecordRun(path, stored, _open), stored)
         example = decode_example(source.payload(stored))
         [data] = example[dataset.feature]
         if stored.content and content_hash(data) != stored.content:

@@ -13,7 +13,7 @@ import io
 import itertools
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import google_crc32c
@@ -55,7 +55,7 @@ from transforms.records.record_index import (
 )
 from transforms.records.stored_images import COMPRESSED
 from transforms.storage.files import join, read_dataset_file, read_manifest, storage_of
-from transforms.storage.interface import READERS, Stored
+from transforms.storage.interface import READERS, Read, Stored
 from transforms.storage.read_ahead import ReadAhead
 
 if TYPE_CHECKING:
@@ -538,9 +538,7 @@ class RecordFiles:
         return self.ranges[file].skip + place - self._starts[file]
 
 
-def _open_file(
-    folder: str, manifest: Stored | None, digest: str, path: str
-) -> Callable[[int, int], bytes]:
+def _open_file(folder: str, manifest: Stored | None, digest: str, path: str) -> Read:
     opened = storage_of(path, follow_links=False).open_ranges(path)
     # Records of a dataset that replaced this one may be in the same places. Its manifest is removed
     # before its shards are moved, so what was opened before this look is a file of this dataset.
@@ -634,8 +632,7 @@ class IndexReader:
         import pyarrow as pa
 
         ids = self._column("label_id", pa.int64(), ranges).drop_null()
-        found: np.ndarray[Any, np.dtype[np.int64]] = ids.to_numpy(zero_copy_only=False)
-        return found
+        return cast("np.ndarray[Any, np.dtype[np.int64]]", ids.to_numpy(zero_copy_only=False))
 
     def _column(self, name: str, kind: pa.DataType, ranges: Sequence[ShardRange]) -> pa.Array:
         """One column of the records of some ranges."""

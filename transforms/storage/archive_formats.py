@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from transforms.core.messages import FinalError, MemberError
 from transforms.labels.csv_tables import MOST_TIMES, check_growth, held_bytes
 from transforms.labels.label_rows import MAX_KEY, label_text, text_problem
-from transforms.storage.interface import Stored
+from transforms.storage.interface import Read, Stored
 
 # What the directory of an archive says about one file, and the version that identifies it.
 
@@ -123,7 +123,7 @@ _MAX_ZEROS, _FIRST_ZEROS, _ZEROS = 1 << 30, 1 << 11, 1 << 20
 class Ranges(io.RawIOBase):
     """The bytes of an archive, or of a file in it, one range at a time."""
 
-    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
+    def __init__(self, read: Read, size: int) -> None:
         self._read = read
         self._size = size
         self._at = 0
@@ -161,7 +161,7 @@ class Ranges(io.RawIOBase):
 class ArchiveFile(io.BufferedReader):
     """An archive, read in blocks; no single read takes more than `MAX_READ` bytes of memory."""
 
-    def __init__(self, read: Callable[[int, int], bytes], size: int, *, block: int) -> None:
+    def __init__(self, read: Read, size: int, *, block: int) -> None:
         """Describes the archive.
 
         Args:
@@ -363,7 +363,7 @@ def _json_label(text: str) -> str:
     return ""
 
 
-def read_tar_member(read: Callable[[int, int], bytes], offset: int, size: int) -> bytes:
+def read_tar_member(read: Read, offset: int, size: int) -> bytes:
     """The bytes of a member, with one request.
 
     Raises:
@@ -483,7 +483,7 @@ def _unread(method: int) -> str:
     return f"its compression, {named}, is not read: pack it again with deflate"
 
 
-def read_zip_member(read: Callable[[int, int], bytes], offset: int, size: int) -> bytes:
+def read_zip_member(read: Read, offset: int, size: int) -> bytes:
     """The bytes of a member, with one request if it is not larger than without compression.
 
     Args:

@@ -7,7 +7,7 @@ import base64
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import google_crc32c
 
@@ -139,6 +139,9 @@ def foreign_name(path: str) -> ForeignNameError:
 # The interface of all storages; `transforms.storage.files.storage_of` selects one from a path.
 #
 # Code outside this package uses a storage by its behavior, and never checks the scheme of a path.
+
+Read: TypeAlias = Callable[[int, int], bytes]
+"""Gives a part of a file by its offset and length."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -390,7 +393,7 @@ class Storage(abc.ABC):
         """A part of a file as stored; fewer bytes at its end; see `open_reader`."""
         return self.open_ranges(path)(offset, length)
 
-    def open_ranges(self, path: str, *, version: int = 0) -> Callable[[int, int], bytes]:
+    def open_ranges(self, path: str, *, version: int = 0) -> Read:
         """A function from offset and length to a part of a file; see `read_range`.
 
         Several threads may call it. It keeps the file open as long as it is referenced. Where there

@@ -12,8 +12,8 @@ import functools
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from transforms.core.messages import LabelsError, MemberError, first_line
 from transforms.labels.csv_tables import LABEL_NAMES, check_growth, folded
@@ -27,6 +27,7 @@ from transforms.labels.label_tables import (
     parquet_damage,
 )
 from transforms.storage.archive_formats import Member, safe_name
+from transforms.storage.interface import Read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,9 +125,6 @@ _BLOCK = 1 << 16
 
 PLACE_BITS = 52
 """The bits of a place, which is in the first 32 GB of a file."""
-
-Read: TypeAlias = Callable[[int, int], bytes]
-"""Gives a part of a file by its offset and length."""
 
 
 def _runs(data: bytes, width: int, count: int) -> list[int]:

@@ -145,7 +145,7 @@ class TestTensorFlow:
             header = checked_header(WHOLE[name], LIMITS)
             decoder = check.decode_webp if header.format == "webp" else check.decode_bmp
             np.testing.assert_array_equal(decoder(WHOLE[name], header), expected)
-            info, found = examine_image(WHOLE[name], header, LIMITS, mode="full", with_hash=True)
+            info, found = examine_image(WHOLE[name], header, mode="full", with_hash=True)
             assert info[1:] == expected.shape
             assert known(found) == known(seen_in_pixels(expected))
         unsure = ["webp_alpha_without_flag", "webp_animated", "bmp_short", "bmp_long"]
@@ -356,7 +356,7 @@ class TestPerceptualHash:
     @staticmethod
     def hash_of(data: bytes, *, mode: str = "full", with_hash: bool = True) -> int | None:
         header = checked_header(data, LIMITS)
-        return examine_image(data, header, LIMITS, mode=mode, with_hash=with_hash)[1][0]
+        return examine_image(data, header, mode=mode, with_hash=with_hash)[1][0]
 
     @classmethod
     def distance(cls, one: int | None, other: int | None) -> int:
