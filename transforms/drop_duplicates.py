@@ -273,9 +273,7 @@ class FindEqualImages(beam.PTransform):
 def _equal(
     bucket: tuple[int, Iterable[FingerprintBatch]], held: int, images: int | None = None
 ) -> BucketDuplicates:
-    if images is not None:
-        images = max(images, held)
-    return find_equal(bucket[1], images=images)
+    return find_equal(bucket[1], images=None if images is None else max(images, held))
 
 
 class DropDuplicates(beam.PTransform):

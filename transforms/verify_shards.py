@@ -324,8 +324,7 @@ def _byte_problems(
     if size < listed:
         yield Problem(name, None, f"is truncated: {size} of {listed} bytes are there")
     elif size > listed:
-        detail = f"is longer than the {listed} bytes in the manifest"
-        yield Problem(name, None, detail)
+        yield Problem(name, None, f"is longer than the {listed} bytes in the manifest")
     elif crc32c != shard["crc32c"]:
         where = "" if is_damaged else "; every record is intact: the rest of the file differs"
         detail = f"the file's CRC32C is {crc32c}, the manifest says {shard['crc32c']}"

@@ -310,15 +310,26 @@ def test_the_entry_point_is_declared() -> None:
 
 
 @pytest.mark.slow
-def test_a_command_starts_no_threads_for_linear_algebra() -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        # Threads of linear algebra.
+        "assert 'numpy' not in sys.modules; import numpy; print(threads())",
+        # Heaps of threads, each in 64 MB of addresses of its own.
+        "with ThreadPoolExecutor(4) as pool: print(len({*pool.map(allocate, [1000] * 4)}))",
+    ],
+)
+def test_a_command_has_no_threads_and_heaps_that_it_does_not_need(body: str) -> None:
     code = (
-        "import os, sys\n"
+        "import ctypes, os, sys, threading\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
         "import pipeline.convert\n"
         "from pipeline.command_line import start\n"
-        "def main():\n"
-        "    assert 'numpy' not in sys.modules\n"
-        "    import numpy\n"
-        "    print(len(os.listdir('/proc/self/task')))\n"
+        "together, malloc = threading.Barrier(4), ctypes.CDLL(None).malloc\n"
+        "threads = lambda: len(os.listdir('/proc/self/task'))\n"
+        "malloc.restype = ctypes.c_void_p\n"
+        "allocate = lambda size: malloc(size + together.wait()) >> 26\n"
+        f"def main():\n    {body}\n"
         "sys.exit(start('show', main))\n"
     )
     env = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
