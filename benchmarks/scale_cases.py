@@ -226,9 +226,8 @@ def _staged(number: int, count: int, output: str) -> Any:
     file = f"train-{number:05d}-of-{count:05d}.tfrecord"
     recipe, data = f"{number:032x}", f"{number:016}".encode()
     labels, statistics = _shard_labels(), Statistics()
-    for at in range(32):
-        info = ImageInfo("jpeg", 300 + 7 * at, 400 + 9 * at, 3)
-        statistics.add(info, size=60_000 + 4000 * at, orientation=0)
+    infos = [ImageInfo("jpeg", 300 + 7 * at, 400 + 9 * at, 3) for at in range(32)]
+    statistics.add(infos, range(60_000, 188_000, 4000), [0] * 32)
     for record, label in enumerate(labels):
         statistics.samples.add(label, Sample(number * SHARD_IMAGES + record, file, record))
     statistics.samples.shrink()

@@ -113,7 +113,7 @@ class ShardCounter:
         records: in the shard.
         index: the rows of its index.
         statistics: of its images.
-        image_bytes: stored bytes of its images.
+        sizes: stored bytes of each of its images.
         labels: records of each label text.
         rejections: its images that are left out.
         pixels: records of each change to the pixels.
@@ -126,7 +126,7 @@ class ShardCounter:
     records: int = 0
     index: IndexRows = dataclasses.field(default_factory=IndexRows)
     statistics: Statistics = dataclasses.field(default_factory=Statistics)
-    image_bytes: int = 0
+    sizes: list[int] = dataclasses.field(default_factory=list)
     labels: Counter[str] = dataclasses.field(default_factory=Counter)
     rejections: list[Rejection] = dataclasses.field(default_factory=list)
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -166,17 +166,13 @@ class ShardCounter:
             self.labels[""] += 1
             self.index.add(checked)
             return
-        classes = class_texts(checked.image)
         # `Counter.update` costs ten times as much as one addition.
-        for class_ in classes:
+        for class_ in class_texts(checked.image):
             self.labels[class_] += 1
-        samples, size = self.statistics.samples, len(checked.data) or checked.unread
-        for class_ in classes:
-            if samples.takes(class_):
-                samples.add(class_, Sample(checked.image.order, self.file, len(self.index.checked)))
-        self.statistics.add(checked.info, size, checked.orientation)
+            sample = Sample(checked.image.order, self.file, len(self.sizes))
+            self.statistics.samples.add(class_, sample)
         self.statistics.gps += checked.has_place
-        self.image_bytes += size
+        self.sizes.append(len(checked.data) or checked.unread)
         self.taken += checked.is_reused
         for change in checked.changes:
             self.pixels[change] += 1
@@ -191,10 +187,13 @@ class ShardCounter:
 
     def counts(self) -> dict[str, Any]:
         """The fields for a `ShardSummary`."""
+        _, infos, _, _, orientations, *_ = self.index.columns()
+        if self.of_images:
+            self.statistics.add(infos, self.sizes, orientations)
         self.statistics.samples.shrink()
         return {
             "records": self.records,
-            "image_bytes": self.image_bytes,
+            "image_bytes": sum(self.sizes),
             "labels": dict(sorted(self.labels.items())),
             "rejections": tuple(self.rejections),
             "pixels": dict(sorted(self.pixels.items())),

@@ -57,12 +57,10 @@ class Histogram(Totals):
     total: int = 0
     bins: Counter[int] = dataclasses.field(default_factory=Counter)
 
-    def add(self, value: int, bin_: int) -> None:
-        """Counts one value whose bin is known."""
-        self.minimum = value if self.minimum is None or value < self.minimum else self.minimum
-        self.maximum = value if self.maximum is None or value > self.maximum else self.maximum
-        self.total += value
-        self.bins[bin_] += 1
+    def add(self, values: Sequence[int], bins: Iterable[int]) -> None:
+        """Counts values whose bins are known."""
+        if values:
+            self.merge(Histogram(min(values), max(values), sum(values), Counter(bins)))
 
     def merge(self, other: Histogram) -> None:
         """Adds the counts of `other`."""
@@ -106,14 +104,11 @@ class Samples(Totals):
 
     classes: dict[str, list[Sample]] = dataclasses.field(default_factory=dict)
 
-    def takes(self, class_: str) -> bool:
-        """Whether there is room for a record of a class."""
-        return len(self.classes.get(class_, ())) < SAMPLES_OF_CLASS
-
     def add(self, class_: str, sample: Sample) -> None:
         """Offers a record; one shard's records come in their order."""
-        if self.takes(class_):
-            self.classes.setdefault(class_, []).append(sample)
+        samples = self.classes.setdefault(class_, [])
+        if len(samples) < SAMPLES_OF_CLASS:
+            samples.append(sample)
 
     def merge(self, other: Samples) -> None:
         """Offers the records of `other`."""
@@ -155,23 +150,24 @@ class Statistics(Totals):
     samples: Samples = dataclasses.field(default_factory=Samples)
     gps: int = 0
 
-    def add(self, info: ImageInfo, size: int, orientation: int) -> None:
-        """Counts one image.
+    def add(
+        self, infos: Sequence[ImageInfo], sizes: Sequence[int], orientations: Iterable[int]
+    ) -> None:
+        """Counts images, with fewer calls than one after the other.
 
         Args:
-            info: of the stored image.
-            size: bytes of it.
-            orientation: of the file's EXIF tag, 0 when it has none.
+            infos: of the stored images.
+            sizes: bytes of each.
+            orientations: of the EXIF tags of their files, 0 when there is none.
         """
-        format_, height, width, _ = info
-        self.formats[format_] += 1
-        if orientation:
-            self.orientations[orientation] += 1
-        self.width.add(width, quarter_octave(width))
-        self.height.add(height, quarter_octave(height))
-        self.bytes.add(size, quarter_octave(size))
-        aspect = (width * _MILLION + height // 2) // height
-        self.aspect.add(aspect, quarter_octave(width, height))
+        formats, heights, widths, _ = zip(*infos, strict=True) if infos else [()] * 4
+        self.formats.update(formats)
+        self.orientations.update(filter(None, orientations))
+        self.width.add(widths, map(quarter_octave, widths))
+        self.height.add(heights, map(quarter_octave, heights))
+        self.bytes.add(sizes, map(quarter_octave, sizes))
+        aspects = [(x * _MILLION + y // 2) // y for x, y in zip(widths, heights, strict=True)]
+        self.aspect.add(aspects, map(quarter_octave, widths, heights))
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON, for the sidecar of a shard."""

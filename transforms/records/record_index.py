@@ -589,6 +589,10 @@ class IndexRows:
             self._looks[row] = looks
         self._greys.clear()
 
+    def columns(self) -> list[tuple[Any, ...]]:
+        """What `checked` has of each record."""
+        return [*zip(*self.checked, strict=True)] or [()] * 10
+
     def keys(self) -> list[str]:
         """The key of each record of an image."""
         return [planned.key for planned, *_ in self.checked]
@@ -619,7 +623,7 @@ class IndexRows:
         if self._greys:
             self._look()
         planned, infos, originals, changes, tags, contents, sources, places, stored, hashes = (
-            zip(*self.checked, strict=True) if count else [()] * 10
+            self.columns()
         )
         split, *_, gzip = ShardName.parse(shard)
         ends = itertools.accumulate(length + FRAME_BYTES for length in self.lengths)
