@@ -19,7 +19,7 @@ import yaml
 from pipeline.errors import UsageError, refusing
 from pipeline.options.beam_flags import find_unknown, flag_name, flags_of, suggestion
 from pipeline.options.option_table import OPTIONS
-from transforms.core.messages import check_yaml, parse_json
+from transforms.core.messages import parse_json, parse_yaml
 from transforms.core.option import FORMER, Option, unite
 from transforms.dataset.manifest import ManifestError, parse_manifest
 from transforms.images.pixel_options import DEFAULT_QUALITY
@@ -129,15 +129,8 @@ def _entries(text: str, path: str) -> list[_Entry]:
             manifest = parse_json(text)
         if isinstance(manifest, dict) and "format_version" in manifest:
             return list(_of_manifest(text, path))
-    try:
-        root = yaml.compose(check_yaml(text), Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise UsageError(f"{path} line {line}: invalid YAML: {error.problem}") from error
-    except RecursionError as error:
-        raise UsageError(f"--config {path} is nested too deeply: write OPTION: VALUE") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise UsageError(f"--config {path}: invalid YAML: {str(error).splitlines()[0]}") from error
+    with refusing(ValueError, because=f"{path} "):
+        root = parse_yaml(text)
     if root is None or root.value in ([], ""):
         raise UsageError(f"--config {path} is empty: write one option per line, such as seed: 1")
     return list(_of_yaml(root, path))

@@ -286,4 +286,4 @@ def test_a_small_file_that_is_nested_too_deeply(dataset: Path, name: str) -> Non
 def test_a_layout_that_is_nested_too_deeply(tmp_path: Path, convert: Callable[..., Ran]) -> None:
     (tmp_path / "my.yaml").write_text(f"features: {'[' * 1000}")
     ran = convert(layout=tmp_path / "my.yaml")
-    assert ran.code == 2 and "my.yaml is not a layout: it is nested too deeply" in ran.error()
+    assert ran.code == 2 and "my.yaml is not YAML, or is nested too deeply" in ran.error()

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from transforms.core.messages import check_yaml
+from transforms.core.messages import parse_yaml
 from transforms.core.option import alike
 from transforms.examples.layouts import (
     COLUMN,
@@ -61,16 +61,9 @@ def parse_layout(text: str, path: str) -> LayoutFile:
     'int64'
     """
     try:
-        root = yaml.compose(check_yaml(text), Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise LayoutError(f"--layout {path} line {line}: invalid YAML: {error.problem}") from error
-    except RecursionError as error:
-        raise LayoutError(f"--layout {path} is not a layout: it is nested too deeply") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise LayoutError(
-            f"--layout {path} is not valid YAML: {str(error).splitlines()[0]}"
-        ) from error
+        root = parse_yaml(text)
+    except ValueError as error:
+        raise LayoutError(f"--layout {path} {error}") from error
     if root is None:
         raise LayoutError(f"--layout {path} is empty: write the features below `features:`")
     return _Reader(path).layout(root)

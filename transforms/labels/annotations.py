@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 from xml.parsers import expat
 
-from transforms.core.messages import LabelsError, check_yaml
+from transforms.core.messages import LabelsError, parse_yaml
 from transforms.labels.csv_tables import open_text
 from transforms.labels.label_rows import (
     MAX_CELL,
@@ -644,15 +644,11 @@ def yaml_class_names(text: str, path: str) -> tuple[str, ...]:
     >>> yaml_class_names("names: {0: person, 1: bicycle}", "coco8.yaml")
     ('person', 'bicycle')
     """
-    # Few runs need it.
-    import yaml
-
     try:
         # Names such as `no` stay texts.
-        root: Any = yaml.load(check_yaml(text), Loader=yaml.BaseLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = (str(error).splitlines() or ["nested too deeply"])[0]
-        raise LabelsError(f"{path} is not YAML: {problem[:100]}") from error
+        root = parse_yaml(text, as_texts=True)
+    except ValueError as error:
+        raise LabelsError(f"{path} {str(error)[:100]}") from error
     found = root.get("names") if isinstance(root, dict) else None
     names = found
     if isinstance(found, Mapping):

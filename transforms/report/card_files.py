@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from transforms.core.messages import check_yaml, format_bytes, parse_json, printable, quantity
+from transforms.core.messages import (
+    format_bytes,
+    parse_json,
+    parse_yaml,
+    printable,
+    quantity,
+)
 from transforms.core.option import alike
 from transforms.dataset.dataset_options import (
     Card,
@@ -82,32 +88,20 @@ def parse_properties(text: str) -> str:
     >>> parse_properties("creator: Ann Lee")
     '{"creator": {"@type": "sc:Person", "name": "Ann Lee"}}'
     """
-    # Few datasets need it.
-    import yaml
-
+    found = None
+    if text.lstrip().startswith("{"):
+        # YAML reads no tabs, and an escaped emoji of JSON as two halves.
+        with contextlib.suppress(ValueError):
+            found = parse_json(text, parse_int=str, parse_float=str, parse_constant=str)
     try:
-        found = _loaded(text)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise PropertiesError(f"line {line}: invalid YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise PropertiesError("it is neither YAML nor JSON") from error
+        found = parse_yaml(text, as_texts=True) if found is None else found
+    except ValueError as error:
+        raise PropertiesError(f"its text {error}") from error
     if not isinstance(found, dict) or not found:
         raise PropertiesError("it holds no properties: write one per line, such as creator: NAME")
     values = {_name(key): value for key, value in found.items()}
     made = {name: _checked(name, value) for name, value in sorted(values.items())}
     return json.dumps(made, ensure_ascii=False)
-
-
-def _loaded(text: str) -> Any:
-    """The content of a YAML or JSON text; dates and numbers stay texts."""
-    import yaml
-
-    if text.lstrip().startswith("{"):
-        # YAML reads no tabs, and an escaped emoji of JSON as two halves.
-        with contextlib.suppress(ValueError):
-            return parse_json(text, parse_int=str, parse_float=str, parse_constant=str)
-    return yaml.load(check_yaml(text), Loader=yaml.BaseLoader)
 
 
 def properties_of(text: str) -> dict[str, Value]:

@@ -280,8 +280,8 @@ TEXTS = "'keywords' must be a text or a list of texts"
     ("given", "why"),
     [
         *(("", "holds no properties"), ("[1, 2]", "holds no properties")),
-        *(("a: b: c", "line 1: invalid YAML"), ("\0", "neither YAML nor JSON")),
-        ("[" * 2000, "neither YAML nor JSON|invalid YAML"),
+        *(("a: b: c", "line 1: invalid YAML"), ("\0", "its text is not YAML, or ")),
+        ("[" * 2000, "nested too deeply|invalid YAML"),
         ("name: pets", "'name' is filled from --name: leave it out"),
         ("recordSet: x", "'recordSet' is filled from the dataset itself"),
         ("author: Ann", "not a property that can be given; did you mean creator"),
