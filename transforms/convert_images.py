@@ -256,8 +256,8 @@ class ImageConverter(Converter):
         self._logged: dict[str, object] = {}
         self._read_ahead = self._origins.read_ahead()
         self._guard = DecoderGuard(self._limits.max_pixels, isolates=is_again())
-        may_change = self._partners or not self._decoding.pixels.changes_nothing
-        if self._decoding.stores_pixels or may_change or Role.OBJECT_MASK in self._roles:
+        self._holds_pixels = self._decoding.stores_pixels or Role.OBJECT_MASK in self._roles
+        if self._holds_pixels or self._partners or not self._decoding.pixels.changes_nothing:
             from transforms.images.pillow_images import quiet_pillow
 
             quiet_pillow()
@@ -428,8 +428,7 @@ class ImageConverter(Converter):
         return self._rows.of(image, checked.frame)
 
     def _held_bytes(self, image: PlannedImage) -> int:
-        has_pixels = self._decoding.stores_pixels or Role.OBJECT_MASK in self._roles
-        pixels = _DECODED_TIMES * image.size if has_pixels else 0
+        pixels = _DECODED_TIMES * image.size if self._holds_pixels else 0
         if image.partners:
             pixels += sum(file.size for file in partner_files(image.partners))
         return image.size + pixels + (self._embedder.input_bytes if self._embedder else 0)
