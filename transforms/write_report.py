@@ -192,11 +192,11 @@ def _indexed(
     for entry, listed in itertools.islice(indexed_files(manifest), _INDEXES):
         if not listed or len(files) >= _INDEXED:
             continue
-        table = read_listed_index(output, entry, [*_COLUMNS, *LOOKS])
+        table = read_listed_index(output, entry, [*_COLUMNS, *LOOKS]).slice(0, _INDEXED)
         names = [each["file"] for each in listed]
         sizes = (size + FRAME_BYTES for size in table.column("length").to_pylist())
         is_single = len(names) > 1
-        files += names if is_single else names * len(table)
+        files += names[: len(table)] if is_single else names * len(table)
         ends = itertools.accumulate(sizes, initial=0)
         offsets += [0] * len(table) if is_single else [*ends][:-1]
         tables.append(table)

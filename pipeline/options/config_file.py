@@ -122,13 +122,12 @@ def _check(entry: _Entry, parser: argparse.ArgumentParser) -> None:
 
 
 def _entries(text: str, path: str) -> list[_Entry]:
-    if text.lstrip().startswith("{"):
-        # YAML would read a manifest, too, but takes minutes for a large one.
-        manifest: Any = None
-        with contextlib.suppress(ValueError):
-            manifest = parse_json(text)
-        if isinstance(manifest, dict) and "format_version" in manifest:
-            return list(_of_manifest(text, path))
+    # YAML would read a manifest, too, but takes minutes for a large one.
+    manifest: Any = None
+    with contextlib.suppress(ValueError):
+        manifest = parse_json(text)
+    if isinstance(manifest, dict) and "format_version" in manifest:
+        return list(_of_manifest(text, path))
     with refusing(ValueError, because=f"{path} "):
         root = parse_yaml(text)
     if root is None or root.value in ([], ""):

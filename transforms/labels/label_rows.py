@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -281,19 +282,18 @@ def find_key_cells(cells: Iterable[str], is_key: Callable[[str], bool]) -> KeyCe
     >>> find_key_cells(["/data/p/1.jpg"], {"p/1.jpg"}.__contains__)
     KeyCells(backslashes=False, prefix='/data/')
     """
-    kept = [cell for cell in cells if cell.strip()]
-    tried = [AS_THEY_ARE]
-    if any("\\" in cell for cell in kept):
-        tried.append(KeyCells(backslashes=True))
+    kept = [cell for cell in cells if cell.strip() and len(cell) <= MAX_KEY]
+    tried = (AS_THEY_ARE, KeyCells(backslashes=True))
     for rule in tried:
         if any(is_key(rule.key(cell)) for cell in kept):
             return rule
     for rule in tried:
         for cell in kept:
             path = rule.key(cell).strip()
-            for at, character in enumerate(path):
-                if character == "/" and is_key(path[at + 1 :]):
-                    return rule._replace(prefix=path[: at + 1])
+            # A cell may be slashes alone.
+            for slash in itertools.islice(re.finditer("/", path), 100):
+                if is_key(path[slash.end() :]):
+                    return rule._replace(prefix=path[: slash.end()])
     return None
 
 

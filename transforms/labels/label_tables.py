@@ -348,20 +348,21 @@ def column_chunks(metadata: pq.FileMetaData, size: int) -> list[pq.ColumnChunkMe
     return [group.column(at) for group in groups for at in range(group.num_columns)]
 
 
-# The type of a page that holds each value of its column once.
-_DICTIONARY = 2
+# The type of a page that holds each value of its column once, and the encoding of texts that begin
+# with those before them.
+_DICTIONARY, _DELTAS = 2, 7
 
 
 def size_of_pages(
-    chunk: pq.ColumnChunkMetaData, file: BinaryIO, *, is_named: bool = False
+    chunk: pq.ColumnChunkMetaData, file: BinaryIO, *, is_of_index: bool = False
 ) -> tuple[int, int]:
     """Bytes and values of a column chunk, by its pages if these say more than the footer.
 
     Args:
         chunk: what the footer says.
         file: with the pages; empty if the footer is to be believed.
-        is_named: whether a dictionary is damage that the footer does not name. Old writers name
-            none.
+        is_of_index: whether a dictionary is damage that the footer does not name, and texts that
+            begin with others. Old writers name none.
 
     Raises:
         pyarrow.ArrowException: a page is damaged.
@@ -375,11 +376,13 @@ def size_of_pages(
     try:
         while at < len(data) and values < chunk.num_values:
             header, at = page_header(data, at)
-            if is_named and header[1] == _DICTIONARY and not chunk.has_dictionary_page:
+            # Of a page of either version; others have no values.
+            said = header.get({0: 5, 3: 8}.get(header[1]), {})
+            is_unnamed = header[1] == _DICTIONARY and not chunk.has_dictionary_page
+            if is_of_index and (is_unnamed or _DELTAS in (said.get(2), said.get(4))):
                 raise IndexError
             size, at = size + max(header[2], 0), at + max(header[3], 0)
-            # Of a page of either version; others have no values.
-            values += header.get({0: 5, 3: 8}.get(header[1]), {}).get(1, 0)
+            values += said.get(1, 0)
         if at > len(data):
             raise IndexError
     except (AttributeError, LookupError, TypeError) as error:

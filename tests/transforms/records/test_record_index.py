@@ -350,6 +350,7 @@ ONE_LONG_KEY = {
     "key": pa.array([*["x"] * 39, "x" * 60_000_000]),
     "path": pa.array([random.Random(number).randbytes(50_000).hex() for number in range(40)]),
 }
+DELTAS: Any = {"use_dictionary": False, "column_encoding": {"key": "DELTA_BYTE_ARRAY"}}
 MANY_RECORDS = {"record": pa.array(np.arange(200_000))}
 ALIKE = rows_of(checked()).table(SHARD).take([0] * 200_000)
 
@@ -364,8 +365,9 @@ ALIKE = rows_of(checked()).table(SHARD).take([0] * 200_000)
         (index_bytes(with_columns(FORTY, ONE_LONG_KEY)), "it would take 60"),
         (written(FORTY, store_schema=False, row_group_size=1), "40 rows do not fit into it"),
         (index_bytes(with_columns(ALIKE, MANY_RECORDS)), "200000 rows do not fit into it"),
+        (written(FORTY, store_schema=False, **DELTAS), "the header of a page is damaged"),
     ],
-    ids=["few rows", "no keys", "one text", "a group for each row", "rows of no bytes"],
+    ids=["few rows", "no keys", "one text", "a group for each row", "no bytes", "deltas"],
 )
 def test_what_does_not_fit_is_refused_unread(data: bytes, says: str) -> None:
     with pytest.raises(RecordIndexError, match=f"x is damaged: {says}"):
@@ -503,4 +505,4 @@ def test_a_dictionary_that_the_footer_does_not_name_is_damage() -> None:
     forged: Any = SimpleNamespace(**footer, **start, has_dictionary_page=False)
     assert size_of_pages(forged, file)[1] == 20_000
     with pytest.raises(pa.ArrowInvalid, match="header of a page is damaged"):
-        size_of_pages(forged, file, is_named=True)
+        size_of_pages(forged, file, is_of_index=True)

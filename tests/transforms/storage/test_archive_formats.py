@@ -404,7 +404,7 @@ def test_files_that_share_their_bytes_are_refused() -> None:
             entry.filename = entry.orig_filename = name
             # One begins inside of another one, as in a nested archive.
             entry.header_offset += 40 * (number == 4)
-            entry.compress_size -= 400 * (number == 4)
+            entry.file_size = entry.compress_size = 5_000 - 400 * (number == 4)
             packed.filelist.append(entry)
     problems = {member.name: member.problem for member in Archive(target.getvalue()).members()}
     overlaps = "it overlaps with another file of the archive"
@@ -417,6 +417,8 @@ def test_files_that_grow_more_than_images_do_are_refused(monkeypatch: pytest.Mon
     data = zipped({"1.bmp": bytes(90_000), "2.bmp": bytes(60_000)}, DEFLATED)
     refused = "it would have 90000 bytes, more than 200 times its size"
     assert [member.problem for member in Archive(data).members()] == [refused, ""]
+    [_, member] = Archive(with_size(data, "2.bmp", 200_000)).members()
+    assert member.problem == "the directory of the archive says that it has 200000 bytes"
 
 
 BOMB = zipped({"1.jpg": bytes(10 << 20)}, DEFLATED)
