@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import gc
 import gzip
 import itertools
 import json
@@ -100,11 +101,9 @@ class _Reader:
     """Decodes values from a text of which a part is in memory."""
 
     def __init__(self, text: TextIO, path: str) -> None:
-        self._text = text
-        self._path = path
+        self._text, self._path = text, path
         self._part = ""
-        self._at = 0
-        self._before = 0
+        self._at = self._before = 0
         self._is_all = False
 
     def next_character(self) -> str:
@@ -145,6 +144,8 @@ class _Reader:
         # So much that no decoding is in vain, which takes seconds for some items.
         while len(self._part) - self._at <= MAX_ITEM + _NEAR_END and not self._is_all:
             self._read()
+        # Of a million lists, Python would look for cycles again and again: six times as long.
+        gc.disable()
         try:
             value, end = _DECODER.raw_decode(self._part, self._at)
         except json.JSONDecodeError as error:
@@ -155,6 +156,8 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             # A number with too many digits, or lists that are nested too deeply.
             raise self.error(str(error)[:100]) from error
+        finally:
+            gc.enable()
         if end - self._at > MAX_ITEM:
             raise self.error(f"a value of more than {MAX_ITEM} characters")
         self._at = end

@@ -89,10 +89,9 @@ def parse_properties(text: str) -> str:
     '{"creator": {"@type": "sc:Person", "name": "Ann Lee"}}'
     """
     found = None
-    if text.lstrip().startswith("{"):
-        # YAML reads no tabs, and an escaped emoji of JSON as two halves.
-        with contextlib.suppress(ValueError):
-            found = parse_json(text, parse_int=str, parse_float=str, parse_constant=str)
+    # YAML reads no tabs, and an escaped emoji of JSON as two halves.
+    with contextlib.suppress(ValueError):
+        found = parse_json(text, parse_int=str, parse_float=str, parse_constant=str)
     try:
         found = parse_yaml(text, as_texts=True) if found is None else found
     except ValueError as error:
