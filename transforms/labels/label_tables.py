@@ -65,6 +65,7 @@ from transforms.labels.label_rows import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -196,17 +197,17 @@ def _type_of_items(items: Sequence[Any]) -> str:
 
 # Label tables in Parquet, read by row groups, and only the columns that are needed.
 
-# Rows that are held as Python values at once. A dictionary makes a file of kilobytes out of as many
-# texts of a megabyte as it has rows; fewer rows at once take half a microsecond more for each.
-_BATCH_ROWS = 64
+# Rows that are read at once, if their texts do not take more bytes; and the bytes of those that are
+# Python's at once, and of one. A file of kilobytes may have any number of texts of megabytes.
+_BATCH_ROWS, _BATCH_BYTES, _FEW_BYTES, _MOST_OF_ROW = 1024, 1 << 27, 1 << 22, 1 << 24
 
 _REMEDY = "write it as CSV"
 
 # A million column chunks; pyarrow reads a footer of any length at once, before it checks it.
 _MOST_FOOTER_BYTES = 1 << 26
 
-# A larger file is believed what its footer says of its pages: it would be read twice.
-_MOST_CHECKED = 16 << 20
+# The header of a page: writers leave longer statistics out. And the page, besides some of the file.
+_MOST_HEADER, _MOST_PAGE, _MOST_PAGE_OF_BYTE = 1 << 16, 1 << 25, 12
 
 
 def parquet_table(
@@ -274,6 +275,7 @@ def open_parquet(binary_file: BinaryIO, path: str) -> tuple[pq.ParquetFile, pa.S
     try:
         with parquet_damage(path):
             file = pq.ParquetFile(binary_file, pre_buffer=False)
+            column_chunks(file.metadata, size)
         return file, file.schema_arrow
     except UnicodeDecodeError as error:
         raise LabelsError(f"{path}: the name of a column is not UTF-8: rename it") from error
@@ -292,8 +294,7 @@ def _rows_of_file(
     number = held = 0
     size = binary_file.seek(0, io.SEEK_END)
     with parquet_damage(path):
-        check_growth(bytes_held(file, columns, binary_file), size, path, _REMEDY)
-        for batch in file.iter_batches(_BATCH_ROWS, groups, columns, use_threads=False):
+        for batch in few_rows(file, columns, binary_file, groups, path):
             nothing = [""] * batch.num_rows
             texts = {}
             for name in columns:
@@ -313,19 +314,98 @@ def _rows_of_file(
             check_growth(held, size, path, _REMEDY)
 
 
-def bytes_held(file: Any, columns: Collection[str], binary_file: BinaryIO) -> int:
-    """Bytes of the pages of some columns, or their values if these are more.
+def few_rows(
+    file: pq.ParquetFile,
+    columns: Collection[str],
+    binary_file: BinaryIO,
+    groups: Sequence[int] | None,
+    path: str,
+    remedy: str = _REMEDY,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, so few at a time that their texts take little memory.
 
-    A page is in memory as a whole, and so are the values of a list.
+    Args:
+        file: open.
+        columns: the names of those to read, or the paths of parts of them.
+        binary_file: the same file.
+        groups: the row groups to read; None for all.
+        path: the name of the file for messages.
+        remedy: what to do about a file that holds far more than its size.
+
+    Raises:
+        LabelsError: it does.
+        pyarrow.ArrowException: it is damaged.
     """
-    size = binary_file.seek(0, io.SEEK_END)
-    checked = binary_file if size <= _MOST_CHECKED else io.BytesIO()
-    return sum(
-        max(size_of_pages(chunk, checked))
-        for chunk in column_chunks(file.metadata, size)
+    import pyarrow.parquet as pq
+
+    size, held, wanted = binary_file.seek(0, io.SEEK_END), 0, {*columns}
+    found = [file.schema.column(at) for at in range(len(file.schema))]
+    leaves = {
+        at: leaf.path
+        for at, leaf in enumerate(found)
         # Of a list, it ends with two more names.
-        if any(chunk.path_in_schema.rsplit(".", more)[0] in columns for more in range(3))
-    )
+        if any(leaf.path.rsplit(".", more)[0] in wanted for more in range(3))
+    }
+    # One list may have a text of a dictionary any number of times: its size is to be known first.
+    lists = {path for at, path in leaves.items() if found[at].physical_type == "BYTE_ARRAY"}
+    if lists := lists - wanted:
+        options = {"metadata": file.metadata, "pre_buffer": False}
+        file = pq.ParquetFile(binary_file, read_dictionary=lists, **options)
+    for number in range(file.num_row_groups) if groups is None else groups:
+        group = file.metadata.row_group(number)
+        most = _BATCH_ROWS
+        for chunk in map(group.column, leaves):
+            pages, values, largest, longest = size_of_pages(chunk, binary_file)
+            # A number takes 8 bytes, of which a page may have any number in a few.
+            held += max(pages, 8 * values)
+            check_growth(held, size, path, remedy)
+            if largest > _MOST_PAGE + _MOST_PAGE_OF_BYTE * size:
+                raise LabelsError(f"{path} has a page of {largest} bytes: {remedy}")
+            most = min(most, 1 + _BATCH_BYTES // max(1, longest))
+        # Arrow looks at all of a dictionary for each of them.
+        most = max(1, group.num_rows) if lists else most
+        for batch in file.iter_batches(most, [number], [*columns], use_threads=False):
+            yield from _parts(batch, path)
+
+
+def _parts(batch: pa.RecordBatch, path: str) -> Iterator[pa.RecordBatch]:
+    """Its rows, as many at a time as fit."""
+    rows = batch.num_rows
+    held = sum(map(plain_bytes, batch.columns)) if rows else 0
+    if rows > 1 and held > _FEW_BYTES:
+        yield from _parts(batch.slice(0, rows // 2), path)
+        yield from _parts(batch.slice(rows // 2), path)
+    elif held > _MOST_OF_ROW:
+        raise LabelsError(
+            f"{path} has a row of {held} bytes, more than {_MOST_OF_ROW}: leave it out"
+        )
+    else:
+        yield batch
+
+
+def plain_bytes(array: pa.Array) -> int:
+    """The bytes of the values of an array, each repetition counted."""
+    import numpy as np
+    import pyarrow as pa
+
+    if array.type == pa.dictionary(pa.int32(), pa.string()) and len(array.dictionary):
+        # Every run comes here: `pyarrow.compute` takes 10 MB and 0.05 s.
+        lengths = np.diff(numbers_of(array.dictionary, "<i4", 1))
+        # Where nothing is, the place is 0.
+        nothing = int(array.indices.null_count * lengths[0])
+        return 4 * len(array) - nothing + int(lengths[numbers_of(array.indices, "<i4")].sum())
+    if _is_list(array.type):
+        return plain_bytes(array.flatten()) + 4 * len(array)
+    if pa.types.is_struct(array.type):
+        return sum(map(plain_bytes, array.flatten()))
+    return int(array.nbytes)
+
+
+def numbers_of(array: pa.Array, kind: str = "<i8", more: int = 0) -> np.ndarray[Any, Any]:
+    """The numbers of an array, or where its texts end; `to_numpy` would import pandas."""
+    import numpy as np
+
+    return np.frombuffer(array.buffers()[1], kind)[array.offset :][: len(array) + more]
 
 
 def column_chunks(metadata: pq.FileMetaData, size: int) -> list[pq.ColumnChunkMetaData]:
@@ -348,46 +428,59 @@ def column_chunks(metadata: pq.FileMetaData, size: int) -> list[pq.ColumnChunkMe
     return [group.column(at) for group in groups for at in range(group.num_columns)]
 
 
-# The type of a page that holds each value of its column once, and the encoding of texts that begin
-# with those before them.
+# The type of a page that holds each value of its column once, and the encoding in which a text may
+# begin with the one before it.
 _DICTIONARY, _DELTAS = 2, 7
 
 
 def size_of_pages(
     chunk: pq.ColumnChunkMetaData, file: BinaryIO, *, is_of_index: bool = False
-) -> tuple[int, int]:
+) -> tuple[int, int, int, int]:
     """Bytes and values of a column chunk, by its pages if these say more than the footer.
 
     Args:
         chunk: what the footer says.
-        file: with the pages; empty if the footer is to be believed.
+        file: with the pages.
         is_of_index: whether a dictionary is damage that the footer does not name, and texts that
             begin with others. Old writers name none.
+
+    Returns:
+        the bytes, the values, the bytes of the largest page, and those that values of a page have
+        in the mean, or a single one may have.
 
     Raises:
         pyarrow.ArrowException: a page is damaged.
     """
     import pyarrow as pa
 
-    size = values = at = 0
+    size = values = largest = longest = 0
     first, other = chunk.data_page_offset, chunk.dictionary_page_offset or 0
-    file.seek(max(0, other if 0 < other < first else first))
-    data = file.read(chunk.total_compressed_size)
+    start = at = max(0, other if 0 < other < first else first)
+    end = start + chunk.total_compressed_size
     try:
-        while at < len(data) and values < chunk.num_values:
-            header, at = page_header(data, at)
+        while at < end and values < chunk.num_values:
+            file.seek(at)
+            header, length = page_header(file.read(min(_MOST_HEADER, end - at)), 0)
+            kind, page = header[1], max(header[2], 0)
             # Of a page of either version; others have no values.
-            said = header.get({0: 5, 3: 8}.get(header[1]), {})
-            is_unnamed = header[1] == _DICTIONARY and not chunk.has_dictionary_page
-            if is_of_index and (is_unnamed or _DELTAS in (said.get(2), said.get(4))):
+            said = header.get({0: 5, 3: 8}.get(kind), {})
+            encoding, count = said.get({0: 2, 3: 4}.get(kind)), said.get(1, 0)
+            is_unnamed = kind == _DICTIONARY and not chunk.has_dictionary_page
+            if is_of_index and (is_unnamed or encoding == _DELTAS):
                 raise IndexError
-            size, at = size + max(header[2], 0), at + max(header[3], 0)
-            values += said.get(1, 0)
-        if at > len(data):
+            # Only the first page may have none: of others, there may be any number.
+            if count <= 0 and at > start:
+                raise IndexError
+            size, largest, values = size + page, max(largest, page), values + count
+            is_repeated = kind == _DICTIONARY or encoding == _DELTAS
+            longest = max(longest, page if is_repeated else page // max(1, count))
+            at += length + max(header[3], 0)
+        if at > end:
             raise IndexError
     except (AttributeError, LookupError, TypeError) as error:
         raise pa.ArrowInvalid("the header of a page is damaged") from error
-    return max(size, chunk.total_uncompressed_size), max(values, chunk.num_values)
+    size, values = max(size, chunk.total_uncompressed_size), max(values, chunk.num_values)
+    return size, values, largest, longest
 
 
 def page_header(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, Any], int]:
@@ -475,10 +568,13 @@ def _type_of_column(type_: pa.DataType) -> str | None:
 
 def cell_texts(column: pa.Array) -> list[str]:
     """The cells of a column."""
-    from pyarrow import types
+    import pyarrow as pa
 
+    types, type_ = pa.types, column.type
+    if _is_list(type_) and types.is_dictionary(type_.value_type):
+        # Each text of a dictionary would take a microsecond.
+        column = column.cast(pa.list_(type_.value_type.value_type))
     values = column.to_pylist()
-    type_ = column.type
     if _is_list(type_):
         if types.is_float32(type_.value_type):
             values = [None if each is None else _short(each) for each in values]

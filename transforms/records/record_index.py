@@ -20,12 +20,11 @@ from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
 from transforms.images.checked_images import LOOKS, CheckedImage
 from transforms.labels.joins import parsed_rows
-from transforms.labels.label_tables import column_chunks, size_of_pages
+from transforms.labels.label_tables import column_chunks, numbers_of, plain_bytes, size_of_pages
 from transforms.labels.shards import ShardName
 from transforms.records.stored_images import changes_text, partner_rows
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
 
@@ -284,10 +283,10 @@ def read_index(
         ]
         sizes = [size_of_pages(chunk, io.BytesIO(data), is_of_index=True) for chunk in chunks]
         most = _MOST_BYTES + _MOST_BYTES_OF_BYTE * len(data)
-        largest = max((size for size, _ in sizes), default=0)
+        largest = max((size for size, *_ in sizes), default=0)
         _check_size(largest, _MOST_COLUMN + _MOST_COLUMN_OF_BYTE * len(data), path)
         # A page of a few bytes may repeat a value any number of times.
-        held = sum(size + 8 * values for size, values in sizes)
+        held = sum(size + 8 * values for size, values, *_ in sizes)
         _check_size(held, most, path, most_of_records)
         # A text that a dictionary has once stays there until its size in each row is known.
         repeated = {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
@@ -295,13 +294,13 @@ def read_index(
         texts = texts.read(columns=sorted(repeated), use_threads=False)
         texts.validate(full=True)
         arrays = (array for column in texts.columns for array in column.chunks)
-        _check_size(sum(map(_plain_bytes, arrays)), most, path, most_of_records)
+        _check_size(sum(map(plain_bytes, arrays)), most, path, most_of_records)
         del texts, arrays
         table = file.read(columns=list(dict.fromkeys(["record", *names])), use_threads=False)
         table.validate(full=True)
         table = table.combine_chunks()
         record = table.column("record").combine_chunks()
-        if record.null_count or (_numbers(record) != np.arange(len(record))).any():
+        if record.null_count or (numbers_of(record) != np.arange(len(record))).any():
             raise RecordIndexError(f"{path} is damaged: its rows are not numbered in order")
         if "key" in names and table.column("key").null_count:
             raise RecordIndexError(f"{path} is damaged: a row of it has no key")
@@ -349,31 +348,6 @@ def _check_size(
         raise RecordIndexError(
             f"{path} is damaged: it would take {size} bytes of memory, more than {most}"
         )
-
-
-def _plain_bytes(array: pa.Array) -> int:
-    """The bytes of the values of an array, each repetition counted."""
-    import numpy as np
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(array.type) and len(array.dictionary):
-        # Every run comes here: `pyarrow.compute` takes 10 MB and 0.05 s.
-        lengths = np.diff(_numbers(array.dictionary, "<i4", 1))
-        # Where nothing is, the place is 0.
-        nothing = int(array.indices.null_count * lengths[0])
-        return 4 * len(array) - nothing + int(lengths[_numbers(array.indices, "<i4")].sum())
-    if pa.types.is_list(array.type):
-        return _plain_bytes(array.flatten()) + 4 * len(array)
-    if pa.types.is_struct(array.type):
-        return sum(map(_plain_bytes, array.flatten()))
-    return int(array.nbytes)
-
-
-def _numbers(array: pa.Array, kind: str = "<i8", more: int = 0) -> np.ndarray[Any, Any]:
-    """The numbers of an array, or where its texts end; `to_numpy` would import pandas."""
-    import numpy as np
-
-    return np.frombuffer(array.buffers()[1], kind)[array.offset :][: len(array) + more]
 
 
 def index_rows(table: pa.Table) -> Iterator[dict[str, Any]]:

@@ -20,8 +20,8 @@ from transforms.labels.csv_tables import LABEL_NAMES, check_growth, folded
 from transforms.labels.keys import record_features
 from transforms.labels.label_rows import MAX_KEY, label_text, read_number, text_problem
 from transforms.labels.label_tables import (
-    bytes_held,
     cell_texts,
+    few_rows,
     open_parquet,
     page_header,
     parquet_damage,
@@ -276,7 +276,7 @@ class ImageFile:
         Raises:
             LabelsError: it is not Parquet, is damaged, or has no column of images.
         """
-        self._read, self._path = read, path
+        self._file, self._read, self._path = file, read, path
         self._parquet, schema = open_parquet(file, path)
         if len({*schema.names}) < len(schema.names):
             raise LabelsError(f"{path} has several columns with one name: rename all but one")
@@ -289,10 +289,9 @@ class ImageFile:
         self._levels = leaves.column(self._leaf).max_definition_level
         size = file.seek(0, io.SEEK_END)
         self._check = functools.partial(check_growth, stored=size, shown=path, remedy=_REMEDY)
-        with _damage(path, LabelsError):
-            self._check(bytes_held(self._parquet, [image, *self._texts], file))
         self.groups = self._parquet.metadata.num_row_groups
-        groups = map(self._parquet.metadata.row_group, range(self.groups))
+        groups = [*map(self._parquet.metadata.row_group, range(self.groups))]
+        self._check(sum(each.column(self._leaf).total_uncompressed_size for each in groups))
         self._starts = [0, *itertools.accumulate(group.num_rows for group in groups)]
 
     def members(self, group: int, *, are_placed: bool) -> Iterator[Member]:
@@ -332,9 +331,7 @@ class ImageFile:
             yield from itertools.repeat(("", ""), rows)
             return
         classes = self.columns.classes
-        for batch in self._parquet.iter_batches(
-            64, row_groups=[group], columns=self._texts, use_threads=False
-        ):
+        for batch in few_rows(self._parquet, self._texts, self._file, [group], self._path, _REMEDY):
             labels, keys = (_texts(batch, column) for column in self.columns[1:3])
             for key, label in zip(keys, labels, strict=True):
                 if classes:

@@ -9,6 +9,7 @@ import itertools
 import json
 import time
 import tracemalloc
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.messages import LabelsError
 from transforms.core.records import TablePart
-from transforms.labels import csv_tables
+from transforms.labels import csv_tables, label_tables
 from transforms.labels.label_rows import (
     FORMATS,
     JSONL,
@@ -32,11 +33,10 @@ from transforms.labels.label_rows import (
     find_format,
     is_yolo,
 )
-from transforms.labels.label_tables import first_rows, parquet_table, read_rows
+from transforms.labels.label_tables import first_rows, parquet_table, read_rows, size_of_pages
 
 COLUMNS = CsvColumns(Column(0, "id"), Column(1, "label"), 3, cells=(Column(2, "x"),))
 ROW = {"id": "a.jpg", "label": "cat", "x": 1.5, "more": {"y": [1]}}
-PLAIN: Any = {"use_dictionary": False, "compression": "brotli"}
 
 
 def parquet(rows: Any, **options: Any) -> io.BytesIO:
@@ -264,8 +264,12 @@ def _repeated(text: str, count: int) -> pa.Array:
         (lambda: _repeated("a", 1_000_000), {}),
         (lambda: _repeated("x" * 100_000, 1000), {}),
         (lambda: pa.array([["a"] * 10_000_000]), {}),
-        (lambda: pa.array(["x" * 1_000_000] * 50), PLAIN),
+        (
+            lambda: pa.array(["x" * 1_000_000] * 50),
+            {"use_dictionary": False, "compression": "zstd"},
+        ),
     ],
+    ids=["rows", "texts", "list", "page"],
 )
 def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) -> None:
     """20 KB held four million rows, and 27 KB a page of 800 MB."""
@@ -290,14 +294,64 @@ def test_cells_of_parquet_count() -> None:
         lambda: pa.array(["x" * 20_000_000]),
         lambda: pa.array([[None] * 10_000_000], pa.list_(pa.string())),
     ],
+    ids=["text", "list"],
 )
 def test_a_footer_that_says_too_little_is_not_believed(column: Any) -> None:
     """A page of 800 MB took 3.4 GB, in 28 KB."""
-    data = parquet(pa.table({"a": column()}), **PLAIN).getvalue()
+    options = {"use_dictionary": False, "compression": "brotli"}
+    data = parquet(pa.table({"a": column()}), **options).getvalue()
     chunk = pq.read_metadata(io.BytesIO(data)).row_group(0).column(0)
     edited = with_footer(data, {chunk.total_uncompressed_size: 50, chunk.num_values: 1})
     with small_memory(1 << 20), pytest.raises(LabelsError, match="than 200 times its size: write"):
         [*parquet_table(io.BytesIO(edited), ["a"], path="a.parquet").rows]
+
+
+def _list_of(text: str, count: int) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), _repeated(text, count))
+
+
+def test_no_row_repeats_a_text_any_number_of_times() -> None:
+    """One list of a million times a text of 1 KB took 3 GB, in 2 KB."""
+    file = parquet(pa.table({"a": _list_of("x" * 1000, 100_000)}))
+    says = "^a.parquet has a row of 100400004 bytes, more than 16777216: leave it out$"
+    with small_memory(10 << 20), pytest.raises(LabelsError, match=says):
+        [*parquet_table(file, ["a"], path="a.parquet").rows]
+
+
+def test_texts_that_begin_with_others_are_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each, the file may have a few bytes."""
+    monkeypatch.setattr(label_tables, "_BATCH_BYTES", 1 << 20)
+    texts = [f"{'x' * 100_000}{number}" for number in range(50)]
+    options: Any = {"use_dictionary": False, "compression": "none"}
+    options["column_encoding"] = {"a": "DELTA_BYTE_ARRAY"}
+    file = parquet(pa.table({"a": texts}), **options)
+    assert file.getbuffer().nbytes < 200_000
+    with small_memory(4 << 20):
+        rows = [*parquet_table(file, ["a"], path="a.parquet").rows]
+    assert [cells for _, cells, _ in rows] == [[text] for text in texts]
+    options["column_encoding"] = {"a.list.element": "DELTA_BYTE_ARRAY"}
+    file = parquet(pa.table({"a": [texts]}), **options)
+    with small_memory(10 << 20), pytest.raises(LabelsError, match="a.parquet is not Parquet, or"):
+        [*parquet_table(file, ["a"], path="a.parquet").rows]
+
+
+def test_a_page_without_values_is_damage() -> None:
+    """A file may have a million of them, which took minutes."""
+    table = pa.table({"a": pa.array(["a", "b"])})
+    file = parquet(table, use_dictionary=False, compression="none")
+    chunk = pq.ParquetFile(file).metadata.row_group(0).column(0)
+    names = ("data_page_offset", "dictionary_page_offset", "has_dictionary_page", "num_values")
+    sizes = ("total_compressed_size", "total_uncompressed_size")
+    said: Any = SimpleNamespace(**{name: getattr(chunk, name) for name in (*names, *sizes)})
+    assert size_of_pages(said, file)[:2] == (chunk.total_uncompressed_size, 2)
+    data, start = file.getvalue(), chunk.data_page_offset
+    page = data[start : start + chunk.total_compressed_size]
+    # The number of its values, 2, becomes 0; the same page follows.
+    assert page.count(b"\x2c\x15\x04") == 1
+    empty = page.replace(b"\x2c\x15\x04", b"\x2c\x15\x00")
+    said.total_compressed_size *= 3
+    with pytest.raises(pa.ArrowInvalid, match="the header of a page is damaged"):
+        size_of_pages(said, io.BytesIO(data[:start] + empty + empty + page))
 
 
 @pytest.mark.slow
