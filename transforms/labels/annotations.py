@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import gc
 import gzip
 import itertools
 import json
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 from xml.parsers import expat
 
-from transforms.core.messages import LabelsError, parse_yaml
+from transforms.core.messages import LabelsError, parse_yaml, without_collecting
 from transforms.labels.csv_tables import open_text
 from transforms.labels.label_rows import (
     MAX_CELL,
@@ -144,10 +143,9 @@ class _Reader:
         # So much that no decoding is in vain, which takes seconds for some items.
         while len(self._part) - self._at <= MAX_ITEM + _NEAR_END and not self._is_all:
             self._read()
-        # Of a million lists, Python would look for cycles again and again: six times as long.
-        gc.disable()
         try:
-            value, end = _DECODER.raw_decode(self._part, self._at)
+            with without_collecting():
+                value, end = _DECODER.raw_decode(self._part, self._at)
         except json.JSONDecodeError as error:
             is_cut = error.pos + _NEAR_END >= len(self._part) or "Unterminated" in error.msg
             if self._is_all or not is_cut:
@@ -156,8 +154,6 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             # A number with too many digits, or lists that are nested too deeply.
             raise self.error(str(error)[:100]) from error
-        finally:
-            gc.enable()
         if end - self._at > MAX_ITEM:
             raise self.error(f"a value of more than {MAX_ITEM} characters")
         self._at = end

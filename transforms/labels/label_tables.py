@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from transforms.core.messages import LabelsError, first_line
+from transforms.core.messages import LabelsError, first_line, without_collecting
 from transforms.core.records import TablePart
 from transforms.labels.annotations import (
     COCO_COLUMNS,
@@ -141,7 +141,8 @@ def _objects(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None,
         if line.isspace():
             continue
         try:
-            row = _DECODER.decode(line)
+            with without_collecting():
+                row = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
             yield number, None, f"it is not JSON ({str(error).partition(': line')[0]})"
             continue

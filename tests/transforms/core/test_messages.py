@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gc
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ from transforms.dataset.output_names import ForeignNameError
 from transforms.examples.encoder import table_features
 from transforms.examples.layout_files import LayoutError, parse_layout
 from transforms.labels.annotations import yaml_class_names
+from transforms.labels.label_tables import json_lines_table
 from transforms.report.card_files import PropertiesError, parse_properties
 
 # Messages hide secrets and stay on one line.
@@ -211,3 +214,17 @@ def test_decisions_of_a_manifest_and_of_a_run() -> None:
     assert from_manifest({"decided": entries_of([KEY, ROOT])}) == [KEY, ROOT]
     assert from_manifest({}) == []
     assert later([KEY, ROOT], [KEY]) == [ROOT]
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_what_has_no_cycles_is_decoded_without_collecting(collects: bool) -> None:
+    """A line of JSON with a million lists took two seconds; who had it off keeps it off."""
+    file = io.BytesIO(b'{"id": [' + b"[]," * 100_000 + b"[]]}")
+    before = gc.get_stats()[0]["collections"]
+    (gc.enable if collects else gc.disable)()
+    try:
+        [(_, cells, problem)] = json_lines_table(file, ["id"], path="a.jsonl").rows
+        assert (cells, "nested" in problem, gc.isenabled()) == ([""], True, collects)
+    finally:
+        gc.enable()
+    assert gc.get_stats()[0]["collections"] < before + 5
