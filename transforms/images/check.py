@@ -99,7 +99,7 @@ def seen_in_grey(grey: Any, height: int, width: int, scale: int) -> Seen:
     """The perceptual hash and the looks of grey pixels.
 
     Args:
-        grey: uint8 or int64 `[rows, columns]`, values 0 to 255; each pixel is `scale` pixels high
+        grey: uint8 `[rows, columns]`; each pixel is `scale` pixels high
             and wide, the last ones less.
         height: of the image, in pixels.
         width: of the image, in pixels.
@@ -145,32 +145,28 @@ def looks_of(greys: Sequence[Any]) -> list[list[int]]:
     Args:
         greys: the pixels of each, `Seen.grey`.
     """
-    heights, widths = np.array([grey.shape for grey in greys]).T
-    sizes, tops = heights * widths, np.cumsum(heights) - heights
-    # One below the other; what is right of an image is 0, and not in it.
-    pixels = np.zeros((heights.sum(), widths.max()), np.int16)
-    inner = np.zeros(pixels.shape, bool)
-    for grey, top, height, width in zip(greys, tops, heights, widths, strict=True):
-        pixels[top : top + height, :width] = grey
-        inner[top + 1 : top + height - 1, 1 : width - 1] = True
-    counts = np.array([np.bincount(grey.ravel(), minlength=256) for grey in greys])
+    shapes = np.array([grey.shape for grey in greys])
+    sizes = shapes.prod(1)
+    # Each call of NumPy gives up Python's lock: none is for one image.
+    flat = np.frombuffer(b"".join(greys), np.uint8)
+    bins = np.repeat(np.arange(0, 256 * len(greys), 256), sizes) + flat
+    counts = np.bincount(bins, minlength=256 * len(greys)).reshape(-1, 256)
     ends = counts.cumsum(1)
     darkest, lightest = ((ends <= (sizes * part // 100)[:, None]).sum(1) for part in (5, 99))
     shares = counts / sizes[:, None]
     entropy = -(shares * np.log2(np.where(counts, shares, 1))).sum(1)
     # As many pixels as at the side for which the limits are.
-    longest, shortest = np.maximum(heights, widths), np.minimum(heights, widths)
-    spread = shares.std(1) * _LOOK_SIDE**2 * shortest / longest
-    across = pixels[:, :-2] + pixels[:, 1:-1] + pixels[:, 2:]
-    edges = 9 * pixels[1:-1, 1:-1] - across[:-2] - across[1:-1] - across[2:]
-    np.copyto(pixels[1:-1, 1:-1], np.clip(edges, 0, 255), where=inner[1:-1, 1:-1])
-    wide = pixels.astype(np.int32)
-    sums, squares = (
-        np.add.reduceat(each, tops, dtype=np.int64) / sizes
-        for each in (wide.sum(1, dtype=np.int32), np.einsum("ij,ij->i", wide, wide))
-    )
-    deviation = np.sqrt(squares - sums**2)
-    sharp, uneven = (1 - np.exp(-each / 100) for each in (deviation, spread))
+    spread = shares.std(1) * _LOOK_SIDE**2 * shapes.min(1) / shapes.max(1)
+    rows, columns = (np.arange(sides.max()) < sides[:, None] for sides in shapes.T)
+    within = rows[:, :, None] & columns[:, None]
+    pixels = np.zeros(within.shape, np.int16)
+    pixels[within] = flat
+    across = pixels[:, :, :-2] + pixels[:, :, 1:-1] + pixels[:, :, 2:]
+    edges = 9 * pixels[:, 1:-1, 1:-1] - across[:, :-2] - across[:, 1:-1] - across[:, 2:]
+    np.copyto(pixels[:, 1:-1, 1:-1], np.clip(edges, 0, 255), where=within[:, 2:, 2:])
+    wide = pixels.reshape(len(greys), -1).astype(np.int32)
+    sums, squares = wide.sum(1) / sizes, np.einsum("ij,ij->i", wide, wide) / sizes
+    sharp, uneven = (1 - np.exp(-each / 100) for each in (np.sqrt(squares - sums**2), spread))
     sharpness = 100 * (sharp + np.where(uneven > _EVEN, uneven, 0))
     looks: list[list[int]] = (
         np.rint([darkest, lightest, sharpness, 10 * entropy]).astype(int).T.tolist()
