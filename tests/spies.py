@@ -1,7 +1,10 @@
-"""Notes which files are read."""
+"""Notes which files are read, and how much memory is taken."""
 
 from __future__ import annotations
 
+import contextlib
+import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,3 +23,14 @@ def paths_given(monkeypatch: pytest.MonkeyPatch, storage: type[Storage], method:
 
     monkeypatch.setattr(storage, method, noted)
     return paths
+
+
+@contextlib.contextmanager
+def memory_below(limit: int) -> Iterator[None]:
+    """Fails if what Python and NumPy hold in the block reaches so many bytes at any time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()

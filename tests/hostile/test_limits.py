@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from PIL import Image
 
 from tests.images.pictures import saved
 from tests.marks import rest_slow
+from tests.spies import memory_below
 from tests.transforms.records.test_record_index import photos
 from transforms.core.records import IndexPart, JoinSide
 from transforms.dataset.manifest import crc32c_hex, damage
@@ -78,12 +78,8 @@ def test_pixels_that_tensorflow_decodes_are_not_copied() -> None:
     data, limits = saved(Image.new("RGB", (1000, 1000)), "gif"), Limits(3 * 10**6, 10**7)
     header = checked_header(data, limits)
     examine_image(data, header, mode="full", with_hash=True)
-    tracemalloc.start()
-    try:
+    with memory_below(3_000_000):
         examine_image(data, header, mode="full", with_hash=True)
-        assert tracemalloc.get_traced_memory()[1] < 3_000_000
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import random
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from tests.campaign import size
 from tests.marks import rest_slow
+from tests.spies import memory_below
 from tests.transforms.added import added_to, totals_of
 from tests.transforms.beam import collect, make_config
 from tests.transforms.dataset.test_shard_totals import content, summary
@@ -78,20 +78,15 @@ def test_a_shard_is_less_than_170_bytes_for_the_worker_that_publishes(
     # The group of all shards, and one element of it.
     assert sum(sizes) / count < 170
     assert max(sizes) <= 170 * 256
-    tracemalloc.start()
-    try:
+    # 50,000 shards take less than 125 MB.
+    with memory_below(2_500 * count):
         everything: Everything = {"totals": [PlanTotals()], "run": [RunTotals()]}
         found = in_order(["train"], everything | pickle.loads(data))
         text = manifest_of(found)
         files = [*data_files(found.shards), *index_files(found.shards)]
         puts = [Put(f.staged, f.file, f.bytes, f.crc32c) for f in files]
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
     assert len(puts) == 2 * count
     assert len(text) < 400 * count
-    # 50,000 shards take less than 125 MB.
-    assert peak < 2_500 * count
 
 
 def test_nothing_is_lost_of_what_is_added_up() -> None:

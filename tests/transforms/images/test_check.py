@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import concurrent.futures
 import io
+import math
 import pathlib
 import pickle
 import struct
 import subprocess
 import sys
 import time
-import tracemalloc
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFilter
 
 from tests import images
 from tests.images import gif_file, picture, saved, scene
 from tests.marks import rest_slow
+from tests.spies import memory_below
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import check
 from transforms.images.check import (
@@ -312,17 +313,10 @@ def bombs() -> Iterator[bytes]:
 @MODES
 def test_bombs_are_refused_by_their_header(mode: str) -> None:
     planted = list(bombs())
-    tracemalloc.start()
     start = time.perf_counter()
-    try:
-        found = [verdict(data, mode) for data in planted]
-        seconds = time.perf_counter() - start
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert found == [Reason.TOO_MANY_PIXELS] * len(planted)
-    assert seconds < 1 * len(planted)
-    assert peak < 4 << 20
+    with memory_below(4 << 20):
+        assert [verdict(data, mode) for data in planted] == [Reason.TOO_MANY_PIXELS] * len(planted)
+    assert time.perf_counter() - start < 1 * len(planted)
 
 
 def test_a_png_that_hides_its_size_in_its_pixels_is_not_inflated_whole(
@@ -335,12 +329,8 @@ def test_a_png_that_hides_its_size_in_its_pixels_is_not_inflated_whole(
     packed = zlib.compress(bytes(64 << 20), 9)
     data = images.png_file([(b"IHDR", header), (b"IDAT", packed), (b"IEND", b"")])
     monkeypatch.setattr(check, "decode_pixels", refuse)
-    tracemalloc.start()
-    try:
+    with memory_below(16 << 20):
         assert rejection(data).detail == "TensorFlow decides"
-        assert tracemalloc.get_traced_memory()[1] < 16 << 20
-    finally:
-        tracemalloc.stop()
 
 
 @MODES
@@ -417,6 +407,20 @@ class TestPerceptualHash:
         pixels = np.zeros((*shape, 3), np.uint8)
         pixels[:, shape[1] // 2 :] = 255
         assert (seen_in_pixels(pixels).perceptual_hash is None) == (shape[1] == 1)
+
+    def test_looks_of_images_of_any_shapes_are_those_of_pillow(self) -> None:
+        shapes = [(1, 1), (2, 9), (23, 9), (375, 500), (500, 375), (1, 70_000), (1003, 3001)]
+        scenes = (scene(seed, *shape) for seed, shape in enumerate(shapes))
+        greys = [seen_in_pixels(np.asarray(each.convert("RGB"))).grey for each in scenes]
+        for grey, looks in zip(greys, looks_of(greys), strict=True):
+            levels, image = np.sort(grey.ravel()), Image.fromarray(grey)
+            ends = [levels[len(levels) * part // 100] for part in (5, 99)]
+            shares = np.array(image.histogram()) / len(levels)
+            spread = shares.std() * 64**2 * min(grey.shape) / max(grey.shape)
+            edges = np.asarray(image.filter(ImageFilter.FIND_EDGES)).std()
+            sharp, uneven = (1 - math.exp(-each / 100) for each in (edges, spread))
+            sharpness = round(100 * (sharp + (uneven if uneven > 0.18 else 0)))
+            assert looks == [*ends, sharpness, round(10 * image.entropy())]
 
     def test_what_is_transparent_is_white(self) -> None:
         flat = np.array(scene(1).convert("RGB"))

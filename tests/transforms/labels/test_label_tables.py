@@ -8,7 +8,6 @@ import io
 import itertools
 import json
 import time
-import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.spies import memory_below
 from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.messages import LabelsError
 from transforms.core.records import TablePart
@@ -203,11 +203,8 @@ def test_a_long_text_in_every_row_takes_little_memory(monkeypatch: pytest.Monkey
     file = parquet(table)
     assert file.getbuffer().nbytes < 100_000
     rows = parquet_table(file, ["id"], path="a.parquet").rows
-    tracemalloc.start()
-    assert sum(1 for _ in rows) == 500
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20_000_000
+    with memory_below(20_000_000):
+        assert sum(1 for _ in rows) == 500
 
 
 def test_no_byte_of_the_footer_of_a_parquet_file_ends_the_process() -> None:

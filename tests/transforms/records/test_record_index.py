@@ -7,7 +7,6 @@ import io
 import random
 import subprocess
 import sys
-import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.marks import rest_slow
+from tests.spies import memory_below
 from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.records import PartnerFile, PlannedImage, ShardRow
 from transforms.dataset.manifest import crc32c_hex
@@ -413,11 +413,9 @@ def test_verify_reads_a_few_rows_at_a_time(tmp_path: Path) -> None:
     entry = {"file": name, "records": count, "bytes": len(data), "crc32c": crc32c_hex(data)}
     shard = {"file": SHARD, "records": count, "entry": entry, "first": 0}
     rows, problem = IndexedRows(str(tmp_path)).checked(shard, fast=False)
-    tracemalloc.start()
-    assert sum(row["key"] == "a" for row in rows) == count
+    with memory_below(10 << 20):
+        assert sum(row["key"] == "a" for row in rows) == count
     assert not problem
-    assert tracemalloc.get_traced_memory()[1] < 10 << 20
-    tracemalloc.stop()
 
 
 # What `verify` compares between a record and its row of the index.

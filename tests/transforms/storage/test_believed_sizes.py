@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tracemalloc
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.spies import memory_below
 from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
 from transforms.records.written_index import stored_lines
 from transforms.storage.files import read_dataset_file, storage_of
@@ -20,11 +20,8 @@ SPARSE = 600 << 20
 @pytest.fixture(autouse=True)
 def _little_memory() -> Iterator[None]:
     """Fails if a test asks for more than 20 MB."""
-    tracemalloc.start()
-    yield
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < 20 << 20
+    with memory_below(20 << 20):
+        yield
 
 
 @pytest.fixture
