@@ -534,8 +534,8 @@ def shard_of_index(index: str) -> str:
 # Collects the rows of the index of a shard while it is written.
 
 
-# Pixels that are looked at together.
-_TOGETHER = 1 << 18
+# Images that are looked at together.
+_GREYS = 128
 
 _NOTED = operator.attrgetter(
     *("info", "original", "changes", "orientation", "stored_content", "content", "has_place"),
@@ -556,17 +556,15 @@ class IndexRows:
         self.lengths: list[int] = []
         self._looks: list[Sequence[int | None]] = []
         self._greys: dict[int, Any] = {}
-        self._pixels = 0
 
     def add(self, checked: CheckedImage) -> None:
         """Notes what a record is made of; its length is added to `lengths` once it is known."""
         perceptual_hash, grey, looks = checked.seen
         if grey is not None:
             self._greys[len(self._looks)] = grey
-            self._pixels += grey.size
         self._looks.append(looks)
         self.checked.append((checked.row or checked.image, *_NOTED(checked), perceptual_hash))
-        if self._pixels >= _TOGETHER:
+        if len(self._greys) == _GREYS:
             self._look()
 
     def _look(self) -> None:
@@ -575,7 +573,6 @@ class IndexRows:
         for row, looks in zip(self._greys, looks_of([*self._greys.values()]), strict=True):
             self._looks[row] = looks
         self._greys.clear()
-        self._pixels = 0
 
     def columns(self) -> list[tuple[Any, ...]]:
         """What `checked` has of each record."""
