@@ -227,6 +227,7 @@ def _entry_of(feature: Feature) -> Callable[[CheckedImage], tuple[bytes, bytes]]
     key, number, pack = _field(1, name.encode()), _LISTS[dtype], _PACKERS[dtype]
     value_of = VALUES.get(feature.source) or (lambda image: image.values[name])
     # One cache for all features would hold none of a table of more columns than it has entries.
+    # Small images have hundreds of lengths.
     head_of_one = functools.lru_cache(1024)(functools.partial(_head_of_one, key, number))
 
     def entry_of_one(image: CheckedImage) -> tuple[bytes, bytes]:

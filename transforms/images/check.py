@@ -99,8 +99,8 @@ def seen_in_grey(grey: Any, height: int, width: int, scale: int) -> Seen:
     """The perceptual hash and the looks of grey pixels.
 
     Args:
-        grey: uint8 `[rows, columns]`; each pixel is `scale` pixels high
-            and wide, the last ones less.
+        grey: uint8 `[rows, columns]`; each pixel is `scale` pixels high and wide, the last ones
+            less.
         height: of the image, in pixels.
         width: of the image, in pixels.
         scale: how many times smaller `grey` is.
@@ -164,6 +164,7 @@ def looks_of(greys: Sequence[Any]) -> list[list[int]]:
     across = pixels[:, :, :-2] + pixels[:, :, 1:-1] + pixels[:, :, 2:]
     edges = 9 * pixels[:, 1:-1, 1:-1] - across[:, :-2] - across[:, 1:-1] - across[:, 2:]
     np.copyto(pixels[:, 1:-1, 1:-1], np.clip(edges, 0, 255), where=within[:, 2:, 2:])
+    # A side has at most 95 pixels, so the squares of an image add up to less than 2**31.
     wide = pixels.reshape(len(greys), -1).astype(np.int32)
     sums, squares = wide.sum(1) / sizes, np.einsum("ij,ij->i", wide, wide) / sizes
     sharp, uneven = (1 - np.exp(-each / 100) for each in (np.sqrt(squares - sums**2), spread))

@@ -534,7 +534,8 @@ def shard_of_index(index: str) -> str:
 # Collects the rows of the index of a shard while it is written.
 
 
-# Images that are looked at together.
+# Images that are looked at together. Each takes as much memory as the largest, and a histogram, so
+# that a bound of their pixels would not bound it.
 _GREYS = 128
 
 _NOTED = operator.attrgetter(
