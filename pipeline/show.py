@@ -126,8 +126,7 @@ def read_records(
     for path, name in selection.files.items():
         number = 0
         try:
-            opened = open_records(path, follow_links=follow_links, max_bytes=max_bytes)
-            with opened as records:
+            with open_records(path, follow_links=follow_links, max_bytes=max_bytes) as records:
                 for number, record in enumerate(records):
                     example = decode_example(record)
                     if matches(example):

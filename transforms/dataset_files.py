@@ -37,6 +37,7 @@ from transforms.dataset.output_names import (
     STATISTICS,
     index_file,
 )
+from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.images.pixel_options import CheckOptions
 from transforms.labels.keys import full_uri
 from transforms.labels.label_rules import ANY_LABELS, LabelRules, label_decisions
@@ -46,7 +47,7 @@ from transforms.list_rejections import rejected_lines
 from transforms.records.existing_shards import Converter
 from transforms.records.image_origins import originals_root
 from transforms.records.other_datasets import DatasetReader, OtherDataset
-from transforms.records.record_index import FRAME_BYTES, classes_of, content_hash
+from transforms.records.record_index import classes_of, content_hash
 from transforms.records.written_index import read_written_index
 from transforms.report.card_files import card_files
 from transforms.selection.duplicates import (

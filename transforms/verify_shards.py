@@ -20,14 +20,14 @@ from transforms.dataset.record_checks import (
     Verified,
     class_problems,
 )
-from transforms.examples.tfrecord import TFRecordError
+from transforms.examples.tfrecord import FRAME_BYTES, TFRecordError
 from transforms.images.check import check_image
 from transforms.images.checked_images import ImageInfo
 from transforms.images.guard import DecoderGuard, is_again
 from transforms.images.pixel_options import Limits
 from transforms.labels.vocabulary import parse_labels
 from transforms.packing import AddTogether, AddUp, rules_of
-from transforms.records.record_index import FRAME_BYTES, index_places, row_problems
+from transforms.records.record_index import index_places, row_problems
 from transforms.records.written_index import IndexedRows, open_stored, stored_records
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.metrics import PROGRESS

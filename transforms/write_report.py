@@ -22,15 +22,11 @@ from transforms.dataset.manifest import content_digest, manifest_shards
 from transforms.dataset.output_names import MANIFEST, REJECTED, REPORT, STATISTICS
 from transforms.examples.decoder import decode_example
 from transforms.examples.layouts import Role, with_role
-from transforms.examples.tfrecord import read_frames, read_records
+from transforms.examples.tfrecord import FRAME_BYTES, read_frames, read_records
 from transforms.images.checked_images import LOOKS
 from transforms.images.guard import Budget, DecoderGuard, DecodingChild, is_again
 from transforms.labels.keys import is_inside
-from transforms.records.record_index import (
-    FRAME_BYTES,
-    classes_of,
-    indexed_files,
-)
+from transforms.records.record_index import classes_of, indexed_files
 from transforms.records.written_index import open_records, read_listed_index, stored_lines
 from transforms.selection.duplicates import PICTURED_GROUPS, SHOWN_TWINS
 from transforms.storage.files import join, read_manifest, storage_of
@@ -330,7 +326,7 @@ def _read_record(path: str, wanted: _Wanted) -> bytes:
         ValueError: there is no intact record.
     """
     read = functools.partial(storage_of(path, follow_links=False).read_range, path)
-    data = read_frames(read, wanted.offset, wanted.length + 16)
+    data = read_frames(read, wanted.offset, wanted.length + FRAME_BYTES)
     for record in read_records(io.BytesIO(data)):
         return record
     raise ValueError(f"{wanted.file} ends before byte {wanted.offset}")

@@ -12,11 +12,11 @@ import pytest
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset
 from transforms.dataset.manifest import crc32c_hex, to_bytes
-from transforms.examples.tfrecord import masked_crc32c
+from transforms.examples.tfrecord import HEAD_BYTES, masked_crc32c
 from transforms.images import check
 from transforms.images.checked_images import Seen
 from transforms.records import record_index
-from transforms.records.record_index import HEAD_BYTES, index_bytes, read_index
+from transforms.records.record_index import index_bytes, read_index
 
 if TYPE_CHECKING:
     import pyarrow as pa

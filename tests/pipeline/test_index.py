@@ -23,7 +23,8 @@ from tests.pipeline.reusing import edit_index, first, flip, with_column, write_m
 from tests.test_docs import blocks
 from transforms.dataset.manifest import crc32c_hex
 from transforms.examples.decoder import decode_example
-from transforms.records.record_index import HEAD_BYTES, content_hash, read_index, source_contents
+from transforms.examples.tfrecord import HEAD_BYTES
+from transforms.records.record_index import content_hash, read_index, source_contents
 from transforms.records.written_index import open_records
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,9 @@ import pyarrow as pa
 from transforms.dataset.manifest import content_digest, crc32c_hex
 from transforms.dataset.metadata import ShardRange
 from transforms.dataset.output_names import index_file
+from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.examples.tfrecord import framed as framed
-from transforms.records.record_index import FRAME_BYTES, PARTNERS, index_bytes, index_schema
+from transforms.records.record_index import PARTNERS, index_bytes, index_schema
 
 Shards = Mapping[str, Mapping[str, bytes]]
 """The payloads of each shard by their keys."""

@@ -12,11 +12,12 @@ from tests.transforms.indexed_shards import table
 from transforms.core.records import JoinSide
 from transforms.dataset.manifest import content_digest
 from transforms.examples.partners import Partner
+from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.images.checked_images import CheckedPartner
 from transforms.labels.shards import PIXEL_LIBRARIES, Libraries, RecipeMaker
 from transforms.records import other_datasets
 from transforms.records.other_datasets import OtherDataset, OtherPartner, ReuseReader
-from transforms.records.record_index import FRAME_BYTES, HASHES, LIBRARIES, PARTNERS, read_index
+from transforms.records.record_index import HASHES, LIBRARIES, PARTNERS, read_index
 from transforms.records.stored_images import BaseShard, StoredImage
 
 SHARD = "train-00000-of-00001.tfrecord"

@@ -24,12 +24,17 @@ A gzip file of 2 MB can hold a record of 2 GB, which is held in memory.
 # A length above this is damage, not a record: protobuf messages end at 2 GiB.
 _MAX_RECORD_BYTES = 2**31
 
-# Bytes of a record's frame: before the payload its length with a checksum, after it a checksum.
-_HEADER_BYTES, _TRAILER_BYTES = 12, 4
-_FRAME_BYTES = _HEADER_BYTES + _TRAILER_BYTES
+HEAD_BYTES, FRAME_BYTES = 12, 16
+"""Bytes before a record: its length with a checksum; and around it: a checksum follows."""
+
+_TRAILER_BYTES = FRAME_BYTES - HEAD_BYTES
 
 # Bytes of a record that may be damaged: it is held twice, and decoded.
 _MOST_SCANNED = 128 << 20
+
+# What a larger one may have for each byte of a compressed file that was read up to its end: no
+# photo comes near it, and a record of 500 MB, of which 500 KB can be a file, takes 1.5 GB.
+_MOST_TIMES = 16
 
 # Bytes that are searched at once for the next record, and in which one must begin: a sparse file
 # may have terabytes.
@@ -80,29 +85,28 @@ def masked_crc32c(data: bytes) -> int:
 
 def framed(payload: bytes) -> bytes:
     """A record as a file holds it."""
-    length = len(payload).to_bytes(8, "little")
-    return length + _checksum(length) + payload + _checksum(payload)
+    parts = len(payload).to_bytes(8, "little"), payload
+    return b"".join(part + masked_crc32c(part).to_bytes(4, "little") for part in parts)
 
 
-def _checksum(data: bytes) -> bytes:
-    return masked_crc32c(data).to_bytes(4, "little")
-
-
-def read_records(stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD) -> Iterator[bytes]:
+def read_records(
+    stream: BinaryIO, *, max_bytes: int = LARGEST_RECORD, stored: Callable[[], int] | None = None
+) -> Iterator[bytes]:
     """The payloads of the records in an uncompressed stream.
 
     Args:
         stream: the bytes.
         max_bytes: of a record.
+        stored: gives the bytes of a compressed file that were read.
 
     Raises:
         TFRecordError: at the first record whose length, bytes or checksums are wrong, or that
             is larger than `max_bytes`.
     """
-    ahead, record, offset = _Ahead(stream), 0, 0
+    ahead, record, offset = _Ahead(stream, stored), 0, 0
     while ahead.has(1):
         length, payload, problem = _frame(ahead, max_bytes)
-        if problem == _ENDS and len(ahead.held) < _HEADER_BYTES:
+        if problem == _ENDS and len(ahead.held) < HEAD_BYTES:
             problem = "the file ends inside the record's header"
         if problem:
             raise TFRecordError(record, offset, problem)
@@ -166,9 +170,9 @@ class _Ahead:
         end: why there are no others; empty until then.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, stored: Callable[[], int] | None = None) -> None:
         self.held, self.end = bytearray(), ""
-        self._stream = stream
+        self._stream, self._stored = stream, stored or (lambda: _MAX_RECORD_BYTES)
 
     def has(self, size: int) -> bool:
         """Whether there are so many bytes, which are then held."""
@@ -183,6 +187,9 @@ class _Ahead:
             self.held += piece
             if not piece:
                 self.end = self.end or _ENDS
+            elif len(self.held) > _MOST_SCANNED + _MOST_TIMES * self._stored():
+                times = f"{_MOST_TIMES} times those of its file"
+                self.end = f"it has {size - FRAME_BYTES} bytes, more than {times}: it is not read"
         return len(self.held) >= size
 
     def skip(self, length: int) -> int:
@@ -194,10 +201,10 @@ class _Ahead:
     def skip_to_header(self) -> int:
         """Skips at least one byte, to the next header of a record or the end."""
         skipped = self.skip(1)
-        while self.has(_HEADER_BYTES):
+        while self.has(HEAD_BYTES):
             self.has(_SEARCHED)
             found = _next_header(self.held)
-            skipped += self.skip(len(self.held) - _HEADER_BYTES + 1 if found < 0 else found)
+            skipped += self.skip(len(self.held) - HEAD_BYTES + 1 if found < 0 else found)
             if found >= 0:
                 return skipped
             if skipped > _MOST_SEARCHED:
@@ -208,22 +215,22 @@ class _Ahead:
 
 def _frame(ahead: _Ahead, max_bytes: int) -> tuple[int, bytes, str]:
     """The length of the frame that begins here, 0 if unknown, its payload, or what is damaged."""
-    if not ahead.has(_HEADER_BYTES):
+    if not ahead.has(HEAD_BYTES):
         return len(ahead.held), b"", ahead.end
-    size = _declared(bytes(ahead.held[:_HEADER_BYTES]))
-    length = size + _FRAME_BYTES
+    size = _declared(bytes(ahead.held[:HEAD_BYTES]))
+    length = size + FRAME_BYTES
     if not 0 <= size <= _MAX_RECORD_BYTES:
         return 0, b"", "the checksum of its length is wrong"
     if size > max_bytes:
         return 0, b"", f"it has {size} bytes, more than {max_bytes}: it is not read"
     if not ahead.has(length):
         return 0, b"", ahead.end
-    payload = bytes(memoryview(ahead.held)[_HEADER_BYTES : length - _TRAILER_BYTES])
+    payload = bytes(memoryview(ahead.held)[HEAD_BYTES : length - _TRAILER_BYTES])
     checksum = ahead.held[length - _TRAILER_BYTES : length]
     if masked_crc32c(payload) == int.from_bytes(checksum, "little"):
         return length, payload, ""
     # If bytes are lost, its length is not where the next record begins.
-    after = length + _HEADER_BYTES
+    after = length + HEAD_BYTES
     is_next = ahead.has(after) and _declared(bytes(ahead.held[length:after])) >= 0
     is_known = is_next or not ahead.has(length + 1)
     return length if is_known else 0, b"", "the checksum of its bytes is wrong"
@@ -234,8 +241,8 @@ def _next_header(held: bytearray) -> int:
     import numpy as np
 
     data = np.frombuffer(held, np.uint8)
-    count = len(data) - _HEADER_BYTES + 1
-    byte = [data[at : at + count] for at in range(_HEADER_BYTES)]
+    count = len(data) - HEAD_BYTES + 1
+    byte = [data[at : at + count] for at in range(HEAD_BYTES)]
     # A length has 64 bits, that of a record fewer than 32; a length of zeros has another checksum.
     is_short = (byte[3] < 0x80) & ((byte[4] | byte[5] | byte[6] | byte[7]) == 0)
     places = np.flatnonzero(is_short & ((byte[0] | byte[1] | byte[2] | byte[3] | byte[8]) != 0))
@@ -273,8 +280,8 @@ def read_frames(read: Callable[[int, int], bytes], offset: int, length: int) -> 
         length: bytes of all frames, according to an index that may have been edited.
     """
     if length > _BELIEVED:
-        header = read(offset, _HEADER_BYTES)
-        if len(header) < _HEADER_BYTES or _declared(header) != length - _FRAME_BYTES:
+        header = read(offset, HEAD_BYTES)
+        if len(header) < HEAD_BYTES or _declared(header) != length - FRAME_BYTES:
             return header
     return read(offset, length)
 
@@ -292,7 +299,7 @@ def framed_payload(data: bytes, start: int, length: int, *, record: int, offset:
     Raises:
         TFRecordError: there is no intact record of this length.
     """
-    first = start + _HEADER_BYTES
+    first = start + HEAD_BYTES
     end = first + length
     if len(data) < end + _TRAILER_BYTES:
         raise TFRecordError(record, offset, "the file ends inside the record")
@@ -319,7 +326,7 @@ def dali_index(offsets: Iterable[int], lengths: Iterable[int]) -> str:
     '0 19\\n19 16\\n'
     """
     records = zip(offsets, lengths, strict=True)
-    return "".join(f"{offset} {length + _FRAME_BYTES}\n" for offset, length in records)
+    return "".join(f"{offset} {length + FRAME_BYTES}\n" for offset, length in records)
 
 
 def _declared(data: bytes, start: int = 0) -> int:

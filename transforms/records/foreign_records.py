@@ -20,13 +20,12 @@ from transforms.core.rejections import RejectedImageError
 from transforms.dataset.ledger import Ledger
 from transforms.dataset.manifest import FORMAT_VERSION, INDEXED
 from transforms.examples.layouts import COLUMN, IMAGE, LAYOUTS, Feature, Role
-from transforms.examples.tfrecord import Part
+from transforms.examples.tfrecord import FRAME_BYTES, Part
 from transforms.images.headers import image_format, read_header
 from transforms.images.tags import read_tags
 from transforms.labels.keys import nfc
 from transforms.labels.label_rows import MAX_KEY, label_text
 from transforms.records.record_index import (
-    FRAME_BYTES,
     RecordIndexError,
     content_hash,
     index_schema,

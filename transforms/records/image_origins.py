@@ -17,7 +17,7 @@ from transforms.core.records import PartnerFile, PlannedImage, partner_files
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.dataset.output_names import PARTIAL, STAGING
 from transforms.examples.decoder import Kept, decode_example, only_bytes
-from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
+from transforms.examples.tfrecord import FRAME_BYTES, TFRecordError, framed_payload, read_frames
 from transforms.images.checked_images import CheckedPartner
 from transforms.images.headers import image_format, read_header
 from transforms.images.pixel_options import DEFAULT_LIMITS
@@ -31,7 +31,7 @@ from transforms.labels.keys import (
     staged_image,
 )
 from transforms.records.other_datasets import OtherDataset
-from transforms.records.record_index import FRAME_BYTES, content_hash
+from transforms.records.record_index import content_hash
 from transforms.records.stored_images import (
     COMPRESSED,
     RECORDS,

@@ -14,6 +14,7 @@ from transforms.dataset.manifest import INDEXED, ManifestError, check_digest, na
 from transforms.dataset.output_names import MANIFEST
 from transforms.examples.layouts import PATH
 from transforms.examples.partners import Partner
+from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.images.headers import FORMATS
 from transforms.images.pixel_options import CHANGES, HOLDOUT, UNTOUCHED
 from transforms.labels.keys import full_uri, image_key, listed_key, listed_path, relative_path
@@ -21,7 +22,6 @@ from transforms.labels.shards import Libraries, RecipeMaker
 from transforms.labels.vocabulary import LabelCells, LabelCounter
 from transforms.records.foreign_records import record_rows
 from transforms.records.record_index import (
-    FRAME_BYTES,
     LIBRARIES,
     PARTNERS,
     RecordIndexError,

@@ -18,6 +18,7 @@ from transforms.core.records import PlannedImage, ShardRow
 from transforms.dataset.manifest import manifest_shards, shards_by_name
 from transforms.dataset.output_names import image_files, index_file
 from transforms.examples.layouts import PIXELS, SOURCES, Role
+from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.images.checked_images import LOOKS, CheckedImage
 from transforms.labels.joins import parsed_rows
 from transforms.labels.label_tables import column_chunks, numbers_of, plain_bytes, size_of_pages
@@ -88,12 +89,6 @@ def _offset_buffer(lengths: Sequence[int]) -> pa.Buffer:
 #
 # Without timestamps and statistics, the same rows give the same bytes with the same pyarrow. That
 # is imported when a table is made or read, not before: it takes 50 ms and 35 MB.
-
-FRAME_BYTES = 16
-"""Bytes of a TFRecord around its data: 12 before (length and its checksum), 4 after."""
-
-HEAD_BYTES = 12
-"""Bytes of a TFRecord before its data."""
 
 LIBRARIES = b"libraries"
 """The key in the metadata of a table for library versions on which stored images depend."""

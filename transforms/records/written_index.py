@@ -32,6 +32,7 @@ from transforms.dataset.output_names import (
     index_file,
 )
 from transforms.examples.tfrecord import (
+    FRAME_BYTES,
     LARGEST_RECORD,
     Part,
     TFRecordError,
@@ -45,7 +46,6 @@ from transforms.labels.label_rows import GZIP_MAGIC
 from transforms.labels.shards import ShardName
 from transforms.records.record_index import (
     COMPARED,
-    FRAME_BYTES,
     IndexPlace,
     RecordIndexError,
     index_places,
@@ -153,7 +153,7 @@ def stored_records(
     Raises:
         TFRecordError: while reading, at the first record that is damaged.
     """
-    return read_records(uncompressed(stored), max_bytes=max_bytes)
+    return read_records(uncompressed(stored), max_bytes=max_bytes, stored=lambda: stored.bytes)
 
 
 def uncompressed(stored: ChecksummedReader) -> BinaryIO:
@@ -562,6 +562,7 @@ def _is_unchanged(folder: str, manifest: Stored, digest: str) -> bool:
 
 # Keys among which the closest one to a wrong key is looked for; of more, those next to it in order.
 _ALL_NEAR, _BESIDE = 5_000, 100
+
 
 # No record has more bytes.
 _MAX_LENGTH = 2**31

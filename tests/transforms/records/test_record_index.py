@@ -24,12 +24,12 @@ from tests.spies import memory_below
 from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.records import PartnerFile, PlannedImage, ShardRow
 from transforms.dataset.manifest import crc32c_hex
+from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.images.checked_images import UNSEEN, CheckedImage, CheckedPartner, ImageInfo, Seen
 from transforms.images.pixel_options import UNTOUCHED, Original
 from transforms.labels.label_tables import size_of_pages
 from transforms.records.record_index import (
     COMPARED,
-    FRAME_BYTES,
     HASHES,
     LIBRARIES,
     LOOKS,
