@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gc
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # Prepares text for display: on one line, without control characters and secrets.
@@ -329,21 +328,20 @@ def parse_json(text: str | bytes, **readers: Any) -> Any:
     if sum(map(text.count, marks)) > MAX_VALUES:
         raise ValueError(f"it has more than {MAX_VALUES} values")
     try:
-        return json.loads(text, **readers)
+        return without_collecting(json.loads, text, **readers)
     except RecursionError as error:
         raise ValueError("its brackets are nested too deeply") from error
 
 
-@contextlib.contextmanager
-def without_collecting() -> Iterator[None]:
-    """Decodes in this block what holds no cycles.
+def without_collecting(decode: Callable[..., Any], *text: Any, **readers: Any) -> Any:
+    """The result of a function, which decodes what holds no cycles.
 
     Of a million lists, Python would look for cycles again and again: six times as long.
     """
     collects = gc.isenabled()
     gc.disable()
     try:
-        yield
+        return decode(*text, **readers)
     finally:
         if collects:
             gc.enable()

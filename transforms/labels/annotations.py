@@ -144,8 +144,7 @@ class _Reader:
         while len(self._part) - self._at <= MAX_ITEM + _NEAR_END and not self._is_all:
             self._read()
         try:
-            with without_collecting():
-                value, end = _DECODER.raw_decode(self._part, self._at)
+            value, end = without_collecting(_DECODER.raw_decode, self._part, self._at)
         except json.JSONDecodeError as error:
             is_cut = error.pos + _NEAR_END >= len(self._part) or "Unterminated" in error.msg
             if self._is_all or not is_cut:
@@ -648,13 +647,12 @@ def yaml_class_names(text: str, path: str) -> tuple[str, ...]:
         root = parse_yaml(text, as_texts=True)
     except ValueError as error:
         raise LabelsError(f"{path} {str(error)[:100]}") from error
-    found = root.get("names") if isinstance(root, dict) else None
-    names = found
-    if isinstance(found, Mapping):
-        numbers = [*map(str, range(len(found)))]
-        if missing := next((number for number in numbers if number not in found), ""):
+    names = root.get("names") if isinstance(root, dict) else None
+    if isinstance(names, Mapping):
+        numbers = [*map(str, range(len(names)))]
+        if missing := next((number for number in numbers if number not in names), ""):
             raise LabelsError(f"{path}: names has no class {missing}: number all classes from 0")
-        names = [found[number] for number in numbers]
+        names = [names[number] for number in numbers]
     if not isinstance(names, list) or not names:
         raise LabelsError(f"{path} has no names: write 'names: [cat, dog]', or one class per line")
     for name in names:

@@ -118,8 +118,7 @@ def parsed_rows(cells: str) -> list[Any]:
     The counts of a shard and its Examples ask for the rows of an image one after the other: they
     are decoded once. An embedding takes 16 images together.
     """
-    rows: list[Any] = json.loads(cells)
-    return rows
+    return [*json.loads(cells)]
 
 
 def row_labels(rows: str) -> tuple[int, list[str]]:
@@ -333,9 +332,7 @@ def _label_image(
         said = _names(f"{row.label!r} ({row.where})" for row in sorted(rows))
         raise RejectedImageError(Reason.LABEL_CONFLICT, f"labelled {said}")
     row = rows[0]
-    if len(rows) > 1 and any(
-        (other.split, other.group) != (row.split, row.group) for other in rows
-    ):
+    if len(rows) > 1 and len({(each.split, each.group) for each in rows}) > 1:
         said = _names(
             f"split {each.split!r}, group {each.group!r} ({each.where})" for each in sorted(rows)
         )

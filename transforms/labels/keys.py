@@ -293,12 +293,10 @@ def image_key(uri: str, *, kind: str, root: str) -> str:
     >>> image_key("hf/0.parquet!/cats/1.jpg", kind="path", root="hf")
     'cats/1.jpg'
     """
-    if kind == "stem":
+    if kind in ("stem", "name"):
         name = uri[uri.rfind("/") + 1 :]
-        dot = name.rfind(".")
+        dot = name.rfind(".") if kind == "stem" else 0
         return _canonical(name[:dot] if dot > 0 else name)
-    if kind == "name":
-        return _canonical(uri[uri.rfind("/") + 1 :])
     if kind == "path":
         inside = archive_path(uri)
         if inside is not None and inside.kind == "parquet":

@@ -424,8 +424,6 @@ def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow]:
     key_at, label_at = columns.key.at, columns.label.at
     split_at, group_at = columns.split.at, columns.group.at
     further = [column.at for column in columns.cells]
-    is_spelled = columns.key_cells != AS_THEY_ARE
-    is_placed = max(split_at, group_at) >= 0
     for line, cells, problem in rows:
         if problem := problem or _row_problem(cells, columns):
             # JSON can hold halves of surrogate pairs, which no file can.
@@ -434,14 +432,9 @@ def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow]:
         else:
             label = "" if label_at < 0 else label_text(cells[label_at])
             kept = tuple([cell_at(cells, at).strip() for at in further]) if further else ()
-            key = "" if key_at < 0 else cells[key_at]
-            if is_spelled:
-                key = columns.key_cells.key(key)
-            row = LabelRow(key, label, line, cells=kept)
-            if is_placed:
-                split, group = cell_at(cells, split_at), cell_at(cells, group_at)
-                row = row._replace(split=split_text(split), group=label_text(group))
-            yield row
+            key = columns.key_cells.key(cell_at(cells, key_at))
+            split, group = split_text(cell_at(cells, split_at)), cell_at(cells, group_at)
+            yield LabelRow(key, label, line, split, label_text(group), kept)
 
 
 def label_text(label: str) -> str:
@@ -529,14 +522,9 @@ def columns_by_name(names: Sequence[str], columns: CsvColumns, path: str) -> Csv
             )
         return column._replace(at=at)
 
-    return columns._replace(
-        key=found(columns.key),
-        label=found(columns.label),
-        split=found(columns.split),
-        group=found(columns.group),
-        cells=tuple(map(found, columns.cells)),
-        width=len(names),
-    )
+    single = ("key", "label", "split", "group")
+    places: dict[str, Any] = {name: found(getattr(columns, name)) for name in single}
+    return columns._replace(cells=tuple(map(found, columns.cells)), width=len(names), **places)
 
 
 def cell_at(cells: Sequence[str], at: int) -> str:

@@ -25,7 +25,9 @@ from transforms.labels.annotations import (
 )
 from transforms.labels.csv_tables import (
     CELL_BYTES,
+    FREE_BYTES,
     MAX_ROW,
+    MOST_TIMES,
     ROW_BYTES,
     ReadableBytes,
     Rejoined,
@@ -141,15 +143,12 @@ def _objects(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None,
         if line.isspace():
             continue
         try:
-            with without_collecting():
-                row = _DECODER.decode(line)
+            row = without_collecting(_DECODER.decode, line)
         except (ValueError, RecursionError) as error:
             yield number, None, f"it is not JSON ({str(error).partition(': line')[0]})"
             continue
-        if not isinstance(row, dict):
-            yield number, None, "it is not a JSON object"
-            continue
-        yield number, row, ""
+        is_row = isinstance(row, dict)
+        yield number, row if is_row else None, "" if is_row else "it is not a JSON object"
 
 
 def _rows_of_objects(
@@ -204,11 +203,17 @@ _BATCH_ROWS, _BATCH_BYTES, _FEW_BYTES, _MOST_OF_ROW = 1024, 1 << 27, 1 << 22, 1 
 
 _REMEDY = "write it as CSV"
 
-# A million column chunks; pyarrow reads a footer of any length at once, before it checks it.
-_MOST_FOOTER_BYTES = 1 << 26
+# Arrow reads a footer at once: a byte of it may take 32. Where a zero follows another byte, a
+# struct may end, and that of a column chunk takes 800. Nested columns are read by recursion, and
+# each in the square of its levels.
+_MOST_FOOTER_BYTES, _MOST_ENDS, _MOST_ITEMS, _MOST_LEVELS = 1 << 24, 3 << 18, 100_000, 32
 
 # The header of a page: writers leave longer statistics out. And the page, besides some of the file.
 _MOST_HEADER, _MOST_PAGE, _MOST_PAGE_OF_BYTE = 1 << 16, 1 << 25, 12
+
+# Bytes for which a page and its values count at least that is not the first of its column chunk: it
+# takes time, and writers end one behind 20,000 values or a megabyte.
+_PAGE_BYTES = 1 << 16
 
 
 def parquet_table(
@@ -240,12 +245,11 @@ def parquet_table(
     types = tuple(_type_of_column(schema.field(at).type) for at in kept)
     for at, type_ in zip(kept, types, strict=True):
         if wanted is not None and type_ is None:
+            shown = str(schema.field(at).type)[:200]
             raise LabelsError(
-                f"{path}: the column {names[at]!r} is of type {schema.field(at).type}: cells are "
-                "texts, numbers or lists of these; name other columns"
+                f"{path}: the column {names[at]!r} is of type {shown}: cells are texts, numbers or "
+                "lists of these; name other columns"
             )
-    if len(set(stored)) < len(stored):
-        raise LabelsError(f"{path} has several columns with one name: rename all but one")
     has_cells = {stored[at]: type_ is not None for at, type_ in zip(kept, types, strict=True)}
     rows = _rows_of_file(file, has_cells, path, binary_file, groups, is_start=wanted is None)
     return Table(tuple(names[at] for at in kept), rows, tuple(type_ or "" for type_ in types))
@@ -261,25 +265,80 @@ def open_parquet(binary_file: BinaryIO, path: str) -> tuple[pq.ParquetFile, pa.S
     Raises:
         LabelsError: it is not Parquet, or is damaged.
     """
-    import pyarrow.parquet as pq
-
-    size = binary_file.seek(0, io.SEEK_END)
-    # https://parquet.apache.org/docs/file-format/: the footer's length and a mark end the file.
-    binary_file.seek(max(0, size - 8))
-    footer = int.from_bytes(binary_file.read(4), "little")
-    if footer > _MOST_FOOTER_BYTES:
-        raise LabelsError(
-            f"{path} is not Parquet, or is damaged: its footer would have {footer} bytes, more "
-            f"than {_MOST_FOOTER_BYTES}"
-        )
-    binary_file.seek(0)
     try:
         with parquet_damage(path):
-            file = pq.ParquetFile(binary_file, pre_buffer=False)
-            column_chunks(file.metadata, size)
+            file = checked_parquet(binary_file)
         return file, file.schema_arrow
     except UnicodeDecodeError as error:
         raise LabelsError(f"{path}: the name of a column is not UTF-8: rename it") from error
+
+
+def checked_parquet(file: BinaryIO | pa.BufferReader, **options: Any) -> pq.ParquetFile:
+    """A Parquet file whose footer takes little memory and is sound.
+
+    Args:
+        file: open for reading bytes, at any position, which may change. Not closed.
+        options: of `pyarrow.parquet.ParquetFile`.
+
+    Raises:
+        pyarrow.ArrowException: it is no such file.
+        OSError: as above, without a number; or it cannot be read.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    size = file.seek(0, io.SEEK_END)
+    # https://parquet.apache.org/docs/file-format/: the footer's length and a mark end the file.
+    file.seek(max(0, size - 8))
+    length = int.from_bytes(file.read(4), "little")
+    if length > _MOST_FOOTER_BYTES:
+        raise pa.ArrowInvalid(f"its footer would have {length} bytes, over {_MOST_FOOTER_BYTES}")
+    file.seek(max(0, size - 8 - length))
+    footer = file.read(length + 8)
+    if footer.endswith(b"PAR1") and (problem := _footer_problem(footer)):
+        raise pa.ArrowInvalid(f"its footer {problem}")
+    options["thrift_container_size_limit"] = _MOST_ITEMS
+    opened = pq.ParquetFile(file, pre_buffer=False, **options)
+    metadata, names = opened.metadata, opened.schema_arrow.names
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    if any(group.num_columns != metadata.num_columns for group in groups):
+        raise pa.ArrowInvalid("a row group has other columns than the file")
+    # Of columns with one name, a read takes the square of their number.
+    if len({*names}) < len(names):
+        raise pa.ArrowInvalid("it has several columns with one name: rename all but one")
+    # Here pyarrow raises what is damaged; outside of a read, it ends the process (Arrow 25).
+    checked = pq.ParquetFile(_UnreadFile(size), metadata=metadata, pre_buffer=True)
+    with contextlib.suppress(EOFError):
+        next(checked.iter_batches(), None)
+    return opened
+
+
+def _footer_problem(footer: bytes) -> str:
+    """What of it would end Arrow's process, or take much memory or time; empty if nothing does."""
+    import numpy as np
+
+    zeros = np.frombuffer(footer, "u1") == 0
+    if np.count_nonzero(zeros[1:] > zeros[:-1]) > _MOST_ENDS:
+        return "has too many columns in too many row groups: write fewer"
+    # What is left to come of each level.
+    left = [1]
+    try:
+        # A version comes first, then a list of structs, each before those in it.
+        at = read_number(footer, 1)[1] + 2
+        count = footer[at - 1] >> 4
+        if count == 15:
+            count, at = read_number(footer, at)
+        for _ in range(min(count, _MOST_ITEMS)):
+            column, at = page_header(footer, at)
+            while not left[-1]:
+                left.pop()
+            left[-1] -= 1
+            left.append(max(0, column.get(5, 0)))
+            if len(left) > _MOST_LEVELS + 2:
+                return f"nests columns more than {_MOST_LEVELS} levels deep: write them flat"
+    except IndexError:
+        return "is damaged"
+    return ""
 
 
 def _rows_of_file(
@@ -409,26 +468,6 @@ def numbers_of(array: pa.Array, kind: str = "<i8", more: int = 0) -> np.ndarray[
     return np.frombuffer(array.buffers()[1], kind)[array.offset :][: len(array) + more]
 
 
-def column_chunks(metadata: pq.FileMetaData, size: int) -> list[pq.ColumnChunkMetaData]:
-    """What the footer of a Parquet file says of the columns of its row groups.
-
-    Args:
-        metadata: the footer.
-        size: bytes of the file.
-
-    Raises:
-        pyarrow.ArrowException: the footer is damaged.
-    """
-    import pyarrow.parquet as pq
-
-    # Here pyarrow raises what is damaged; outside of a read, it ends the process (Arrow 25).
-    reading = pq.ParquetFile(_UnreadFile(size), metadata=metadata, pre_buffer=True).iter_batches()
-    with contextlib.suppress(EOFError):
-        next(reading, None)
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    return [group.column(at) for group in groups for at in range(group.num_columns)]
-
-
 # The type of a page that holds each value of its column once, and the encoding in which a text may
 # begin with the one before it.
 _DICTIONARY, _DELTAS = 2, 7
@@ -454,7 +493,8 @@ def size_of_pages(
     """
     import pyarrow as pa
 
-    size = values = largest = longest = 0
+    size = values = largest = longest = pages = 0
+    most = FREE_BYTES + MOST_TIMES * file.seek(0, io.SEEK_END)
     first, other = chunk.data_page_offset, chunk.dictionary_page_offset or 0
     start = at = max(0, other if 0 < other < first else first)
     end = start + chunk.total_compressed_size
@@ -472,6 +512,9 @@ def size_of_pages(
             # Only the first page may have none: of others, there may be any number.
             if count <= 0 and at > start:
                 raise IndexError
+            pages += values > 0
+            if pages * _PAGE_BYTES - 8 * values > most:
+                raise pa.ArrowInvalid("its pages hold too few rows")
             size, largest, values = size + page, max(largest, page), values + count
             is_repeated = kind == _DICTIONARY or encoding == _DELTAS
             longest = max(longest, page if is_repeated else page // max(1, count))
@@ -480,8 +523,8 @@ def size_of_pages(
             raise IndexError
     except (AttributeError, LookupError, TypeError) as error:
         raise pa.ArrowInvalid("the header of a page is damaged") from error
-    size, values = max(size, chunk.total_uncompressed_size), max(values, chunk.num_values)
-    return size, values, largest, longest
+    size = max(size, chunk.total_uncompressed_size, pages * _PAGE_BYTES - 8 * values)
+    return size, max(values, chunk.num_values), largest, longest
 
 
 def page_header(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, Any], int]:
@@ -497,11 +540,13 @@ def page_header(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, 
     number = 0
     while head := data[at]:
         number, kind, at = number + (head >> 4), head & 15, at + 1
-        if head < 16 or number > 99 or not depth or kind not in (1, 2, 4, 5, 6, 8, 12):
+        if head < 16 or number > 99 or not depth or kind not in (1, 2, 3, 4, 5, 6, 8, 12):
             raise IndexError
         if kind == 12:
             fields[number], at = page_header(data, at, depth - 1)
-        elif kind > 2:
+        elif kind == 3:
+            at += 1
+        elif kind > 3:
             value, at = read_number(data, at)
             at += value if kind == 8 else 0
             if kind == 5 and value < 1 << 32:
@@ -514,14 +559,10 @@ class _UnreadFile(io.BytesIO):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self._size = self._at = size
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset if whence == io.SEEK_SET else self._size
-        return self._at
+        self._size = size
 
     def tell(self) -> int:
-        return self._at
+        return self._size
 
     def read(self, size: int | None = -1) -> bytes:
         raise EOFError
@@ -542,10 +583,9 @@ def parquet_damage(path: str) -> Iterator[None]:
 
 
 def _is_list(type_: pa.DataType) -> bool:
-    from pyarrow import types
+    import pyarrow as pa
 
-    kinds = (types.is_list, types.is_large_list, types.is_fixed_size_list)
-    return any(is_kind(type_) for is_kind in kinds)
+    return isinstance(type_, pa.ListType | pa.LargeListType | pa.FixedSizeListType)
 
 
 def _type_of_column(type_: pa.DataType) -> str | None:

@@ -125,9 +125,7 @@ class LabelCounter:
     """Counts labels as they are read, in bounded memory."""
 
     def __init__(self) -> None:
-        self._integers = 0
-        self._others = 0
-        self._missing = 0
+        self._integers = self._others = self._missing = 0
         self._odd: list[LabelPlace] = []
         self._spellings: set[str] = set()
 

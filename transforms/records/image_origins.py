@@ -495,7 +495,8 @@ class ShardOrigins:
         base = self._origins.bases[stored.base]
         example = source.payload(stored)
         data = only_bytes(example, base.feature)
-        if not (_is_described(data, stored, base) and self._is_of(image, stored, data, example)):
+        is_same = content_hash(data) == stored.content
+        if not (is_same and self._is_of(image, stored, data, example)):
             raise ValueError("the image is not that of the index")
         partners = [
             _held(only_bytes(example, own.feature), known) if own and known else None
@@ -510,11 +511,18 @@ class ShardOrigins:
             path = only_bytes(example, base.path_feature).decode()
             if full_uri(base.root, path) != full_uri(self._origins.root, image.path):
                 return False
+        if base.is_pixels:
+            return True
         is_file = stored.changes is None and stored.source_content in ("", stored.content)
         # A record has another size than its image, and a bucket lists bytes that it decompresses.
-        if is_file and not (base.is_pixels or image.record) and len(data) != image.size:
-            return storage_of(full_uri(self._origins.root, image.path)).has_generations
-        return True
+        if is_file and len(data) != image.size and not image.record:
+            uri = full_uri(self._origins.root, image.path)
+            if not storage_of(uri).has_generations:
+                return False
+        format_, info = image_format(data), stored.info
+        if format_ not in _SIZED:
+            return format_ == info.format
+        return read_header(data, format_)[: _SIZED[format_]] == info[: _SIZED[format_]]
 
     def _log(self, path: str, why: str) -> None:
         """One line for each file of a base: all of its records may have changed."""
@@ -531,22 +539,11 @@ class ShardOrigins:
         source, _ = self._own.get(image.key) or (RecordRun(path, stored, _open), stored)
         example = decode_example(source.payload(stored))
         [data] = example[dataset.feature]
-        paths = [each.decode() for each in example.get(dataset.path_feature, ())] or [image.path]
-        is_known = not stored.content or _is_described(data, stored, dataset)
-        if not is_known or paths != [image.path]:
+        if stored.content and content_hash(data) != stored.content:
             raise ValueError("its image is not that of the index")
         if self._origins.keeps_values(image):
             kept = Kept(dataset.names, example, stored.labels, (stored.height, stored.width))
         return ReadImage(data, stored, dataset.is_final and bool(stored.content), kept=kept)
-
-
-def _is_described(data: bytes, stored: StoredImage, base: OtherDataset) -> bool:
-    """Whether an image is that of an index, which may have been edited."""
-    format_ = "" if base.is_pixels else image_format(data)
-    is_same = base.is_pixels or format_ == stored.format
-    if format_ in _SIZED:
-        is_same = read_header(data, format_)[: _SIZED[format_]] == stored.info[: _SIZED[format_]]
-    return is_same and content_hash(data) == stored.content
 
 
 def _held(data: bytes, known: CheckedPartner) -> CheckedPartner:

@@ -21,7 +21,7 @@ from transforms.examples.layouts import PIXELS, SOURCES, Role
 from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.images.checked_images import LOOKS, CheckedImage
 from transforms.labels.joins import parsed_rows
-from transforms.labels.label_tables import column_chunks, numbers_of, plain_bytes, size_of_pages
+from transforms.labels.label_tables import checked_parquet, numbers_of, plain_bytes, size_of_pages
 from transforms.labels.shards import ShardName
 from transforms.records.stored_images import changes_text, partner_rows
 
@@ -253,8 +253,8 @@ def read_index(
     import pyarrow.parquet as pq
 
     try:
-        opened = partial(pq.ParquetFile, page_checksum_verification=True)
-        file = opened(pa.BufferReader(data))
+        options: dict[str, Any] = {"page_checksum_verification": True}
+        file = checked_parquet(pa.BufferReader(data), **options)
         found, schema = file.metadata, file.schema_arrow
         kinds = itertools.product((False, True), repeat=2)
         schemas = (index_schema(many_labels=many, has_partners=has) for many, has in kinds)
@@ -273,7 +273,8 @@ def read_index(
         wanted = {"record", *names}
         chunks = [
             chunk
-            for chunk in column_chunks(found, len(data))
+            for group in map(found.row_group, range(found.num_row_groups))
+            for chunk in map(group.column, range(found.num_columns))
             if chunk.path_in_schema.partition(".")[0] in wanted
         ]
         sizes = [size_of_pages(chunk, io.BytesIO(data), is_of_index=True) for chunk in chunks]
@@ -285,7 +286,8 @@ def read_index(
         _check_size(held, most, path, most_of_records)
         # A text that a dictionary has once stays there until its size in each row is known.
         repeated = {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
-        texts = opened(pa.BufferReader(data), read_dictionary=sorted(repeated))
+        options.update(metadata=found, read_dictionary=sorted(repeated))
+        texts = pq.ParquetFile(pa.BufferReader(data), **options)
         texts = texts.read(columns=sorted(repeated), use_threads=False)
         texts.validate(full=True)
         arrays = (array for column in texts.columns for array in column.chunks)
@@ -661,7 +663,8 @@ def plan_columns(planned: Sequence[PlannedImage | ShardRow], many_labels: bool) 
     label: list[Any] = [image.label or None for image in images]
     label_id: list[Any] = [image.label_id if image.label else None for image in images]
     if many_labels:
-        found = [_labels(each or ()) for each in rows]
+        # All labels of an image's rows with their ids, each once.
+        found = [{text: at for _, labels, _ in each or () for at, text in labels} for each in rows]
         label, label_id = [[*each] for each in found], [[*each.values()] for each in found]
     return {
         **{
@@ -682,11 +685,6 @@ def _of_rows(rows: Sequence[ShardRow]) -> dict[str, Any]:
         **dict.fromkeys(("size", "version", "label", "label_id"), nothing),
         "rows": [[f"{os.path.basename(row.path)}:{row.line}"] for row in rows],
     }
-
-
-def _labels(rows: Sequence[Any]) -> dict[str, int]:
-    """All labels of an image's rows with their ids, each once."""
-    return {text: label_id for _, labels, _ in rows for label_id, text in labels}
 
 
 def _of_sizes(infos: Sequence[Any], originals: Sequence[Any]) -> dict[str, Any]:

@@ -278,8 +278,6 @@ class ImageFile:
         """
         self._file, self._read, self._path = file, read, path
         self._parquet, schema = open_parquet(file, path)
-        if len({*schema.names}) < len(schema.names):
-            raise LabelsError(f"{path} has several columns with one name: rename all but one")
         wanted = record_features(columns) if columns else {}
         self.columns = find_columns(schema, wanted, path)
         image, *texts = (".".join(each) for each in self.columns[:3])

@@ -99,8 +99,7 @@ def test_first_rows(make: Any, format_: str) -> None:
 def test_types_of_parquet(value: Any, type_: pa.DataType, text: str, dtype: str) -> None:
     table = pa.table({"id": ["a"], "x": pa.array([value], type_)})
     first = first_rows(parquet(table), 1, path="a.parquet")
-    assert first.rows[1] == ("a", text)
-    assert first.types[1] == dtype
+    assert (first.rows[1], first.types[1]) == (("a", text), dtype)
     if not dtype and value is not None:
         with pytest.raises(LabelsError, match="the column 'x' is of type"):
             parquet_table(parquet(table), ["x"], path="a.parquet")
@@ -174,6 +173,11 @@ FOOTER = b"PAR1" + bytes(100) + (2**31 - 1).to_bytes(4, "little") + b"PAR1"
 DAMAGED = bytearray(parquet([ROW] * 1000).getvalue())
 DAMAGED[4:200] = bytes(196)
 
+# Of 20,000 levels, the process would end; of 5,000, it may take minutes.
+DEEP = parquet([json.loads('{"a":' * 33 + "1" + "}" * 33)])
+PAGES = parquet([{"a": "b"}] * 3000, use_dictionary=False, data_page_size=1, write_batch_size=1)
+WIDE = parquet([dict.fromkeys(map(str, range(1000)), 1)] * 100, row_group_size=1)
+
 
 @pytest.mark.parametrize(
     ("data", "path", "says"),
@@ -182,7 +186,10 @@ DAMAGED[4:200] = bytes(196)
         (b"PAR1 and nothing else PAR1", "a.parquet", "a.parquet is not Parquet, or is damaged: "),
         (DAMAGED, "a.parquet", "a.parquet is not Parquet, or is damaged: "),
         (NAMELESS, "a.parquet", "the name of a column is not UTF-8"),
-        (FOOTER, "a.parquet", "its footer would have 2147483647 bytes, more than 67"),
+        (FOOTER, "a.parquet", "its footer would have 2147483647 bytes, over 16"),
+        (DEEP.getvalue(), "a.parquet", "its footer nests columns more than 32 levels deep: write"),
+        (PAGES.getvalue(), "a.parquet", "is damaged: its pages hold too few rows"),
+        (WIDE.getvalue(), "a.parquet", "its footer has too many columns in too many row groups"),
         (b"", "a.jsonl", "a.jsonl: it is empty: write one JSON object per line"),
         (b"{}\n{}\n", "a.jsonl", "a.jsonl: its objects have no members: write one JSON object"),
         (b"id,label\n", "a.jsonl", "a.jsonl: it is not JSON (Expecting value): write one JSON"),
@@ -261,10 +268,7 @@ def _repeated(text: str, count: int) -> pa.Array:
         (lambda: _repeated("a", 1_000_000), {}),
         (lambda: _repeated("x" * 100_000, 1000), {}),
         (lambda: pa.array([["a"] * 10_000_000]), {}),
-        (
-            lambda: pa.array(["x" * 1_000_000] * 50),
-            {"use_dictionary": False, "compression": "zstd"},
-        ),
+        (lambda: pa.array(["x" * 10**6] * 50), {"use_dictionary": False, "compression": "zstd"}),
     ],
     ids=["rows", "texts", "list", "page"],
 )
@@ -337,9 +341,7 @@ def test_a_page_without_values_is_damage() -> None:
     table = pa.table({"a": pa.array(["a", "b"])})
     file = parquet(table, use_dictionary=False, compression="none")
     chunk = pq.ParquetFile(file).metadata.row_group(0).column(0)
-    names = ("data_page_offset", "dictionary_page_offset", "has_dictionary_page", "num_values")
-    sizes = ("total_compressed_size", "total_uncompressed_size")
-    said: Any = SimpleNamespace(**{name: getattr(chunk, name) for name in (*names, *sizes)})
+    said: Any = SimpleNamespace(**chunk.to_dict())
     assert size_of_pages(said, file)[:2] == (chunk.total_uncompressed_size, 2)
     data, start = file.getvalue(), chunk.data_page_offset
     page = data[start : start + chunk.total_compressed_size]

@@ -497,10 +497,8 @@ def test_a_dictionary_that_the_footer_does_not_name_is_damage() -> None:
     file = io.BytesIO()
     pq.write_table(pa.table({"a": ["x" * 60_000] * 20_000}), file)
     chunk = pq.ParquetFile(file).metadata.row_group(0).column(0)
-    names = ("total_compressed_size", "total_uncompressed_size", "num_values")
-    footer = {name: getattr(chunk, name) for name in names}
     start = {"data_page_offset": chunk.dictionary_page_offset, "dictionary_page_offset": None}
-    forged: Any = SimpleNamespace(**footer, **start, has_dictionary_page=False)
+    forged: Any = SimpleNamespace(**{**chunk.to_dict(), **start, "has_dictionary_page": False})
     assert size_of_pages(forged, file)[1] == 20_000
     with pytest.raises(pa.ArrowInvalid, match="header of a page is damaged"):
         size_of_pages(forged, file, is_of_index=True)
