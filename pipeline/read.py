@@ -103,8 +103,7 @@ class TensorParser(NamedTuple):
         if self.image_size is None:
             return mask
         # Class indices cannot be mixed.
-        nearest = tf.image.ResizeMethod.NEAREST_NEIGHBOR
-        return tf.image.resize(mask, self.image_size, nearest)
+        return tf.image.resize(mask, self.image_size, tf.image.ResizeMethod.NEAREST_NEIGHBOR)
 
     def _masks_of(self, files: Any, shown: Any) -> Any:
         """The masks of the objects in an image (`shown`), of which there may be none."""
@@ -138,8 +137,7 @@ class TensorParser(NamedTuple):
         image.set_shape((*size, channels))
         if self.image_size is None:
             return image
-        resized = tf.image.resize(image, self.image_size)
-        return tf.saturate_cast(tf.round(resized), image.dtype)
+        return tf.saturate_cast(tf.round(tf.image.resize(image, self.image_size)), image.dtype)
 
     def _decoded(self, data: Any) -> Any:
         tf = self.tf

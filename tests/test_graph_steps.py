@@ -208,8 +208,7 @@ def test_what_is_packed_are_names(steps: list[Step]) -> None:
         and applied.outputs[None].element_type in (NameBatch, typehints.Tuple[int, NameBatch])
         for each in applied.inputs
     ]
-    records = {kind for kind in packed if hasattr(kind, "_fields")}
-    assert records == {PlannedImage, Rejection}
+    assert {kind for kind in packed if hasattr(kind, "_fields")} == {PlannedImage, Rejection}
     assert [kind.tuple_types[1] for kind in packed if not hasattr(kind, "_fields")] == [JoinSide]
     # The images of a batch are packed again, by shard.
     for kind in (*packed, PlannedImage):

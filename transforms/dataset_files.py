@@ -206,8 +206,7 @@ class DatasetDescriber:
 
     def _looked_up(self, image: Any, places: Mapping[Wanted, dict[str, Any]]) -> Mapping[str, Any]:
         """An image of a group, looked up if it is a record."""
-        records = (places[place] for place in self._places(image) if place in places)
-        return next(records, image)
+        return next((places[place] for place in self._places(image) if place in places), image)
 
     def _places(self, image: Any) -> list[Wanted]:
         """Where a listed image may be: it is a record, or was kept when duplicates were dropped."""

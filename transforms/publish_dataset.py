@@ -333,8 +333,7 @@ class PublishDataset(beam.PTransform):
         everything = {"totals": self.totals, "run": run, "shards": short, "parts": parts}
         if self.duplicates is not None:
             everything["duplicates"] = self.duplicates
-        gathered = everything | "Gather what was written" >> Gather()
-        return _published(gathered, target)
+        return _published(everything | "Gather what was written" >> Gather(), target)
 
 
 def added_up(

@@ -23,6 +23,7 @@ from transforms.core.messages import parse_json, parse_yaml
 from transforms.core.option import FORMER, Option, unite
 from transforms.dataset.manifest import ManifestError, parse_manifest
 from transforms.images.pixel_options import DEFAULT_QUALITY
+from transforms.labels.keys import MAX_GLOBS
 from transforms.labels.label_rows import CSV, FORMATS
 from transforms.labels.label_rules import KNOWN_CLASSES, KnownClasses
 from transforms.labels.shards import DEFAULT_SHARD_SIZE
@@ -186,6 +187,8 @@ def _list(name: str, option: Option | None, texts: Sequence[str], where: str) ->
         if not texts or any(re.search(r"[\r\n]", text) or not text.strip() for text in texts):
             raise UsageError(f"{where}: class_names lists a name that is empty or has two lines")
         return _Entry(name, (), where, tuple(texts))
+    if len(texts) > MAX_GLOBS:
+        raise UsageError(f"{where}: {name} has {len(texts)} values, more than {MAX_GLOBS}")
     if option is None or option.is_repeatable:
         return _Entry(name, [f"--{name}={text}" for text in texts], where)
     if "," not in (option.metavar or ""):

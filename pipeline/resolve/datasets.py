@@ -268,11 +268,8 @@ def left_out(
     """
     others = (flags.class_names, flags.keys, is_layout_file(flags.layout) and flags.layout)
     paths = [*labels, *(path for path in others if isinstance(path, str))]
-    named = {"--images": flags.images or (), **{each.title: each.globs for each in partners}}
-    globs = {
-        title: [storage_of(pattern).absolute(pattern) for pattern in patterns]
-        for title, patterns in named.items()
-    }
+    globs = {each.title: _any_of(each.globs) for each in partners}
+    globs = {"--images": _any_of(flags.images or ()), **globs}
     matched = {path: title for path in paths if (title := _matching(globs, path))}
     decisions = [
         Decision("left out", path, f"{title} matches it, and another flag names it")
@@ -288,13 +285,17 @@ def left_out(
     return LeftOut(spelled, below), decisions
 
 
-def _matching(globs: Mapping[str, Sequence[str]], path: str) -> str:
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    """A regular expression for `fullmatch` of absolute paths that one of some globs matches."""
+    regexes = (glob_regex(storage_of(each).absolute(each)).pattern for each in patterns)
+    # Nothing matches the first one.
+    return re.compile("|".join(["(?!)", *regexes]), re.DOTALL)
+
+
+def _matching(globs: Mapping[str, re.Pattern[str]], path: str) -> str:
     """The first flag of which a glob matches a path, or what a layout file names; empty if none."""
     absolute = storage_of(path).absolute(path)
-    for title, patterns in globs.items():
-        if any(glob_regex(pattern).fullmatch(absolute) for pattern in patterns):
-            return title
-    return ""
+    return next((title for title, regex in globs.items() if regex.fullmatch(absolute)), "")
 
 
 # The datasets among the values of `--images`: their records are images of the run.

@@ -20,6 +20,7 @@ from transforms.dataset.dataset_options import DEFAULT_VERSION, CardOptions
 from transforms.dataset.output_names import MANIFEST
 from transforms.labels.keys import (
     IMAGE_EXTENSIONS,
+    MAX_GLOBS,
     any_case,
     archive_path,
     archive_problem,
@@ -135,7 +136,11 @@ def plain_globs(patterns: Iterable[str], flag: str) -> list[str]:
         UsageError: there are too many.
     """
     with refusing(ValueError, because=f"{flag} "):
-        return [glob for pattern in patterns for glob in expand_braces(pattern)]
+        globs = itertools.chain.from_iterable(map(expand_braces, patterns))
+        found = [*itertools.islice(globs, MAX_GLOBS + 1)]
+    if len(found) > MAX_GLOBS:
+        raise UsageError(f"{flag} names more than {MAX_GLOBS} globs: use * or **")
+    return found
 
 
 def image_globs(patterns: Iterable[str], title: str) -> list[str]:

@@ -71,8 +71,7 @@ def interrupt(
 def check_quiet(ran: Ran) -> None:
     """It said that it was interrupted, or it had ended before."""
     # This library turns an interrupt of its import into a line of its own.
-    said = ran.err.replace(TFX_BSL, "").strip()
-    assert said in MESSAGES, ran.err
+    assert ran.err.replace(TFX_BSL, "").strip() in MESSAGES, ran.err
     # Python ends itself by the signal where no command runs yet.
     assert ran.code in (0, 130, -signal.SIGINT), ran
 

@@ -61,8 +61,7 @@ def test_every_base_has_a_version() -> None:
 
 
 def test_versions_are_those_of_setup_and_of_the_tests() -> None:
-    beam = bases()["apache/beam_python3.11_sdk"]
-    assert beam == pins()["apache-beam"] == apache_beam.__version__
+    assert bases()["apache/beam_python3.11_sdk"] == pins()["apache-beam"] == apache_beam.__version__
     for name, needed in requirements().items():
         assert needed.specifier.contains(pins()[name]), f"{name} {pins()[name]}"
 

@@ -62,8 +62,7 @@ def convert(uri: Path, program: str, **options: Any) -> Any:
 
 
 def test_splits_with_records_get_folders(tmp_path: Path) -> None:
-    names = convert(tmp_path / "a", script(tmp_path, FAKE), images="x", seed="3")
-    assert names == ["train"]
+    assert convert(tmp_path / "a", script(tmp_path, FAKE), images="x", seed="3") == ["train"]
     shard = tmp_path / "a/Split-train/train-0.gz"
     given = json.loads(shard.read_text())
     assert (given["compression"], given["seed"]) == ("gzip", "3")

@@ -22,8 +22,7 @@ def picture(mode: str, height: int = 37, width: int = 45, seed: int = 0) -> Imag
     if mode in ("1", "P"):
         return picture("RGB", height, width, seed).convert(mode)
     drawn = pixels(height, width, len(Image.new(mode, (1, 1)).getbands()), seed)
-    size = (width, height)
-    return Image.frombytes(mode, size, drawn.tobytes())
+    return Image.frombytes(mode, (width, height), drawn.tobytes())
 
 
 def indexed(gray: Image.Image) -> Image.Image:

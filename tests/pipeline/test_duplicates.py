@@ -299,8 +299,7 @@ def test_detection(images: Path, tmp_path: Path) -> None:
     report = make_dataset(tmp_path / "report", **flags)
     exact = duplicates_of(report)["exact"]
     assert (exact["groups"], exact["images"], exact["conflicts"]) == (1, 3, 0)
-    classes = {sample["class"] for sample in statistics_of(report)["samples"]}
-    assert classes == {"cat", "dog"}
+    assert {sample["class"] for sample in statistics_of(report)["samples"]} == {"cat", "dog"}
     drop = make_dataset(tmp_path / "drop", dedupe="drop", **flags)
     assert [line["key"] for line in drop.rejected] == ["b", "c"]
     ledger = drop.ledger

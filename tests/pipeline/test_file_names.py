@@ -225,15 +225,13 @@ def test_files_of_images(images: Path, tmp_path: Path) -> None:
         assert len(records) == len([each for each in found if each.startswith(name)])
     assert "up to date" in convert(output=made.folder, **flags).out
     assert plan(output=tmp_path / "new", **flags).code == 0
-    shown = {*re.findall(r'"file": "(.*?)"', (made.folder / "statistics.json").read_text())}
-    assert shown <= found
+    assert {*re.findall(r'"file": "(.*?)"', (made.folder / "statistics.json").read_text())} <= found
     # Its records are images of another run, and its files go with it.
     again = make_dataset(tmp_path / "again", images=made.folder, num_shards=1)
     assert again.manifest["ledger"]["records_written"] == 7
     flags |= {"files": "sharded", "file_name": None}
     assert convert("--overwrite", output=made.folder, **flags).code == 0
-    left = [path.name for path in made.folder.iterdir() if path.is_dir()]
-    assert left == ["index"]
+    assert [path.name for path in made.folder.iterdir() if path.is_dir()] == ["index"]
 
 
 def test_images_need_a_folder(images: Path, tmp_path: Path) -> None:

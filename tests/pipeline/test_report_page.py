@@ -288,8 +288,7 @@ def test_a_picture_opens_large_by_the_keyboard(
     image = "document.querySelector('dialog img').getBoundingClientRect()"
     assert 300 < page.value(f"{image}.width") < width
     page.press("ArrowRight", 39)
-    second = page.value(said)
-    assert second != first
+    assert page.value(said) != first
     page.press("ArrowLeft", 37)
     assert page.value(said) == first
     page.press("ArrowLeft", 37)

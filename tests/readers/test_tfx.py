@@ -94,8 +94,7 @@ def test_values_are_those_of_tensorflow(datasets: dict[str, Dataset]) -> None:
     expected = read(dataset, {"image/filename": TEXT}, "train")
     assert sorted(found) == sorted(record["image/filename"] for record in expected)
     (boxes,) = as_dataset(datasets["detection"])
-    sides = boxes["image/object/bbox/xmin"]
-    assert sorted(sides.values.numpy().tolist()) == [0.0, 0.25, 0.5]
+    assert sorted(boxes["image/object/bbox/xmin"].values.numpy().tolist()) == [0.0, 0.25, 0.5]
 
 
 def test_embeddings_have_their_shape(datasets: dict[str, Dataset]) -> None:

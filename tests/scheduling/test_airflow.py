@@ -273,8 +273,7 @@ def test_a_template_is_launched_with_parameters_that_it_takes(
     for name, value in parameters.items():
         assert name in PARAMETERS
         assert accepts(name, value), f"{name}={value}"
-    required = {name for name, each in PARAMETERS.items() if not each.is_optional}
-    assert required <= set(parameters)
+    assert {name for name, each in PARAMETERS.items() if not each.is_optional} <= set(parameters)
     assert shards_of(objects) == reference
 
 

@@ -85,8 +85,7 @@ def machine_processes(environment: Mapping[str, str], cores: int) -> int:
         return max(1, int(environment[PROCESSES_VARIABLE]))
     options = _runner_options(environment)
     if str(options.get("runner")).rpartition(".")[2] == "DataflowRunner":
-        is_one = "no_use_multiple_sdk_containers" in str(options.get("experiments"))
-        return 1 if is_one else cores
+        return 1 if "no_use_multiple_sdk_containers" in str(options.get("experiments")) else cores
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         # Numbers come as text or as floats; 0 means one for each core.
         return max(1, int(float(options.get("sdk_worker_parallelism", 1))) or cores)

@@ -89,8 +89,7 @@ class Budget(NamedTuple):
         memory = usable_memory() or 16 << 30
         # A number from a manifest may be invalid.
         size = min(_PIXEL_BYTES * max_pixels, memory) + _LEAST_BYTES
-        seconds = _SECONDS * max(1.0, max_pixels / _PIXELS_IN_TIME)
-        return cls(size, min(seconds, _MOST_SECONDS))
+        return cls(size, min(_SECONDS * max(1.0, max_pixels / _PIXELS_IN_TIME), _MOST_SECONDS))
 
     @property
     def clock_seconds(self) -> float:

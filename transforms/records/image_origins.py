@@ -139,8 +139,7 @@ def read_accepted(root: str, image: PlannedImage, max_bytes: int) -> bytes:
 
 def too_large(size: int, max_bytes: int) -> RejectedImageError:
     """The rejection of a file of this many bytes."""
-    detail = f"{size} bytes; --max_bytes is {max_bytes}"
-    return RejectedImageError(Reason.TOO_MANY_BYTES, detail)
+    return RejectedImageError(Reason.TOO_MANY_BYTES, f"{size} bytes; --max_bytes is {max_bytes}")
 
 
 # Reads records of other datasets: neighbors at once, and those of a compressed file in order.

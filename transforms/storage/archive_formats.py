@@ -399,11 +399,15 @@ _DESCRIPTOR_BYTES = 24
 # Room for the name and the extra field, which differ from those in the directory.
 _NAME_ROOM = 512
 
-# What a file may have that grows more than `MOST_TIMES`, such as an empty page that was scanned.
-_FREE_BYTES = 64 << 20
+# What files may have together that grow more than `MOST_TIMES`, such as empty pages that were
+# scanned. 300 of 60 MB are a zip of 18 MB.
+_FREE_BYTES = 256 << 20
 
 # Compressed bytes that are read at once beyond those of a member that did not shrink.
 _MORE = 64 << 10
+
+# Files that overlap with others, and are rejected one by one. No program writes any.
+_MOST_SHARED = 1000
 
 
 def zip_members(file: ArchiveFile) -> Iterator[Member]:
@@ -423,17 +427,20 @@ def zip_members(file: ArchiveFile) -> Iterator[Member]:
         said = str(error)[:1].lower() + str(error)[1:]
         problem = f"it is not a zip archive, or a damaged one ({said}): fetch or pack it again"
         raise FinalError(errno.EIO, problem) from error
-    shared = _overlapping(infos)
+    shared, free = _overlapping(infos), _FREE_BYTES
+    if (count := sum(info.header_offset in shared for info in infos)) > _MOST_SHARED:
+        raise FinalError(errno.EIO, f"{count} of its files overlap: fetch or pack it again")
     for info in infos:
         name = _name(info)
         # `is_dir` fails for an empty name.
         if not name.endswith("/"):
             name, problem = safe_name(name)
-            size = min(info.file_size, MAX_OFFSET)
-            problem = problem or _zip_problem(info)
+            problem = problem or _zip_problem(info, free)
             if info.header_offset in shared:
                 problem = problem or "it overlaps with another file of the archive"
-            yield Member(name, size, info.header_offset, problem)
+            if not problem:
+                free -= max(0, info.file_size - MOST_TIMES * info.compress_size)
+            yield Member(name, min(info.file_size, MAX_OFFSET), info.header_offset, problem)
 
 
 def _overlapping(infos: Iterable[zipfile.ZipInfo]) -> frozenset[int]:
@@ -461,8 +468,13 @@ def _name(info: zipfile.ZipInfo) -> str:
     return name.replace("\\", "/") if is_of_windows else name
 
 
-def _zip_problem(info: zipfile.ZipInfo) -> str:
-    """The reason why a member cannot be read; empty if the directory shows none."""
+def _zip_problem(info: zipfile.ZipInfo, free: int) -> str:
+    """The reason why a member cannot be read; empty if the directory shows none.
+
+    Args:
+        info: of the member.
+        free: what it may have besides `MOST_TIMES` its compressed size.
+    """
     if info.flag_bits & _ENCRYPTED:
         return "it is encrypted: decrypt the archive"
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -473,7 +485,7 @@ def _zip_problem(info: zipfile.ZipInfo) -> str:
     times = 1 if info.compress_type == zipfile.ZIP_STORED else 1032
     if info.file_size > min(MAX_OFFSET, times * info.compress_size):
         return f"the directory of the archive says that it has {info.file_size} bytes"
-    if info.file_size > _FREE_BYTES + MOST_TIMES * info.compress_size:
+    if info.file_size > free + MOST_TIMES * info.compress_size:
         return f"it would have {info.file_size} bytes, more than {MOST_TIMES} times its size"
     return "" if 0 <= info.header_offset < MAX_OFFSET else "it begins outside of the archive"
 

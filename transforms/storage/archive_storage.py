@@ -112,7 +112,8 @@ class ArchiveStorage(Storage):
             if matches(matched_name(member)):
                 yield FoundFile(
                     f"{archive}!{path.columns}/{member.name}",
-                    member.size,
+                    # No estimate adds up what is said of files that cannot be read.
+                    0 if member.problem else member.size,
                     self._version(stored, member),
                     problem=member.problem,
                     label=member.label,

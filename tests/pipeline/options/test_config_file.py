@@ -106,6 +106,7 @@ MISTAKES = {
     "seed: [1, 2]": "line 1: seed takes one value, not a list",
     "seed: {a: 1}": "line 1: seed takes one value, not names with values",
     "images: {a: 1}": "line 1: images takes a value or a list of values, not names with values",
+    f"images: [{'a,' * 4001}]": "line 1: images has 4001 values, more than 4000",
     "images: [[a]]": "line 1: images has values inside of a value",
     "overwrite: 'true'": "line 1: overwrite is true or false, not 'true'",
     "overwrite: 1": "line 1: overwrite is true or false, not '1'",

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipeline.errors import UsageError
 from pipeline.resolve import path_flags
 from pipeline.resolve import samples as image_samples
+from pipeline.resolve.path_flags import plain_globs
 from pipeline.resolve.samples import ImageSample, sample_images
 from tests.servers.gcs import GcsServer
 from transforms.input_readers import LeftOut
@@ -54,6 +56,8 @@ def test_many_long_globs_are_listed_to_twice_the_sample(monkeypatch: pytest.Monk
     sample = sampled(monkeypatch, storage, *(f"{name}/*" for name in names[:30]))
     assert (len(sample.uris), sample.is_all) == (100, False)
     assert sum(storage.listed.values()) <= 200
+    with pytest.raises(UsageError, match="--images names more than 4000 globs: use"):
+        plain_globs(["{a,b}" * 11] * 2, "--images")
     # One image of each glob shows that it matches; the second, that it has more.
     storage.listed.clear()
     sample = sampled(monkeypatch, storage, *(f"{name}/*" for name in names))

@@ -139,8 +139,7 @@ def test_a_rate_is_one_of_a_second_at_least(monkeypatch: pytest.MonkeyPatch) -> 
         [(_, _, rate)] = clock.look([Stage("converting", "images", total, done, 0)])
         rates.append(rate)
     # Not in the first second; while more are known to come, time that passes without one counts.
-    expected = (12.5, 12.5, 6.25, 5, 8.3333333, 8.3333333)
-    assert rates == [None, *map(pytest.approx, expected)]
+    assert rates == [None, *map(pytest.approx, (12.5, 12.5, 6.25, 5, 8.3333333, 8.3333333))]
 
 
 def lines_of(style: str, patch: pytest.MonkeyPatch) -> list[Any]:

@@ -59,8 +59,7 @@ def test_an_empty_cell_is_what_its_default_says() -> None:
     ],
 )
 def test_a_cell_that_does_not_fit(cells: tuple[str, ...], detail: str) -> None:
-    at = "data/sub/a.csv:7"
-    assert checked(*cells, key="k") == Rejection("row", "bad_cell", detail, at, "k")
+    assert checked(*cells, key="k") == Rejection("row", "bad_cell", detail, "data/sub/a.csv:7", "k")
     nameless = Rejection("row", "bad_cell", detail, "sub/a.csv:7", "sub/a.csv:7")
     assert checked(*cells, root="") == nameless
 

@@ -410,8 +410,7 @@ def test_lines_of_yolo(text: bytes, rows: list[list[str]]) -> None:
     assert [(cells, problem) for _, cells, problem in plain] == [
         ([*row[:-1], ""], "") for row in expected
     ]
-    outlined = [cells for _, cells, _ in yolo_rows(text, "a.b.txt", segmentations=True)]
-    assert outlined == expected
+    assert [cells for _, cells, _ in yolo_rows(text, "a.b.txt", segmentations=True)] == expected
 
 
 @pytest.mark.parametrize(
