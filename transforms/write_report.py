@@ -356,7 +356,7 @@ def _read_compressed(
                         yield near[offset], record
                     if offset >= end:
                         break
-                    offset += len(record) + 16
+                    offset += len(record) + FRAME_BYTES
         except (OSError, ValueError) as error:
             notes.append(f"The images of {file} cannot be read ({error!s:.100}).")
 

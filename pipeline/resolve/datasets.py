@@ -268,8 +268,8 @@ def left_out(
     """
     others = (flags.class_names, flags.keys, is_layout_file(flags.layout) and flags.layout)
     paths = [*labels, *(path for path in others if isinstance(path, str))]
-    globs = {each.title: _any_of(each.globs) for each in partners}
-    globs = {"--images": _any_of(flags.images or ()), **globs}
+    named = [("--images", flags.images or ()), *((each.title, each.globs) for each in partners)]
+    globs = {title: _any_of(patterns) for title, patterns in named}
     matched = {path: title for path in paths if (title := _matching(globs, path))}
     decisions = [
         Decision("left out", path, f"{title} matches it, and another flag names it")

@@ -5,10 +5,10 @@ import decimal
 import enum
 import hashlib
 import heapq
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from json.encoder import encode_basestring
 from typing import Any, NamedTuple, Self
 
 from transforms.core.messages import redacted
@@ -21,7 +21,7 @@ from transforms.core.records import Totals
 
 # Characters that JSON allows but that end a line in many programs, or move a cursor.
 _ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
-_LINE = '{"subject": %s, "reason": %s, "detail": %s, "path": %s, "key": %s}'
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 @enum.unique
@@ -136,7 +136,7 @@ class Rejection(NamedTuple):
         >>> Rejection("image", "empty_file", "0 bytes", "a.jpg", "a").to_json()[:44]
         '{"subject": "image", "reason": "empty_file",'
         """
-        line = _LINE % tuple(map(encode_basestring, map(redacted, self)))
+        line = _ENCODER.encode({name: redacted(text) for name, text in self._asdict().items()})
         return line if line.isprintable() else line.translate(_ESCAPED)
 
 

@@ -21,13 +21,11 @@ LARGEST_RECORD = 512 << 20
 A gzip file of 2 MB can hold a record of 2 GB, which is held in memory.
 """
 
-# A length above this is damage, not a record: protobuf messages end at 2 GiB.
-_MAX_RECORD_BYTES = 2**31
+MAX_RECORD = 2**31
+"""Bytes above which a length is damage, not a record: protobuf messages end at 2 GiB."""
 
-HEAD_BYTES, FRAME_BYTES = 12, 16
-"""Bytes before a record: its length with a checksum; and around it: a checksum follows."""
-
-_TRAILER_BYTES = FRAME_BYTES - HEAD_BYTES
+HEAD_BYTES, _TRAILER_BYTES, FRAME_BYTES = 12, 4, 16
+"""Bytes before a record: its length with a checksum; after it: a checksum; and both."""
 
 # Bytes of a record that may be damaged: it is held twice, and decoded.
 _MOST_SCANNED = 128 << 20
@@ -63,7 +61,7 @@ def largest_record(max_pixels: int, max_bytes: int) -> int:
     (True, 1667108864)
     """
     wanted = 4 * max_pixels + max_bytes + _OTHER_FEATURES
-    return min(max(wanted, LARGEST_RECORD), _MAX_RECORD_BYTES)
+    return min(max(wanted, LARGEST_RECORD), MAX_RECORD)
 
 
 class TFRecordError(ValueError):
@@ -172,7 +170,7 @@ class _Ahead:
 
     def __init__(self, stream: BinaryIO, stored: Callable[[], int] | None = None) -> None:
         self.held, self.end = bytearray(), ""
-        self._stream, self._stored = stream, stored or (lambda: _MAX_RECORD_BYTES)
+        self._stream, self._stored = stream, stored or (lambda: MAX_RECORD)
 
     def has(self, size: int) -> bool:
         """Whether there are so many bytes, which are then held."""
@@ -219,7 +217,7 @@ def _frame(ahead: _Ahead, max_bytes: int) -> tuple[int, bytes, str]:
         return len(ahead.held), b"", ahead.end
     size = _declared(bytes(ahead.held[:HEAD_BYTES]))
     length = size + FRAME_BYTES
-    if not 0 <= size <= _MAX_RECORD_BYTES:
+    if not 0 <= size <= MAX_RECORD:
         return 0, b"", "the checksum of its length is wrong"
     if size > max_bytes:
         return 0, b"", f"it has {size} bytes, more than {max_bytes}: it is not read"

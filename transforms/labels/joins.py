@@ -6,7 +6,7 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from transforms.core.messages import LabelsError, and_more
 from transforms.core.records import Count, JoinSide, Kind, PlannedImage
@@ -118,7 +118,7 @@ def parsed_rows(cells: str) -> list[Any]:
     The counts of a shard and its Examples ask for the rows of an image one after the other: they
     are decoded once. An embedding takes 16 images together.
     """
-    return [*json.loads(cells)]
+    return cast("list[Any]", json.loads(cells))
 
 
 def row_labels(rows: str) -> tuple[int, list[str]]:

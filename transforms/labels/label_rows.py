@@ -433,8 +433,9 @@ def label_rows(rows: TableRows, columns: CsvColumns) -> Iterator[LabelRow]:
             label = "" if label_at < 0 else label_text(cells[label_at])
             kept = tuple([cell_at(cells, at).strip() for at in further]) if further else ()
             key = columns.key_cells.key(cell_at(cells, key_at))
-            split, group = split_text(cell_at(cells, split_at)), cell_at(cells, group_at)
-            yield LabelRow(key, label, line, split, label_text(group), kept)
+            split, group = cell_at(cells, split_at), cell_at(cells, group_at)
+            split, group = split and split_text(split), group and label_text(group)
+            yield LabelRow(key, label, line, split, group, kept)
 
 
 def label_text(label: str) -> str:

@@ -147,8 +147,8 @@ def _objects(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None,
         except (ValueError, RecursionError) as error:
             yield number, None, f"it is not JSON ({str(error).partition(': line')[0]})"
             continue
-        is_row = isinstance(row, dict)
-        yield number, row if is_row else None, "" if is_row else "it is not a JSON object"
+        problem = "" if isinstance(row, dict) else "it is not a JSON object"
+        yield number, None if problem else row, problem
 
 
 def _rows_of_objects(

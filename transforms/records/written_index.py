@@ -34,6 +34,7 @@ from transforms.dataset.output_names import (
 from transforms.examples.tfrecord import (
     FRAME_BYTES,
     LARGEST_RECORD,
+    MAX_RECORD,
     Part,
     TFRecordError,
     framed_payload,
@@ -564,10 +565,6 @@ def _is_unchanged(folder: str, manifest: Stored, digest: str) -> bool:
 _ALL_NEAR, _BESIDE = 5_000, 100
 
 
-# No record has more bytes.
-_MAX_LENGTH = 2**31
-
-
 class IndexReader:
     """Reads the indexes of one dataset, and compares them with its manifest."""
 
@@ -659,7 +656,7 @@ class IndexReader:
         import numpy as np
 
         lengths = [self._sizes[each.file] - FRAME_BYTES for each in ranges]
-        if lengths and not 0 <= min(lengths) <= max(lengths) <= _MAX_LENGTH:
+        if lengths and not 0 <= min(lengths) <= max(lengths) <= MAX_RECORD:
             raise RecordIndexError(f"{self._folder} is damaged: a file has an impossible size")
         return np.zeros(len(lengths), np.int64), np.array(lengths, np.int64)
 
@@ -670,7 +667,7 @@ class IndexReader:
         if len(table) == part.records and not any(column.null_count for column in table.columns):
             offsets, lengths = (column.to_numpy() for column in table.columns)
             # Too large a number must not become a small one.
-            if not len(lengths) or 0 <= lengths.min() <= lengths.max() <= min(size, _MAX_LENGTH):
+            if not len(lengths) or 0 <= lengths.min() <= lengths.max() <= min(size, MAX_RECORD):
                 ends = (lengths + FRAME_BYTES).cumsum()
                 starts = ends - lengths - FRAME_BYTES
                 if (int(ends[-1]) if len(ends) else 0) == size and (offsets == starts).all():
