@@ -306,10 +306,11 @@ def checked_parquet(file: BinaryIO | pa.BufferReader, **options: Any) -> pq.Parq
     # Of columns with one name, a read takes the square of their number.
     if len({*names}) < len(names):
         raise pa.ArrowInvalid("it has several columns with one name: rename all but one")
-    # Here pyarrow raises what is damaged; outside of a read, it ends the process (Arrow 25).
-    checked = pq.ParquetFile(_UnreadFile(size), metadata=metadata, pre_buffer=True)
+    # Here pyarrow raises what is damaged; outside of a read, it ends the process (Arrow 25). Its
+    # reader keeps the error, and so this frame: named here, all of them would never be freed.
+    reading = pq.ParquetFile(_UnreadFile(size), metadata=metadata, pre_buffer=True).iter_batches()
     with contextlib.suppress(EOFError):
-        next(checked.iter_batches(), None)
+        next(reading, None)
     return opened
 
 
