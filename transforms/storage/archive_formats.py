@@ -108,10 +108,14 @@ _TAIL = 128 << 10
 MAX_READ = 48 << 20
 """Bytes that are read at once: the directory of a zip with a million files, which takes 0.7 GB."""
 
-# Bytes of the headers of one file in a tar: a name and what is said about it. Those of the archive
-# have as many characters, and tags.
-_MAX_HEADER = 1 << 20
-_MAX_TAGS = 1000
+# An entry of such a directory with an extra field of 4 kB or more, which `zipfile` copies once for
+# each of its parts. Programs write dates, sizes and a second name, of at most 4 kB.
+_ENTRY = b"PK\x01\x02"
+_LARGE_EXTRA = re.compile(_ENTRY + b".{27}[\x14-\xff]", re.DOTALL)
+
+# Bytes of the headers of a tar, besides some for each of its files, and what each line and each
+# part of a list in them counts, for which `tarfile` takes as long.
+_HEADERS, _HEADERS_OF_FILE, _LINE = 16 << 20, 4 << 10, 64
 
 # `tarfile` searches the digits of a header once for each of them. No file name has so many.
 _MANY_DIGITS = re.compile(rb"[0-9]{300}")
@@ -181,28 +185,31 @@ class ArchiveFile(io.BufferedReader):
         if size is not None and size > MAX_READ:
             problem = f"its directory has {size} bytes, more than {MAX_READ}: split the archive"
             raise FinalError(errno.EFBIG, problem)
-        return super().read(size)
+        data = super().read(size)
+        if data.startswith(_ENTRY) and _LARGE_EXTRA.search(data):
+            raise FinalError(errno.EFBIG, "its directory has extra fields of 5 kB: pack it again")
+        return data
 
 
 class _HeaderReader:
     """An archive as `tarfile` reads it: nothing but headers.
 
     Attributes:
-        held: bytes of the headers of one file; the caller begins again with the next one.
+        left: bytes that further headers may have.
     """
 
     def __init__(self, file: ArchiveFile) -> None:
         self._file = file
         self.tell = file.tell
         self.seek = file.seek
-        self.held = 0
+        self.left = _HEADERS
 
     def read(self, size: int) -> bytes:
-        self.held += size
-        if self.held > _MAX_HEADER:
-            shown = f"{self.held} bytes, more than {_MAX_HEADER}"
-            raise FinalError(errno.EFBIG, f"a header of it has {shown}: pack it again")
-        data = self._file.read(size)
+        self.left -= size
+        data = self._file.read(size) if self.left >= 0 else b""
+        self.left -= _LINE * (data.count(b"\n") + data.count(b","))
+        if self.left < 0:
+            raise tarfile.ReadError("its headers say more than real ones do")
         if size > tarfile.BLOCKSIZE and _MANY_DIGITS.search(data):
             raise tarfile.ReadError("a header has a number of 300 digits")
         return data
@@ -265,17 +272,16 @@ def _headers(file: ArchiveFile) -> Iterator[tarfile.TarInfo]:
     """The headers of an archive, and of others that were appended to it, as `cat` does."""
     start: int | None = 0
     left = _MAX_ZEROS
+    headers: Any = _HeaderReader(file)
     while start is not None:
         file.seek(start)
-        headers: Any = _HeaderReader(file)
         with tarfile.open(fileobj=headers, mode="r:") as archive:
             end = start
             while (info := archive.next()) is not None:
-                headers.held = 0
+                # It looks at all tags of the archive for each file.
                 tags = archive.pax_headers
-                # It looks at all of them for each file.
-                if len(tags) > _MAX_TAGS or sum(map(len, tags.values())) > _MAX_HEADER:
-                    raise tarfile.ReadError("headers of the archive say more than real ones do")
+                headers.left -= _LINE * len(tags) + sum(map(len, tags.values()))
+                headers.left += _HEADERS_OF_FILE
                 # A size below zero leads back to a header that was read, again and again.
                 if info.size < 0 or archive.offset <= end:
                     raise tarfile.ReadError(f"the size at byte {info.offset} is below zero")
@@ -406,9 +412,6 @@ _FREE_BYTES = 256 << 20
 # Compressed bytes that are read at once beyond those of a member that did not shrink.
 _MORE = 64 << 10
 
-# Files that overlap with others, and are rejected one by one. No program writes any.
-_MOST_SHARED = 1000
-
 
 def zip_members(file: ArchiveFile) -> Iterator[Member]:
     """The files in a zip, in the order of its directory.
@@ -428,8 +431,6 @@ def zip_members(file: ArchiveFile) -> Iterator[Member]:
         problem = f"it is not a zip archive, or a damaged one ({said}): fetch or pack it again"
         raise FinalError(errno.EIO, problem) from error
     shared, free = _overlapping(infos), _FREE_BYTES
-    if (count := sum(info.header_offset in shared for info in infos)) > _MOST_SHARED:
-        raise FinalError(errno.EIO, f"{count} of its files overlap: fetch or pack it again")
     for info in infos:
         name = _name(info)
         # `is_dir` fails for an empty name.

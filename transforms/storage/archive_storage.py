@@ -7,7 +7,7 @@ import errno
 import glob
 import io
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
 
@@ -35,6 +35,14 @@ from transforms.storage.parquet_images import PLACE_BITS, ImageFile, read_parque
 # Members of all directories that a process keeps; each takes about 300 bytes.
 _MAX_MEMBERS = 200_000
 
+# Files that a glob matches and that are rejected one by one even if most of them cannot be read: an
+# archive of some megabytes may list a million.
+_MOST_UNREAD = 10_000
+
+# Characters of the names and labels in an archive, besides some for each of its files: 9,000 names
+# of 4 kB took 2.2 GB.
+_MOST_TEXT, _TEXT_OF_FILE = 4 << 20, 512
+
 # Bytes that are read at once while an archive is read in order: the headers of a tar are at most
 # this far apart unless a photo is larger, and a request takes as long as some megabytes.
 _BLOCK, _REMOTE_BLOCK = 8 << 10, 4 << 20
@@ -48,12 +56,11 @@ class Directory(NamedTuple):
 
     Attributes:
         stored: size and version of the archive.
-        members: in the order of the archive.
-        by_name: the same ones; the last of several with one name, which replaced the others.
+        by_name: in the order of the archive; the last of several with one name, which replaced the
+            others.
     """
 
     stored: Stored
-    members: tuple[Member, ...]
     by_name: Mapping[str, Member]
 
 
@@ -100,24 +107,21 @@ class ArchiveStorage(Storage):
             return
         for archive in archives:
             if found := self._directory(archive):
-                yield from self._matched(part.glob, archive, found.stored, found.members)
+                members = [*_matched(path.name, found.by_name.values())]
+                _check_members(archive, members)
+                yield from self._found(f"{archive}!", found.stored, members)
 
-    def _matched(
-        self, pattern: str, archive: str, stored: Stored, members: Iterable[Member]
-    ) -> Iterator[FoundFile]:
-        """The files in an archive that a glob matches."""
-        path = _parts(pattern)
-        matches = glob_regex(path.name).fullmatch
+    def _found(self, root: str, stored: Stored, members: Iterable[Member]) -> Iterator[FoundFile]:
+        """The members of an archive as they are listed."""
         for member in members:
-            if matches(matched_name(member)):
-                yield FoundFile(
-                    f"{archive}!{path.columns}/{member.name}",
-                    # No estimate adds up what is said of files that cannot be read.
-                    0 if member.problem else member.size,
-                    self._version(stored, member),
-                    problem=member.problem,
-                    label=member.label,
-                )
+            yield FoundFile(
+                f"{root}/{member.name}",
+                # No estimate adds up what is said of files that cannot be read.
+                0 if member.problem else member.size,
+                self._version(stored, member),
+                problem=member.problem,
+                label=member.label,
+            )
 
     def _version(self, stored: Stored, member: Member) -> int:
         return member_version(stored, member.offset, member.size, bits=self._bits)
@@ -147,12 +151,12 @@ class ArchiveStorage(Storage):
             name = f"{archive}!{columns}"
             kept = self._kept.pop(name, None)
             if kept is None or kept.stored[:2] != stored[:2]:
-                members = tuple(self._members(archive, stored, columns))
-                kept = Directory(stored, members, {each.name: each for each in members})
+                members = self._members(archive, stored, columns)
+                kept = Directory(stored, {each.name: each for each in members})
             self._kept[name] = kept
-            most = sum(len(each.members) for each in self._kept.values())
+            most = sum(len(each.by_name) for each in self._kept.values())
             while most > _MAX_MEMBERS and len(self._kept) > 1:
-                most -= len(self._kept.pop(next(iter(self._kept))).members)
+                most -= len(self._kept.pop(next(iter(self._kept))).by_name)
             return kept
 
     def _members(self, archive: str, stored: Stored, columns: str) -> Iterator[Member]:
@@ -287,7 +291,8 @@ class ParquetStorage(ArchiveStorage):
                             yield NameRange(part.glob, archive, str(group))
                         else:
                             members = images.members(group, are_placed=limit >= 0)
-                            yield from self._matched(part.glob, archive, stored, members)
+                            members = _matched(path.name, members)
+                            yield from self._found(f"{archive}!{path.columns}", stored, members)
 
     def list_files(self, pattern: str) -> Iterator[FoundFile]:
         """See `Storage.list_files`; the images are not read, so their sizes are the mean."""
@@ -307,6 +312,26 @@ class ParquetStorage(ArchiveStorage):
 
     def open_reader(self, path: str) -> AbstractContextManager[BinaryIO]:
         return io.BytesIO(self.read_bytes(path, max_bytes=MAX_OFFSET))
+
+
+def _matched(pattern: str, members: Iterable[Member]) -> Iterator[Member]:
+    """The members whose names a glob matches."""
+    matches = glob_regex(pattern).fullmatch
+    return (member for member in members if matches(matched_name(member)))
+
+
+def _check_members(archive: str, members: Sequence[Member]) -> None:
+    """Refuses an archive if the files that a glob matches are many that no program would write."""
+    text = sum(len(each.name) + len(each.label) for each in members)
+    if text > _MOST_TEXT + _TEXT_OF_FILE * len(members):
+        said = f"names and labels of its {len(members)} files have {text} characters: shorten them"
+        raise FinalError(errno.EFBIG, f"{archive}: {said}", archive)
+    # An image without objects has an empty label file of YOLO.
+    unread = [m for m in members if m.problem or not m.size and not m.name.endswith(".txt")]
+    if len(unread) > max(_MOST_UNREAD, len(members) // 2):
+        counts = f"{len(unread)} of {len(members)} files in it cannot be read"
+        said = f"{unread[0].name!r}: {unread[0].problem or 'it is empty'}"
+        raise FinalError(errno.EIO, f"{archive}: {counts}, such as {said}", archive)
 
 
 def _parts(path: str) -> ArchivePath:

@@ -17,6 +17,7 @@ from tests.marks import rest_slow
 from tests.transforms.beam import convert, make_config, make_images
 from tests.transforms.storage.conftest import in_ranges
 from transforms.core import machine
+from transforms.core.messages import FinalError
 from transforms.core.records import Count, Kind, NameRange
 from transforms.core.rejections import RejectionLimit
 from transforms.input_readers import ImageFinder
@@ -309,6 +310,19 @@ def test_a_file_system_that_returns_less_at_once(
     monkeypatch.setattr(os, "read", lambda file, size: read_some(file, min(size, 2)))
     assert STORAGE.read_range(str(path), 1, 7) == bytes(range(1, 8))
     assert read(path, size=10) == bytes(range(10))
+
+
+@pytest.mark.parametrize(("written", "is_refused"), [(4096, False), (1 << 20, True)])
+def test_ranges_of_a_file_of_holes(written: int, is_refused: bool, tmp_path: Path) -> None:
+    """400 images in a tar of a megabyte had 20 GB; of a file on tape, the disk has a block."""
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * written)
+    os.truncate(path, 1 << 40)
+    if is_refused:
+        with pytest.raises(FinalError, match="the disk has 10[0-9]* of its 1099511627776 bytes"):
+            STORAGE.open_ranges(str(path))
+    else:
+        assert STORAGE.open_ranges(str(path))(0, 1) == b"x"
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
