@@ -415,9 +415,12 @@ def exif_segment(exif: bytes) -> bytes:
 
 def exif_chunk(exif: bytes) -> bytes:
     """The chunk of a PNG with an EXIF block."""
-    block = exif.removeprefix(_EXIF)
-    crc = zlib.crc32(block, zlib.crc32(b"eXIf"))
-    return struct.pack(">I4s", len(block), b"eXIf") + block + struct.pack(">I", crc)
+    return _png_chunk(b"eXIf", exif.removeprefix(_EXIF))
+
+
+def _png_chunk(kind: bytes, body: bytes) -> bytes:
+    crc = zlib.crc32(body, zlib.crc32(kind))
+    return struct.pack(">I4s", len(body), kind) + body + struct.pack(">I", crc)
 
 
 def _strip_jpeg(data: bytes, orientation: int) -> Iterator[bytes]:
@@ -464,7 +467,11 @@ def _strip_png(data: bytes, orientation: int) -> Iterator[bytes]:
     yield data[:8]
     for chunk in chunks(data, "png"):
         is_critical = not chunk.kind[0] & 0x20
-        if is_critical or chunk.kind in _KEPT_CHUNKS:
+        if chunk.kind == b"iCCP":
+            # Its name is any text.
+            profile = data[chunk.body].partition(b"\0")[2]
+            yield _png_chunk(b"iCCP", b"ICC Profile\0" + profile)
+        elif is_critical or chunk.kind in _KEPT_CHUNKS:
             yield data[chunk.start : chunk.end]
         if chunk.kind == b"IHDR" and orientation:
             yield exif_chunk(exif_of(orientation))

@@ -206,6 +206,10 @@ def secret_file(kind: str, orientation: int = 6) -> bytes:
     text.add_text("Comment", SECRET.decode(), zip=True)
     text.add_itxt("XML:com.adobe.xmp", SECRET_XMP.decode())
     data = saved(PICTURE, "PNG", pnginfo=text, **common)
+    at = data.index(b"iCCP") - 4
+    size = 12 + int.from_bytes(data[at : at + 4], "big")
+    profile = data[at:][8 : size - 4].partition(b"\0")[2]
+    data = data[:at] + chunk(b"iCCP", SECRET + b"\0" + profile) + data[at + size :]
     end = data.rindex(b"IEND") - 4
     return data[:end] + chunk(b"prVt", SECRET) + data[end:] + SECRET
 
