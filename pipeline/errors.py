@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import sys
@@ -124,6 +125,9 @@ INTERRUPTED = 130
 # The exit code that a shell reports for a command that SIGPIPE ended.
 UNREAD = 141
 
+# Of standard output, too, which has no name: the disk, a quota or `ulimit -f`.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 class DatasetError(Exception):
     """A failure reported in one line: what, which file or flag, what to do."""
@@ -166,7 +170,10 @@ def run_command(main: Callable[[], int | None], command: str) -> int:
         # A disk can fill up, or a bucket become unreachable, at any moment.
         log_traceback(error)
         name = f"{_RED}{command}{_PLAIN}" if _has_colors(sys.stderr) else command
-        print(f"{name}: {printable(redacted(str(error)))}", file=sys.stderr)
+        why = str(error)
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            why = f"cannot write: {error.strerror}; make room, or raise the limit, and run it again"
+        print(f"{name}: {printable(redacted(why))}", file=sys.stderr)
         return error.exit_code if isinstance(error, DatasetError) else FAILED
     return code or DONE
 

@@ -613,6 +613,8 @@ def _why_unwritten(error: OSError, path: str) -> str:
         full = "your quota" if error.errno == errno.EDQUOT else "the disk"
         free = format_bytes(free_bytes(path))
         return f"{full} is full ({free} free): make room, and run the same command again to resume"
+    if error.errno == errno.EFBIG:
+        return "no file may have that size: raise the limit (ulimit -f), or make more shards"
     if error.errno == errno.ENAMETOOLONG:
         length = len(os.fsencode(path))
         return f"its path of {length} bytes, or a name in it, is too long: give a shorter folder"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -36,6 +37,15 @@ def test_verbose_shows_where_an_error_comes_from(capsys: pytest.CaptureFixture[s
     err = capsys.readouterr().err
     assert err.endswith(quiet) and "Traceback" in err and "ValueError" in err
     assert "secret" not in err
+
+
+def test_standard_output_that_takes_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    def print_all() -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    assert run_command(print_all, "diff") == 1
+    said = "diff: cannot write: File too large; make room, or raise the limit"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", rest_slow(["--quiet", "-q"]))

@@ -426,6 +426,7 @@ def test_what_is_written_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monk
     [
         (errno.ENOSPC, "a", r"/a: the disk is full \(.* free\): make room, and run"),
         (errno.EDQUOT, "a", r"/a: your quota is full"),
+        (errno.EFBIG, "a", r"/a: no file may have that size: raise the limit \(ulimit -f\)"),
         (errno.ENAMETOOLONG, "a" * 300, r"its path of \d+ bytes, or a name in it, is too long"),
     ],
 )
