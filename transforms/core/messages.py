@@ -67,7 +67,7 @@ def redacted(text: str) -> str:
     >>> redacted("s3://me:secret@bucket/a.jpg")
     's3://me:[hidden]@bucket/a.jpg'
     """
-    if not _may_hold_secret(text):
+    if not may_hold_secret(text):
         return text
     for secret in _SECRETS:
         text = secret.sub(rf"\g<1>{HIDDEN}", text)
@@ -76,10 +76,10 @@ def redacted(text: str) -> str:
 
 def holds_secret(text: str) -> bool:
     """Whether `redacted` would hide a part of `text`."""
-    return _may_hold_secret(text) and any(secret.search(text) for secret in _SECRETS)
+    return may_hold_secret(text) and any(secret.search(text) for secret in _SECRETS)
 
 
-def _may_hold_secret(text: str) -> bool:
+def may_hold_secret(text: str) -> bool:
     """A quick test for characters that every secret needs, because few of many paths have them."""
     lowered = text.lower()
     has_name = "bearer" in lowered or "authorization" in lowered

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
-from transforms.core.messages import redacted
+from transforms.core.messages import may_hold_secret, redacted
 from transforms.core.records import Totals
 
 # The fixed list of reasons why an image or a CSV row did not become a record.
@@ -136,7 +136,10 @@ class Rejection(NamedTuple):
         >>> Rejection("image", "empty_file", "0 bytes", "a.jpg", "a").to_json()[:44]
         '{"subject": "image", "reason": "empty_file",'
         """
-        line = _ENCODER.encode({name: redacted(text) for name, text in self._asdict().items()})
+        # All at once: a wrong key may reject every row.
+        texts = map(redacted, self) if may_hold_secret("\n".join(self)) else self
+        named = zip(self._fields, map(_ENCODER.encode, texts), strict=True)
+        line = "{" + ", ".join([f'"{name}": {text}' for name, text in named]) + "}"
         return line if line.isprintable() else line.translate(_ESCAPED)
 
 

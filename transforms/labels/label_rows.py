@@ -210,6 +210,10 @@ def list_text(values: Iterable[Any], separator: str) -> str:
     >>> list_text([1, None, 2], ";")
     '1;2'
     """
+    values = [*values]
+    if {*map(type, values)} <= {int, float} and "nan" not in (shown := str(values)):
+        # Of embeddings, each by itself takes twice as long.
+        return shown[1:-1].replace(", ", separator)
     texts = [text for value in values if (text := value_text(value))]
     joined = separator.join(texts)
     if texts and joined.count(separator) != len(texts) - 1:

@@ -77,6 +77,10 @@ if TYPE_CHECKING:
 # Lines that are searched for the names of columns.
 _FIRST_LINES = 1000
 
+# Characters of a list or an object in the mean: a pair of numbers has more. Of two characters, a
+# megabyte takes a second.
+_LIST_BYTES = 8
+
 
 def json_lines_table(
     binary_file: ReadableBytes, wanted: Sequence[str] | None, *, path: str
@@ -95,8 +99,8 @@ def json_lines_table(
     """
     lines = read_lines(binary_file, path=path, what="JSONL")
     if wanted is not None:
-        return Table(tuple(wanted), _rows_of_objects(_objects(lines), wanted))
-    first = list(itertools.islice(_objects(_first_lines(lines)), _FIRST_LINES))
+        return Table(tuple(wanted), _rows_of_objects(_objects(lines, path), wanted))
+    first = list(itertools.islice(_objects(_first_lines(lines), path), _FIRST_LINES))
     values: dict[str, list[Any]] = {}
     for _, row, _ in first:
         for name, value in (row or {}).items():
@@ -112,8 +116,8 @@ def json_lines_table(
     return Table(names, _rows_of_objects(iter(first), names, is_start=True), types)
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of an object, with the names of columns.
+def _members(pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """The members of an object that is a row, with the names of columns.
 
     Raises:
         ValueError: there are two with one name.
@@ -124,7 +128,8 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_members)
+# Objects become tuples of their members: of those within a row, there may be millions.
+_DECODER = json.JSONDecoder(object_pairs_hook=tuple)
 
 
 def _first_lines(lines: Iterator[str]) -> Iterator[str]:
@@ -137,18 +142,27 @@ def _first_lines(lines: Iterator[str]) -> Iterator[str]:
             break
 
 
-def _objects(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
-    """The objects with their lines, or what is wrong with a line."""
+def _objects(lines: Iterator[str], path: str) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
+    """The objects with their lines, or what is wrong with a line.
+
+    Raises:
+        LabelsError: most of the file is lists and objects.
+    """
+    left = FREE_BYTES
     for number, line in enumerate(lines, 1):
         if line.isspace():
             continue
+        left += len(line) - _LIST_BYTES * (line.count("[") + line.count("{"))
+        if left < 0:
+            problem = "it has more lists and objects than a table has values"
+            raise LabelsError(f"{path} line {number}: {problem}: leave out what is nested")
         try:
             row = without_collecting(_DECODER.decode, line)
+            members = _members(row) if isinstance(row, tuple) else None
         except (ValueError, RecursionError) as error:
             yield number, None, f"it is not JSON ({str(error).partition(': line')[0]})"
             continue
-        problem = "" if isinstance(row, dict) else "it is not a JSON object"
-        yield number, None if problem else row, problem
+        yield number, members, "" if members is not None else "it is not a JSON object"
 
 
 def _rows_of_objects(
@@ -164,13 +178,13 @@ def _rows_of_objects(
         cells = []
         for name in names:
             value = row.get(name)
-            if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+            if isinstance(value, list) and not {list, tuple} & {*map(type, value)}:
                 try:
                     cells.append(list_text(value, LIST_SEPARATOR))
                 except ValueError as error:
                     cells.append("")
                     problem = problem or f"{name!r}: {error}"
-            elif isinstance(value, dict | list):
+            elif isinstance(value, list | tuple):
                 cells.append("")
                 problem = problem or f"{name!r} holds a nested object: only lists of values fit"
             else:

@@ -219,6 +219,7 @@ def test_equal_to_the_decoder_of_whole_files(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_members, "_CHUNK", chunk)
         patch.setattr(json_members, "MAX_ITEM", len(text))
+        patch.setattr(json_members, "_MANY", chunk)
         found = list(read_members(io.StringIO(text), path="a"))
     lists = {name: each if isinstance(each, list) else [each] for name, each in value.items()}
     assert found == [
@@ -272,6 +273,16 @@ def test_the_text_in_memory_is_bounded() -> None:
     text = io.StringIO('{"images": [' + ",".join(["[1.5, 2]"] * 10**6) + "]}")
     next(read_members(text, path="a.json"))
     assert text.tell() <= json_members.MAX_ITEM + 2 * json_members._CHUNK
+
+
+@pytest.mark.parametrize("item", [{"z": [{}, {}]}, {"z": "},{"}, {}])
+def test_items_are_decoded_together(item: Any) -> None:
+    """Where a part of the text ends inside of an item, and behind a list."""
+    text = json.dumps({"a": [{"b": 1}] * 9, "c": [item] * 60_000}, separators=(",", ":"))
+    started = time.process_time()
+    found = [each for _, _, each in read_members(io.StringIO(text), path="a.json")]
+    assert found == [{"b": 1}] * 9 + [item] * 60_000
+    assert time.process_time() - started < 2
 
 
 def test_blanks_between_values_take_no_time_each() -> None:
