@@ -34,13 +34,10 @@ def runs(places: Sequence[tuple[int, int]], path: str = "s") -> list[list[int]]:
     return list(found.values())
 
 
-def test_neighbours_are_read_together() -> None:
+def test_neighbours_are_read_together_and_gaps_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs([(0, 84), (100, 84), (300, 84)]) == [[0, 1], [2]]
     # Up to 8 MB.
     assert runs([(0, 4 * MB - 16), (4 * MB, 4 * MB - 16), (8 * MB, 84)]) == [[0, 1], [2]]
-
-
-def test_a_gap_costs_less_than_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalStorage, "is_remote", True)
     assert runs([(0, 84), (100, 84), (300, 84), (2 * MB, 84)]) == [[0, 1, 2], [3]]
     # Up to 8 MB; never backwards.

@@ -62,9 +62,7 @@ def test_copies_by_reason_published_or_not(images: Path, max_rejected: str, code
     }
 
 
-def test_killed_runs_leave_nothing_but_copies(
-    images: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_runs_leave_only_copies(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed just before the file is removed with which the folder was tried."""
     remove = LocalStorage.remove
     with monkeypatch.context() as patch:

@@ -12,7 +12,6 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from pipeline.read import load
 from tests.conftest import draw
 from tests.lazy import lazy_module
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset
@@ -107,9 +106,7 @@ PLACES = {"images": "photos/*/*.jpg", "labels": "places.csv"}
         ),
     ],
 )
-def test_options_of_the_command_give_its_bytes(
-    folder: Path, find: dict[str, Any], write: dict[str, Any]
-) -> None:
+def test_options_give_its_bytes(folder: Path, find: dict[str, Any], write: dict[str, Any]) -> None:
     rows = [
         "id,label,set,who",
         "cat0,cat,test,a",
@@ -180,12 +177,6 @@ def test_a_layout_file_and_class_names(folder: Path) -> None:
     assert dataset.classes == ["dog", "cat"]
     records = read(dataset, {"id": TEXT, "label": TEXT})
     assert {(r["id"], r["label"]) for r in records} == {(b"cat0", b"cat"), (b"dog1", b"dog")}
-
-
-def test_paths_may_be_path_objects(folder: Path) -> None:
-    find = FindImages([Path("photos/*/*.jpg")], labels=Path("labels.csv"), root=Path("photos"))
-    run_steps(find, WriteDataset(Path("one"), root=Path("photos")))
-    assert len(list(load(Path("one"), "train"))) == 12
 
 
 def test_a_class_that_is_named_as_a_missing_label_keeps_its_images(folder: Path) -> None:

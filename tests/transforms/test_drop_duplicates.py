@@ -50,8 +50,7 @@ def index(file: str) -> pa.Table:
     return index_of(images, file)
 
 
-@pytest.mark.parametrize("buckets", [32, 256])
-@pytest.mark.parametrize("in_process", [True, False])
+@pytest.mark.parametrize(("buckets", "in_process"), [(32, True), (256, False)])
 def test_equal_images_of_several_shards(
     buckets: int, in_process: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,9 +142,7 @@ def test_every_runner_drops_the_same(
 
 
 @pytest.mark.parametrize("in_process", [True, False])
-def test_rows_and_partners_of_dropped_images_are_counted(
-    monkeypatch: pytest.MonkeyPatch, in_process: bool
-) -> None:
+def test_what_is_dropped_is_counted(monkeypatch: pytest.MonkeyPatch, in_process: bool) -> None:
     monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
     partners = ("a.png", 1, 2), ("b.png", 3, 4)
     images = [
@@ -192,8 +189,7 @@ def _pair_records(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_pair_records")
-@pytest.mark.parametrize("in_process", [True, False])
-@pytest.mark.parametrize("is_record", [True, False])
+@pytest.mark.parametrize(("in_process", "is_record"), [(True, False), (False, True)])
 def test_what_has_no_checksum_may_equal_an_object_that_has_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool, is_record: bool
 ) -> None:
@@ -213,9 +209,7 @@ IMAGE = PlannedImage(0, "a", "a.jpg", 5, 1, "cat", split="train")
 # Also of what is changed again: a dataset changed the original before.
 @pytest.mark.parametrize("source", [FINAL, CHANGED])
 @pytest.mark.parametrize("has_holdouts", [True, False])
-def test_records_are_named_by_the_hash_that_is_compared(
-    source: OtherDataset, has_holdouts: bool
-) -> None:
+def test_records_are_named_by_that_compared(source: OtherDataset, has_holdouts: bool) -> None:
     image = in_record(IMAGE, content=b"s" * 16, source_content=b"o" * 16)
     holdouts = (OtherDataset("bench", "", records=1),) * has_holdouts
     origins = Origins(RECORDS, sources=(source,))

@@ -132,9 +132,7 @@ def test_one_image(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "jpeg with a tag", "png", "gif", "bmp", "webp"])
-def test_the_bytes_of_an_image_are_copied_once(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_are_copied_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the file to the record: what is stored is the object that was read."""
     monkeypatch.setattr(check, "decode_pixels", _noted([]))
     converter, planned = prepared(tmp_path, COSTS[kind][0])

@@ -34,7 +34,7 @@ REJECTIONS = [
 ]
 OF_SHARDS = [Rejection("image", "empty_file", "0 bytes", "", "")]
 SHARD = ShardSummary("train-00000-of-00001.tfrecord", "", rejections=tuple(OF_SHARDS))
-RUN = [*REJECTIONS, SHARD]
+RUN, SHORT = [*REJECTIONS, SHARD], [*REJECTIONS[::10], SHARD]
 
 
 def listed(output: Path) -> list[RejectedPart]:
@@ -64,15 +64,15 @@ def test_parts_in_order_are_all_lines_in_order(tmp_path: Path) -> None:
     assert b"".join((tmp_path / ".staging" / part.name).read_bytes() for part in parts) == lines
 
 
-@given(st.permutations(RUN), st.integers(0, len(RUN)))
+@given(st.permutations(SHORT), st.integers(0, len(SHORT)))
 def test_the_sample_is_the_same_in_any_order(run: list[Any], cut: int) -> None:
-    with mock.patch.object(ledger, "MAX_SAMPLED", 60):
+    with mock.patch.object(ledger, "MAX_SAMPLED", 6):
         whole = added_to(RunTotals(), run[:cut])
         whole.merge(added_to(RunTotals(), run[cut:]))
-        assert whole.planned == totals_of(REJECTIONS)
+        assert whole.planned == totals_of(REJECTIONS[::10])
         assert whole.of_shards == totals_of(OF_SHARDS)
-        assert len(whole.sample) == 60 and {*whole.sample} <= {*REJECTIONS, *OF_SHARDS}
-        assert whole.sample == added_to(RunTotals(), RUN).sample
+        assert len(whole.sample) == 6 and {*whole.sample} <= {*REJECTIONS, *OF_SHARDS}
+        assert whole.sample == added_to(RunTotals(), SHORT).sample
 
 
 def test_a_finished_dataset_is_only_compared_and_too_many_are_not_written(
@@ -121,9 +121,7 @@ def unmatched(folder: Path, rows: int, output: str, limit: str = "1") -> Any:
     return convert(changed(config, max_rejected=RejectionLimit.parse(limit)))
 
 
-def test_parts_of_any_size_give_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_of_any_size_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_images(tmp_path / "images", ["1.jpg", "2.jpg", "102.jpg"])
     # One more is rejected in its shard.
     (tmp_path / "images/102.jpg").write_bytes(b"")
@@ -139,11 +137,7 @@ def test_parts_of_any_size_give_the_same_bytes(
     ("limit", "most", "message"),
     [
         ("0", 300, "1 of 2 images rejected, more than --max_rejected (0); nothing published. "),
-        (
-            "1",
-            300,
-            "301 images and rows left out, more than rejected.jsonl can list (300); nothing ",
-        ),
+        ("1", 300, "301 images and rows left out, more than rejected.jsonl can list (300)"),
         ("0", 301, "1 of 2 images rejected, more than --max_rejected (0); nothing published. "),
     ],
 )

@@ -140,11 +140,6 @@ def test_few_long_names_are_held(element: Any, count: int, step: Any, sizes: lis
     assert sorted(map(len, batches)) == sizes
 
 
-@given(TEXT)
-def test_every_key_has_a_part(key: str) -> None:
-    assert 0 <= part_of(key) < PARTS
-
-
 def test_parts_are_the_same_in_every_process_and_of_about_one_size() -> None:
     # Not `hash`, which differs between processes.
     assert [part_of(key) for key in ("", "cat/1.jpg", "한강")] == [0, 241, 902]

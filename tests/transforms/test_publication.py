@@ -289,22 +289,6 @@ def test_a_file_that_changed_after_it_was_moved_is_not_published(bucket: Make) -
     assert "manifest.json" not in world.there()
 
 
-def test_a_worker_moves_a_file_with_two_requests(bucket: Make, gcs: GcsServer) -> None:
-    world = bucket()
-    world.run(0)
-    gcs.reset()
-    world.run(1)
-    world.run(2)
-    assert gcs.counts() == {"POST rewrite": 3, "DELETE object": 3}
-    publication = Publication(world.output, overwrite=True, run="")
-    assert world._prepared is not None
-    leftovers = publication.finish(*world._prepared)
-    gcs.reset()
-    publication.changes().remove_leftovers(leftovers)
-    # The sidecars, the parts of a small file, the names of these, and the former manifest.
-    assert gcs.counts() == {"DELETE object": 3 + 2 + 2}
-
-
 def test_a_part_that_is_missing_or_changed_is_an_error(folder: Make) -> None:
     world = folder()
     storage = LocalStorage()

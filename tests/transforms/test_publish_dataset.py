@@ -78,9 +78,7 @@ def stopped(config: ConvertConfig, name: str, change: str = "rename") -> None:
 
 
 @pytest.mark.parametrize("name", rest_slow(["manifest.json", SHARDS[1], "labels.txt"]))
-def test_a_rerun_resumes_where_the_first_one_stopped(
-    config: ConvertConfig, output: Path, name: str
-) -> None:
+def test_a_rerun_resumes_where_it_stopped(config: ConvertConfig, output: Path, name: str) -> None:
     stopped(config, name)
     result = convert(config)
     assert counters(result)["shards_reused"] == 2
@@ -100,9 +98,7 @@ def test_small_files_of_a_former_run_go(
 
 
 @pytest.mark.slow
-def test_images_of_a_former_run_that_got_their_names_go(
-    config: ConvertConfig, output: Path, tmp_path: Path
-) -> None:
+def test_former_images_with_names_go(config: ConvertConfig, output: Path, tmp_path: Path) -> None:
     config = changed(config, files=FileOptions(files="per_image"))
     stopped(config, "labels.txt")
     (tmp_path / "images" / NAMES[0]).unlink()
@@ -111,9 +107,7 @@ def test_images_of_a_former_run_that_got_their_names_go(
     assert found == {shard["file"] for shard in manifest_shards(manifest_of(output))}
 
 
-def test_a_former_dataset_is_none_while_it_is_replaced(
-    published: ConvertConfig, output: Path
-) -> None:
+def test_former_dataset_is_none_while_replaced(published: ConvertConfig, output: Path) -> None:
     stopped(changed(published, seed=1, overwrite=True), SHARDS[0])
     assert (output / SHARDS[0]).exists()
     three = changed(published, num_shards=3)

@@ -143,9 +143,7 @@ def test_which_records_may_be_reused(
 
 
 @pytest.mark.parametrize("digest", ["", "1"])
-def test_a_manifest_without_its_digest_is_not_used(
-    digest: str, read: Read, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_digest_is_needed(digest: str, read: Read, caplog: pytest.LogCaptureFixture) -> None:
     assert read(digest=digest) == []
     [line] = caplog.messages
     assert line.startswith(NOT_USED)

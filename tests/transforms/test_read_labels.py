@@ -109,15 +109,6 @@ def test_missing_labels_are_empty(
         assert found["labels"][0][3:] == (((str(path), 6, "x"),), ("", "NA", "nan"))
 
 
-def test_encodings(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    path.write_bytes("id,label\n1,한강\n".encode("cp949"))
-    [(_, row)] = read(path, encoding="cp949")["rows"]
-    assert row.label == "한강"
-    with pytest.raises(LabelsError, match="labels.csv"):
-        read(path)
-
-
 def test_files_of_a_glob(tmp_path: Path) -> None:
     """The list of the classes is no label file, and one that is too large is a wrong box."""
     (tmp_path / "a.txt").write_text("3 .5 .5 1 1\n")
@@ -153,9 +144,7 @@ def test_lines_that_are_repeated_take_no_place_in_the_join(tmp_path: Path) -> No
     assert keys == [("a", f"{path}:1"), ("b", f"{path}:2"), ("c", f"{path}:300001")]
 
 
-def test_a_file_without_line_breaks_is_not_read_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_line_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_readers, "_CHUNK", MAX_LINE)
     path = tmp_path / "keys.txt"
     with path.open("wb") as file:
@@ -180,9 +169,7 @@ def listed(path: str, root: str, rules: PathRules = BY_CSV) -> dict[str, list[An
 
 
 @pytest.mark.parametrize("rules", [BY_CSV, PathRules("directory", "", False)])
-def test_every_runner_looks_up_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: PathRules
-) -> None:
+def test_runners_look_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: PathRules) -> None:
     for name in ("cat/a.jpg", "dog/b.jpg"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(name.encode())
@@ -267,9 +254,7 @@ def outcome(parts: Iterable[TablePart], columns: CsvColumns) -> tuple[list[Label
     ),
     damage=st.sampled_from([b"", b"\xff\n"]),
 )
-def test_any_parts_of_a_table_have_its_rows(
-    text: str, size: int, columns: CsvColumns, damage: bytes
-) -> None:
+def test_any_parts_have_all_rows(text: str, size: int, columns: CsvColumns, damage: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         path = Path(folder) / "labels.csv"
         path.write_bytes(text.encode() + damage)
@@ -315,9 +300,7 @@ def test_every_runner_reads_the_same_rows(tmp_path: Path, monkeypatch: pytest.Mo
     assert (len(here["sides"]), len(here["rejections"]), here["counts"]) == (100, 1, 101)
 
 
-def test_a_table_that_is_replaced_while_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_is_replaced_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,label\n" + "1,cat\n" * 9)
     monkeypatch.setattr(label_tables, "PART_BYTES", 30)
@@ -326,9 +309,7 @@ def test_a_table_that_is_replaced_while_it_is_read(
     assert "was changed while it was read: start again" in outcome(parts, COLUMNS)[1]
 
 
-def test_workers_share_a_glob_of_annotations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_share_globs_of_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(30):
         path = tmp_path / f"{number % 3}" / f"{number}.txt"
         path.parent.mkdir(exist_ok=True)

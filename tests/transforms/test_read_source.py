@@ -69,9 +69,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         ("none", "[]", LabelCells()),
     ],
 )
-def test_all_records_are_listed(
-    label_from: str, cells: str, counted: LabelCells, read: Read
-) -> None:
+def test_records_are_listed(label_from: str, cells: str, counted: LabelCells, read: Read) -> None:
     *images, count, found = read(label_from=label_from)
     assert [(key, side.split, side.cells) for key, side in images] == [
         ("a.jpg", "train", cells)
@@ -160,9 +158,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OtherDataset:
     return OtherDataset(str(tmp_path), manifest["digest"], "image", records=12)
 
 
-def test_elsewhere_a_dataset_is_read_index_by_index(
-    dataset: OtherDataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_elsewhere_indexes_are_read(dataset: OtherDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = ImageRecordReader([dataset])
     finder = ImageFinder(root="", key="path", rules=PathRules())
 

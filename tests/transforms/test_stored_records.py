@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import struct
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from transforms.dataset.manifest import crc32c_hex
 from transforms.examples.tfrecord import TFRecordError, masked_crc32c
 from transforms.records import written_index
 from transforms.records.written_index import (
-    ChecksummedReader,
     open_records,
     open_stored,
     stored_lines,
@@ -72,13 +70,6 @@ def test_zeros_behind_a_compressed_file_are_not_read_one_by_one(tmp_path: Path) 
         open_records(str(path)) as records,
     ):
         list(records)
-
-
-def test_what_is_peeked_is_read_and_counted_once() -> None:
-    reader = ChecksummedReader(io.BytesIO(b"123456789"))
-    assert (reader.peek(2), reader.peek(4), reader.bytes) == (b"12", b"1234", 0)
-    assert [reader.read(1), reader.read(4), reader.read()] == [b"1", b"2345", b"6789"]
-    assert (reader.read(5), reader.bytes, reader.crc32c) == (b"", 9, "e3069283")
 
 
 def test_lines_in_a_bucket_are_not_read_byte_by_byte(

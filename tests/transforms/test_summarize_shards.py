@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import pickle
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from tests.spies import memory_below
 from tests.transforms.added import added_to, totals_of
 from tests.transforms.beam import collect, make_config
 from tests.transforms.dataset.test_shard_totals import content, summary
+from transforms import dataset_files
+from transforms.core.messages import TransientError
 from transforms.core.rejections import Rejection
 from transforms.dataset.ledger import (
     Gathered,
@@ -30,6 +34,7 @@ from transforms.dataset.ledger import (
 from transforms.dataset.manifest import build_manifest, data_files, index_files, to_bytes
 from transforms.packing import Everything, Gather
 from transforms.publish_dataset import added_up
+from transforms.storage.local_storage import LocalStorage
 from transforms.storage.output_changes import Put
 
 
@@ -67,9 +72,7 @@ def manifest_of(found: Gathered) -> bytes:
 
 
 @pytest.mark.parametrize("count", rest_slow([1_000, size(10_000, 50_000)]))
-def test_a_shard_is_less_than_170_bytes_for_the_worker_that_publishes(
-    count: int, sizes: list[int]
-) -> None:
+def test_a_shard_is_less_than_170_bytes_for_its_publisher(count: int, sizes: list[int]) -> None:
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         shards = pipeline | beam.Create([*summaries(count)], reshuffle=False)
         return {"shards": {"shards": shards} | Gather() | beam.Map(pickle.dumps)}
@@ -110,3 +113,33 @@ def test_nothing_is_lost_of_what_is_added_up() -> None:
     assert content(run) == content(added_to(RunTotals(), shards))
     assert run.of_shards == totals_of([rejection, rejection])
     assert run.sample == [rejection, rejection]
+
+
+# What `statistics.json` says does not depend on the attempt that wrote it.
+
+
+def test_a_passing_failure_is_no_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"x")
+    failures = iter([errno.EACCES, errno.EIO])
+
+    def fail(*_: Any, **__: Any) -> bytes:
+        raise OSError(next(failures), "no answer")
+
+    monkeypatch.setattr(LocalStorage, "read_bytes", fail)
+    assert dataset_files.sha256(str(tmp_path), {"path": "a.jpg"}) is None
+    with pytest.raises(TransientError, match="run the same command again"):
+        dataset_files.sha256(str(tmp_path), {"path": "a.jpg"})
+
+
+def test_the_hashes_of_objects_are_computed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reads an object: one after the other, a hundred take seconds."""
+    together = threading.Barrier(3, timeout=60)
+
+    def wait(_: str, image: dict[str, str]) -> str:
+        together.wait()
+        return f"hash of {image['path']}"
+
+    monkeypatch.setattr(dataset_files, "sha256", wait)
+    images = [{"path": path} for path in "abc"]
+    found = dataset_files.sha256_of("gs://photos", images)
+    assert found == [f"hash of {path}" for path in "abc"]

@@ -225,9 +225,7 @@ def test_odd_images_and_the_ends_of_the_histograms_are_pictured(
     assert notes == []
 
 
-def test_an_index_that_was_changed_costs_only_the_odd_images(
-    published: ConvertConfig, tmp_path: Path
-) -> None:
+def test_a_changed_index_costs_only_odd_images(published: ConvertConfig, tmp_path: Path) -> None:
     manifest = manifest_of(tmp_path / "out")
     (tmp_path / "out" / manifest["index"][0]["file"]).write_bytes(b"PAR1")
     page = make_report(str(tmp_path / "out"), manifest)

@@ -145,9 +145,7 @@ def test_what_an_attempt_may_have_died_over_is_decoded_by_a_child(
     assert begun.exists()
 
 
-def test_a_finished_shard_is_not_written_again(
-    tmp_path: Path, output: Path, images: list[PlannedImage]
-) -> None:
+def test_a_finished_shard_is_kept(tmp_path: Path, output: Path, images: list[PlannedImage]) -> None:
     first = write(tmp_path, output, [(NAME, images)])
     [path] = staged(output).values()
     before = identity(path)
@@ -173,8 +171,10 @@ def _cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 1)
 
 
-@pytest.mark.parametrize("suffix", ["", ".json", ".parquet"])
-@pytest.mark.parametrize("damage", [_flip, _cut, Path.unlink])
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [("", _flip), ("", _cut), ("", Path.unlink), (".json", _cut), (".parquet", _flip)],
+)
 def test_a_damaged_shard_is_written_again(
     tmp_path: Path,
     output: Path,

@@ -260,9 +260,7 @@ def test_others_make_theirs_in_it(temporary: Path) -> None:
         assert tempfile.gettempdir() == str(temporary)
 
 
-def test_without_proc_nothing_is_known_of_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_proc_tells_of_no_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on macOS: no process is taken for dead, killed or limited, and every file is ordinary."""
     monkeypatch.setattr(machine_module, "PROC", tmp_path)
     assert machine_module.boot_and_namespace() == ("", "")

@@ -16,6 +16,7 @@ from transforms.core.rejections import (
     Reason,
     RejectedImageError,
     Rejection,
+    RejectionLimit,
     help_for,
 )
 
@@ -24,14 +25,12 @@ from transforms.core.rejections import (
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_a_reason_is_one_word_with_help(reason: Reason) -> None:
-    assert reason.code == reason.name.lower()
-    assert reason.code.isidentifier()
-    assert 0 < len(reason.value) < 100
-    assert "\n" not in reason.value
-    # Without options there is the same help.
-    assert help_for(reason.code, {}) == reason.value
+def test_a_reason_is_one_word_with_help() -> None:
+    for reason in Reason:
+        assert reason.code == reason.name.lower() and reason.code.isidentifier()
+        assert 0 < len(reason.value) < 100 and "\n" not in reason.value
+        # Without options there is the same help.
+        assert help_for(reason.code, {}) == reason.value
 
 
 @pytest.mark.parametrize(
@@ -55,7 +54,7 @@ def test_advice_is_not_what_is_in_use(
     assert len(help_) < 100
 
 
-def test_reasons_are_stable() -> None:
+def test_an_error_keeps_its_reason_between_processes_and_codes_are_stable() -> None:
     # Others read them in rejected.jsonl: add some, but change none.
     codes = """
         unreadable empty_file too_many_bytes too_many_pixels too_costly not_an_image corrupt_image
@@ -64,6 +63,8 @@ def test_reasons_are_stable() -> None:
         bad_box row_conflict no_group bad_split split_conflict row_without_image malformed_row
     """
     assert {reason.code for reason in Reason} >= {*codes.split()}
+    error = pickle.loads(pickle.dumps(RejectedImageError(Reason.EMPTY_FILE, "0 bytes")))
+    assert (error.reason, error.detail) == (Reason.EMPTY_FILE, "0 bytes")
 
 
 @given(TEXT, TEXT, TEXT)
@@ -73,11 +74,6 @@ def test_a_rejection_is_one_line_of_json(detail: str, path: str, key: str) -> No
     said = {"subject": "image", "reason": "no_label", "detail": detail, "path": path, "key": key}
     assert list(json.loads(line).items()) == list(said.items())
     assert "한강" in Rejection("row", "malformed_row", "한강", path, key).to_json()
-
-
-def test_the_error_keeps_its_reason_between_processes() -> None:
-    error = pickle.loads(pickle.dumps(RejectedImageError(Reason.EMPTY_FILE, "0 bytes")))
-    assert (error.reason, error.detail) == (Reason.EMPTY_FILE, "0 bytes")
 
 
 # Totals of rejections do not depend on the order in which they are added and merged.
@@ -109,3 +105,75 @@ def test_the_digest_depends_on_every_rejection() -> None:
     digests = [totals_of(each).digest for each in ([], [one], [other], [one] * 2)]
     assert len(set(digests)) == 4
     assert digests[0] == b""
+
+
+# `--max_rejected` is a count or a share, and allows exactly that.
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "shown"),
+    [
+        ("0.01", (0.01, True, 0), "1%"),
+        ("1%", (0.01, True, 0), "1%"),
+        (" 0.5% ", (0.005, True, 0), "0.5%"),
+        ("0.7%", (0.007, True, 0), "0.7%"),
+        ("100%", (1, True, 0), "100%"),
+        ("1.0", (1, True, 0), "100%"),
+        ("0%", (0, True, 0), "0%"),
+        ("0", (0, False, 0), "0"),
+        ("1", (1, False, 0), "1"),
+        ("25", (25, False, 0), "25"),
+        ("1000000", (1_000_000, False, 0), "1000000"),
+        ("1% or 10", (0.01, True, 10), "1% or 10"),
+    ],
+)
+def test_parse(text: str, limit: tuple[float, bool, int], shown: str) -> None:
+    assert RejectionLimit.parse(text) == limit
+    assert str(RejectionLimit.parse(text)) == shown
+
+
+OTHERS = ["", "%", "many", "-1", "-1%", "-0.5", "1.5", "101%", "nan", "nan%", "inf", "inf%"]
+
+
+def test_anything_else_is_refused() -> None:
+    for text in (*OTHERS, "1e-3", "1 2"):
+        with pytest.raises(ValueError, match="neither a share such as 0.01 or 1% nor a count"):
+            RejectionLimit.parse(text)
+    for text in ("10 or 1%", "1% or 2%", "1% or 2 or 3"):
+        with pytest.raises(ValueError, match="write it like '1% or 10'"):
+            RejectionLimit.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rejected", "matched", "allowed"),
+    [
+        ("0", 0, 0, True),
+        ("0", 1, 100, False),
+        ("2", 2, 2, True),
+        ("2", 3, 10**9, False),
+        ("0%", 0, 0, True),
+        ("1%", 0, 0, True),
+        ("1%", 1, 100, True),
+        ("1%", 1, 99, False),
+        ("1%", 2, 199, False),
+        ("100%", 5, 5, True),
+        ("1% or 10", 10, 11, True),
+        ("1% or 10", 10, 10, False),
+        ("1% or 10", 11, 1099, False),
+        ("1% or 10", 11, 1100, True),
+        ("1% or 10", 1, 1, False),
+        ("1% or 10", 0, 0, True),
+    ],
+)
+def test_allows(text: str, rejected: int, matched: int, allowed: bool) -> None:
+    assert RejectionLimit.parse(text).allows(rejected, matched) == allowed
+
+
+@given(st.integers(0, 1000), st.integers(1, 50))
+def test_a_share_allows_exactly_its_part(tenths: int, thousands: int) -> None:
+    matched = 1000 * thousands
+    share = tenths * thousands
+    for text in (f"{tenths / 10}%", f"{tenths / 1000:.3f}"):
+        limit = RejectionLimit.parse(text)
+        assert limit.allows(share, matched)
+        assert not limit.allows(share + 1, matched)

@@ -48,9 +48,7 @@ MOST = {"train": 6000, "test": 4000}
         (MOST, {"splits": {"train": 0.6, "test": 0.4}}, []),
     ],
 )
-def test_sizes_of_splits(
-    records: dict[str, int], options: dict[str, Any], found: list[str]
-) -> None:
+def test_split_sizes(records: dict[str, int], options: dict[str, Any], found: list[str]) -> None:
     assert [warning.code for warning in warned(records, **options)] == found
 
 
@@ -89,9 +87,7 @@ def test_groups_are_named_as_the_cause() -> None:
         ({"100": 4, "9": 4, "10": 4, "1": 4}, {"1": 12}, "3 of 4 classes ('9', '10', '100')"),
     ],
 )
-def test_a_class_that_a_split_lacks(
-    train: dict[str, int], test: dict[str, int], found: str | None
-) -> None:
+def test_a_class_is_missing(train: dict[str, int], test: dict[str, int], found: str | None) -> None:
     warnings = warned({"train": 16, "test": 12}, {"train": train, "test": test})
     text = f"the split 'test' has no image of {found}"
     assert warnings == ([("class_missing", text)] if found else [])
@@ -117,9 +113,7 @@ def test_a_class_that_keeps_no_image(splits: list[str]) -> None:
 
 
 @given(st.integers(1, 60), st.data(), st.fractions(Fraction(1, 100), Fraction(99, 100)))
-def test_the_bound_is_never_below_the_probability(
-    total: int, data: st.DataObject, share: Fraction
-) -> None:
+def test_no_bound_is_below_its_chance(total: int, data: st.DataObject, share: Fraction) -> None:
     count = data.draw(st.integers(0, total))
     weights = [comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(total + 1)]
     tail = sum(weights[: count + 1]) if count < total * share else sum(weights[count:])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.dataset.output_names import file_stem, image_file, image_files
+from transforms.dataset.output_names import image_file, image_files
 from transforms.labels.keys import nfc
 
 
@@ -64,18 +62,3 @@ def test_no_two_keys_share_a_name(keys: set[str]) -> None:
         assert not file.startswith(".")
         assert "\0" not in file
         assert len(file.encode()) <= 255
-
-
-@given(KEYS, KEYS)
-def test_a_marked_name_is_nobody_elses(one: str, other: str) -> None:
-    marked = file_stem(one, max_bytes=246, is_marked=True)
-    plain = file_stem(other, max_bytes=246)
-    assert marked != plain or one == other
-
-
-def test_cutting_ends_between_characters() -> None:
-    for length, key in itertools.product(range(40, 60), ("한" * 99, "/" * 99)):
-        stem = file_stem(key, max_bytes=length)
-        kept = stem.rpartition("~")[0]
-        assert len(stem.encode()) <= length
-        assert kept == ("한" * len(kept) if key[0] == "한" else "%2F" * (len(kept) // 3))

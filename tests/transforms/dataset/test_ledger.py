@@ -70,9 +70,7 @@ def test_rows_with_cells_are_used_one_by_one_and_an_image_counts_once_for_a_labe
 
 
 @given(IMAGES, IMAGES)
-def test_totals_merge_and_leave_the_other_alone(
-    one: list[PlannedImage], others: list[PlannedImage]
-) -> None:
+def test_totals_merge_into_one_alone(one: list[PlannedImage], others: list[PlannedImage]) -> None:
     merged, other = totals(*one), totals(*others)
     merged.merge(other)
     assert merged == totals(*one, *others)
@@ -247,13 +245,12 @@ def test_everything_is_put_in_order() -> None:
     assert (ledger.rows_unmatched, ledger.rows_rejected) == (2, 6)
 
 
-def test_a_part_that_is_lost_is_an_error() -> None:
+def test_a_part_that_is_lost_is_an_error_and_too_many_rejections_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gathered(len(ALL) - 2, 2).check()
     with pytest.raises(LedgerError, match="31 of 33 lines of rejected.jsonl written"):
         gathered(len(ALL) - 2).check()
-
-
-def test_too_many_rejections_have_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rejections, "MAX_LISTED", len(ALL))
     assert gathered(len(ALL)).unlisted == 0
     monkeypatch.setattr(rejections, "MAX_LISTED", len(ALL) - 1)

@@ -200,14 +200,13 @@ def test_the_digest_depends_on_what_decides_bytes(change: dict[str, Any]) -> Non
     assert dataclasses.replace(DATASET, **change).digest != DATASET.digest
 
 
-def test_the_digest_does_not_depend_on_places_nor_on_the_order_of_options() -> None:
+def test_the_digest_depends_on_the_format_version_and_not_on_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     options = dict(reversed(list(DATASET.options.items())))
     places: dict[str, Any] = {"inputs": {}, "root": "elsewhere", "decisions": (), "warnings": ()}
     moved = dataclasses.replace(DATASET, options=options, is_strict=True, **places)
     assert moved.digest == DATASET.digest
-
-
-def test_the_digest_depends_on_the_format_version(monkeypatch: pytest.MonkeyPatch) -> None:
     before = DATASET.digest
     monkeypatch.setattr("transforms.dataset.manifest.FORMAT_VERSION", FORMAT_VERSION + 1)
     assert DATASET.digest != before
@@ -223,9 +222,6 @@ def test_the_recipe_of_a_dataset_depends_on_its_shards_and_rejections() -> None:
         dataset_recipe(SHARDS, totals_of([REJECTION._replace(detail="1 byte")]).digest),
     }
     assert len(recipes) == 6
-
-
-def test_the_recipe_does_not_depend_on_what_came_out() -> None:
     # A run that only compares knows the recipes of the shards, not what is in them.
     bare = [ShardSummary(shard.file, shard.recipe) for shard in SHARDS]
     assert dataset_recipe(bare, b"") == dataset_recipe(SHARDS, b"")
@@ -245,11 +241,8 @@ def test_parts_have_the_summary_of_their_bytes(texts: list[bytes]) -> None:
     assert content_summary(whole) == content_summary(b"".join(texts))
 
 
-def test_large_parts() -> None:
+def test_checksums_of_large_parts_are_those_of_the_whole() -> None:
     one, other = bytes(range(256)) * 999, b"\0" * 1_000_003
     checksums = (google_crc32c.value(one), google_crc32c.value(other))
     assert joined_crc32c(*checksums, len(other)) == google_crc32c.value(one + other)
-
-
-def test_crc32c_has_eight_digits() -> None:
     assert crc32c_hex(b"") == "00000000"

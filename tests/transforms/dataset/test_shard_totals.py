@@ -141,13 +141,6 @@ def test_a_bin_holds_its_values(numerator: int, denominator: int) -> None:
     assert abs(bin_ - math.log2(ratio) * 4) <= 1 + 1e-9
 
 
-@given(st.integers(0, 39))
-def test_powers_of_two_begin_a_bin(power: int) -> None:
-    assert quarter_octave(2**power) == 4 * power
-    assert quarter_octave(2 ** (power + 3) - 1) == 4 * (power + 3) - 1
-    assert quarter_octave(1, 2**power) == -4 * power
-
-
 def sampled(parts: Sequence[Sequence[tuple[str, int]]]) -> dict[str, list[int]]:
     """The samples that are kept of shards, each with a class and a number for each record."""
     merged = Samples()

@@ -310,9 +310,7 @@ STEMS = st.sampled_from(["1", "x_a", "1_mask", "q0", "한"])
 
 
 @given(STEMS, ENDINGS, ENDINGS, st.sampled_from(["png", "p*", "*"]))
-def test_the_ending_of_masks_stands_for_that_of_images(
-    stem: str, own: str, other: str, extension: str
-) -> None:
+def test_endings_of_masks_and_images_match(stem: str, own: str, other: str, extension: str) -> None:
     image = f"{stem}{other}"
     # Where a name can end as both globs say, equal names belong together.
     mask = image if other.endswith(own) else f"{stem}{own}"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.images import picture, saved
 from tests.transforms.core.checked_images import checked
-from transforms.examples.decoder import RecordFields, RecordParser
+from transforms.core.rejections import RejectedImageError
+from transforms.examples.decoder import Kept, KeptValues, RecordFields, RecordParser
 from transforms.examples.encoder import ExampleEncoder
-from transforms.examples.layouts import Feature
+from transforms.examples.layouts import LAYOUTS, Feature
 from transforms.images.pixel_options import DEFAULT_LIMITS
 
 FEATURES = {
@@ -58,16 +61,13 @@ def test_values_have_the_types_of_numpy() -> None:
     np.testing.assert_array_equal(values["three"], np.float32([1, 2, 3]), strict=True)
 
 
-def test_no_masks_of_objects_have_the_size_of_their_image() -> None:
+def test_empty_lists_keep_their_types_and_sizes() -> None:
     record = example(masks=[], pixels=bytes(24), height=2, width=4, channels=3)
     sizes = ("height", "width", "channels")
     assert parsed(record, "masks", "pixels", *sizes, decode=True)["masks"].shape == (0, 2, 4, 1)
     # Nothing says which.
     assert parsed(record, "masks", decode=True)["masks"].shape == (0, 0, 0, 1)
     assert parsed(record, "masks")["masks"].shape == (0,)
-
-
-def test_an_empty_list_keeps_its_type() -> None:
     assert parsed(example(label=1), "tags")["tags"].dtype == object
     assert parsed(example(tags=[]), "tags")["tags"].shape == (0,)
 
@@ -142,14 +142,125 @@ def test_a_path_is_found_by_what_people_call_it(wanted: str) -> None:
     assert not RecordFields({"p": "label.text"}).has_key(example, wanted)
 
 
-def test_without_a_manifest_the_usual_names_tell() -> None:
+def test_without_a_manifest_names_and_bytes_tell() -> None:
     names = ["image/class/label", "image/source_id", "image/filename", "label", "width", "class_id"]
     fields = RecordFields()
     assert fields.class_features(names) == ["image/class/label", "label", "class_id"]
     assert fields.key_features(names) == ["image/source_id", "image/filename"]
-
-
-def test_without_a_manifest_the_bytes_tell_an_image() -> None:
     example = record(text=[b"BM?"[:1]], pixels=[b"\xff\xd8\xff\xe0"], many=[b"\xff\xd8\xff"] * 2)
     assert RecordFields().image_feature({**example, "unset": None}) == "pixels"
     assert RecordFields().image_feature(record(text=[b"x"])) is None
+
+
+# Boxes, objects and columns that stay those of the record.
+
+DETECTION = LAYOUTS["detection"]
+NAMES = {feature.source: feature.name for feature in DETECTION}
+CELLS = '[["given:1",[[1,"dog"],[2,"cat"]],[]]]'
+SIDES = ("xmin", "xmax", "ymin", "ymax")
+
+
+def kept(*left_out: str, size: tuple[int, int] = (10, 20), **more: Any) -> Kept:
+    example: dict[str, Any] = {
+        f"image/object/bbox/{side}": np.array(values, np.float32)
+        for side, values in zip(SIDES, ([0, 0.5], [0.25, 1], [0, 0.5], [0.5, 1]), strict=True)
+    }
+    example |= {
+        "image/object/class/text": np.array([b"cat", b"dog"], object),
+        "image/object/class/label": np.array([8, 9]),
+        "image/object/area": np.array([25, 50], np.float32),
+        **more,
+    }
+    names = {source: name for source, name in NAMES.items() if source not in left_out}
+    return Kept(names, example, [(8, "cat"), (9, "dog")], size)
+
+
+def values(record: Kept, **given: Any) -> dict[str, Any]:
+    marks = ("object.is_crowd", "object.difficult", "object.group_of")
+    features = [feature for feature in DETECTION if feature.source not in marks]
+    made = KeptValues(features).of(given.pop("cells", CELLS), record, **given)
+    return {name.rpartition("/")[2] if "bbox" in name else name: made[name] for name in made}
+
+
+def test_objects_get_the_ids_of_this_dataset() -> None:
+    found = values(kept())
+    assert found["image/object/class/label"] == [2, 1]
+    assert found["image/object/class/text"] == [b"cat", b"dog"]
+    assert found["image/class/label"] == [1, 2]
+    assert found["xmax"] == [0.25, 1]
+    assert found["image/object/area"] == [25, 50]
+    # Without names, ids are those of the other dataset.
+    assert values(kept("object.texts"))["image/object/class/text"] == [b"cat", b"dog"]
+    assert values(kept(), cells="")["image/object/class/label"] == []
+    texts = np.array([b"cat", b"fox"], object)
+    with pytest.raises(RejectedImageError, match="an object 'fox'"):
+        values(kept(**{"image/object/class/text": texts}))
+
+
+def test_objects_of_a_layout_with_one_label_have_it() -> None:
+    ids = Feature.of_source("ids", "object.ids")
+    features = [Feature.of_source("label", "label.id"), ids]
+    cats = kept(**{"image/object/class/text": np.array([b"cat", b"cat"], object)})
+    assert KeptValues(features).of("", cats, label=(2, "cat")) == {"ids": [2, 2]}
+    assert KeptValues(features).of("", cats, label=(0, "cat")) == {"ids": [0, 0]}
+
+
+def test_boxes_turn_and_areas_grow_with_the_pixels() -> None:
+    found = values(kept(), turn=6, stored=(40, 20))
+    assert found["xmin"] == [0.5, 0]
+    assert found["ymax"] == [0.25, 1]
+    assert found["image/object/area"] == [100, 200]
+
+
+MASK = Image.new("L", (20, 10))
+MASK.putpixel((0, 0), 1)
+DATA = saved(MASK, "PNG")
+
+
+def of_masks(*masks: bytes, check: str = "full", **given: Any) -> list[bytes]:
+    example = {"mask": np.array(masks, object)}
+    record = Kept({"object.mask": "mask"}, example, (), (10, 20))
+    made = KeptValues([Feature.of_source("mask", "object.mask")], check=check)
+    return list(made.of("", record, **given)["mask"])
+
+
+def test_masks_of_objects_follow_the_pixels() -> None:
+    assert of_masks(DATA, DATA, stored=(10, 20)) == [DATA, DATA]
+    [turned, _] = of_masks(DATA, DATA, turn=6, stored=(40, 20))
+    found = np.asarray(Image.open(io.BytesIO(turned)))
+    # The upper left corner becomes the upper right one, twice as large.
+    assert found.shape == (40, 20)
+    assert np.argwhere(found).tolist() == [[row, at] for row in (0, 1) for at in (18, 19)]
+
+
+def test_masks_that_take_long_or_are_damaged_reject_their_image() -> None:
+    """A damaged one does also if nothing changes it."""
+    # Each of two different masks would have a billion pixels.
+    with pytest.raises(RejectedImageError, match="of 2 objects, each of 40000 x 20000") as caught:
+        of_masks(DATA, DATA + b"x", stored=(40_000, 20_000))
+    assert caught.value.reason.code == "too_costly"
+    with pytest.raises(
+        RejectedImageError, match="^.*the mask of object 1 in its record: "
+    ) as caught:
+        of_masks(DATA, DATA[:-20])
+    assert caught.value.reason.code == "corrupt_image"
+    assert of_masks(DATA, DATA[:-20], check="header") == [DATA, DATA[:-20]]
+
+
+def test_what_no_record_has_is_as_of_empty_cells() -> None:
+    assert values(kept("object.area"))["image/object/area"] == [25, 50]
+    crowd = Feature.of_source("crowd", "object.is_crowd")
+    assert KeptValues([crowd]).of(CELLS, kept("object.is_crowd")) == {"crowd": [0, 0]}
+    with pytest.raises(RejectedImageError, match="does not hold box.xmin"):
+        values(kept("box.xmin"))
+    with pytest.raises(RejectedImageError, match="does not hold object.mask"):
+        KeptValues([Feature.of_source("mask", "object.mask")]).of("", kept("object.mask"))
+
+
+def test_columns() -> None:
+    age, tags = Feature("age", "csv.age", "int64"), Feature("tags", "csv.tags", "bytes", None)
+    names = {"csv.age": "years", "csv.tags": "tags"}
+    record = Kept(names, {"years": np.array([7]), "tags": np.array([], object)}, (), (1, 1))
+    assert KeptValues([age, tags]).of("", record) == {"age": 7, "tags": []}
+    with pytest.raises(RejectedImageError, match="2 values of 'years', not 1"):
+        KeptValues([age]).of("", record._replace(example={"years": np.array([7, 8])}))

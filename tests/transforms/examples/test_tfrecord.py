@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import struct
 import tempfile
 from pathlib import Path
@@ -76,10 +77,9 @@ def test_what_tensorflow_writes_is_read(payloads: list[bytes]) -> None:
             assert list(read_records(file)) == payloads
 
 
-@pytest.mark.parametrize("at", range(len(GOLDEN)))
-def test_every_flipped_byte_is_found_in_its_record(at: int) -> None:
-    record = sum(start <= at for start in STARTS) - 1
-    for bits in (0x01, 0x80, 0xFF):
+def test_every_flipped_byte_is_found_in_its_record() -> None:
+    for at, bits in itertools.product(range(len(GOLDEN)), (0x01, 0x80, 0xFF)):
+        record = sum(start <= at for start in STARTS) - 1
         damaged = bytearray(GOLDEN)
         damaged[at] ^= bits
         whole, error = failure(bytes(damaged))
@@ -93,17 +93,16 @@ def test_every_flipped_byte_is_found_in_its_record(at: int) -> None:
                 framed_payload(bytes(damaged), STARTS[2], 20, record=2, offset=35)
 
 
-@pytest.mark.parametrize("length", range(len(GOLDEN)))
-def test_every_cut_is_found_in_its_record(length: int) -> None:
-    if length in STARTS:
-        assert read(GOLDEN[:length]) == PAYLOADS[: STARTS.index(length)]
-        return
-    record = sum(start <= length for start in STARTS) - 1
-    whole, error = failure(GOLDEN[:length])
-    assert whole == PAYLOADS[:record]
-    assert error.record == record
-    in_header = length - STARTS[record] < 12
-    assert str(error).endswith("record's header" if in_header else "inside the record")
+def test_every_cut_is_found_in_its_record() -> None:
+    for length in {*range(len(GOLDEN))} - {*STARTS}:
+        record = sum(start <= length for start in STARTS) - 1
+        whole, error = failure(GOLDEN[:length])
+        assert whole == PAYLOADS[:record]
+        assert error.record == record
+        in_header = length - STARTS[record] < 12
+        assert str(error).endswith("record's header" if in_header else "inside the record")
+    for number, length in enumerate(STARTS):
+        assert read(GOLDEN[:length]) == PAYLOADS[:number]
 
 
 LENGTH = (2**40).to_bytes(8, "little")
@@ -112,10 +111,7 @@ LENGTH = (2**40).to_bytes(8, "little")
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (
-            GOLDEN + b"\n",
-            f"record 3 at byte {len(GOLDEN)}: the file ends inside the record's header",
-        ),
+        (GOLDEN + b"\n", f"record 3 at byte {len(GOLDEN)}: the file ends inside the record's"),
         # A length beyond any message is damage.
         (LENGTH + masked_crc32c(LENGTH).to_bytes(4, "little"), "checksum of its length"),
     ],

@@ -67,9 +67,7 @@ class TestTiff:
 
     @pytest.mark.parametrize("order", "<>")
     @CHANNELS
-    def test_so_it_is_in_separate_channels(
-        self, order: str, channels: int, extra: int | None
-    ) -> None:
+    def test_it_is_in_separate_channels(self, order: str, channels: int, extra: int | None) -> None:
         """Which Pillow took for 8 bits, and showed noise."""
         pixels = samples(channels)
         data = tiff(pixels, order, extra, planar=2)
@@ -293,16 +291,12 @@ class TestHeic:
         made = changed(deep_heic(bits, channels)[1], options)
         assert made.info.format == "jpeg" and made.changes[-1] == "to_8_bits"
 
-    def test_photos_of_8_bits_are_as_without_it(self) -> None:
+    def test_other_changes_keep_the_bits_of_a_heic(self) -> None:
         made = changed(heic(slopes()), DEEP)
         assert made == changed(heic(slopes()), AUTO) and "to_8_bits" not in made.changes
-
-    def test_other_changes_calculate_with_16_bits(self) -> None:
         pixels, data = deep_heic(10, 3)
         grey = stored(data, dataclasses.replace(DEEP_GRAY, resize=Resize.parse("9x8")))
         assert grey.shape == (8, 9, 1) and abs(grey.mean() - 64 * pixels.mean()) < 1000
-
-    def test_it_is_upright_and_damage_is_found(self) -> None:
         _, data = deep_heic(10, 3, exif=exif_of(6))
         assert stored(data).shape == (DEEP_SHAPE[1], DEEP_SHAPE[0], 3)
         assert reason(data[: data.index(b"mdat") + 48], DEEP) is Reason.CORRUPT_IMAGE

@@ -135,9 +135,7 @@ class TestChild:
         assert child.started == 1
 
     @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
-    def test_what_ends_the_process_costs_the_image(
-        self, child: DecodingChild, number: signal.Signals
-    ) -> None:
+    def test_a_crash_costs_the_image(self, child: DecodingChild, number: signal.Signals) -> None:
         with pytest.raises(DecoderFailure) as raised:
             child.call(BUDGET, signal.raise_signal, number)
         assert raised.value.reason is Reason.DECODER_CRASH
@@ -197,9 +195,7 @@ class TestChild:
         os.makedirs("transforms/images")
         assert child.call(BUDGET, len, b"on") == 2
 
-    def test_a_picture_of_a_million_pixels_needs_no_more_than_its_budget(
-        self, child: DecodingChild
-    ) -> None:
+    def test_a_picture_of_a_million_pixels_stays_in_its_budget(self, child: DecodingChild) -> None:
         data = saved(Image.effect_noise((1000, 1000), 40), "PNG")
         assert child.call(BUDGET, check_image, data, limits=LIMITS).height == 1000
 
@@ -239,9 +235,7 @@ class TestGuard:
             guard.call("1.jpg", signal.raise_signal, signal.SIGSEGV)
         assert (check(guard, 2), child.started) == ("jpeg", 2)
 
-    def test_no_more_threads_decode_than_there_are_turns(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_only_so_many_threads_decode_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The others wait, and one that waits does not hang; there may be any number of them."""
         own = Turns(2)
         monkeypatch.setattr(guard_module, "turns", lambda: own)

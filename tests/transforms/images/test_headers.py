@@ -159,9 +159,7 @@ def test_boxes_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     ("mode", "subsampling", "planes"),
     [("RGB", 0, 2), ("RGB", 1, 1), ("RGB", 2, 1), ("CMYK", 0, 2), ("L", 0, 1)],
 )
-def test_what_libjpeg_holds_between_scans_counts_as_pixels(
-    mode: str, subsampling: int, planes: int
-) -> None:
+def test_what_libjpeg_holds_counts_as_pixels(mode: str, subsampling: int, planes: int) -> None:
     """132 megapixels in CMYK, of 3 MB, took 2.1 GB."""
     for progressive, expected in ((False, 1), (True, planes)):
         how = {"subsampling": subsampling, "progressive": progressive}
@@ -185,9 +183,7 @@ def test_what_only_tensorflow_decodes_counts_three_times() -> None:
 
 
 @pytest.mark.parametrize(("mode", "is_plain"), [("L", True), ("RGB", True), ("CMYK", False)])
-def test_only_jpegs_that_simplejpeg_decodes_as_tensorflow_does_are_plain(
-    mode: str, is_plain: bool
-) -> None:
+def test_jpegs_that_simplejpeg_decodes_as_tensorflow_are_plain(mode: str, is_plain: bool) -> None:
     assert header(saved(COLOR.convert(mode), "JPEG")).plain is is_plain
 
 
@@ -197,10 +193,7 @@ def test_only_jpegs_that_simplejpeg_decodes_as_tensorflow_does_are_plain(
 @pytest.mark.parametrize(
     ("data", "name"),
     [
-        (
-            b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100),
-            ": HEIC, which --transcode auto reads after pip install pillow-heif",
-        ),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100), ": HEIC, which --transcode auto"),
         (b"\0\0\0\x1cftypmif1\0\0\0\0mif1heic" + bytes(100), ": HEIC, which --transcode auto"),
         (b"\0\0\0\x1cftypmif1\0\0\0\0avifmif1" + bytes(100), ": AVIF, which --transcode auto"),
         (saved(COLOR, "AVIF"), ": AVIF, which --transcode auto reads"),
@@ -236,9 +229,7 @@ def decoded(data: bytes) -> Image.Image:
 
 @pytest.mark.parametrize("maxval", [1, 2, 100, 254, 256, 1000, 32_767, 65_534])
 @pytest.mark.parametrize(("magic", "channels"), [(b"P5", 1), (b"P6", 3)])
-def test_samples_are_those_that_pillow_reads_one_by_one(
-    magic: bytes, channels: int, maxval: int
-) -> None:
+def test_samples_are_those_that_pillow_reads(magic: bytes, channels: int, maxval: int) -> None:
     kind = ">u2" if maxval > 255 else "u1"
     # Values above the largest one occur, too.
     values = np.random.default_rng(maxval).integers(0, maxval * 3 // 2 + 1, 11 * 7 * channels)
@@ -254,12 +245,12 @@ def test_samples_are_those_that_pillow_reads_one_by_one(
 @pytest.mark.parametrize("filler", [b"#x\n", b" ", b"\n", b"#" + b"x" * 100_000 + b"\n"])
 @pytest.mark.parametrize("end", [b"2 2 255\n" + bytes(12), b""])
 def test_a_header_of_megabytes_is_refused(filler: bytes, end: bytes) -> None:
-    data = b"P6\n" + filler * ((100 << 20) // len(filler)) + end
+    data = b"P6\n" + filler * ((30 << 20) // len(filler)) + end
     started = time.process_time()
     with pytest.raises(RejectedImageError) as caught:
         decoded(data)
-    # Pillow takes 25 s.
-    assert time.process_time() - started < 5
+    # Pillow takes 8 s.
+    assert time.process_time() - started < 2
     assert caught.value.reason is Reason.TOO_COSTLY
 
 

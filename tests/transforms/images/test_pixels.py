@@ -115,18 +115,6 @@ class TestJudge:
                 accepted += 1
         assert accepted > 20
 
-    def test_damaged_files_of_other_formats_are_rejected_or_stored(
-        self, options: PixelOptions
-    ) -> None:
-        stored = 0
-        for name, data in images.mutants(FOREIGN, flips=2):
-            result = outcome(data, options)
-            if isinstance(result, CheckedImage):
-                stored += 1
-                assert check_image(result.data, limits=LIMITS) == result.info, name
-        # Without `--transcode` only what TensorFlow reads is stored.
-        assert stored > (0 if options.transcode == "keep" else 100)
-
 
 FILES = WHOLE | FOREIGN
 FILES["upright"] = saved(picture("RGB"), "JPEG", exif=exif(1))
@@ -189,9 +177,7 @@ def test_what_is_right_already_is_stored_byte_for_byte(name: str, options: Pixel
         ("jpeg gif webp_RGB bmp_24 tiff_RGB", PNG, "png 3", "transcoded"),
     ),
 )
-def test_what_is_changed_says_how(
-    name: str, options: PixelOptions, stored: str, changes: str
-) -> None:
+def test_changes_are_said(name: str, options: PixelOptions, stored: str, changes: str) -> None:
     made = changed(FILES[name], options)
     assert f"{made.info.format} {made.info.channels}" == stored
     assert " ".join(made.changes) == changes
@@ -307,43 +293,38 @@ def tagged(image: Image.Image, format_: str, orientation: int) -> bytes:
 
 class TestOrientation:
     @pytest.mark.parametrize("size", [None, Resize("exact", 30, 20)])
-    @pytest.mark.parametrize("orientation", range(1, 9))
     @pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP", "TIFF", "AVIF"])
-    def test_pixels_are_turned_upright(
-        self, format_: str, orientation: int, size: Resize | None
-    ) -> None:
+    def test_pixels_are_turned_upright(self, format_: str, size: Resize | None) -> None:
         """A size is that of the upright picture."""
-        lying = laid(slopes(), orientation)
-        data = tagged(lying, format_, orientation)
-        stored = changed(data, PixelOptions("png", size, exif_orientation="apply"))
-        assert stored.original == Original(lying.height, lying.width, orientation)
-        assert ("turned" in stored.changes) == (orientation != 1)
         upright = slopes().resize((20, 30), Image.Resampling.LANCZOS) if size else slopes()
-        assert stored.info[1:3] == (upright.height, upright.width)
-        assert distance(shown(stored.data), upright) < (0.1 if format_ in ("PNG", "TIFF") else 3)
-        assert stored.data == data or "exif" not in opened(stored.data).info
+        for orientation in range(1, 9):
+            lying = laid(slopes(), orientation)
+            data = tagged(lying, format_, orientation)
+            stored = changed(data, PixelOptions("png", size, exif_orientation="apply"))
+            assert stored.original == Original(lying.height, lying.width, orientation)
+            assert ("turned" in stored.changes) == (orientation != 1)
+            assert stored.info[1:3] == (upright.height, upright.width)
+            most = 0.1 if format_ in ("PNG", "TIFF") else 3
+            assert distance(shown(stored.data), upright) < most
+            assert stored.data == data or "exif" not in opened(stored.data).info
 
-    @pytest.mark.parametrize("orientation", range(1, 9))
     @pytest.mark.parametrize("format_", ["JPEG", "PNG", "TIFF"])
     @pytest.mark.parametrize("transcode", ["jpeg", "png"])
-    def test_a_tag_that_is_kept_stays_with_pixels_that_are_not_turned(
-        self, format_: str, transcode: str, orientation: int
-    ) -> None:
-        lying = laid(slopes(), orientation)
-        high, wide = lying.height // 2, lying.width // 2
-        options = PixelOptions(transcode, Resize("exact", high, wide))
-        stored = changed(tagged(lying, format_, orientation), options)
-        assert stored.original == Original(lying.height, lying.width, 1)
-        assert stored.info[1:3] == (high, wide)
-        with opened(stored.data) as reread:
-            assert reread.getexif().get(0x0112, 1) == orientation
-        small = lying.resize((wide, high), Image.Resampling.LANCZOS)
-        assert distance(shown(stored.data), small) < 3
+    def test_a_kept_tag_stays_with_pixels_as_they_lie(self, format_: str, transcode: str) -> None:
+        for orientation in range(1, 9):
+            lying = laid(slopes(), orientation)
+            high, wide = lying.height // 2, lying.width // 2
+            options = PixelOptions(transcode, Resize("exact", high, wide))
+            stored = changed(tagged(lying, format_, orientation), options)
+            assert stored.original == Original(lying.height, lying.width, 1)
+            assert stored.info[1:3] == (high, wide)
+            with opened(stored.data) as reread:
+                assert reread.getexif().get(0x0112, 1) == orientation
+            small = lying.resize((wide, high), Image.Resampling.LANCZOS)
+            assert distance(shown(stored.data), small) < 3
 
     @pytest.mark.parametrize("format_", ["JPEG", "WEBP"])
-    def test_the_tag_is_that_of_the_file_and_the_place_that_of_the_stored_bytes(
-        self, format_: str
-    ) -> None:
+    def test_the_tag_is_of_the_file_and_the_place_of_stored_bytes(self, format_: str) -> None:
         data = saved(picture("RGB"), format_, xmp=PLACE)
         kept, half = changed(data, AS_THEY_ARE), changed(data, HALF)
         assert (kept.data, kept.orientation, kept.has_place) == (data, 6, True)
@@ -359,9 +340,7 @@ class TestOrientation:
 class TestResize:
     @pytest.mark.parametrize("size", [(401, 603), (403, 601), (400, 600), (399, 597)])
     @pytest.mark.parametrize("side", [150, 90, 40, 25, 18])
-    def test_a_smaller_scale_shows_the_same_at_the_same_place(
-        self, size: tuple[int, int], side: int
-    ) -> None:
+    def test_a_smaller_scale_shows_the_same_there(self, size: tuple[int, int], side: int) -> None:
         rows, columns = np.mgrid[0 : size[0], 0 : size[1]]
         slope = 250 * columns / size[1]
         waves = 128 + 100 * np.sin(rows * 18 / size[0]) * np.cos(columns * 27 / size[1])
@@ -419,39 +398,35 @@ LOSSLESS = lossless_images()
 
 
 class TestTranscode:
-    @pytest.mark.parametrize("name", sorted(set(LOSSLESS) - {"jp2_L", "jp2_RGB"}))
-    def test_auto_stores_every_pixel_of_a_lossless_file(self, name: str) -> None:
-        data, drawn = LOSSLESS[name]
-        stored = changed(data, AUTO)
-        assert (stored.info.format, stored.changes[0]) == ("png", "transcoded")
-        mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[stored.info.channels]
-        assert ("A" in mode) == (drawn.mode in ("LA", "RGBA"))
-        expected = np.asarray(drawn.convert(mode)).reshape(stored.info[1:])
-        assert np.array_equal(shown(stored.data), expected)
+    def test_auto_stores_every_pixel_of_a_lossless_file(self) -> None:
+        for name in {*LOSSLESS} - {"jp2_L", "jp2_RGB"}:
+            data, drawn = LOSSLESS[name]
+            stored = changed(data, AUTO)
+            assert (stored.info.format, stored.changes[0]) == ("png", "transcoded"), name
+            mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[stored.info.channels]
+            assert ("A" in mode) == (drawn.mode in ("LA", "RGBA")), name
+            expected = np.asarray(drawn.convert(mode)).reshape(stored.info[1:])
+            assert np.array_equal(shown(stored.data), expected), name
 
     @pytest.mark.parametrize(
         "options", [PixelOptions("jpeg", quality=100), PixelOptions("auto", color="rgb")]
     )
-    def test_16_bits_become_their_high_byte_where_there_is_no_room(
-        self, options: PixelOptions
-    ) -> None:
+    def test_16_bits_become_their_high_byte_without_room(self, options: PixelOptions) -> None:
         high = np.asarray(deep_picture()) >> 8
         stored = changed(deep_images()["tiff_16"], options)
         assert np.abs(shown(stored.data)[:, :, 0].astype(int) - high).max() <= 4
 
-    @pytest.mark.parametrize(
-        "name",
-        [name for name in WHOLE if name.startswith(("jpeg", "png_", "gif", "webp", "jxl", "bmp"))],
-    )
-    def test_to_png_changes_nothing_that_tensorflow_shows(self, name: str) -> None:
-        before, stored = outcome(WHOLE[name], AS_THEY_ARE), outcome(WHOLE[name], PNG)
-        if isinstance(before, RejectedImageError):
-            # Of these TensorFlow reads fewer than Pillow does.
-            assert isinstance(stored, RejectedImageError) or name.startswith("bmp")
-            return
-        assert isinstance(stored, CheckedImage), stored
-        if not name.startswith(("bmp", "png_0_8_trns", "png_2_16_trns")):
-            assert np.array_equal(shown(stored.data), shown(WHOLE[name]))
+    def test_to_png_changes_nothing_that_tensorflow_shows(self) -> None:
+        formats = ("jpeg", "png_", "gif", "webp", "jxl", "bmp")
+        for name in (name for name in WHOLE if name.startswith(formats)):
+            before, stored = outcome(WHOLE[name], AS_THEY_ARE), outcome(WHOLE[name], PNG)
+            if isinstance(before, RejectedImageError):
+                # Of these TensorFlow reads fewer than Pillow does.
+                assert isinstance(stored, RejectedImageError) or name.startswith("bmp"), name
+                continue
+            assert isinstance(stored, CheckedImage), name
+            if not name.startswith(("bmp", "png_0_8_trns", "png_2_16_trns")):
+                assert np.array_equal(shown(stored.data), shown(WHOLE[name])), name
 
     @pytest.mark.parametrize("data", [WHOLE["bmp_rle8"], ICON], ids=["bmp", "ico"])
     def test_run_lengths_have_a_limit(self, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

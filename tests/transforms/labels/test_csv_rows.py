@@ -145,11 +145,6 @@ def test_malformed_rows(row: str, problem: str, key: str) -> None:
     assert after == LabelRow("2", "dog", 3)
 
 
-def test_a_row_that_ends_before_its_key() -> None:
-    columns = CsvColumns(Column(2, "column 3"), Column(0, "column 1"), 3, has_header=False)
-    assert rows_of("cat,x\n", columns) == [LabelRow("", "", 1, problem="it ends before its key")]
-
-
 @pytest.mark.parametrize(
     ("data", "encoding", "says"),
     [
@@ -198,10 +193,7 @@ OTHER_HEADER = (
         # What is too long.
         (OPEN, f"CSV a.csv line 2: a quote is not closed, or a cell exceeds {MAX_CELL}"),
         (f"id,label\n1,{LONG}x\n", "exceeds"),
-        (
-            f"id\nx{'x' * MAX_ROW}\n",
-            f"line 2: a line or row of more than {MAX_ROW} characters: it is",
-        ),
+        (f"id\nx{'x' * MAX_ROW}\n", f"line 2: a line or row of more than {MAX_ROW} characters"),
         *[
             (gzip.compress(rows, mtime=0), "a.csv holds more than 200 times its size: decompress")
             for rows in (
@@ -224,15 +216,8 @@ def test_rows_before_a_fault_are_given_first() -> None:
     assert next(rows) == CAT
     with pytest.raises(LabelsError, match="line 3: a quote is not closed"):
         next(rows)
-
-
-def test_the_limit_of_the_csv_module_is_never_lowered() -> None:
-    before = csv.field_size_limit(MAX_CELL * 2)
-    try:
-        rows_of("id,label\n")
-        assert csv.field_size_limit() == MAX_CELL * 2
-    finally:
-        csv.field_size_limit(before)
+    columns = CsvColumns(Column(2, "column 3"), Column(0, "column 1"), 3, has_header=False)
+    assert rows_of("cat,x\n", columns) == [LabelRow("", "", 1, problem="it ends before its key")]
 
 
 @given(
@@ -442,17 +427,9 @@ def test_texts_that_separate_nothing(text: str) -> None:
         ("#by hand\nid:label\na:1\n", ":", [("id", "label"), ("a", "1")]),
     ],
 )
-def test_a_separator_that_is_given_decides(
-    text: str, delimiter: str, rows: list[tuple[str, ...]]
-) -> None:
+def test_given_separators_decide(text: str, delimiter: str, rows: list[tuple[str, ...]]) -> None:
     first = first_rows(io.BytesIO(text.encode()), 5, delimiter=delimiter, path="a.csv")
     assert (first.delimiter, [*first.rows], first.because) == (delimiter, rows, "given")
-
-
-def test_a_separator_that_is_given_is_that_of_every_file() -> None:
-    first = first_rows(io.BytesIO(b"id;label\n1;cat\n"), 5, delimiter=";", path="a.csv")
-    columns = resolve_columns(first, key=None, label=None, path="a.csv")
-    assert rows_of("id;label;a,b,c\n1;cat;\n", columns) == [CAT]
 
 
 # The first rows, and columns.
@@ -470,12 +447,9 @@ def test_first_rows_skip_blank_and_broken_rows(data: bytes, rows: list[tuple[str
     assert [*first_rows(io.BytesIO(data), 2, path="a.csv").rows] == rows
 
 
-def test_first_rows_need_a_sound_first_row() -> None:
+def test_first_rows_need_a_sound_first_row_and_names_in_any_unicode_form() -> None:
     with pytest.raises(LabelsError, match="CSV a.csv line 2: text follows a closing quote"):
         first_rows(io.BytesIO(b'\n"id" x,label\n1,cat\n'), 5, path="a.csv")
-
-
-def test_column_names_are_found_in_any_unicode_form_but_exact_first() -> None:
     assert column_finder(["Id", "id"], path="a.csv")("id") == 1
     assert column_finder(["한강"], path="a.csv")(NFD) == 0
     with pytest.raises(LabelsError, match="has several columns 'iD' .1 and 2."):

@@ -129,9 +129,10 @@ def test_images_and_rows(label_from: str, sides: list[JoinSide], results: list[J
     assert Counter(found) == Counter(join(*sides[::-1], label_from=label_from)) == Counter(results)
 
 
-def test_all_rows_of_a_conflict_are_named() -> None:
+def test_all_rows_of_a_conflict_are_named_and_none_needs_a_label_without_a_column() -> None:
     [conflict, _] = join(A, *(row(f"l{line}", line) for line in range(5)))
     assert isinstance(conflict, Rejection) and "more" not in conflict.detail
+    assert join(A, row("", 2), has_label=False) == [labelled(A, "", 1)]
 
 
 @pytest.mark.parametrize(
@@ -141,10 +142,6 @@ def test_rows_that_put_an_image_into_two_places(other: dict[str, str]) -> None:
     [found, count] = join(A, row("cat", 2, split="train", group="p1"), row("cat", 3, **other))
     assert isinstance(found, Rejection) and found.reason == "split_conflict"
     assert count == gone(2)
-
-
-def test_rows_need_no_label_where_there_is_no_column_of_labels() -> None:
-    assert join(A, row("", 2), has_label=False) == [labelled(A, "", 1)]
 
 
 ROWS = {"columns": ("a",), "needs_rows": True}
@@ -195,9 +192,7 @@ SIDES = st.tuples(IMAGES, LABELS).flatmap(lambda sides: st.permutations([*sides[
 
 
 @given(SIDES, st.randoms())
-def test_every_image_and_every_row_is_accounted_for_once(
-    sides: list[JoinSide], random: Any
-) -> None:
+def test_every_image_and_row_is_accounted_for_once(sides: list[JoinSide], random: Any) -> None:
     results = join(*sides)
     assert sorted(map(repr, join(*random.sample(sides, len(sides))))) == sorted(map(repr, results))
     counts = Counter({r.name: r.value for r in results if isinstance(r, Count)})

@@ -85,16 +85,14 @@ def test_columns_without_a_header(
     assert (columns.key.at, columns.label.at) == found
 
 
-def test_keys_of_images_tell_two_known_names_apart() -> None:
+def test_columns_that_the_keys_or_the_flags_tell_apart() -> None:
     columns = resolve("id,name,label", "900,cat_01,cat", "901,a1,dog")
     assert (columns.key.name, columns.label.name) == ("name", "label")
     assert resolve("id,label", is_image_key=lambda cell: False).key.at == 0
-
-
-def test_without_labels() -> None:
     columns = resolve("id,width", "1,640", label_required=False)
     assert (columns.key.at, columns.label) == (0, NO_COLUMN)
     assert resolve("image", "1", label_required=False).key.at == 0
+    assert place("id,split", "a,test", label="split", split_by="column:split")[0] == (1, "split")
 
 
 HEADER = ",".join(f"column_{at}" for at in range(500))
@@ -105,12 +103,7 @@ ONE = "a.csv has one column ('id~label'): if '~' separates its cells, give --csv
     ("rows", "key", "label", "message"),
     [
         ([], None, None, "a.csv is empty"),
-        (
-            ["id,label"],
-            "idd",
-            None,
-            "no column 'idd' .--label_key.; it has 'id', 'label': did you ",
-        ),
+        (["id,label"], "idd", None, "no column 'idd' .--label_key.; it has 'id', 'label': did"),
         (["id,lable"], "id", "label", "no column 'label' .--label_column.*did you mean 'lable'"),
         (["id,label"], "zzz", None, "it has 'id', 'label': give one of them to --label_key"),
         (["x,y"], "id", None, "no column 'id'"),
@@ -141,9 +134,7 @@ ONE = "a.csv has one column ('id~label'): if '~' separates its cells, give --csv
         ],
     ],
 )
-def test_columns_that_cannot_be_recognised(
-    rows: list[str], key: str | None, label: str | None, message: str
-) -> None:
+def test_columns_unknown(rows: list[str], key: str | None, label: str | None, message: str) -> None:
     with pytest.raises(
         LabelsError, match=message.replace("(", r"\(").replace(")", r"\)")
     ) as caught:
@@ -173,9 +164,7 @@ def place(*rows: str, key: str | None = "id", label: str | None = "label", **ask
         ({"split_by": "column:3", "group_by": "4"}, SPLIT, WHO),
     ],
 )
-def test_places_are_found_by_name_number_or_by_themselves(
-    asked: dict[str, Any], split: Any, group: Any
-) -> None:
+def test_places_are_found_by_name_or_number(asked: dict[str, Any], split: Any, group: Any) -> None:
     assert place(*ROWS, **asked) == (split, group)
 
 
@@ -197,10 +186,6 @@ def test_places_are_found_by_name_number_or_by_themselves(
 def test_places_that_are_none(rows: tuple[str, ...], asked: dict[str, Any], says: str) -> None:
     with pytest.raises(LabelsError, match=says):
         place(*rows, **asked)
-
-
-def test_the_split_may_be_the_label_if_it_is_said() -> None:
-    assert place("id,split", "a,test", label="split", split_by="column:split")[0] == (1, "split")
 
 
 # Cells that spell paths otherwise name images where that is beyond doubt.

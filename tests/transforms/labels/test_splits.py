@@ -88,9 +88,7 @@ def some_shares(draw: st.DrawFn) -> tuple[tuple[str, float], ...]:
 @example(shares=(("a", 0.5), ("b", 0.25), ("c", 0.25)), split_hash=2**63)
 @example(shares=THREE, split_hash=HASH_SPACE - 1)
 @example(shares=tuple((f"s{at}", 0.1) for at in range(10)), split_hash=HASH_SPACE - 1)
-def test_every_hash_is_in_exactly_one_split_as_wide_as_its_share(
-    shares: tuple[tuple[str, float], ...], split_hash: int
-) -> None:
+def test_every_hash_is_in_one_split(shares: tuple[tuple[str, float], ...], split_hash: int) -> None:
     splits = Splits(shares)
     assert splits.names == tuple(name for name, _ in shares)
     lower, holders = 0, []
@@ -108,13 +106,6 @@ def test_every_hash_is_in_exactly_one_split_as_wide_as_its_share(
 def test_splits_need_shares(shares: tuple[tuple[str, float], ...]) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Splits(shares)
-
-
-def test_keys_fill_the_splits_by_their_shares() -> None:
-    splits, count = Splits(THREE), 10_000
-    names = [splits.of(key_hashes(f"image{at}", seed=0)[0]) for at in range(count)]
-    for name, share in THREE:  # four standard deviations
-        assert abs(names.count(name) - share * count) < 4 * (count * share * (1 - share)) ** 0.5
 
 
 @pytest.mark.parametrize(
@@ -149,19 +140,6 @@ def test_a_group_never_straddles_splits(keys: list[str], group: str, seed: int) 
     assert [order for _, order in placed] == [key_hashes(key, seed=seed)[1] - 2**63 for key in keys]
 
 
-def test_groups_fill_every_split_and_other_ones_with_another_seed() -> None:
-    groups = [f"group {at}" for at in range(200)]
-    first, other = (
-        [
-            SplitAssigner(HALVES, seed=seed, by_group=True).assign("k", split="", group=group)[0]
-            for group in groups
-        ]
-        for seed in (0, 1)
-    )
-    assert first != other
-    assert 70 < first.count("train") < 130
-
-
 BY_KEY, BY_GROUP = (HALVES.of(key_hashes(name, seed=3)[0]) for name in ("k", "group 3"))
 
 
@@ -179,7 +157,7 @@ BY_KEY, BY_GROUP = (HALVES.of(key_hashes(name, seed=3)[0]) for name in ("k", "gr
         ({"by_group": True}, "", "", Reason.NO_GROUP),
     ],
 )
-def test_what_decides_the_split(
+def test_rules_decide(
     rules: dict[str, Any], split: str, group: str, expected: str | Reason
 ) -> None:
     assert BY_KEY != BY_GROUP

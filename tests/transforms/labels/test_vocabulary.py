@@ -94,9 +94,7 @@ def test_ids_of_labels(labels: str, given: Any, lines: str, ids: dict[str, int |
     ],
     ids=["gaps", "dense", "text", "most", "none", "negative", "large", "largest"],
 )
-def test_line_n_of_labels_txt_is_class_n(
-    labels: list[str], dense: bool, text: str, count: int | None
-) -> None:
+def test_line_n_is_class_n(labels: list[str], dense: bool, text: str, count: int | None) -> None:
     vocabulary = Vocabulary.build(labels, dense=dense)
     assert vocabulary.id_count == count
     assert vocabulary.labels_text() == text
@@ -210,9 +208,11 @@ def test_integers(label: str, strict: int | None, lenient: int | None) -> None:
     assert integer_of(label, lenient=True) == lenient
 
 
-def test_labels_of_a_program() -> None:
+def test_labels_of_a_program_and_their_order() -> None:
     given = [7, 7.0, "7.0", None, math.nan, 7.5, True]
     assert [*map(given_label, given)] == ["7", "7", "7.0", "", "", "7.5", "True"]
+    found = sorted(["100", "9", "-1", "10", "cat", "Ant", "007"], key=class_order)
+    assert found == ["-1", "9", "10", "100", "007", "Ant", "cat"]
 
 
 def test_missing_cells_are_those_of_pandas_unless_they_are_classes() -> None:
@@ -276,8 +276,3 @@ def test_the_order_of_a_listing_does_not_matter(paths: list[str]) -> None:
     for path in paths:
         counter.add(path[0], path)
     assert counter.counted().odd == (("a/1", 0, "a"), ("b/2", 0, "b"), ("c/3", 0, "c"))
-
-
-def test_classes_are_listed_as_numbers() -> None:
-    found = sorted(["100", "9", "-1", "10", "cat", "Ant", "007"], key=class_order)
-    assert found == ["-1", "9", "10", "100", "007", "Ant", "cat"]

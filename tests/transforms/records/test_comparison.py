@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.transforms.records.compared_tables import Row, records_of
 from tests.transforms.records.test_stored_images import ROW
 from transforms.core.records import PartnerFile, Plain, PlannedImage
 from transforms.images.checked_images import CheckedPartner
@@ -23,8 +22,56 @@ from transforms.records.comparison import (
     planned_part,
     read_part,
 )
-from transforms.records.record_index import PARTNERS
+from transforms.records.record_index import CONTENT_BYTES, PARTNERS, index_schema
 from transforms.records.stored_images import stored_side
+
+
+class Row(NamedTuple):
+    """A record as it is compared; contents are numbers, and labels a list for many.
+
+    Attributes:
+        partners: the contents of its masks and further images; None if the index lacks them.
+    """
+
+    key: str
+    split: str = "train"
+    label: Any = None
+    label_id: Any = None
+    content: int | None = 1
+    source: int | None = None
+    partners: Sequence[int | None] | None = None
+
+
+def index_of(rows: Sequence[Row], *, many: bool = False) -> pa.Table:
+    """The index of a shard with these records."""
+    schema = index_schema(many_labels=many)
+    values: dict[str, list[Any]] = {
+        "key": [row.key for row in rows],
+        "split": [row.split for row in rows],
+        "label": [row.label for row in rows],
+        "label_id": [row.label_id for row in rows],
+        "content": [_hash(row.content) for row in rows],
+        "source_content": [_hash(row.source) for row in rows],
+    }
+    columns = {name: pa.array(values[name], schema.field(name).type) for name in COLUMNS}
+    if any(row.partners is not None for row in rows):
+        partner = pa.struct([("content", pa.binary(CONTENT_BYTES))])
+        lists = [
+            None if row.partners is None else [{"content": _hash(each)} for each in row.partners]
+            for row in rows
+        ]
+        columns[PARTNERS] = pa.array(lists, pa.list_(partner))
+    return pa.table(columns)
+
+
+def records_of(*shards: Sequence[Row], many: bool = False) -> Records:
+    """A dataset with these shards."""
+    return Records.joined(Records.of_index(index_of(rows, many=many)) for rows in shards)
+
+
+def _hash(number: int | None) -> bytes | None:
+    return None if number is None else number.to_bytes(CONTENT_BYTES, "big")
+
 
 # The summary of the differences has about ten lines, and JSON has one for each of them.
 
@@ -126,13 +173,6 @@ def test_masks_and_further_images() -> None:
     assert (first, last["partners"]) == ({"change": "partners", "key": "a"}, 1)
 
 
-def test_another_original_of_the_same_stored_image() -> None:
-    old = records_of([Row("a", source=2), Row("b", source=3), Row("c", source=4, content=5)])
-    new = records_of([Row("b", source=6), Row("a", source=2), Row("c", source=7, content=8)])
-    changes = [("pixels", "c"), ("originals", "b"), ("originals", "c")]
-    assert lines_of(old, new) == [{"change": change, "key": key} for change, key in changes]
-
-
 def test_several_labels_are_a_list() -> None:
     old = records_of([Row("a", label=["x", "y"], label_id=[0, 1]), Row("b", label=[])], many=True)
     new = records_of([Row("a", label=["y"], label_id=[1])], many=True)
@@ -227,7 +267,7 @@ def test_changes_are_those_of_a_comparison_one_by_one(
     assert one == other and {*one} == {*was} & {*now}
 
 
-def test_ids_of_classes() -> None:
+def test_ids_of_classes_and_keys_of_any_size() -> None:
     old = records_of([Row("a", label="cat", label_id=0), Row("b", label="dog", label_id=1)])
     new = records_of(
         [Row("a", label="cat", label_id=0)],
@@ -235,6 +275,8 @@ def test_ids_of_classes() -> None:
     )
     assert compare_records(old, new).classes == {"ant": (None, 1), "dog": (1, 2)}
     assert compare_records(new, old).classes == {"ant": (1, None), "dog": (2, 1)}
+    keys = records_of([Row("a")], [Row("b")]).table.column("key")
+    assert keys.type == pa.large_string() and keys.to_pylist() == ["a", "b"]
 
 
 def test_several_labels_of_an_image() -> None:
@@ -249,18 +291,13 @@ def test_several_labels_of_an_image() -> None:
     assert keys_of(compare_records(same, old), "relabelled") == set()
 
 
-def test_all_keys_together_may_have_more_than_2_gb() -> None:
-    keys = records_of([Row("a")], [Row("b")]).table.column("key")
-    assert keys.type == pa.large_string() and keys.to_pylist() == ["a", "b"]
-
-
 # A planned shard comes back with its records and reads; what is not known has no hash.
 
 INDEX_ROW = {**ROW, "content": b"\1" * 16, "source_content": b"\2" * 16}
 READS = PlannedReads(taken=1, originals=1, bytes=50, ranges=1)
 
 
-def image(key: str, label: str, stored: Plain = (), cells: str = "") -> PlannedImage:
+def planned_image(key: str, label: str, stored: Plain = (), cells: str = "") -> PlannedImage:
     return PlannedImage(0, key, f"{key}.jpg", 50, 9, label, 3, cells, stored)
 
 
@@ -274,14 +311,14 @@ def planned(*images: PlannedImage, many: bool = False) -> pa.Table:
 
 def test_a_planned_shard_comes_back() -> None:
     stored = stored_side(0, INDEX_ROW, "a.jpg").record[0]
-    table = planned(image("a", "cat", (stored,)), image("b", ""))
+    table = planned(planned_image("a", "cat", (stored,)), planned_image("b", ""))
     assert table.column_names == list(COLUMNS)
     assert [tuple(row.values()) for row in table.to_pylist()] == [
         ("a", "train", "cat", 3, b"\1" * 16, b"\2" * 16),
         ("b", "train", None, None, None, None),
     ]
     assert Records.of_index(table).classes == {"cat": 3}
-    many = planned(image("a", "x", cells='[["a.csv:2",[[0,"x"],[1,"y"]],[]]]'), many=True)
+    many = planned(planned_image("a", "x", cells='[["a.csv:2",[[0,"x"],[1,"y"]],[]]]'), many=True)
     assert many.column("label").to_pylist() == [["x", "y"]]
     assert many.column("label_id").to_pylist() == [[0, 1]]
     for is_many in (True, False):
@@ -291,7 +328,9 @@ def test_a_planned_shard_comes_back() -> None:
 def test_planned_masks_have_a_hash_if_they_are_not_read() -> None:
     file, mask = PartnerFile("a.png", 5, 6), CheckedPartner(7, "png", "3" * 32)
     sides = [stored_side(0, ROW, "a.jpg", None, [known]) for known in ((file, mask), None)]
-    images = [image("a", "", (side.record[0],)) for side in sides] + [image("b", "")]
+    images = [planned_image("a", "", (side.record[0],)) for side in sides] + [
+        planned_image("b", "")
+    ]
     table = planned(*(each._replace(partners=(tuple(file),)) for each in images))
     hashes = Records.of_index(table).table.column(PARTNERS).to_pylist()
     assert hashes == [b"\x33" * 16, None, None]

@@ -203,9 +203,7 @@ def test_it_comes_back_in_the_same_bytes(kind: str, keys: list[tuple[str, int]])
 
 
 @pytest.mark.parametrize("metadata", [None, {b"perceptual_hash": b"1"}, {LIBRARIES: b"x"}])
-def test_perceptual_hashes_of_another_version_are_left_out(
-    metadata: dict[bytes, bytes] | None,
-) -> None:
+def test_perceptual_hashes_of_others_are_left_out(metadata: dict[bytes, bytes] | None) -> None:
     table = rows_of(checked("a")).table(SHARD, libraries="pillow 12")
     assert read_index(index_bytes(table), "x").column("perceptual_hash").null_count == 0
     older = index_bytes(table.replace_schema_metadata(metadata))
@@ -315,7 +313,7 @@ def noise(count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(data)])
 
 
-@pytest.mark.parametrize("kind", rest_slow(BOMBS, 2))
+@pytest.mark.parametrize("kind", rest_slow(BOMBS))
 def test_a_small_file_takes_little_memory(kind: str, tmp_path: Path) -> None:
     columns = {"record": pa.array(np.arange(ROWS)), "content": noise(ROWS), **BOMBS[kind]()}
     table = with_columns(read_index(photos(1), "x").take([0] * ROWS), columns)
@@ -383,10 +381,12 @@ def test_a_footer_that_says_too_little_is_not_believed() -> None:
         read_index(with_footer(data, {largest: 100}), "x")
 
 
-def test_an_index_without_groups_has_no_rows() -> None:
+def test_what_does_not_fit_an_index_is_an_error() -> None:
     with pa.BufferOutputStream() as file, pq.ParquetWriter(file, index_schema(many_labels=False)):
         pass
     assert read_index(file.getvalue().to_pybytes(), "x").num_rows == 0
+    with pytest.raises(OverflowError):
+        to_array([2**31], pa.int32())
 
 
 def test_no_real_index_is_too_compressible() -> None:
@@ -471,11 +471,6 @@ def test_values_come_back(name: str, data: st.DataObject) -> None:
     assert array.to_pylist() == drawn
 
 
-def test_a_number_that_does_not_fit_is_an_error() -> None:
-    with pytest.raises(OverflowError):
-        to_array([2**31], pa.int32())
-
-
 @pytest.mark.slow
 def test_an_index_is_written_and_read_without_pandas() -> None:
     script = """
@@ -495,7 +490,7 @@ assert "pandas" not in sys.modules
 def test_a_dictionary_that_the_footer_does_not_name_is_damage() -> None:
     """Arrow would read it, and give each of 20,000 rows a text of 60 KB."""
     file = io.BytesIO()
-    pq.write_table(pa.table({"a": ["x" * 60_000] * 20_000}), file)
+    pq.write_table(pa.table({"a": repeated("x" * 60_000, np.zeros(20_000, "i4"))}), file)
     chunk = pq.ParquetFile(file).metadata.row_group(0).column(0)
     start = {"data_page_offset": chunk.dictionary_page_offset, "dictionary_page_offset": None}
     forged: Any = SimpleNamespace(**{**chunk.to_dict(), **start, "has_dictionary_page": False})

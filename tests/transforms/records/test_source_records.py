@@ -49,7 +49,7 @@ def joined(
     return found
 
 
-def test_a_record_keeps_its_label_and_its_split() -> None:
+def test_a_record_keeps_its_label_unless_a_row_gives_it_another() -> None:
     [image] = joined(record())
     assert (image.split, image.label, image.size, image.rows) == ("test", "cat", 50, 0)
     found = StoredImage.of(image.record)
@@ -57,9 +57,6 @@ def test_a_record_keeps_its_label_and_its_split() -> None:
     assert not image.stored
     [none] = joined(record(), label_from="none")
     assert none.label == ""
-
-
-def test_a_row_gives_it_another_label() -> None:
     row = JoinSide("", 0, 0, "dog", "a.csv:2")
     [image] = joined(record(), row, label_from="csv")
     assert (image.label, image.split, image.rows) == ("dog", "test", 1)
@@ -73,9 +70,7 @@ def test_a_row_gives_it_another_label() -> None:
         (None, None, "no_label", ""),
     ],
 )
-def test_a_record_needs_one_label_unless_many_are_wanted(
-    label: Any, label_id: Any, reason: str, detail: str
-) -> None:
+def test_a_record_needs_one_label(label: Any, label_id: Any, reason: str, detail: str) -> None:
     side = record(label=label, label_id=label_id)
     [rejected] = joined(side)
     assert rejected.reason == reason

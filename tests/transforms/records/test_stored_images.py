@@ -51,9 +51,7 @@ def test_a_record_crosses_the_shuffle_in_few_bytes() -> None:
         ({"version": 8}, "a.jpg", False),
     ],
 )
-def test_a_record_of_the_same_file_is_added(
-    changes: dict[str, int], path: str, is_added: bool
-) -> None:
+def test_a_record_of_a_file_is_added(changes: dict[str, int], path: str, is_added: bool) -> None:
     side = stored_side(1, {**ROW, **changes}, path)
     added: Plain = (side.record[0],) if is_added else ()
     assert stored_of(side, IMAGE) == stored_of(IMAGE, side) == [added]

@@ -55,17 +55,6 @@ def test_sixteen_bits_keep_their_upper_ones() -> None:
     assert rows[0] < 8 and rows[-1] > 247 and 120 < rows[37] < 136
 
 
-def test_it_looks_like_the_image() -> None:
-    colors = np.zeros((300, 300, 3), np.uint8)
-    colors[:150] = (200, 30, 30)
-    colors[150:] = (20, 60, 220)
-    data = saved(Image.fromarray(colors), "JPEG")
-    seen = np.asarray(shown(data, 60)).astype(int)
-    half = len(seen) // 2
-    assert abs(seen[: half - 2].mean((0, 1)) - (200, 30, 30)).max() < 8
-    assert abs(seen[half + 2 :].mean((0, 1)) - (20, 60, 220)).max() < 8
-
-
 def test_pixels_are_as_tensorflow_sees_them() -> None:
     """An EXIF orientation turns nothing."""
     exif = Image.Exif()
@@ -93,15 +82,10 @@ def test_noise_is_made_to_fit(max_bytes: int) -> None:
     assert max(decoded(uri).size) > 8
 
 
-def test_the_same_bytes_every_time() -> None:
-    data = saved(picture("RGB", 200, 300), "JPEG")
-    assert len({thumbnail(data, edge=90, max_bytes=2000)["uri"] for _ in range(3)}) == 1
-
-
-@pytest.mark.parametrize("data", [b"", b"text", _png_bomb()])
-def test_what_shows_nothing_is_empty(data: bytes) -> None:
-    assert thumbnail(data, edge=90, max_bytes=2000) == {}
-    assert rejected([data]) == [""]
+def test_what_shows_nothing_is_empty() -> None:
+    files = [b"", b"text", _png_bomb()]
+    assert [thumbnail(data, edge=90, max_bytes=2000) for data in files] == [{}] * 3
+    assert rejected(files) == [""] * 3
 
 
 def test_a_cut_file_shows_what_there_is() -> None:

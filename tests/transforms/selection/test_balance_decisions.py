@@ -102,9 +102,7 @@ SEVERAL = "are off their share by more than one image, the furthest "
         ({}, "", ""),
     ],
 )
-def test_classes_that_are_off_their_shares(
-    classes: dict[str, tuple[int, ...]], value: str, because: str
-) -> None:
+def test_classes_off_shares(classes: dict[str, tuple[int, ...]], value: str, because: str) -> None:
     counts = counted(classes)
     found = [each for each in said({}, 0, counts) if each[0] == "class shares"]
     assert found == ([("class shares", value, because)] if value else [])

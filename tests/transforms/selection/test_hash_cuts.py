@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +15,6 @@ from transforms.selection.hash_cuts import (
     Draw,
     Ranks,
     ShardLines,
-    bin_of,
     shard_ranks,
     shard_starts,
 )
@@ -48,74 +46,6 @@ def test_hashes_are_cut_at_their_ranks(data: st.DataObject, hashes: set[int], bi
     # Parts are ranges of the hashes.
     in_order = [cuts.part("a", hash_) for hash_ in sorted(hashes)]
     assert in_order == sorted(in_order)
-
-
-@given(
-    st.dictionaries(CLOSE, st.integers(1, 9), min_size=1, max_size=20),
-    st.lists(st.floats(0, 1), min_size=1, max_size=4),
-    HASHES,
-    BINS,
-    BINS,
-)
-def test_parts_differ_by_less_than_the_largest_group_of_one_hash(
-    records: dict[int, int], shares: list[float], rounding: int, bins: int, others: int
-) -> None:
-    draws = [Draw("a", hash_, count) for hash_, count in records.items()]
-    total, most = sum(records.values()), max(records.values())
-    ranks = Ranks([int(share * total * 2**64) for share in sorted(shares)], rounding)
-
-    def divided(count: int) -> Counter[int]:
-        return parts(draws, divide(draws, lambda *_: ranks, lambda _: count))
-
-    found = divided(bins)
-    assert found == divided(others)
-    ends = [0, *ranks.before, total << 64]
-    for part in range(len(ends) - 1):
-        exact = Fraction(ends[part + 1] - ends[part], 2**64)
-        assert abs(found[part] - exact) < most
-
-
-@given(st.integers(1, 9), st.integers(0, 2**64 - 1), HASHES)
-def test_a_single_group_is_before_a_cut_as_often_as_its_part_is(
-    records: int, part: int, rounding: int
-) -> None:
-    """So it is for a share of 0.8 with 0.8 of all numbers for rounding."""
-    draw = Draw("a", 7, records)
-    cuts = divide([draw], lambda *_: Ranks([part * records], rounding), lambda _: 3)
-    assert (cuts.part("a", 7) == 0) == (part + rounding >= 2**64)
-
-
-def test_lines_are_divided_apart() -> None:
-    draws = [Draw(line, hash_, 1) for line in "ab" for hash_ in range(10)]
-    ranks = {"a": Ranks([5 << 64]), "b": Ranks([1 << 64])}
-    cuts = divide(draws, lambda line, _: ranks[line], lambda _: 7)
-    assert cuts == Cuts({"a": [5], "b": [1]})
-
-
-@given(HASHES, HASHES, st.integers(1, 2**20))
-def test_bins_are_ranges_of_hashes(hash_: int, other: int, count: int) -> None:
-    assert 0 <= bin_of(hash_, count) < count
-    assert hash_ > other or bin_of(hash_, count) <= bin_of(other, count)
-    assert bin_of(2**64 - 1, count) == count - 1
-
-
-@given(
-    st.dictionaries(CLOSE, st.integers(1, 9), min_size=1, max_size=20),
-    st.lists(st.floats(0, 1), max_size=4),
-    BINS,
-)
-def test_what_records_add_is_counted_for_their_parts(
-    records: dict[int, int], shares: list[float], bins: int
-) -> None:
-    draws = [
-        Draw("a", hash_, count, (("x", 1), (f"{hash_}", count))) for hash_, count in records.items()
-    ]
-    ranks = Ranks([int(share * sum(records.values()) * 2**64) for share in sorted(shares)])
-    cuts = divide(draws, lambda *_: ranks, lambda _: bins)
-    assert cuts.added.pop("x") == Counter(cuts.part("a", hash_) for hash_ in records)
-    assert cuts.added == {
-        f"{hash_}": Counter({cuts.part("a", hash_): count}) for hash_, count in records.items()
-    }
 
 
 # The shards of a split have equal numbers of records, and each record has one shard.

@@ -22,7 +22,6 @@ from transforms.selection.duplicates import (
     find_near,
     held_file,
     held_image,
-    held_place,
     is_held,
     split_of,
 )
@@ -52,9 +51,7 @@ IS_A = "an exact duplicate of 'a.jpg', which is kept"
 @pytest.mark.parametrize(
     ("images", "has_several"), [([A], False), ([MARK], False), ([A, B], True), ([A, MARK], True)]
 )
-def test_only_several_images_are_decided_about(
-    images: list[PlannedImage], has_several: bool
-) -> None:
+def test_several_images_are_decided_about(images: list[PlannedImage], has_several: bool) -> None:
     assert group_of(*images).has_several == has_several
 
 
@@ -164,7 +161,3 @@ def test_pairs_are_those_of_all_with_all(images: list[Drawn], others: list[Drawn
         assert not is_held(mine[0])
         assert is_held(theirs[0])
         assert places[mine].content != places[theirs].content
-
-
-def test_the_place_of_a_held_image() -> None:
-    assert held_place(MARK) == ("bench", "test", MD5)

@@ -248,15 +248,19 @@ def test_any_damage_is_one_line_or_none(noise: bytes, at: int, is_valid: bool) -
         assert "\n" not in error.strerror
 
 
-def test_an_archive_that_was_cut_since_rejects_its_image() -> None:
+def test_an_archive_that_was_cut_or_cannot_be_requested_is_told_apart() -> None:
     member = members_of(WHOLE)[1]
     with pytest.raises(MemberError, match="ends in the middle"):
         Archive(WHOLE[:2000], kind="tar").bytes_of(member)
 
+    def read(offset: int, length: int) -> bytes:
+        raise ConnectionError(5, "no answer")
 
-def test_zeros_after_an_archive_are_read_a_megabyte_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    with pytest.raises(ConnectionError, match="no answer"):
+        list(zip_members(ArchiveFile(read, 1000, block=8192)))
+
+
+def test_zeros_after_an_archive_are_read_by_the_megabyte(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_formats, "_MAX_ZEROS", 64 << 20)
     requests: list[int] = []
 
@@ -480,14 +484,6 @@ def test_a_damaged_zip_is_one_line(data: bytes) -> None:
     with pytest.raises(FinalError, match="not a zip archive, or a damaged one") as caught:
         Archive(data).members()
     assert "\n" not in str(caught.value)
-
-
-def test_a_failed_request_is_not_a_damaged_archive() -> None:
-    def read(offset: int, length: int) -> bytes:
-        raise ConnectionError(5, "no answer")
-
-    with pytest.raises(ConnectionError, match="no answer"):
-        list(zip_members(ArchiveFile(read, 1000, block=8192)))
 
 
 def test_a_directory_that_claims_to_be_huge_is_not_read() -> None:

@@ -51,15 +51,12 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_what_a_mac_adds_is_no_file_of_a_glob(archive: Path) -> None:
+def test_a_glob_names_files_of_several_archives(archive: Path) -> None:
     assert [file.uri.partition("!/")[2] for file in listed(f"{archive}!/**")] == [
         "cat/1.jpg",
         "top.png",
     ]
     assert storage_of(f"{archive}!").names_below(f"{archive}!/__MACOSX") == ["cat/._1.jpg"]
-
-
-def test_several_archives_are_one_glob(archive: Path) -> None:
     for name in "bc":
         (archive.parent / f"{name}{archive.suffix}").write_bytes(archive.read_bytes())
     found = {file.uri for file in listed(f"{archive.parent}/[ab]{archive.suffix}!/*.png")}
@@ -168,9 +165,7 @@ def test_an_archive_of_long_names_and_labels_is_refused(
         listed(f"{path}!/*")
 
 
-def test_a_text_above_the_limit_is_not_decompressed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_too_large_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(zipped({"1.txt": bytes(10_000)}, zipfile.ZIP_DEFLATED))
     storage = storage_of(f"{path}!/1.txt")
@@ -254,9 +249,7 @@ GROWS = "a.csv holds more than 200 times its size: unpack"
     ],
     ids=["rows", "zeros", "damaged", "encrypted"],
 )
-def test_a_label_file_in_a_zip_that_is_refused(
-    tmp_path: Path, data: bytes, kind: type[Exception], says: str
-) -> None:
+def test_refused_label_files(tmp_path: Path, data: bytes, kind: type[Exception], says: str) -> None:
     (tmp_path / "a.zip").write_bytes(data)
     path = f"{tmp_path}/a.zip!/a.csv"
     with pytest.raises(kind, match=says):

@@ -25,29 +25,26 @@ def test_a_file_that_a_row_lists_is_found_as_listed(kept: Kept) -> None:
     assert find_listed(f"{kept.root}/2.jpg").version == MISSING
 
 
-def reported(label: str, report: Callable[[str], None], path: str) -> set[str]:
+def reported(label: str, report: Callable[[str], None], *paths: str) -> set[str]:
     """The sources or sinks in the metrics, as Dataflow reads them."""
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | beam.Create([path]) | beam.Map(report)
+    _ = pipeline | beam.Create(paths) | beam.Map(report)
     result = pipeline.run()
     result.wait_until_finish()
     return set(Lineage.query(result.metrics(), label))
 
 
-@pytest.mark.parametrize(
-    ("path", "asset"),
-    [
-        ("gs://bucket/photos/2024-*/*.jpg", "gcs:bucket.photos"),
-        ("gs://bucket/a/labels.csv", "gcs:bucket.a/labels.csv"),
-        ("gs://bucket/*.jpg", "gcs:bucket"),
-        ("gs://bucket/out/photos/", "gcs:bucket.out/photos"),
-        ("/data/photos/**/*.jpg", "filesystem:localhost./data/photos"),
-        ("/*.jpg", "filesystem:localhost./"),
-    ],
-)
-def test_paths_are_assets(path: str, asset: str) -> None:
-    assert reported(Lineage.SOURCE, report_source, path) == {asset}
-    assert reported(Lineage.SINK, report_sink, path) == {asset}
+def test_paths_are_assets() -> None:
+    assets = {
+        "gs://bucket/photos/2024-*/*.jpg": "gcs:bucket.photos",
+        "gs://bucket/a/labels.csv": "gcs:bucket.a/labels.csv",
+        "gs://other/*.jpg": "gcs:other",
+        "gs://bucket/out/photos/": "gcs:bucket.out/photos",
+        "/data/photos/**/*.jpg": "filesystem:localhost./data/photos",
+        "/*.jpg": "filesystem:localhost./",
+    }
+    assert reported(Lineage.SOURCE, report_source, *assets) == {*assets.values()}
+    assert reported(Lineage.SINK, report_sink, *assets) == {*assets.values()}
 
 
 def test_a_bucket_is_reported_without_beams_file_system(monkeypatch: pytest.MonkeyPatch) -> None:

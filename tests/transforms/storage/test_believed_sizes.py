@@ -34,9 +34,7 @@ def sparse(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("listed", [SPARSE, 2**50])
-def test_a_file_is_not_read_whole_because_a_manifest_lists_its_size(
-    sparse: str, listed: int
-) -> None:
+def test_a_file_is_not_read_whole_as_a_manifest_lists_its_size(sparse: str, listed: int) -> None:
     assert read_dataset_file(sparse, {"bytes": listed, "crc32c": "00000000"}) is None
 
 
@@ -53,9 +51,7 @@ def test_a_part_of_a_file_ends_with_the_file(tmp_path: Path, length: int) -> Non
 
 
 @pytest.mark.parametrize("length", [SPARSE // 2, SPARSE, 2**40])
-def test_a_record_of_any_length_is_not_read_because_an_index_names_it(
-    sparse: str, length: int
-) -> None:
+def test_a_record_of_any_length_is_not_read_as_an_index_says(sparse: str, length: int) -> None:
     data = read_frames(partial(storage_of(sparse).read_range, sparse), 16, length + 16)
     with pytest.raises(TFRecordError):
         framed_payload(data, 0, length, record=1, offset=16)

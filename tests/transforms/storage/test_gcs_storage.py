@@ -101,9 +101,7 @@ def test_bytes_that_are_damaged_in_the_same_way_are_not_asked_for_again(gcs: Gcs
 
 
 @pytest.mark.usefixtures("no_waiting")
-def test_the_text_of_an_error_is_not_compared_with_the_size_of_an_object(
-    gcs: GcsServer, bucket: str
-) -> None:
+def test_the_text_of_an_error_is_not_compared_with_a_size(gcs: GcsServer, bucket: str) -> None:
     gcs.put("photos", "1.txt", b"x")
     gcs.set_faults([{"status": 503, "count": 1}])
     assert STORAGE.read_bytes(f"{bucket}/1.txt", max_bytes=1) == b"x"

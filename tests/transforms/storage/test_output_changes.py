@@ -43,9 +43,7 @@ def changes_of(run: str = "") -> OutputChanges:
         ("", "{}"),
     ],
 )
-def test_only_who_holds_the_lock_changes_anything(
-    bucket: GcsServer, run: str, content: str
-) -> None:
+def test_only_who_has_the_lock_changes_anything(bucket: GcsServer, run: str, content: str) -> None:
     bucket.put("datasets", "out/.staging/lock.json", content.encode())
     names = bucket.names("datasets")
     if run in content:
@@ -66,9 +64,7 @@ def test_only_who_holds_the_lock_changes_anything(
     ],
     ids=["write", "move"],
 )
-def test_what_changed_since_is_left_alone(
-    bucket: GcsServer, change: Callable[[OutputChanges], None]
-) -> None:
+def test_a_change_is_left_alone(bucket: GcsServer, change: Callable[[OutputChanges], None]) -> None:
     changes = changes_of()
     for name in ("labels.txt", "manifest.json"):
         bucket.put("datasets", f"out/{name}", b"another's")
@@ -128,9 +124,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seconds
 
 
-def test_a_bucket_that_refuses_is_reported_while_it_is_listed(
-    bucket: GcsServer, counted: list[float]
-) -> None:
+def test_a_bucket_that_refuses_a_list_is_reported(bucket: GcsServer, counted: list[float]) -> None:
     for number in range(4):
         bucket.put("datasets", f"out/{number}.jpg", b"x")
     bucket.set_page(1)

@@ -73,9 +73,7 @@ def test_one_binary_column_of_any_name_is_enough(tmp_path: Path) -> None:
     assert [file.uri.partition("!/")[2] for file in found] == ["a-0", "a-1", "a-2"]
 
 
-def test_an_image_is_one_request_of_its_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_is_one_request_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = listed(write(tmp_path / "a.parquet", IMAGES))
     asked: list[int] = []
     original = parquet_images.read_parquet_image
@@ -157,9 +155,7 @@ def test_what_is_not_read_is_one_line(tmp_path: Path, kind: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_page_that_memory_cannot_hold_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_above_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = write(tmp_path / "a.parquet", IMAGES, compression="none")
     monkeypatch.setattr(parquet_images, "_MOST_PAGE", 200_000)
     with pytest.raises(LabelsError, match="of at most 200000 bytes, by fewer rows in a row group"):

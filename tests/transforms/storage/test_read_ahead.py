@@ -57,12 +57,6 @@ def test_results_keep_the_order_of_the_items(together: int) -> None:
     assert list(reader.map(slow, [], size=one_byte)) == []
 
 
-def test_items_are_worked_on_at_the_same_time() -> None:
-    together = threading.Barrier(THREADS, timeout=60)
-    arrived = read_ahead().map(lambda _: together.wait(), range(THREADS), size=one_byte)
-    assert sorted(arrived) == list(range(THREADS))
-
-
 @pytest.mark.parametrize(
     ("max_bytes", "together", "most"),
     # In flight, and one item or group that is drawn and not yet begun.
@@ -129,22 +123,6 @@ def test_consumers_share_the_bytes_in_flight() -> None:
     other.close()  # type: ignore[attr-defined]
     next(mine)
     assert items.pulled == 12  # one was taken, all ten are in flight, and one is drawn
-
-
-@pytest.mark.parametrize(
-    ("max_bytes", "sizes", "groups"),
-    [
-        (10**9, [1] * 9, [[1] * 4, [1] * 4, [1]]),
-        (10, [6, 4, 5, 20, 1], [[6, 4], [5], [20], [1]]),
-        # Photos of a few megabytes go one by one, so that none waits for three others.
-        (10**9, [2 << 20] * 2, [[2 << 20]] * 2),
-    ],
-)
-def test_a_thread_gets_a_group_but_no_more_bytes_than_allowed(
-    max_bytes: int, sizes: list[int], groups: list[list[int]]
-) -> None:
-    reader = read_ahead(max_bytes, together=4)
-    assert [group for group, _ in reader._groups(sizes, lambda size: size, None)] == groups
 
 
 # Failures.
