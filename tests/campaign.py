@@ -21,14 +21,11 @@ def size(sample: int, campaign: int) -> int:
     return campaign if CAMPAIGN else sample
 
 
-def one_of_each(
-    cases: Iterable[Case], kind: Callable[[Case], str | None], others: float = 0
-) -> list[Case]:
+def one_of_each(cases: Iterable[Case], kind: Callable[[Case], str | None]) -> list[Case]:
     """One case of each kind, in their order; all of them in a campaign.
 
     Args:
         kind: the kind of a case; None for what is tried in a campaign alone.
-        others: the share of the other cases with a kind that are tried, too.
     """
     every = list(cases)
     kinds: dict[str, list[int]] = {}
@@ -37,6 +34,4 @@ def one_of_each(
             kinds.setdefault(name, []).append(number)
     source = random.Random(15)
     chosen = {source.choice(numbers) for numbers in kinds.values()}
-    left = [each for numbers in kinds.values() for each in numbers if each not in chosen]
-    chosen.update(source.sample(left, round(others * len(left))))
     return [case for number, case in enumerate(every) if CAMPAIGN or number in chosen]

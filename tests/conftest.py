@@ -43,7 +43,6 @@ LONGEST = (
     "hostile/test_paths.py",
     "tests/test_docs.py",
     "dataflow/test_submission.py",
-    "crash/test_taken_over.py",
     "hostile/test_csv.py",
 )
 

@@ -154,6 +154,12 @@ def _places(text: str, line: str, start: int, end: int) -> Iterator[int]:
         start = at + 1
 
 
+@functools.cache
+def _test_files(root: Path) -> list[Path]:
+    """The files below the tests."""
+    return sorted((root / "tests").rglob("*.py"))
+
+
 def paths_of(names: Sequence[str], root: Path = ROOT) -> list[str]:
     """The paths of test modules, searched by their names.
 
@@ -165,7 +171,7 @@ def paths_of(names: Sequence[str], root: Path = ROOT) -> list[str]:
         if name == DOCTESTS:
             continue
         module, separator, test = name.partition("::")
-        paths = sorted((root / "tests").rglob(module))
+        paths = [path for path in _test_files(root) if path.match(module)]
         if not paths:
             raise FaultError(f"no such test module: {module}")
         found += [f"{path.relative_to(root)}{separator}{test}" for path in paths]

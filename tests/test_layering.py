@@ -47,6 +47,9 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
+NAMES = {name_of(path) for path in MODULES}
+
+
 def room_of(name: str) -> str:
     """The package of a module."""
     return name.rpartition(".")[0]
@@ -87,9 +90,8 @@ def top_levels(path: Path) -> set[str]:
     return {name.split(".")[0] for name in imported(path)}
 
 
-@pytest.mark.parametrize("path", PURE, ids=name_of)
-def test_only_steps_and_storage_import_beam(path: Path) -> None:
-    assert "apache_beam" not in top_levels(path)
+def test_only_steps_and_storage_import_beam() -> None:
+    assert [name_of(path) for path in PURE if "apache_beam" in top_levels(path)] == []
 
 
 def test_rooms_import_each_other_one_way() -> None:
@@ -140,18 +142,7 @@ def test_modules_import_tensorflow_where_they_call_it() -> None:
 
 def ours_in(path: Path) -> set[str]:
     """The modules of ours that a file imports."""
-    return imported(path) & {name_of(module) for module in MODULES}
-
-
-def test_the_walk_follows_into_rooms() -> None:
-    names = {name_of(path) for path in MODULES}
-    assert {
-        "transforms.images.check",
-        "transforms.storage.gcs_storage",
-        "transforms.write_shards",
-        "pipeline.options.parser",
-    } <= names
-    assert {name_of(path).split(".")[0] for path in MODULES} == {"transforms", "pipeline"}
+    return imported(path) & NAMES
 
 
 def test_no_two_modules_have_the_same_name() -> None:
@@ -186,9 +177,9 @@ def test_every_room_is_a_package_and_every_data_file_is_packaged() -> None:
         assert there == packaged
 
 
-@pytest.mark.parametrize("path", TRANSFORMS, ids=name_of)
-def test_transforms_know_nothing_of_commands(path: Path) -> None:
-    assert not top_levels(path) & {"pipeline", "argparse"}
+def test_transforms_know_nothing_of_commands() -> None:
+    knowing = [path for path in TRANSFORMS if top_levels(path) & {"pipeline", "argparse"}]
+    assert knowing == []
 
 
 def calls(path: Path) -> Iterator[str]:
@@ -197,10 +188,10 @@ def calls(path: Path) -> Iterator[str]:
             yield ast.unparse(node.func)
 
 
-@pytest.mark.parametrize("path", TRANSFORMS, ids=name_of)
-def test_only_commands_print_and_exit(path: Path) -> None:
-    assert not set(calls(path)) & {"print", "exit", "quit", "sys.exit", "os._exit", "input"}
-    assert "SystemExit" not in path.read_text()
+def test_only_commands_print_and_exit() -> None:
+    ends = {"print", "exit", "quit", "sys.exit", "os._exit", "input"}
+    assert [path for path in TRANSFORMS if ends & set(calls(path))] == []
+    assert [path for path in TRANSFORMS if "SystemExit" in path.read_text()] == []
 
 
 def declared() -> set[str]:

@@ -69,14 +69,11 @@ def test_permission_that_is_lost_in_the_middle(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("dropped_sockets")
-@pytest.mark.parametrize("staged", [1, 3])
-def test_killed_with_some_shards_staged(
-    staged: int, gcs: GcsServer, reference: dict[str, bytes]
-) -> None:
+def test_killed_with_a_shard_staged(gcs: GcsServer, reference: dict[str, bytes]) -> None:
     gcs.set_latency(get_ms=5, other_ms=40)
     command = [sys.executable, "-m", "pipeline.convert", *arguments(**FLAGS)]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
-        while sum(name.endswith(".json") for name in sidecars(gcs)) < staged:
+        while not any(name.endswith(".json") for name in sidecars(gcs)):
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()

@@ -189,12 +189,11 @@ def test_workers_in_processes_of_their_own(images: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [(), ("--workers=2",)])
-def test_without_proc(images: Path, words: tuple[str, ...]) -> None:
+def test_without_proc(images: Path) -> None:
     """The other worker is not killed, and prints why it ends, in the middle of our line, too."""
     (images.parent / "planted").mkdir()
     (images.parent / "planted" / "sitecustomize.py").write_text(NO_PROC)
-    code, message = convert(images, *words)
+    code, message = convert(images, "--workers=2")
     assert code == 0 and CRASHED in message
     assert rejected(images.parent / "out") == [("decoder_crash", name) for name in PLANTED]
     out = str(images.parent / "out")
@@ -240,20 +239,6 @@ def test_verify_names_the_records_that_crash_a_decoder(images: Path) -> None:
     lines = [line for line in ran.out.splitlines() if "decoder_crash" in line]
     assert len(lines) == 2
     assert all(": record " in line and "the image is decoder_crash" in line for line in lines)
-
-
-@pytest.mark.slow
-def test_a_crash_outside_of_decoders_is_tried_once_more(images: Path) -> None:
-    main = Path(images.parent, "crashing.py")
-    main.write_text(
-        "import signal, sys\n"
-        "from pipeline.run.supervise import supervise\n"
-        "print('started', file=sys.stderr, flush=True)\n"
-        "sys.exit(supervise(lambda: signal.raise_signal(signal.SIGSEGV)))\n"
-    )
-    code, message = convert(images, module="crashing")
-    assert code == 128 + signal.SIGSEGV
-    assert message == f"started\n{CRASHED}\n"
 
 
 @pytest.mark.slow

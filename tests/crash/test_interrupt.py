@@ -138,18 +138,17 @@ def test_workers_that_import_are_not_interrupted(words: list[str], tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [[], WORKERS], ids=["one_process", "workers"])
-def test_at_random_times(mode: list[str], photos: Path, tmp_path: Path) -> None:
+def test_at_random_times(photos: Path, tmp_path: Path) -> None:
     rng = random.Random(15)
     flags = {"images": f"{photos}/*/*.jpg", "num_shards": 3}
     started = time.monotonic()
-    whole = interrupt([*arguments(output=tmp_path / "whole", **flags), *mode], never, tmp_path)
+    whole = interrupt([*arguments(output=tmp_path / "whole", **flags), *WORKERS], never, tmp_path)
     length = time.monotonic() - started
     assert whole.code == 0
     for number in range(size(2, 10)):
         output = tmp_path / f"out-{number}"
         due = after(rng.uniform(0.02, 1.0) * length)
-        check_quiet(interrupt([*arguments(output=output, **flags), *mode], due, tmp_path))
+        check_quiet(interrupt([*arguments(output=output, **flags), *WORKERS], due, tmp_path))
 
 
 def never(_: int) -> bool:

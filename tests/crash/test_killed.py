@@ -24,6 +24,8 @@ pytestmark = pytest.mark.slow
 
 SHARDS = 2
 LATE = ("manifest.json", "report.html")
+# Small files next to a shard, and those that are there while a run goes on.
+SIDE_FILES = re.compile(r"\.(begun|parquet|json|html)\.partial$|^(probe|rejected|small)\.")
 # Kinds of operations that only `--files per_image` has.
 PER_IMAGE = {
     "make_directory *",
@@ -78,27 +80,26 @@ def kind_of(operation: str) -> str | None:
     name, file = operation.split()
     if name == "write_whole":
         return None  # it opens a writer first
+    if name == "open_writer" and SIDE_FILES.search(file):
+        return None  # tried before it is renamed; the disk is otherwise as after the one before
     if file in SMALL_FILES and file not in LATE:
         return f"{name} small file"
     return f"{name} {re.sub(r'[0-9a-f]{32}|[0-9]+|train|test|(cat|dog)%2F[a-z0-9]+', '*', file)}"
 
 
-def moments(
-    operations: list[str], begin: int = 0, kinds: set[str] | None = None, others: float = 0
-) -> list[int]:
+def moments(operations: list[str], begin: int = 0, kinds: set[str] | None = None) -> list[int]:
     """The numbers of the operations before which runs are killed: one of each kind.
 
     Args:
         begin: the first number.
         kinds: kinds of operations that are tried; None: all.
-        others: the share of the others that are tried, too.
     """
 
     def kind(number: int) -> str | None:
         found = kind_of(operations[number])
         return found if kinds is None or found in kinds else None
 
-    return one_of_each(range(begin, len(operations)), kind, others)
+    return one_of_each(range(begin, len(operations)), kind)
 
 
 def check_resumes(
@@ -120,9 +121,8 @@ def test_killed_before_every_kind_of_file_operation_and_after_the_last(
     assert kinds >= {"open_writer", "rename", "write_whole", "remove_staging"}
     assert sum(kind_of(step) is not None for step in whole.operations) >= 60
     # After the last one is the only moment that is not before another.
-    deaths = [(n, False) for n in moments(whole.operations, others=0.1)]
+    deaths = [(n, False) for n in moments(whole.operations)]
     deaths.append((len(whole.operations) - 1, True))
-    assert len(deaths) >= 35
     for number, is_after in deaths:
         output = tmp_path / f"out-{number}-{is_after}"
         place = f"{'after' if is_after else 'before'} {whole.operations[number]}, number {number}"
@@ -257,19 +257,16 @@ def test_finished_shards_are_not_written_again(
     assert kinds.count("open_writer *-*-of-*.tfrecord.*.*.partial") == 4 - finished
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_killed_at_random_times(
-    workers: int, images: Path, reference: dict[str, str], tmp_path: Path
-) -> None:
-    """Real processes: the launcher alone, and with it a supervisor and workers."""
-    words = [*words_for(images, tmp_path / "out"), f"--workers={workers}"]
+def test_killed_at_random_times(images: Path, reference: dict[str, str], tmp_path: Path) -> None:
+    """Real processes: the launcher, and with it a supervisor and workers."""
+    words = [*words_for(images, tmp_path / "out"), "--workers=2"]
     command = [sys.executable, "-m", "pipeline.convert", *words]
     rng = random.Random(20)
     started = time.monotonic()
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     length = time.monotonic() - started
     assert digests(tmp_path / "out") == reference
-    for _ in range(size(2, 10) if workers == 1 else size(1, 2)):
+    for _ in range(size(1, 10)):
         output = tmp_path / f"out-{rng.random()}"
         killed = [word.replace(f"={tmp_path}/out", f"={output}") for word in command]
         with subprocess.Popen(

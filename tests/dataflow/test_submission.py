@@ -53,7 +53,6 @@ DATASET = sorted(
         *(f"{split}-{n:05}-of-00002.tfrecord" for split in ("test", "train") for n in range(2)),
     ]
 )
-PACKAGES = 'include=["image_tfrecords", "pipeline", "pipeline.*", "transforms", "transforms.*"]'
 
 # More than the launcher reads of a label file before the job.
 MANY = 50_000
@@ -65,8 +64,8 @@ class World(NamedTuple):
     Attributes:
         gcs: Holds the bucket.
         dataflow: Took the jobs.
-        results: By name: `local` ran on this machine, `right` on Dataflow; `short` lacks a package,
-            the labels of `bad` are not UTF-8, and `strict` allows no rejected image.
+        results: By name: `local` ran on this machine, `right` on Dataflow; the labels of `bad` are
+            not UTF-8, and `strict` allows no rejected image.
         folder: The trees that submitted, by name, and the output of `local`.
         former: Files of a tree before it submits.
     """
@@ -118,15 +117,11 @@ def fill_bucket(gcs: GcsServer, photos: Path) -> None:
 def world(
     gcs_server: GcsServer, photos: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
-    """Submits four jobs, of which three must fail, and converts what the first does here."""
+    """Submits three jobs, of which two must fail, and converts what the first does here."""
     folder = tmp_path_factory.mktemp("dataflow")
     fill_bucket(gcs_server, photos)
-    trees = {name: copy_tree(folder / name) for name in ("right", "short", "bad", "strict")}
+    trees = {name: copy_tree(folder / name) for name in ("right", "bad", "strict")}
     former = files_of(trees["right"])
-    setup = trees["short"] / "setup.py"
-    assert PACKAGES in setup.read_text()
-    setup.write_text(setup.read_text().replace(PACKAGES, 'include=["pipeline", "transforms"]'))
-
     with serve_dataflow(folder / "jobs", gcs_server.environment) as dataflow:
 
         def submit(name: str) -> Submitted:
@@ -243,14 +238,6 @@ def test_what_the_build_leaves_in_the_tree_is_ignored_by_git(world: World) -> No
         check=False,
     )
     assert set(ignored.stdout.splitlines()) == left
-
-
-def test_a_package_that_setup_leaves_out_fails_the_job(world: World) -> None:
-    failed = world.results["short"]
-    assert failed.code == 1
-    assert world.job("short").state == "JOB_STATE_FAILED"
-    assert "No module named 'transforms.core'" in failed.last_line()
-    assert not world.published("short")
 
 
 def test_a_failure_on_a_worker_is_reported(world: World) -> None:

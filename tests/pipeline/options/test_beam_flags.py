@@ -153,8 +153,8 @@ def test_what_sizes_a_job_elsewhere_needs_a_runner(flag: str) -> None:
 
 
 def test_other_options_pass() -> None:
-    for flag in PASSES:
-        assert parse_flags("convert", [*NEEDED, *words(flag)])[1] == underscored(words(flag))
+    given = [word for flag in PASSES for word in words(flag)]
+    assert parse_flags("convert", [*NEEDED, *given])[1] == underscored(given)
 
 
 @pytest.mark.parametrize("word", ["labels.csv", "gs://b/day=1/labels.csv", "cat", "/d=1", "*.csv"])

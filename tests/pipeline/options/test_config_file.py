@@ -124,7 +124,7 @@ MISTAKES = {
     "": "is empty: write one option per line",
     "# nothing": "is empty: write one option per line",
     "{}": "is empty: write one option per line",
-    "[" * 2000: "",
+    "[" * 500: "",
     "gcs_custom_audit_entries: x": "line 1: Beam cannot read one of --gcs_custom_audit_entries",
     "dry_run: 'true'": "--dry_run is for tests of Beam",
     '{"format_version": 1}': "format version 1, this program reads",

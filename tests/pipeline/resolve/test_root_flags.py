@@ -104,7 +104,7 @@ def years(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images of two years, in a folder and by a link; tests leave them as they are."""
     folder = tmp_path_factory.mktemp("years")
     for year in ("2024", "2025"):
-        for number in range(20):
+        for number in range(12):
             draw(folder / "y" / year / f"{year}-{number}.jpg", seed=number)
     (folder / "moved").symlink_to(folder / "y")
     return folder
@@ -127,16 +127,6 @@ def test_adding_a_glob_is_refused_until_the_root_is_given(years: Path, tmp_path:
     fewer = {**more, "images": first}
     check_ended(convert(**fewer), 2, f"--root {years}/y keeps the keys; ")
     check_ended(plan(**fewer, root=years / "y"), 0)
-
-
-@pytest.mark.slow
-def test_images_stay_in_their_splits_below_a_root(years: Path, tmp_path: Path) -> None:
-    first, second = f"{years}/y/2024/*", f"{years}/y/2025/*"
-    fixed = {"root": years / "y", **SPLITS}
-    before = split_of(make_dataset(tmp_path / "out", images=first, **fixed))
-    after = split_of(make_dataset(tmp_path / "out", "--overwrite", images=[first, second], **fixed))
-    assert len(after) == 40 and after.items() >= before.items()
-    assert set(before.values()) == {"train", "test"}
 
 
 @pytest.mark.parametrize(
@@ -171,8 +161,6 @@ def test_another_root_than_that_of_a_reused_dataset(years: Path, tmp_path: Path)
     accept = f"--root {years}/y accepts the change"
     [said, out] = warned(plan, **flags, output=tmp_path / "new")
     assert said == change + accept
-    strict = convert(**flags, output=tmp_path / "new", strict=True)
-    assert strict.code == 2 and f"--strict: {said}; nothing published" in strict.err
     [said, _] = warned(convert, **flags, output=tmp_path / "new")
     assert said == change + accept
     manifest = json.loads((tmp_path / "new" / "manifest.json").read_text())
@@ -180,7 +168,7 @@ def test_another_root_than_that_of_a_reused_dataset(years: Path, tmp_path: Path)
     now = split_of(Dataset(tmp_path / "new"))
     moved = sum(now[stem] != split for stem, split in split_of(old).items())
     assert moved and f"\n  moved       {moved} in another split: '2024/2024-" in out
-    assert "\n  added       20: '2025/2025-0.jpg'" in out and "\n  removed     0\n" in out
+    assert "\n  added       12: '2025/2025-0.jpg'" in out and "\n  removed     0\n" in out
     # The other way round, images of 2025 are gone, and a root keeps the others where they are.
     flags |= {
         "images": f"{years}/y/2024/*",
@@ -189,7 +177,7 @@ def test_another_root_than_that_of_a_reused_dataset(years: Path, tmp_path: Path)
     }
     [said, out] = warned(plan, **flags)
     assert f". --root {years}/y keeps the keys; --root {years}/y/2024 accepts" in said
-    assert f"\n  moved       {moved} in" in out and "\n  removed     20: '../2025/2025-0" in out
+    assert f"\n  moved       {moved} in" in out and "\n  removed     12: '../2025/2025-0" in out
     [out] = warned(plan, **flags, root=years / "y")
     assert "\n  moved       0 in another split\n" in out
 

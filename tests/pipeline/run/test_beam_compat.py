@@ -128,43 +128,6 @@ print(seen.count(Mine.process), *core.get_function_args_defaults(Mine().process)
 """
 
 
-# What each replaced name is needed for, in Beam alone. When one fails, its replacement can go.
-NEEDED = {
-    "optional packages are imported": (
-        "import apache_beam, sys\n"
-        "print(*[name for name in ('beartype', 'pandas', 'pyarrow') if name in sys.modules])",
-        "beartype pandas pyarrow",
-    ),
-    "a stage waits for the next sample of its steps": (
-        "from apache_beam.runners.worker.statesampler import StateSampler\n"
-        "print(StateSampler('stage', None).sampling_period_ms)",
-        "200",
-    ),
-    "a timer flushes buffers": (
-        "from apache_beam.runners.portability.fn_api_runner import worker_handlers\n"
-        "print(worker_handlers.DATA_BUFFER_TIME_LIMIT_MS)",
-        "1000",
-    ),
-    "workers print tracebacks": (
-        "import inspect\nfrom apache_beam.runners.worker import sdk_worker\n"
-        "print('print(traceback_string, file=sys.stderr)' in inspect.getsource(sdk_worker))",
-        "True",
-    ),
-    "warnings of workers are logged as Beam's": (
-        "import inspect, sys\n"
-        "from apache_beam.runners.portability import local_job_service\n"
-        "source = inspect.getsource(local_job_service.BeamFnLoggingServicer)\n"
-        "print('_LOGGER.log(' in source)",
-        "True",
-    ),
-}
-
-
-def test_beam_needs_it() -> None:
-    printed = [printed for _, printed in NEEDED.values()]
-    assert run("\n".join(code for code, _ in NEEDED.values())).splitlines() == printed
-
-
 def test_methods_of_steps_are_inspected_once_and_as_beam_does_it() -> None:
     """If Beam itself inspects them once, `keep_signatures` can go."""
     [alone, found], [once, same] = (run(code + _INSPECTED).split(" ", 1) for code in ("", IMPORT))

@@ -14,7 +14,6 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam import coders
 from apache_beam.options.pipeline_options import (
     DirectOptions,
     GoogleCloudOptions,
@@ -25,10 +24,7 @@ from apache_beam.options.pipeline_options import (
 )
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
-from apache_beam.runners.portability.fn_api_runner.execution import GroupingBuffer
 from apache_beam.runners.worker import data_plane, sdk_worker_main
-from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import GlobalWindows
 from google.protobuf import json_format
 
 import pipeline
@@ -55,7 +51,6 @@ from tests.pipeline.commands import (
     plan,
     run_process,
 )
-from tests.pipeline.reusing import flip
 from tests.transforms.beam import make_config
 from transforms.core.machine import PROCESSES_VARIABLE
 from transforms.examples.layouts import Embedding
@@ -204,21 +199,6 @@ def test_workers_get_the_options_of_the_run() -> None:
     assert there.view_as(DirectOptions).direct_num_workers == 2
 
 
-@pytest.mark.parametrize(("shards", "workers"), [(8, 4), (9, 5), (3, 2)])
-def test_beam_deals_shards_out_to_workers_in_turn(shards: int, workers: int) -> None:
-    """However few they are: the speed of several processes depends on it."""
-    key, value = coders.StrUtf8Coder(), coders.VarIntCoder()
-    window = GlobalWindows().get_window_coder()
-    before = coders.WindowedValueCoder(coders.TupleCoder((key, value)), window)
-    after = coders.WindowedValueCoder(coders.TupleCoder((key, coders.IterableCoder(value))), window)
-    buffer = GroupingBuffer(before, after, Windowing(GlobalWindows()))
-    for number in range(100 * shards):
-        element = GlobalWindows.windowed_value((f"shard {number % shards}", number))
-        buffer.append(before.encode(element))
-    dealt = [b"".join(part).count(b"shard") for part in buffer.partition(workers)]
-    assert sum(dealt) == shards and max(dealt) == -(-shards // workers)
-
-
 # What workers say, and how they end.
 
 
@@ -284,20 +264,6 @@ def four(tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_warning_of_a_worker_reaches_the_user(
-    four: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    base = make_dataset(tmp_path / "base", **four)
-    shard = base.folder / base.shards()[0]
-    flip(shard, 300)
-    for name in ("one", "two"):
-        make_dataset(tmp_path / name, reuse=base.folder, workers=2, num_shards=2, **four)
-        [line] = caplog.messages
-        assert line.startswith(f"originals are read instead of some records of {shard}: ")
-        caplog.clear()
-
-
-@pytest.mark.slow
 def test_a_known_error_of_a_worker_is_one_line(four: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "in" / "bad.jpg").write_bytes(b"no image")
     flags = {**four, "num_shards": 2, "workers": 2, "max_rejected": 0, "output": tmp_path / "out"}
@@ -340,20 +306,6 @@ def test_views_and_copies_share_their_values() -> None:
     copy = pickle.loads(pickle.dumps(options))
     assert copy.view_as(StandardOptions).runner == "other"
     assert copy.view_as(GoogleCloudOptions).labels == ["a=b", "c=d"]
-
-
-def test_a_graph_asks_for_few_parsers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beam parses all flags for each view, and requests four views in each step."""
-    made: list[object] = []
-    former = PipelineOptions.view_as
-    monkeypatch.setattr(
-        PipelineOptions, "view_as", lambda self, kind: (made.append(kind), former(self, kind))[1]
-    )
-    graph = beam.Pipeline(options=JobOptions(["--runner=FnApiRunner"]))
-    numbers = graph | beam.Create([1])
-    for step in range(20):
-        numbers |= f"{step}" >> beam.Map(str)
-    assert len(made) < 20
 
 
 # No element is lost between runner and workers: Beam's buffers with a timer lose some.
@@ -436,8 +388,7 @@ pipeline.plan.main(sys.argv[1:])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["threads", "processes"])
-def test_many_names_pass_all_limits(mode: str, tmp_path: Path) -> None:
+def test_many_names_pass_all_limits(tmp_path: Path) -> None:
     """More than the 10 MB of a buffer."""
     names = 60_000
     (tmp_path / "photo.jpg").write_bytes(b"x")
@@ -445,7 +396,7 @@ def test_many_names_pass_all_limits(mode: str, tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("id,label\nphoto,cat\n" + "".join(rows))
     given = {"images": tmp_path / "*.jpg", "labels": tmp_path / "labels.csv"}
     flags = arguments(output=tmp_path / "out", **given)
-    command = [sys.executable, "-c", START, *LOCAL_MODES[mode], *flags]
+    command = [sys.executable, "-c", START, *LOCAL_MODES["processes"], *flags]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     said = f"{names + 1} read = 1 used + 0 repeated + {names} without an image + 0 rejected"

@@ -235,13 +235,6 @@ def test_what_an_earlier_run_of_this_process_left_is_free() -> None:
     assert this_process()._replace(pid=10**30).has_ended
 
 
-@needs_proc
-def test_it_is_written_and_read_back() -> None:
-    owner = this_process()
-    assert owner.boot and owner.namespace.startswith("pid:[") and owner.started > 0
-    assert Owner.from_text(json.dumps(owner._asdict()).encode()) == owner
-
-
 PIDS = [b'{"pid": "1"}', b'{"pid": -1}', b'{"pid": 0}']
 
 

@@ -33,7 +33,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 # One writer owns the terminal: live lines stay whole whatever else is written.
 
 
-@pytest.mark.parametrize("columns", [80, 120, 200])
+@pytest.mark.parametrize("columns", [80, 200])
 def test_what_others_write_is_above_the_live_lines(columns: int) -> None:
     with terminal(columns) as shown:
         screen = Screen(shown.stream)
@@ -82,7 +82,7 @@ def test_a_terminal_that_is_gone_stops_nothing() -> None:
 # The progress of a run.
 
 
-@pytest.mark.parametrize("columns", [80, 120, 200])
+@pytest.mark.parametrize("columns", [80, 200])
 def test_bars_on_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read from the screen, with what libraries write in between and the summary behind."""
     with terminal(columns) as shown:
