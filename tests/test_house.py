@@ -64,12 +64,3 @@ def test_each_figure_above_its_budget_is_named(house: Any, table: str) -> None:
         assert ruler.over_budget(house, tight) == [
             f"{table} {name}: {figure}, allowed {figure - 1}"
         ]
-
-
-def test_a_new_room_needs_a_budget(house: Any) -> None:
-    allowed = figures(house)
-    [room, *_] = house.code
-    allowed["rooms"] = {name: lines for name, lines in house.code.items() if name != room}
-    assert ruler.over_budget(house, allowed) == [
-        f"{room} has no budget in [tool.house.rooms] of pyproject.toml"
-    ]

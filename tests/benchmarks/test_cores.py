@@ -26,13 +26,6 @@ def test_rate(changes: dict[str, float], machine_cores: int, workers: int, rate:
     )
 
 
-def test_the_estimate_has_the_processes_of_a_run() -> None:
-    rows = [line.split("|")[1:-1] for line in cores.estimate_table(PARTS).splitlines()[2:]]
-    assert [(int(row[0]), int(row[2])) for row in rows] == [
-        *((4, 1), (8, 2), (16, 4), (32, 8), (64, 16), (96, 24))
-    ]
-
-
 def test_two_processes_are_compared_apart_from_their_start() -> None:
     def runs(start: float, each: float) -> list[Runs]:
         return [Runs(count, [start + count * each], []) for count in (1000, 4000)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import near_duplicates
 import pytest
@@ -32,16 +31,3 @@ def test_a_copy_has_its_format_and_size() -> None:
         other = Image.open(io.BytesIO(copy_of(photo, copy)))
         assert other.format == copy.format
         assert other.size == (round(320 * copy.scale), round(240 * copy.scale))
-
-
-def test_a_blank_photo_is_no_copy_and_in_no_pair(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(near_duplicates, "COPIES", {"JPEG, half": COPIES["JPEG, half"]})
-    blank = saved(Image.new("RGB", (320, 240), "white"), "JPEG")
-    for number, data in enumerate([*PHOTOS, blank]):
-        (tmp_path / f"{number}.jpg").write_bytes(data)
-    assert near_duplicates.main([f"{tmp_path}/*.jpg"]) == 0
-    out = capsys.readouterr().out
-    assert "75.0%" in out and "64" in out
-    assert "0 of 3 pairs of 3 photos" in out

@@ -8,7 +8,7 @@ import pytest
 import scale
 import simulation
 from scale_memory import CASES, measure
-from simulation import Elements, Stage, Timed, run_stage
+from simulation import Elements, Stage, run_stage
 
 from pipeline.run import estimate
 from tests.marks import rest_slow
@@ -16,7 +16,7 @@ from tests.marks import rest_slow
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("case", rest_slow(CASES, quick=2))
+@pytest.mark.parametrize("case", rest_slow(CASES))
 def test_what_crosses_a_shuffle_stays_small(case: str, tmp_path: Path) -> None:
     """In this process, with the steps that several machines use."""
     count = 30 if case == "shards" else 500
@@ -28,19 +28,6 @@ def test_what_crosses_a_shuffle_stays_small(case: str, tmp_path: Path) -> None:
     # For so few elements; Beam's limits are 100 and 1,000 times as much.
     assert max(step.largest_element for step in crossed) < 1_000_000
     assert max(step.largest_group for step in crossed) < 1_000_000
-
-
-@pytest.mark.slow
-def test_a_listing_in_ranges_finds_the_same_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = ["--part", "listing", "--workers", "0", "--share", "0.02", "--latency_ms", "1"]
-    assert scale.main([*flags, "--work", str(tmp_path)]) == 0
-    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if "20,000 |" in line]
-    in_turn, in_ranges = ([int(cell) for cell in row[3:5]] for row in rows)
-    assert in_turn == [20, 0]
-    assert in_ranges[0] > 16
-    assert in_ranges[1] > 0
 
 
 @pytest.mark.parametrize(
@@ -62,29 +49,6 @@ def test_a_stage_ends_with_its_last_element(
     assert timed.seconds == pytest.approx(seconds)
     assert timed.alone == pytest.approx(alone)
     assert timed.bound == bound
-
-
-def test_a_stage_that_one_worker_does_alone_is_reported(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert scale.main(["--part", "simulation", "--share", "0.01"]) == 0
-    assert "Simulation, not a measurement" in capsys.readouterr().out
-    monkeypatch.setattr(simulation, "MAX_ALONE", 0.5)
-    assert scale.main(["--part", "simulation", "--share", "0.01"]) == 1
-    assert "FAILED: list, round 1: one worker alone for" in capsys.readouterr().out
-
-
-def test_stages_that_one_worker_does_in_a_row_are_added_up() -> None:
-    timed = [
-        Timed("write", 9.0, 1.0, "vCPUs"),
-        Timed("check", 70.0, 70.0, "largest element"),
-        Timed("join", 60.0, 60.0, "largest element"),
-        Timed("move", 90.0, 80.0, "largest element"),
-        Timed("manifest", 50.0, 50.0, "largest element"),
-    ]
-    stretches = [("write", 1.0), ("check, join", 130.0), ("move", 80.0), ("manifest", 50.0)]
-    assert simulation.stretches_alone(timed) == stretches
-    assert simulation.too_long_alone(timed) == [("check, join", 130.0)]
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import measure
 import pytest
 import soak
 import soak_files
@@ -20,7 +19,7 @@ from soak_files import Plan, Planted, Record, Rejected
 from tests.campaign import size
 
 ROOT = Path(__file__).parent.parent.parent
-COUNT, FAULTS = size(600, 100_000), size(60, 1000)
+COUNT, FAULTS = size(150, 100_000), size(45, 1000)
 RATE = FAULTS / COUNT
 
 pytestmark = pytest.mark.slow
@@ -71,17 +70,6 @@ def test_every_planted_fault_is_found_and_none_besides(soaked: Soaked) -> None:
     assert found.keys() == soak_files.KINDS.keys()
     assert all(planted == seen >= least for planted, seen in found.values())
     assert soaked.out.endswith("as planned\n")
-
-
-def test_every_file_differs_and_no_folder_is_large(soaked: Soaked) -> None:
-    crcs = {record.crc32 for record in soaked.plan.records.values()}
-    assert len(crcs) == len(soaked.plan.records) > 0.9 * COUNT
-    folders = list((soaked.directory / soak_files.IMAGES).iterdir())
-    assert max(len(list(folder.iterdir())) for folder in folders) <= 1000
-
-
-def test_the_same_seed_is_the_same_plan(soaked: Soaked) -> None:
-    assert soak.compare(soaked.plan, soaked.directory).differences == []
 
 
 def _first_cut(plan: Plan) -> Planted:
@@ -164,23 +152,6 @@ def test_a_fault_that_is_not_found_is_exit_code_1(
     assert shown.err == "soak: not found: image corrupt_image images/0000/x.jpg x\n"
 
 
-def test_a_run_that_fails_is_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(soak_files, "LABELS", "elsewhere.csv")
-    monkeypatch.setattr(sys, "argv", ["soak.py", "--count=1", "--output", str(tmp_path)])
-    assert soak.main() == 1
-    assert "soak: convert ended with exit code 2: " in capfd.readouterr().err
-
-
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").touch()
-    done = run_soak(tmp_path, 1, 0)
-    assert done.returncode == 2
-    assert "is not empty" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
 def test_a_second_run_that_is_not_up_to_date_is_noticed(soaked: Soaked) -> None:
     image = next(path for path in (soaked.directory / "images").glob("*/*") if path.is_file())
     status = image.stat()
@@ -189,20 +160,3 @@ def test_a_second_run_that_is_not_up_to_date_is_noticed(soaked: Soaked) -> None:
     os.utime(image, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert difference.startswith("the second run is not up to date: ")
     assert soak.convert_again(soaked.directory) == []
-
-
-def test_a_second_run_that_writes_anything_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "dataset").mkdir()
-    (tmp_path / "dataset" / "labels.txt").write_text("cat\n")
-
-    def rewrite(directory: Path, log: Path) -> measure.Run:
-        (directory / "dataset" / "manifest.json").write_text("{}")
-        os.utime(directory / "dataset" / "labels.txt", ns=(0, 0))
-        log.write_text("up to date\n")
-        return measure.Run(seconds=0, tree_bytes=0, process_bytes=0, code=0)
-
-    monkeypatch.setattr(soak, "_convert", rewrite)
-    changed = ["the second run changed labels.txt", "the second run changed manifest.json"]
-    assert soak.convert_again(tmp_path) == changed

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from google.cloud.dataflow import JobType
 
-from deploy.flex_main import command_line
 from tests.dataflow.submitting import ROOT, Submitted, run
 from tests.servers.gcs import GcsServer
 
@@ -77,19 +76,3 @@ def test_a_wrong_parameter_is_one_line(bucket: GcsServer, tmp_path: Path) -> Non
         f"flex_main: no file matches --images 'gs://{BUCKET}/none/*.jpg'"
     )
     assert launched.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("word", "made"),
-    [
-        ("--images=gs://b/*=1.jpg", ["--images=gs://b/*=1.jpg"]),
-        ("--overwrite=true", ["--overwrite"]),
-        ("--overwrite=false", []),
-        ("--overwrite", ["--overwrite"]),
-        ("--num_shards=", []),
-        ("--labels=gs://b/labels.csv", ["--labels=gs://b/labels.csv"]),
-        ("--runner=DataflowRunner", ["--runner=DataflowRunner"]),
-    ],
-)
-def test_words_of_the_launcher(word: str, made: list[str]) -> None:
-    assert list(command_line([word])) == made

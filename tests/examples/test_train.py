@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,44 +15,9 @@ import examples.train as module
 from examples.train import train
 from pipeline.read import class_names
 from tests.images import saved
-from tests.pipeline.commands import ROOT, make_dataset, run_here
-
-# Pictures of real flowers; where there are none, the drawn sample takes their place.
-FLOWERS = ROOT.parent / "shared" / "data" / "flowers"
+from tests.pipeline.commands import make_dataset, run_here
 
 COLORS = {"blue": (30, 40, 220), "red": (220, 40, 30)}
-
-
-@pytest.fixture(scope="module")
-def easy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset of two classes that differ in their colour."""
-    folder = tmp_path_factory.mktemp("easy")
-    for name, (red, green, blue) in COLORS.items():
-        (folder / "in" / name).mkdir(parents=True)
-        for number in range(32):
-            color = (red + number % 8, green + number, blue - number % 8)
-            picture = Image.new("RGB", (40 + number, 36), color)
-            (folder / "in" / name / f"{name}{number}.jpg").write_bytes(saved(picture, "JPEG"))
-    flags = {"images": f"{folder}/in/*/*.jpg", "label_from": "directory", "num_shards": 4}
-    return make_dataset(folder / "out", **flags).folder
-
-
-@pytest.mark.slow
-def test_the_loss_falls(easy: Path) -> None:
-    losses = train(str(easy), epochs=3, batch_size=16, side=32)["loss"]
-    assert len(losses) == 3
-    assert losses[0] > 0.1
-    assert losses[-1] < 0.5 * losses[0]
-
-
-@pytest.mark.slow
-def test_flowers_or_the_sample_train(sample: Path, tmp_path: Path) -> None:
-    images = f"{FLOWERS}/*/*.jpg" if FLOWERS.is_dir() else f"{sample}/images/*/*"
-    dataset = make_dataset(
-        tmp_path / "out", images=images, label_from="directory", max_rejected="20%"
-    )
-    first, second = train(str(dataset.folder), epochs=2, batch_size=8)["loss"]
-    assert second < first
 
 
 @pytest.fixture(scope="module")
@@ -137,16 +100,3 @@ def test_a_shard_that_is_gone_is_one_line(gaps: Path, tmp_path: Path) -> None:
     ran = run_here(module.main, "train", [str(tmp_path / "out"), "--epochs=1"])
     assert ran.code == 1
     assert ran.error().startswith(f"train: cannot read {tmp_path}/out: ")
-
-
-@pytest.mark.slow
-def test_command(easy: Path, tmp_path: Path) -> None:
-    script = str(Path(module.__file__))
-    command = [sys.executable, script, str(easy), "--epochs=1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "loss" in done.stdout
-    missing = [sys.executable, script]
-    refused = subprocess.run(missing, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert refused.stderr.splitlines()[-1].startswith("train: out/sample holds no dataset")

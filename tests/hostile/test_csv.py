@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.campaign import size
 from tests.conftest import draw
 from tests.hostile.limited import run_limited
 from tests.pipeline import commands
@@ -112,28 +111,6 @@ def test_a_line_without_an_end(
 ) -> None:
     make(labels)
     refused(convert(images, labels, command), str(labels), LONG[:26], says)
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_columns(images: str, labels: Path) -> None:
-    names = ",".join(f"column {number}" for number in range(99_998))
-    cells = ",".join(map(str, range(99_998)))
-    rows = "".join(f"{number},{cells},cat\n" for number in range(4))
-    labels.write_text(f"id,{names},label\n{rows}")
-    made = dataset(labels, convert(images, labels))
-    assert (made.classes, made.ledger["rows_used"]) == (["cat"], 4)
-    labels.write_text(f"{names}\n{cells}\n")
-    refused(convert(images, labels, "plan"), "'column 19' and 99978 more", "--label_key")
-
-
-@pytest.mark.slow
-def test_blank_lines_by_the_million(images: str, labels: Path) -> None:
-    lines = size(200_000, 1_000_000)
-    write(labels, b"\r\n" * lines + HEAD + ROWS + b"4,\n", b"\n", times=lines)
-    made = dataset(labels, convert(images, labels))
-    counts = {"images_matched": 4, "records_written": 4, "rows_read": 5, "rows_used": 4}
-    assert made.ledger == counts | {"rows_unmatched": 1}
-    assert [entry["path"] for entry in made.rejected] == [f"{labels}:{lines + 6}"]
 
 
 def test_nul_bytes(images: str, labels: Path) -> None:

@@ -6,13 +6,10 @@ No file ends the process, takes longer than `checking.SECONDS`, or gets memory o
 from __future__ import annotations
 
 import functools
-import os
-import random
 import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -97,20 +94,6 @@ def test_whatever_hypothesis_makes_of_them(check: Checker) -> None:
     assert check.checked - before >= 0.8 * FUZZED
 
 
-@WITHIN_DEFAULT
-def test_photos(check: Checker) -> None:
-    folder = os.environ.get("FLOWERS")
-    if not folder:
-        pytest.skip("FLOWERS names no folder of JPEGs from cameras")
-    paths = sorted(Path(folder).rglob("*.jpg"))[:400]
-    assert len(paths) * len(DAMAGE) >= 1000
-    source = random.Random(7)
-    for path in paths:
-        photo = path.read_bytes()
-        for name, damage in DAMAGE.items():
-            assert check.check(damage(photo, source), f"{path.name}-{name}").reason in OUTCOMES
-
-
 def edited_image(name: str) -> st.SearchStrategy[tuple[str, bytes]]:
     """An image with a few edits of what decoders trip over: sizes, lengths, parts twice or cut."""
     data = WHOLE[name]
@@ -142,19 +125,6 @@ def with_right_checksums(data: bytes) -> bytes:
         parts.append(images.chunk(data[position + 4 : position + 8], data[position + 8 : end]))
         position = end + 4
     return b"".join([*parts, data[position:]])
-
-
-def _overwritten(data: bytes, source: random.Random) -> bytes:
-    at = source.randrange(2, len(data))
-    return data[:at] + source.randbytes(64) + data[at + 64 :]
-
-
-DAMAGE: dict[str, Callable[[bytes, random.Random], bytes]] = {
-    "flipped": lambda data, source: images.flipped(data, source, 3),
-    "cut": lambda data, source: data[: source.randrange(1, len(data))],
-    "overwritten": _overwritten,
-    "header": lambda data, source: images.flipped(data[:700], source, 2) + data[700:],
-}
 
 
 # Bombs: name, file, and a part of the detail of what becomes of it.

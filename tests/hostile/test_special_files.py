@@ -261,21 +261,6 @@ def test_a_staged_file_of_a_terabyte(
     assert not code or f"{name} has at least {TERABYTE} bytes" in ran.error()
 
 
-def test_staged_files_of_a_terabyte(
-    photos: str, tmp_path: Path, convert: Callable[..., Ran]
-) -> None:
-    """A shard that was staged with the same recipe is written again, not read to its end."""
-    (tmp_path / "bad.jpg").write_bytes(b"no image")
-    flags = {"output": tmp_path / "new", "images": [photos, f"{tmp_path}/bad.jpg"]}
-    assert convert(**flags, num_shards=1, max_rejected=0).code == 3
-    staged = sorted((tmp_path / "new" / ".staging").glob("train-*"))
-    assert len(staged) == 3
-    for path in staged:
-        grow(path)
-        assert convert(**flags, num_shards=1, max_rejected=0).code == 3
-        assert path.stat().st_size < 1 << 20
-
-
 @pytest.mark.parametrize("name", SMALL[1:])
 def test_a_small_file_that_is_nested_too_deeply(dataset: Path, name: str) -> None:
     (dataset / name).write_text("[" * 100_000)

@@ -37,28 +37,6 @@ BOXES = [
         shown=(*FOUND, "image/object/is_crowd"),
     ),
     row(
-        "corners behind the size of the image",
-        PHOTOS,
-        {
-            "a.csv": "filename,width,height,class,xmin,ymin,xmax,ymax\na.jpg,16,12,3,4,3,12,9\n"
-            "b.jpg,16,12,1,0,0,16,12\n"
-        },
-        "--images 'p/*.jpg' --labels a.csv --layout detection",
-        """
-        key column 'filename' a usual name for the key [--label_key]
-        label column 'class' a usual name for the label [--label_column]
-        box columns xmin, ymin, xmax, ymax usual names for boxes [--boxes]
-        box form corners the columns are xmin, ymin, xmax, ymax [--boxes]
-        box units pixel xmax 12 in line 2 [--boxes]
-        boxes are of stored pixels default: EXIF turns none of the first 2 images \
-            [--boxes]
-        labels integers, 2 classes all 2 labels are integers [--label_kind]
-        class ids 1 to 3 the labels themselves; 1 numbers below are unused [--dense_labels]
-        """,
-        "train a.jpg 3 0.25 0.25 0.75 0.75 | train b.jpg 1 0 0 1 1",
-        shown=FOUND,
-    ),
-    row(
         "AutoML's CSV for detection",
         PHOTOS,
         {
@@ -85,44 +63,6 @@ BOXES = [
         warnings=few(2, train=1, test=1)
         + "\n"
         + "the split 'test' has no image of 2 of 2 classes ('bike', 'car')",
-    ),
-    row(
-        "centers of YOLO",
-        PHOTOS,
-        {
-            "a.csv": "image,label,x_center,y_center,width,height\na,cat,.5,.5,.5,.5\n"
-            "b,cat,.25,.5,.5,1\n"
-        },
-        "--images 'p/*.jpg' --labels a.csv --layout detection",
-        """
-        key column 'image' a usual name for the key [--label_key]
-        box columns x_center, y_center, width, height usual names for boxes [--boxes]
-        box form center the columns are center x, center y, width, height [--boxes]
-        box units normalized no number is above 1 in the first 2 boxes [--boxes]
-        boxes are of stored pixels default: normalized boxes give no evidence [--boxes]
-        labels text, 1 class 'cat' is not an integer [--label_kind]
-        class ids 1 count the sorted labels [--class_names]
-        """,
-        "train a.jpg 1 0.25 0.25 0.75 0.75 | train b.jpg 1 0 0 0.5 1",
-        shown=FOUND,
-    ),
-    row(
-        "columns without names of boxes",
-        PHOTOS,
-        {"a.csv": "a.jpg,cat,0,0,8,12\nb.jpg,dog,8,6,8,6\n"},
-        "--images 'p/*.jpg' --labels a.csv --layout detection --label_key 1 --label_column "
-        "2 --boxes form=xywh,units=pixel,columns=3,4,5,6,orientation=stored",
-        """
-        key column 'column 1' given [--label_key]
-        label column 'column 2' given [--label_column]
-        box columns column 3, column 4, column 5, column 6 given [--boxes]
-        box form xywh given [--boxes]
-        box units pixel given [--boxes]
-        boxes are of stored pixels given [--boxes]
-        class ids 1 to 2 count the sorted labels [--class_names]
-        """,
-        "train a.jpg 1 0 0 0.5 1 | train b.jpg 2 0.5 0.5 1 1",
-        shown=FOUND,
     ),
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import unicodedata
 from collections import Counter
@@ -14,17 +13,13 @@ from examples.make_sample import EXPECTED, KOREAN_ID, PAINTERS
 from tests.conftest import draw
 from tests.images import chunk
 from tests.pipeline.commands import (
-    ROOT,
     SMALL_FILES,
     Dataset,
     Ran,
     convert,
     make_dataset,
-    run_process,
 )
 from tests.pipeline.reading import filenames, labels, read, shape
-
-FLOWERS = ROOT.parent / "shared" / "data"
 
 
 @pytest.fixture(scope="module")
@@ -156,21 +151,6 @@ def test_nothing_is_published_and_a_higher_limit_goes_on_from_there(
     assert (out / "rejected.jsonl").read_text("utf-8") == lines
 
 
-@pytest.mark.slow
-def test_a_staged_shard_that_was_damaged_is_written_again(tmp_path: Path) -> None:
-    draw(tmp_path / "in" / "cat" / "good.jpg")
-    (tmp_path / "in" / "cat" / "empty.jpg").touch()
-    out = tmp_path / "out"
-    flags = {"images": f"{tmp_path}/in/*/*.jpg", "label_from": "directory"}
-    assert convert(output=out, **flags, max_rejected="1%").code == 3
-    (staged,) = (out / ".staging").glob("train-*.tfrecord.*[!nt]")
-    data = bytearray(staged.read_bytes())
-    data[len(data) // 2] ^= 1
-    staged.write_bytes(data)
-    dataset = make_dataset(out, **flags, max_rejected=1)
-    assert filenames(dataset) == ["cat/good.jpg"]
-
-
 def staged_shards(output: Path) -> dict[str, os.stat_result]:
     """The staged shards by the names that they will get; their own names end in a recipe."""
     return {
@@ -209,39 +189,3 @@ def test_what_cannot_be_read_is_rejected_with_its_reason(tmp_path: Path) -> None
     }
     assert dataset.ledger == {"images_matched": 7, "records_written": 1, "images_rejected": 6}
     assert filenames(dataset) == ["cat/good.jpg"]
-
-
-@pytest.mark.slow
-def test_a_conversion_prints_its_summary_and_nothing_on_stderr(
-    photos: Path, tmp_path: Path
-) -> None:
-    ran = run_process("pipeline.convert", images=f"{photos}/*/*.jpg", output=tmp_path / "out")
-    assert (ran.code, ran.err) == (0, "")
-    assert "images   18 matched = 18 written + 0 rejected" in ran.out
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not (FLOWERS / "flowers.csv").exists(), reason="no ../shared/data/flowers")
-def test_flowers(tmp_path: Path) -> None:
-    flags = {"images": f"{FLOWERS}/flowers/*/*.jpg", "labels": FLOWERS / "flowers.csv"}
-    dataset = make_dataset(tmp_path / "out", splits="train=0.8,validation=0.1,test=0.1", **flags)
-    assert dataset.rejected == []
-    assert dataset.ledger == dict.fromkeys(
-        ("images_matched", "records_written", "rows_read", "rows_used"), 800
-    )
-    with (FLOWERS / "flowers.csv").open(newline="") as file:
-        expected = {row["id"]: row["label"] for row in csv.DictReader(file)}
-    seen = []
-    shares = {"train": 0.8, "validation": 0.1, "test": 0.1}
-    for split, share in shares.items():
-        records = read(dataset, split=split)
-        assert abs(len(records) / 800 - share) < 0.04
-        for record in records:
-            path = FLOWERS / "flowers" / record["image/filename"].decode()
-            assert record["image/encoded"] == path.read_bytes()
-            size = record["image/height"], record["image/width"]
-            assert shape(record["image/encoded"]) == (*size, 3)
-            assert record["image/class/text"].decode() == expected[path.stem]
-            assert dataset.classes[record["image/class/label"]] == expected[path.stem]
-            seen.append(path.stem)
-    assert sorted(seen) == sorted(expected)

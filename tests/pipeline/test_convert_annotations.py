@@ -17,7 +17,7 @@ from tests.pipeline.annotated import (
     write_coco,
     write_image,
 )
-from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
+from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, plan
 
 pytestmark = pytest.mark.slow
 
@@ -83,19 +83,6 @@ def test_coco_is_what_the_script_of_tensorflow_writes(
     assert "those of the categories" in planned.out
 
 
-def test_again_and_by_its_manifest_and_with_reuse(
-    coco: dict[str, Any], converted: Dataset, tmp_path: Path
-) -> None:
-    again = convert(output=converted.folder, **coco)
-    assert again.out.startswith("up to date"), again.err
-    reused = make_dataset(tmp_path / "reused" / "out", reuse=converted.folder, **coco)
-    assert digests(reused.folder) == digests(converted.folder)
-    # Flags are given now.
-    named = {"manifest.json": "", "report.html": ""}
-    of_manifest = digests(repeated(converted, tmp_path / "repeated").folder)
-    assert {**of_manifest, **named} == {**digests(converted.folder), **named}
-
-
 def test_ids_of_categories_are_kept(
     coco: dict[str, Any], converted: Dataset, tmp_path: Path
 ) -> None:
@@ -118,30 +105,6 @@ def test_ids_of_categories_are_kept(
     refused = convert(output=tmp_path / "refused", **flags, new_classes="refuse")
     assert refused.error().startswith("convert: 1 label is not in --class_names, with the number")
     repeated(second, tmp_path / "repeated")
-
-
-BOX = {"image_id": 7, "category_id": 1, "bbox": [3, 4, 5, 6], "area": 30, "iscrowd": 0}
-
-
-@pytest.mark.parametrize(
-    ("changed", "reason", "says"),
-    [
-        ({"bbox": [30, 4, 11, 6]}, "bad_box", "xmax 41 is outside of the image"),
-        ({"category_id": 5}, "unknown_label", "'category 5' (instances.json:1) is not in the"),
-        ({"area": -1}, "bad_cell", "column 'area': '-1' is not an area"),
-        ({"image_id": 99}, "malformed_row", "its image_id 99 is not that of an image"),
-    ],
-)
-def test_wrong_annotations(tmp_path: Path, changed: dict[str, Any], reason: str, says: str) -> None:
-    flags = write_coco(tmp_path, {**COCO, "annotations": [{**BOX, **changed}, BOX]})
-    dataset = make_dataset(tmp_path / "out", **ALL, **flags)
-    [rejected] = dataset.rejected
-    assert rejected["reason"] == reason
-    assert says in rejected["detail"]
-    is_image = reason != "malformed_row"
-    assert (rejected["subject"] == "image") is is_image
-    assert dataset.ledger["records_written"] == 3 - is_image
-    check_sound(dataset.folder)
 
 
 def test_rows_of_coco_list_images(coco: dict[str, Any], converted: Dataset) -> None:

@@ -19,14 +19,11 @@ from tests.pipeline.commands import (
     index_rows,
     make_dataset,
     plan,
-    run_process,
     show,
 )
 from tests.pipeline.reading import labels
 from tests.servers.gcs import GcsServer
-from tests.spies import paths_given
 from transforms.dataset.output_names import INDEX
-from transforms.storage.archive_storage import ArchiveStorage
 
 pytestmark = pytest.mark.slow
 
@@ -96,21 +93,6 @@ def test_a_rerun_finds_nothing_to_do(
     first, second, *_ = files
     archive.write_bytes(zipped({**files, first: files[second]}))
     assert "holds a dataset of other inputs" in convert(**flags).error()
-
-
-def test_reuse_reads_no_member(
-    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = paths_given(monkeypatch, ArchiveStorage, "read_listed")
-    flags = {**FLAGS, "images": f"{archive}!/**/*.jpg"}
-    base = make_dataset(tmp_path / "base", **flags)
-    assert opened
-    opened.clear()
-    flags["seed"] = 9
-    reused = make_dataset(tmp_path / "reused" / "out", reuse=base.folder, **flags)
-    assert opened == []
-    fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
-    assert digests(reused.folder) == digests(fresh.folder)
 
 
 def test_rows_keys_and_label_files_name_files_in_archives(
@@ -250,14 +232,3 @@ def test_a_bucket_gives_the_same_records(
     flags = {**FLAGS, "root": f"gs://photos/{name}!"}
     refused = plan(images="gs://photos/in/*.tar!/**/*.jpg", output=tmp_path / "x", **flags)
     assert "does not contain all files" in refused.error()
-
-
-@of_kind("zip", "tar")
-def test_processes_write_the_same_bytes(archive: Path, tmp_path: Path) -> None:
-    """Workers read members that the launcher listed."""
-    flags = {**FLAGS, "images": f"{archive}!/**/*.jpg", "num_shards": 3}
-    one = make_dataset(tmp_path / "one" / "out", **flags)
-    two = tmp_path / "two" / "out"
-    ran = run_process("pipeline.convert", "--workers", "2", output=two, **flags)
-    assert ran.code == 0, ran.err
-    assert digests(two) == digests(one.folder)

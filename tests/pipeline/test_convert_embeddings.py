@@ -98,25 +98,6 @@ def test_a_keras_file_and_a_saved_model_give_what_the_model_gives(
 
 
 @pytest.mark.slow
-def test_efficientnet_gives_62720_values(folder: Path, weights: Path, tmp_path: Path) -> None:
-    changes = {"model": "EfficientNetB0", "model_weights": weights}
-    dataset = make_dataset(tmp_path / "out", **flags(folder, **changes))
-    values = stored(dataset, (62_720,))
-    assert values.std() > 1e-3
-    expected = direct(folder, efficientnet(), (224, 224)).reshape(COUNT, -1)
-    np.testing.assert_array_equal(values, expected)
-
-
-@pytest.mark.slow
-def test_the_shards_and_a_rerun_change_no_value(folder: Path, tmp_path: Path) -> None:
-    one = make_dataset(tmp_path / "one", **flags(folder, num_shards=1))
-    again = make_dataset(tmp_path / "again", **flags(folder, num_shards=1))
-    many = make_dataset(tmp_path / "many", **flags(folder, num_shards=7))
-    assert digests(one.folder) == digests(again.folder)
-    assert np.array_equal(stored(one, SMALL_OUTPUT), stored(many, SMALL_OUTPUT))
-
-
-@pytest.mark.slow
 def test_verify_sees_another_shape_and_another_model_is_another_dataset(
     folder: Path, tmp_path: Path
 ) -> None:

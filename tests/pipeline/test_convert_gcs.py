@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -19,11 +17,9 @@ from tests.pipeline.commands import (
     digests,
     make_dataset,
     plan,
-    run_process,
     show,
 )
 from tests.servers.gcs import GcsServer, requester_pays
-from transforms import packing, publish_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -95,16 +91,6 @@ def test_labels_class_names_verify_show_and_plan_work_on_buckets(
     assert "sha" in shown
 
 
-def test_processes_verify_and_show_a_dataset_in_a_bucket(buckets: GcsServer) -> None:
-    """None of them has requested the bucket before."""
-    succeeds()
-    assert published(buckets)
-    verified = run_process("pipeline.verify", OUTPUT, progress=None)
-    assert verified.code == 0, verified.err
-    shown = run_process("pipeline.show", OUTPUT, "--limit", "1", progress=None)
-    assert "image/class/text" in shown.out
-
-
 def test_every_image_is_one_request_and_none_at_a_rerun(buckets: GcsServer) -> None:
     succeeds()
     images = {name: n for name, n in buckets.media_gets().items() if name.endswith(".jpg")}
@@ -120,37 +106,6 @@ def test_every_image_is_one_request_and_none_at_a_rerun(buckets: GcsServer) -> N
     assert asked
     assert not [target for target in asked if ".tfrecord" in target or ".parquet" in target]
     assert published(buckets) == before
-
-
-def test_workers_move_each_shard_with_two_requests(
-    buckets: GcsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    succeeds(num_shards=3)
-    here = published(buckets)
-    for name in here:
-        buckets.delete("datasets", f"flowers/{name}")
-    buckets.reset()
-    monkeypatch.setattr(packing, "runs_in_process", lambda _: False)
-    monkeypatch.setattr(publish_dataset, "_BATCH", 4)
-    succeeds(num_shards=3)
-    assert published(buckets) == here
-    shards = sorted(name for name in here if name.endswith(".tfrecord"))
-    assert len(shards) == 6
-    # Each page of a listing waits for the one before: the worker that prepares asks for two.
-    targets = [unquote(target) for _, target in buckets.log() if "/b/datasets/o?" in target]
-    listed = Counter(re.findall(r"prefix=([^&]*)", " ".join(targets)))
-    assert listed <= Counter({"flowers/": 5, "flowers/.staging/": 3})
-    # The report reads the finished shards.
-    log = [(method, unquote(target)) for method, target in buckets.log() if "media" not in target]
-    requests = [(method, target.partition("?")[0]) for method, target in log]
-    of_shards = [(method, target) for method, target in requests if "/o/flowers/t" in target]
-    assert {method for method, _ in of_shards} == {"POST"}
-    assert all("/rewriteTo/" in target for _, target in of_shards)
-    assert sorted(target.rpartition("/")[2] for _, target in of_shards) == shards
-    removed = [target for method, target in requests if method == "DELETE"]
-    staged = re.compile(r".*/\.staging/(t\w+-\d{5}-of-\d{5}\.tfrecord)\.[0-9a-f]{32}")
-    found = [match[1] for match in map(staged.fullmatch, removed) if match]
-    assert sorted(found) == shards
 
 
 @pytest.mark.usefixtures("dropped_sockets")
@@ -171,21 +126,6 @@ def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
     assert faults > 25
     assert rejected(gcs) == []
     assert published(gcs) == calm
-
-
-@pytest.mark.parametrize(
-    ("change", "detail"),
-    [
-        ({"delete": True}, "no such object"),
-        ({"content": b"other bytes"}, "it was overwritten meanwhile"),
-    ],
-)
-def test_an_object_that_changes_after_it_was_listed_is_rejected(
-    buckets: GcsServer, change: dict[str, Any], detail: str
-) -> None:
-    buckets.set_faults([{"before_media_of": "photos/in/cat/cat-0.jpg", **change}])
-    succeeds(max_rejected="10%")
-    assert rejected(buckets) == [("gs://photos/in/cat/cat-0.jpg", detail)]
 
 
 @pytest.mark.parametrize(
@@ -215,16 +155,6 @@ def test_what_is_not_there_or_not_allowed_is_reported_before_the_job(
     assert ran.code == 2
     assert message in ran.error()
     assert not [name for name in buckets.media_gets() if name.endswith(".jpg")]
-
-
-def test_no_credentials_is_one_line(monkeypatch: pytest.MonkeyPatch, gcs: GcsServer) -> None:
-    for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS"):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("CLOUDSDK_CONFIG", "/nonexistent")
-    ran = run_process("pipeline.convert", **FLAGS)
-    assert ran.code == 2
-    assert "no Google credentials: run `gcloud auth application-default login`" in ran.error()
 
 
 @pytest.mark.parametrize("folder", ["flowers", "run[1]"])

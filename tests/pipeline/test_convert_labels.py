@@ -11,7 +11,7 @@ import pytest
 
 import pipeline.resolve.label_flags
 from tests.conftest import draw
-from tests.pipeline.commands import check_sound, convert, digests, make_dataset, plan
+from tests.pipeline.commands import check_sound, convert, digests, make_dataset
 from tests.pipeline.label_rows import convert_rows, csv_text
 from tests.pipeline.reading import LANDMARK, labels, read
 
@@ -30,7 +30,6 @@ VARIANTS: dict[str, tuple[dict[str, bytes], dict[str, Any]]] = {
         {"l.csv": csv_text((stem, KOREAN[label]) for stem, label in ROWS).encode("cp949")},
         {"csv_encoding": "cp949"},
     ),
-    "utf_16": ({"l.csv": PLAIN.encode("utf-16")}, {"csv_encoding": "utf-16"}),
     "quotes_with_newlines": ({"l.csv": csv_text(QUOTED, ("id", "label", "note")).encode()}, {}),
     "several_files": (
         {
@@ -46,11 +45,6 @@ VARIANTS: dict[str, tuple[dict[str, bytes], dict[str, Any]]] = {
         {"l.csv": csv_text(SWAPPED, ()).encode()},
         {"label_key": 3, "label_column": 1},
     ),
-    "named_columns": (
-        {"l.csv": csv_text(SWAPPED, ("kind", "id", "file")).encode()},
-        {"label_key": "file", "label_column": "kind"},
-    ),
-    "blank_lines_and_spaces": ({"l.csv": PLAIN.replace("\n", " \n\n").encode()}, {}),
 }
 SAYS = {"cp949": KOREAN.__getitem__, "quotes_with_newlines": 'a "{}", big'.format}
 
@@ -78,21 +72,6 @@ def test_labels_of_folders_that_are_nearly_all_integers_are_refused(
     ran = convert(images=f"{tmp_path}/in/*/*.jpg", output=tmp_path / "out")
     assert ran.code == 2
     assert "4 of 5 labels are integers, but 'misc' (misc/1.jpg) is not" in ran.error()
-
-
-def test_a_label_that_contradicts_the_others_behind_the_first_rows(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pipeline.resolve.label_flags, "SAMPLE_ROWS", 3)
-    rows = [*enumerate(STEMS[:-1]), ("x", STEMS[-1])]
-    (tmp_path / "labels.csv").write_text(csv_text(rows, ("label", "id")), "utf-8")
-    flags = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv"}
-    for run in (plan, convert):
-        ran = run(**flags, output=tmp_path / "out")
-        assert ran.code == 2
-        assert "17 of 18 labels are integers, but 'x'" in ran.error()
-        assert f"{tmp_path}/labels.csv:19" in ran.error()
-    assert digests(tmp_path / "out") == {}
 
 
 def test_what_has_no_partner_is_listed_on_both_sides(photos: Path, tmp_path: Path) -> None:
@@ -125,31 +104,6 @@ def test_a_file_that_stops_being_csv_fails_in_one_line(
     assert "labels.csv is not utf-8 at line 2020: try --csv_encoding cp949" in ran.error()
     assert "nothing published" in ran.error()
     assert digests(tmp_path / "out") == {}
-
-
-@pytest.mark.parametrize(
-    ("kind", "cell", "file_form", "expected"),
-    [
-        ("stem", "{name}", "NFD", "{name}"),
-        ("stem", "{name}.jpg", "NFC", "{name}"),
-        ("name", "{name}.jpg", "NFD", "{name}.jpg"),
-        ("path", "서울/{name}.jpg", "NFD", "서울/{name}.jpg"),
-        ("path", "./서울/{name}.jpg", "NFC", "서울/{name}.jpg"),
-        ("uri", "{folder}/in/서울/{name}.jpg", "NFD", "{folder}/in/서울/{name}.jpg"),
-    ],
-)
-def test_names_join_in_either_unicode_form(
-    kind: str, cell: str, file_form: str, expected: str, tmp_path: Path
-) -> None:
-    forms = {form: unicodedata.normalize(form, "한강 é") for form in ("NFC", "NFD")}
-    draw(tmp_path / "in" / "서울" / f"{forms[file_form]}.jpg")
-    (other,) = (name for form, name in forms.items() if form != file_form)
-    rows = [(cell.format(name=other, folder=tmp_path), "river")]
-    dataset = convert_rows(tmp_path / "in", tmp_path, rows, key=kind, layout="landmark")
-    (record,) = read(dataset, LANDMARK)
-    key = expected.format(name=forms["NFC"], folder=tmp_path)
-    assert record["id"].decode() == unicodedata.normalize("NFC", key)
-    assert dataset.rejected == []
 
 
 # A landmark competition as it is passed on: folders of a Mac, and a spreadsheet of Windows.

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.random_access import Records
 from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture, saved
@@ -174,23 +173,6 @@ def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> Non
     assert made.ledger["partners_used"] == 8
 
 
-def test_coordinates_in_further_images_are_counted(inputs: Path, tmp_path: Path) -> None:
-    """And what is no image is rejected with them."""
-    options = {**stereo(inputs, tmp_path), "max_rejected": "100%"}
-    place = Image.Exif()
-    place.get_ifd(0x8825).update({1: "N", 2: (59.0, 19.0, 45.0), 3: "E", 4: (18.0, 4.0, 7.0)})
-    located = saved(picture("RGB", HEIGHT, WIDTH), "JPEG", exif=place)
-    (inputs / "right" / "1.jpg").write_bytes(located)
-    (inputs / "right" / "3.jpg").write_bytes(b"no image")
-    for strips in (False, True):
-        made = make_dataset(tmp_path / f"{strips}", strip_metadata=strips or None, **options)
-        statistics = json.loads((made.folder / "statistics.json").read_text())
-        assert statistics.get("gps", 0) == (0 if strips else 1)
-        assert (by_key(made)["1"]["right"] == located) is not strips
-        assert reasons(made) == {"3.jpg": ("image", "not_an_image")}
-        assert made.rejected[0]["detail"].startswith("its file of images.right '3.jpg': ")
-
-
 @pytest.mark.parametrize(
     "more, message",
     [
@@ -258,40 +240,6 @@ def test_load_decodes_masks(made: Dataset) -> None:
 
 
 # Which mask an image gets: names that end differently, and images that rows list.
-
-
-def named(folder: Path, images: str, masks: str) -> None:
-    """Three photos and their masks, in folders of their own, with these names."""
-    for number in range(3):
-        photo, painted = (folder / name.format(number) for name in (images, masks))
-        draw(photo, seed=number)
-        painted.parent.mkdir(parents=True, exist_ok=True)
-        mask(number, has_palette=False).save(painted)
-
-
-@pytest.mark.parametrize(
-    "images, masks, key",
-    [
-        # Cityscapes, and DAVIS, where stems repeat.
-        ("left/x/{}_leftImg8bit.jpg", "gtFine/x/{}_gtFine_labelIds.png", "stem"),
-        ("JPEGImages/{}/000.jpg", "Annotations/{}/000.png", "path"),
-    ],
-)
-def test_the_endings_of_globs_are_compared(
-    images: str, masks: str, key: str, tmp_path: Path
-) -> None:
-    named(tmp_path / "in", images, masks)
-    globs = {"images": images.format("*"), "masks": masks.format("*")}
-    options = {name: f"{tmp_path}/in/{each}" for name, each in globs.items()}
-    made = make_dataset(tmp_path / "out", key=key, **options)
-    assert made.ledger["partners_matched"] == made.ledger["partners_used"] == 3
-    records = Records(made.folder, "all", decode=True)
-    for number in range(3):
-        photo = Path(images.format(number))
-        # The key of a record is that of its image, with its ending.
-        record = records[photo.stem if key == "stem" else f"{number}/{photo.name}"]
-        with Image.open(tmp_path / "in" / masks.format(number)) as image:
-            assert record[ENCODED][:, :, 0].tolist() == np.asarray(image).tolist()
 
 
 @pytest.mark.parametrize("workers", [None, 2])

@@ -168,18 +168,6 @@ def test_again_with_reuse_and_workers(
         assert digests(made.folder) == digests(converted.folder)
 
 
-def test_records_of_a_dataset_keep_their_masks(converted: Dataset, tmp_path: Path) -> None:
-    made = make_dataset(tmp_path / "made", images=converted.folder, **LAYOUT)
-    check_sound(made.folder)
-    assert examples(made) == examples(converted)
-    small = make_dataset(tmp_path / "small", images=made.folder, resize="20x15", **LAYOUT)
-    check_sound(small.folder)
-    for name, found in masks(small).items():
-        for mask, former in zip(found, masks(converted)[name], strict=True):
-            wanted = Image.fromarray(former).resize((20, 15), Image.Resampling.NEAREST)
-            assert mask.tolist() == np.asarray(wanted).tolist()
-
-
 def test_what_has_no_segmentations_is_one_line(tmp_path: Path) -> None:
     flags = write_coco(tmp_path) | {"layout": "detection"}
     plain = make_dataset(tmp_path / "plain", **flags)
@@ -191,22 +179,6 @@ def test_what_has_no_segmentations_is_one_line(tmp_path: Path) -> None:
     ran = convert(output=tmp_path / "of_rows", **of_rows, **LAYOUT)
     needs = "has no column 'segmentation', which --layout detection_masks needs for object.mask"
     assert ran.code == 2 and f"{needs}: use --layout detection" in ran.error()
-
-
-def test_a_table_and_a_layout_file(tmp_path: Path) -> None:
-    """JSON in a column `segmentation`, and other names for the features."""
-    draw(tmp_path / "photo.jpg")
-    cell = json.dumps([[0, 0, 16, 0, 16, 6, 0, 6]]).replace('"', '""')
-    rows = f'image,label,x,y,w,h,Segmentation\nphoto,cat,0,0,16,6,"{cell}"\n'
-    (tmp_path / "boxes.csv").write_text(rows)
-    features = "image/encoded: image.bytes, image/filename: image.path, mask: object.mask"
-    (tmp_path / "my.yaml").write_text(f"features: {{{features}, x: box.xmin}}")
-    flags = {"images": f"{tmp_path}/*.jpg", "labels": tmp_path / "boxes.csv"}
-    flags |= {"layout": tmp_path / "my.yaml", "boxes": "units=pixel"}
-    dataset = make_dataset(tmp_path / "out", **flags)
-    [record] = examples(dataset).values()
-    [mask] = record["mask"]
-    assert np.asarray(Image.open(io.BytesIO(mask)))[:, 0].tolist() == [1] * 6 + [0] * 6
 
 
 def write_yolo(folder: Path) -> dict[str, Any]:

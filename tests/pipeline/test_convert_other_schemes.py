@@ -11,8 +11,6 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
 from tests.pipeline.commands import (
-    SMALL_FILES,
-    check_sound,
     convert,
     digests,
     make_dataset,
@@ -69,20 +67,6 @@ def test_shards_are_those_of_the_same_files_on_disk(
     assert set(there) == set(digests(local.folder))
     for name in local.shards():
         assert there[name] == (local.folder / name).read_bytes()
-
-
-@pytest.mark.usefixtures("labels")
-def test_a_rerun_is_up_to_date_and_overwriting_leaves_only_the_new_dataset() -> None:
-    assert convert(**FLAGS).code == 0
-    before = published()
-    assert "up to date" in convert(**FLAGS).out
-    assert published() == before
-    check_sound(OUTPUT)
-    assert convert("--overwrite", **{**FLAGS, "num_shards": 1}).code == 0
-    shards = [f"{split}-00000-of-00001" for split in ("test", "train")]
-    indexes = [f"index/{name}.parquet" for name in shards]
-    records = [f"{name}.tfrecord" for name in shards]
-    assert sorted(published()) == sorted([*SMALL_FILES, *indexes, *records])
 
 
 def test_options_of_the_file_system_count_from_the_first_listing(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,8 @@ from tests.pipeline.commands import (
     index_rows,
     make_dataset,
     run_here,
-    run_process,
 )
 from tests.pipeline.reading import label_ids, labels, read
-from tests.servers.gcs import GcsServer
 from transforms.dataset.output_names import INDEX
 
 pytestmark = pytest.mark.slow
@@ -205,26 +202,3 @@ def test_mistakes_are_one_line(
     ran = convert("--output=out", *words, images=images)
     assert ran.code == 2
     assert MISTAKES[given] in ran.error()
-
-
-def test_a_bucket_gives_the_same_records(
-    plain: Dataset, files: dict[str, bytes], gcs: GcsServer, tmp_path: Path
-) -> None:
-    gcs.make_bucket("photos")
-    write(tmp_path / "a.parquet", files)
-    gcs.put("photos", "in/a.parquet", (tmp_path / "a.parquet").read_bytes())
-    gcs.reset()
-    made = make_dataset(tmp_path / "out", images="gs://photos/in/*.parquet")
-    assert content(made) == content(plain)
-    assert gcs.media_gets()["in/a.parquet"] < 3 * len(files)
-
-
-def test_processes_share_row_groups(files: dict[str, bytes], tmp_path: Path) -> None:
-    write(tmp_path / "a.parquet", files)
-    flags = {"images": f"{tmp_path}/*.parquet", "num_shards": 3}
-    one = make_dataset(tmp_path / "one" / "out", **flags)
-    two = tmp_path / "two" / "out"
-    ran = run_process("pipeline.convert", "--workers", "2", output=two, **flags)
-    assert ran.code == 0, ran.err
-    assert digests(two) == digests(one.folder)
-    assert json.loads((two / "manifest.json").read_text())["inputs"]

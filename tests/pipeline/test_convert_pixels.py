@@ -20,7 +20,6 @@ from tests.pipeline.commands import (
     Dataset,
     arguments,
     convert,
-    digests,
     make_dataset,
     run_process,
 )
@@ -116,28 +115,6 @@ def test_features_describe_what_is_stored_and_all_is_counted(
 
 ALL: dict[str, Any] = {**JPEG, "color": "rgb", "quality": 60, "exif_orientation": "apply"}
 ALL["resize"] = "longer=24,never_enlarge"
-
-
-@pytest.mark.slow
-def test_the_same_bytes_by_any_number_of_workers(mixed: Path, tmp_path: Path) -> None:
-    expected = digests(make(mixed, tmp_path / "first", num_shards=3, **ALL).folder)
-    assert digests(make(mixed, tmp_path / "second", num_shards=3, **ALL).folder) == expected
-    threads = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
-    for number, words in enumerate((threads, ["--workers=2"])):
-        made = make(mixed, tmp_path / str(number), *words, num_shards=3, **ALL)
-        assert digests(made.folder) == expected
-
-
-@pytest.mark.slow
-def test_a_finished_dataset_knows_its_options(mixed: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    dataset = make(mixed, output, **ALL)
-    assert {name: dataset.manifest["options"][name] for name in ALL} == ALL
-    flags = {"images": f"{mixed}/*/*", "label_from": "directory", "output": output}
-    assert "up to date" in convert(**flags, **ALL).out
-    ran = convert(**flags, **{**ALL, "resize": "shorter=24"})
-    assert ran.code == 2
-    assert "--resize is shorter=24, was longer=24,never_enlarge" in ran.error()
 
 
 @pytest.mark.slow

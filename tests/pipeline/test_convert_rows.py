@@ -110,21 +110,6 @@ def test_boxes_follow_turned_and_resized_pixels(folder: Path) -> None:
     assert boxes(record) == [[0.75, 1, 0.25, 0.5]]
 
 
-@pytest.mark.parametrize(
-    ("box", "says"),
-    [
-        ("4,17,3,12", "rows.csv:2: xmax 17 is outside of the image, 0 to 16 (pixel)"),
-        ("8,4,3,12", "rows.csv:2: xmin 8 is not below xmax 4"),
-        ("nan,4,3,12", "rows.csv:2: xmin is nan"),
-        (",4,3,12", "rows.csv:2, column 'xmin' (xmin): the cell is empty"),
-    ],
-)
-def test_a_wrong_box_rejects_its_image(folder: Path, box: str, says: str) -> None:
-    rows = f"id,xmin,xmax,ymin,ymax,label\na,{box},dog\nb,0,4,0,4,dog\n"
-    (line,) = from_rows(folder, rows, layout="detection", max_rejected=1).rejected
-    assert (line["reason"], line["key"], line["detail"]) == ("bad_box", "a", says)
-
-
 MULTI = "  id: image.key\n  labels: label.ids\n  names: label.texts\n"
 
 

@@ -88,15 +88,6 @@ def test_pixels_are_those_that_tensorflow_decodes(tmp_path: Path) -> None:
     assert rejected[0] == rejected[1]
 
 
-def test_pixels_beside_the_image_are_those_of_what_is_stored(folder: Path) -> None:
-    text = ANY_SHAPE + "  image: image.bytes\n"
-    dataset = make(folder, text, resize="longer=8", transcode="jpeg", quality=50)
-    records = read(dataset, {**SHAPED, "image": TEXT})
-    for record in records:
-        np.testing.assert_array_equal(restored(record), tf.io.decode_image(record["image"]))
-    assert sorted(int(record["height"]) for record in records) == [6, 6, 7]
-
-
 def test_pixels_alone_are_not_encoded_in_between(folder: Path) -> None:
     """Whatever the quality would lose."""
     shard = "train-00000-of-00001.tfrecord"
@@ -175,27 +166,6 @@ def rows(folder: Path, *lines: str) -> Path:
     path = folder / "rows.csv"
     path.write_text("\n".join(("id,m", *lines)), "utf-8")
     return path
-
-
-def test_a_list_of_fixed_shape(folder: Path) -> None:
-    labels = rows(folder, "a,1 2 3 4 5 6.5", "b,0 0 0 0 0 -1")
-    text = "  id: image.key\n  m: {source: csv.m, type: float, separator: ' ', shape: [2, 3]}\n"
-    dataset = make(folder, text, "[ab].jpg", labels=labels)
-    assert feature(dataset, "m")["shape"] == [2, 3]
-    spec = {"id": TEXT, "m": tf.io.FixedLenFeature([2, 3], tf.float32)}
-    found = {record["id"]: record["m"].tolist() for record in read(dataset, spec)}
-    assert found == {b"a": [[1, 2, 3], [4, 5, 6.5]], b"b": [[0, 0, 0], [0, 0, -1]]}
-
-
-def test_one_row_for_each_value_of_a_shape(folder: Path) -> None:
-    text = "  id: image.key\n  m: {source: csv.m, list: true, shape: [2]}\n"
-    labels = rows(folder, "a,1", "b,3", "a,2", "b,4", "b,5")
-    dataset = make(folder, text, "[ab].jpg", labels=labels, max_rejected=1)
-    spec = {"id": TEXT, "m": tf.io.FixedLenFeature([2], tf.int64)}
-    assert [(r["id"], r["m"].tolist()) for r in read(dataset, spec)] == [(b"a", [1, 2])]
-    assert [line["detail"] for line in dataset.rejected] == [
-        "3 rows from rows.csv:3, column 'm': 3 values, not 2 of shape [2]"
-    ]
 
 
 def test_a_source_that_is_registered_is_written_described_verified_and_loaded(

@@ -49,19 +49,6 @@ def thirds(many: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return make(tmp_path_factory.mktemp("out") / "thirds", many, splits=THIRDS)
 
 
-def test_splits_have_about_their_shares_and_every_image_once(thirds: Dataset) -> None:
-    counts = {split: len(filenames(thirds, split)) for split in ("train", "validation", "test")}
-    assert sum(counts.values()) == 400 == len(set(filenames(thirds)))
-    for split, share in (("train", 0.6), ("validation", 0.2), ("test", 0.2)):
-        assert abs(counts[split] / 400 - share) < 0.06, counts
-        assert thirds.manifest["splits"][split]["records"] == counts[split]
-    assert list(thirds.manifest["splits"]) == ["train", "validation", "test"]
-    # They are shuffled.
-    order = [int(Path(name).stem) for name in filenames(thirds, "train")]
-    assert order != sorted(order)
-    assert order != sorted(order, key=str)
-
-
 def test_adding_images_moves_no_old_one(many: Path, thirds: Dataset, tmp_path: Path) -> None:
     shutil.copytree(many, tmp_path / "in")
     add_images(tmp_path / "in", range(400, 500))
@@ -205,14 +192,6 @@ def test_folders_say_the_split_and_rows_the_labels(tmp_path: Path) -> None:
     assert reasons(dataset) == {"stray": "bad_split"}
 
 
-def test_a_regex_finds_labels_in_paths(tmp_path: Path) -> None:
-    names, regex = "2023/cat_01 2024/dog_02 2024/none", r"(?P<label>[a-z]+)_\d+\.jpg$"
-    dataset = made(given(tmp_path, names, "**/*.jpg", label_from=f"regex:{regex}", **ALL))
-    assert labels(dataset) == {"cat_01": "cat", "dog_02": "dog"}
-    assert reasons(dataset) == {"2024/none.jpg": "no_label"}
-    assert dataset.rejected[0]["detail"] == "--label_from regex finds no label in its path"
-
-
 def test_a_class_all_of_whose_images_are_rejected(tmp_path: Path) -> None:
     flags = given(tmp_path, "cat/1 cat/2 dog/3", "*/*.jpg", max_rejected=1)
     (tmp_path / "in" / "dog" / "3.jpg").write_bytes(b"cut")
@@ -224,12 +203,6 @@ def test_a_class_all_of_whose_images_are_rejected(tmp_path: Path) -> None:
     # A name that no image has is no loss.
     named = {**flags, "output": tmp_path / "named", "class_names": tmp_path / "names.txt"}
     assert warnings(convert(**named)) == warnings(ran)
-
-
-def test_strict_accepts_a_dataset_without_warnings(photos: Path, tmp_path: Path) -> None:
-    flags = {"images": f"{photos}/*/*.jpg", "output": tmp_path / "out", "strict": True}
-    assert plan(**flags).code == 0
-    assert warnings(convert(**flags)) == []
 
 
 SETS = "id,label,set\n1,a,train\n2,b,\n3,a,Test\n"
@@ -287,11 +260,6 @@ def test_a_column_of_rows_without_images(tmp_path: Path) -> None:
     (text,) = warnings(plan(**flags))
     assert text.startswith("the column 'split' looks like splits")
     assert plan(**flags, strict=True).code == 2
-
-
-def test_shares_of_images_whose_folder_leaves_the_split_open(tmp_path: Path) -> None:
-    flags = given(tmp_path, "train/cat/1 unassigned/cat/2", "*/*/*.jpg", splits=HALVES)
-    assert plan(**flags, split_by="folder", label_from="directory").code == 0
 
 
 @pytest.mark.parametrize(

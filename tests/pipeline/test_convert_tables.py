@@ -21,7 +21,6 @@ from tests.pipeline.commands import (
     plan,
     write_layout,
 )
-from tests.servers.gcs import GcsServer
 
 pytestmark = pytest.mark.slow
 
@@ -104,33 +103,6 @@ def test_the_same_records(
     assert convert(output=dataset.folder, labels=tables / name, **flags).out.startswith(
         "up to date"
     )
-
-
-def test_in_a_bucket_and_with_reuse(
-    photos: Path, tables: Path, of_csv: Dataset, tmp_path: Path, gcs: GcsServer
-) -> None:
-    gcs.make_bucket("tables")
-    gcs.put_folder("tables", "", tables)
-    layout = write_layout(tmp_path, LISTS)
-    flags = {"images": f"{photos}/*/*.jpg", "num_shards": 2, "layout": layout}
-    for name in ("t.parquet", "t.jsonl.gz"):
-        labels = f"gs://tables/{name}"
-        dataset = make_dataset(tmp_path / name, labels=labels, reuse=of_csv.folder, **flags)
-        assert shards(dataset) == shards(of_csv)
-
-
-def test_rows_as_records(tmp_path: Path) -> None:
-    found = [{"id": f"p{n}", "age": n, "code": f"0{n}", "sizes": [n / 2] * n} for n in range(6)]
-    made = {}
-    for name in ("t.csv", "t.parquet", "t.jsonl"):
-        path = write(tmp_path / name, found)
-        flags: dict[str, Any] = {"layout": "rows", "label_key": "id"}
-        if name == "t.csv":
-            layout = "  id: csv.id\n  age: csv.age\n  code: {source: csv.code, type: text}\n"
-            layout += '  sizes: {source: csv.sizes, type: float, separator: ";"}\n'
-            flags["layout"] = write_layout(tmp_path, layout)
-        made[name] = make_dataset(tmp_path / name.replace(".", "-"), labels=path, **flags)
-    assert shards(made["t.parquet"]) == shards(made["t.jsonl"]) == shards(made["t.csv"])
 
 
 def test_lists_of_labels(photos: Path, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from tests.conftest import draw
 from tests.pipeline.commands import ROOT, Dataset, Ran, check_ended, make_dataset, plan, run_here
 from tests.pipeline.many_records import RECORDS, write_many
 from tests.pipeline.reusing import flip, write_manifest
-from tests.servers.gcs import GcsServer
 
 pytestmark = pytest.mark.slow
 
@@ -112,27 +111,6 @@ def test_equal_datasets(old: Dataset, tmp_path: Path) -> None:
         f"equal: {old.folder} and {again.folder} hold the same 4 records"
     )
     assert json.loads(diff(old.folder, again.folder, "--json").out)["equal"] is True
-
-
-def test_boxes_are_compared_as_checksums(made: Path, tmp_path: Path) -> None:
-    folders = []
-    for side in (5, 6):
-        rows = "\n".join(f"{stem},x,0,0,{side},4" for stem in LABELS)
-        (tmp_path / "boxes.csv").write_text(f"id,label,xmin,ymin,xmax,ymax\n{rows}\n")
-        flags = {"images": f"{made}/in/*.jpg", "labels": tmp_path / "boxes.csv"}
-        more = {"layout": "detection", "boxes": "units=pixel"}
-        folders.append(make_dataset(tmp_path / f"boxes-{side}", **flags, **more).folder)
-    ran = diff(*folders)
-    check_ended(ran, 1, "\nfiles       1 with other features")
-    assert ran.out.endswith(": 1 files\n")
-
-
-def test_datasets_in_a_bucket(made: Path, gcs: GcsServer) -> None:
-    gcs.make_bucket("copies")
-    gcs.put_folder("copies", "old/", made / "old")
-    check_ended(diff(made / "old", "gs://copies/old"), 0)
-    said = "gs://copies/none holds no dataset"
-    check_ended(diff("gs://copies/old", "gs://copies/none"), 2, said)
 
 
 def _index(folder: Path) -> Path:

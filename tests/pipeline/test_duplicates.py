@@ -132,18 +132,6 @@ def test_equal_and_near_images_are_reported(images: Path, reported: Dataset) -> 
     assert statistics_of(reported)["orientations"] == {"6": 1}
 
 
-def test_places_are_those_of_the_records(images: Path, reported: Dataset) -> None:
-    found, duplicates = statistics_of(reported), duplicates_of(reported)
-    groups = [*duplicates["exact"]["listed"], *duplicates["near"]["listed"]]
-    listed = [image for group in groups for image in group["images"]]
-    assert len(found["samples"]) == 12
-    for place in [*found["samples"], *listed]:
-        assert in_example(reported, place, "image/filename").decode() == place["key"]
-        assert in_example(reported, place, "image/class/text").decode() == place["class"]
-        data = (images / place["key"]).read_bytes()
-        assert in_example(reported, place, "image/encoded") == data
-
-
 def test_off_looks_for_none_and_writes_the_same_shards(
     images: Path, reported: Dataset, tmp_path: Path
 ) -> None:
@@ -200,14 +188,6 @@ def test_plan_knows_what_is_dropped(images: Path, tmp_path: Path) -> None:
     ran = plan(images=f"{images}/*/*.jpg", output=tmp_path / "out", **DROP)
     assert ran.code == 0
     assert "images   25 matched = 17 to convert + 8 rejected" in ran.out
-
-
-@pytest.mark.parametrize(("flags", "expected"), [(SPLITS, "reported"), (DROP, "dropped")])
-def test_several_processes_give_the_same_files(
-    flags: Any, expected: str, images: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    made = make_dataset(tmp_path / "out", workers=2, images=f"{images}/*/*.jpg", **flags)
-    assert digests(made.folder) == digests(request.getfixturevalue(expected).folder)
 
 
 @pytest.mark.parametrize("before", ["report", "off"])
@@ -306,19 +286,6 @@ def test_detection(images: Path, tmp_path: Path) -> None:
     assert (ledger["rows_read"], ledger["rows_used"], ledger["rows_rejected"]) == (7, 3, 4)
 
 
-def test_other_layouts_and_resized_images(images: Path, tmp_path: Path) -> None:
-    flags = {"images": f"{images}/*/*.jpg", "layout": "tutorial", **SPLITS}
-    small = make_dataset(tmp_path / "small", resize="shorter=64", compression="gzip", **flags)
-    found = statistics_of(small)
-    assert found["height"]["min"] == found["height"]["max"] == 64
-    assert found["duplicates"]["exact"]["groups"] == 2
-    assert found["duplicates"]["near"]["pairs"] == 3
-    plain = make_dataset(tmp_path / "plain", **flags)
-    sample = statistics_of(plain)["samples"][0]
-    data = (images / sample["key"]).read_bytes()
-    assert in_example(plain, sample, "image_raw") == data
-
-
 # `--dedupe drop` on a bucket: MD5s come with the listing, and objects may vanish.
 
 SEEDS = {"cat/a": 1, "cat/b": 2, "cat/copy": 1, "cat/same": 3, "dog/c": 4, "dog/same": 3}
@@ -391,12 +358,6 @@ def test_no_image_costs_a_request_for_its_md5(buckets: GcsServer, tmp_path: Path
     stored = ["cat/a.jpg", "cat/b.jpg", "dog/c.jpg"]
     read = {name: n for name, n in buckets.media_gets().items() if name.startswith("in/")}
     assert read == Counter(f"in/{name}" for name in [*stored, *message])
-
-
-def test_a_run_that_drops_nothing_lists_no_checksums(buckets: GcsServer, tmp_path: Path) -> None:
-    converted(buckets, tmp_path / "there", dedupe="report")
-    assert listed_fields(buckets)
-    assert not any("md5Hash" in each for each in listed_fields(buckets))
 
 
 @pytest.mark.parametrize("is_gone", [False, True])

@@ -8,9 +8,8 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from tests.marks import rest_slow
-from tests.pipeline.commands import convert, run_process
-from tests.pipeline.right_command import check_usage, right_flags
+from tests.pipeline.commands import convert
+from tests.pipeline.right_command import right_flags
 
 
 def test_the_right_command_is_right(right_inputs: Path) -> None:
@@ -47,27 +46,3 @@ def test_interrupted_while_a_job_runs_elsewhere(
         "the job continues: cancel it at https://console.cloud.google.com/dataflow/jobs/" in message
     )
     assert "2026-11-21_1" in message
-
-
-@pytest.mark.slow
-def test_a_flag_of_beam_is_none_of_our_errors(right_inputs: Path) -> None:
-    words = ["--runner=FnApiRunner", "--direct_num_workers", "1", "--job_name=mine"]
-    assert convert(*words, **right_flags(right_inputs)).code == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "says"),
-    rest_slow(
-        [
-            ("images", "phtos/*.jpg", "there is no folder"),
-            ("num_shardz", 3, "did you mean --num_shards?"),
-            ("output", "labels.csv", "is a file"),
-        ]
-    ),
-)
-def test_a_process_ends_with_the_code_and_the_line(
-    name: str, value: object, says: str, right_inputs: Path
-) -> None:
-    value = right_inputs / value if isinstance(value, str) else value
-    ran = run_process("pipeline.convert", **{**right_flags(right_inputs), name: value})
-    check_usage(ran, f"--{name}", says)

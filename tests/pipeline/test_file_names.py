@@ -14,7 +14,6 @@ from tensorflow_datasets.core.naming import ShardedFileTemplate
 from pipeline import Records
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, check_sound, convert, index_rows, make_dataset, plan
-from tests.servers.gcs import GcsServer
 from transforms.dataset.manifest import content_digest
 
 pytestmark = pytest.mark.slow
@@ -124,14 +123,6 @@ def test_an_edited_manifest_names_no_other_files(dataset: Dataset, photos: Path)
         "not a file of a dataset"
         in convert("--overwrite", output=dataset.folder, **given(photos)).error()
     )
-
-
-def test_in_a_bucket(gcs: GcsServer, photos: Path, one: Dataset) -> None:
-    gcs.make_bucket("datasets")
-    assert convert(output="gs://datasets/out", **given(photos)).code == 0
-    check_sound("gs://datasets/out")
-    for name in NAMES:
-        assert gcs.get("datasets", f"out/{name}") == (one.folder / name).read_bytes()
 
 
 def test_tensorflow_datasets_finds_them(photos: Path, tmp_path: Path, one: Dataset) -> None:

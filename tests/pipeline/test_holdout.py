@@ -12,7 +12,6 @@ import pytest
 from tests.images import saved, scene
 from tests.pipeline.commands import Dataset, check_ended, convert, digests, make_dataset, plan
 from tests.pipeline.reusing import make_older
-from tests.servers.gcs import GcsServer
 
 pytestmark = pytest.mark.slow
 
@@ -133,16 +132,6 @@ def test_originals_that_several_datasets_changed_are_found(
         assert held(make_dataset(tmp_path / name, holdout=base, dedupe="drop", **given)) == HELD
 
 
-def test_originals_of_records_next_to_files_are_found(
-    bench: Path, flags: dict[str, Any], tmp_path: Path
-) -> None:
-    """A dataset changed them, under other options than those of this run."""
-    small = make_dataset(tmp_path / "small", **flags, resize="shorter=90").folder
-    write(tmp_path / "more" / "cat" / "more.jpg", 20)
-    given = {**flags, "images": [str(small), f"{tmp_path}/more/*/*.jpg"]}
-    assert held(make_dataset(tmp_path / "out", holdout=bench, dedupe="drop", **given)) == HELD
-
-
 def test_what_cannot_be_compared_is_refused(
     bench: Path, flags: dict[str, Any], photos: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -160,13 +149,3 @@ def test_what_cannot_be_compared_is_refused(
         check_ended(convert(output=tmp_path / "out", holdout=value, **flags), 2, problem)
     ran = convert(output=tmp_path / "out", holdout=bench, dedupe="off", **flags)
     check_ended(ran, 2, "--holdout cannot be used with --dedupe off")
-
-
-def test_a_holdout_in_a_bucket(
-    bench: Path, flags: dict[str, Any], tmp_path: Path, gcs: GcsServer
-) -> None:
-    gcs.make_bucket("sets")
-    gcs.put_folder("sets", "bench/", bench)
-    given = {**flags, "holdout": "gs://sets/bench:test", "dedupe": "drop"}
-    [line] = make_dataset(tmp_path / "out", **given).rejected
-    assert line["detail"].endswith("in --holdout gs://sets/bench, split test")

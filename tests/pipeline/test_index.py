@@ -134,16 +134,6 @@ def dataset(made: Dataset, tmp_path: Path) -> Dataset:
     return Dataset(Path(shutil.copytree(made.folder, tmp_path / "out")))
 
 
-def test_an_index_goes_with_its_dataset(inputs: Path, dataset: Dataset) -> None:
-    (dataset.folder / "index" / "notes.txt").write_text("not ours")
-    flags = {"images": f"{inputs}/photos/*/*.jpg", "label_from": "directory", "num_shards": 1}
-    make_dataset(dataset.folder, "--overwrite", **flags)
-    assert sorted(path.name for path in (dataset.folder / "index").iterdir()) == [
-        "notes.txt",
-        "train-00000-of-00001.parquet",
-    ]
-
-
 WRONG = {
     "content": b"0123456789abcdef",
     "length": 7,
@@ -199,12 +189,6 @@ def test_an_index_of_nothing_and_too_few_rows_are_problems(dataset: Dataset) -> 
         *(f"{name}: {extra}" for name in (f"index/{path.name}", dropped)),
         "manifest.json: the indexes of split 'test' have ",
     )
-
-
-def test_an_up_to_date_dataset_needs_its_indexes(inputs: Path, dataset: Dataset) -> None:
-    (dataset.folder / dataset.manifest["index"][0]["file"]).unlink()
-    with pytest.raises(AssertionError, match="1 of its files are missing or truncated"):
-        make(inputs, dataset.folder, "slim")
 
 
 def test_the_document_lists_every_column(made: Dataset) -> None:

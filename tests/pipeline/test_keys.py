@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,14 @@ from typing import Any
 import pytest
 
 from tests.pipeline.commands import (
-    ROOT,
     Dataset,
     check_sound,
     convert,
     digests,
     make_dataset,
     plan,
-    run_process,
 )
 from tests.pipeline.reading import labels
-from tests.servers.gcs import GcsServer
 from transforms import packing
 
 pytestmark = pytest.mark.slow
@@ -124,17 +120,6 @@ def test_keys_from_standard_input(
     assert ran.code == 2 and "give a file in a bucket" in ran.error()
 
 
-def test_piped_keys(photos: Path, tmp_path: Path) -> None:
-    """The process that reads them is a child of the command, and may have to be started again."""
-    command = [sys.executable, "-m", "pipeline.convert", "--keys", "-", "--workers=2"]
-    command += [f"--images={photos}/*/*.jpg", f"--output={tmp_path}/out"]
-    with subprocess.Popen(["printf", "cat/cat-1.jpg"], stdout=subprocess.PIPE) as keys:
-        done = subprocess.run(command, cwd=ROOT, stdin=keys.stdout, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "18 matched = 1 written + 0 rejected + 17 left out (--keys)" in done.stdout
-    assert run_process("pipeline.verify", f"{tmp_path}/out", progress=None).code == 0
-
-
 OF_NO_IMAGE = "no image has a key in --keys {keys}, such as"
 LIKE = "images have keys like 'cat/cat-0.jpg' (--key path);"
 
@@ -156,19 +141,6 @@ def test_files_without_a_usable_key(
         keys.write_bytes(content)
     ran = convert(images=f"{photos}/*/*.jpg", keys=keys, output=tmp_path / "out")
     assert (ran.code, ran.error()) == (2, f"convert: {says.format(keys=keys)}")
-
-
-def test_keys_in_a_bucket(photos: Path, tmp_path: Path, gcs: GcsServer) -> None:
-    gcs.make_bucket("lists")
-    gcs.put("lists", "keys.txt", b"cat/cat-1.jpg\n")
-    flags = {"images": f"{photos}/*/*.jpg", "keys": "gs://lists/keys.txt"}
-    assert set(labels(make_dataset(tmp_path / "out", **flags))) == {"cat-1"}
-    ran = convert(**{**flags, "keys": "gs://lists/absent"}, output=tmp_path / "other")
-    assert ran.code == 2 and "no such file: --keys gs://lists/absent" in ran.error()
-    gcs.set_faults([{"object": "lists(/.*)?", "status": 403}])
-    ran = convert(**flags, output=tmp_path / "other")
-    assert ran.code == 2
-    assert "cannot read --keys gs://lists/keys.txt: no permission: " in ran.error()
 
 
 def test_rows_without_images_have_no_keys(tmp_path: Path) -> None:

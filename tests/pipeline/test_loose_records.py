@@ -33,8 +33,7 @@ from tests.pipeline.commands import (
     make_dataset,
     run_here,
 )
-from transforms.examples.tfrecord import Part, framed
-from transforms.records.loose_records import look_at
+from transforms.examples.tfrecord import framed
 from transforms.storage.metrics import PROGRESS
 
 pytestmark = pytest.mark.slow
@@ -106,11 +105,6 @@ def test_what_files_hold_is_described(tmp_path: Path) -> None:
     assert told["features"]["image/class/label"]["int64"]["range"] == [0, 1]
 
 
-def test_what_waits_for_its_turn_holds_no_image() -> None:
-    _, features, *_ = look_at(Part(0, 0, SIZE, RECORDS[0], ""), None)
-    assert features["image/encoded"] == ["jpeg"] and features["image/class/text"] == [""]
-
-
 def test_records_are_counted_and_their_images_decoded_in_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +166,7 @@ def test_sequence_examples_are_counted_and_their_images_checked(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_flipped_byte_is_named_and_all_else_is_saved(
     name: str, seed: int, tmp_path: Path
 ) -> None:
@@ -369,11 +363,6 @@ def test_an_index_makes_files_of_another_program_a_dataset(indexed: Path, tmp_pa
 
 # Layouts of other programs: two records, and what is said of them.
 LAYOUTS = {
-    "tutorial": (
-        [example(image_raw=[photo(n)], label=[n + 5], height=[20]) for n in (0, 1)],
-        {"a.tfrecord__0": "5", "a.tfrecord__1": "6"},
-        ["images in 'image_raw'", "labels in 'label'", "keys file and number"],
-    ),
     "text": (
         [
             example(jpg=[photo(n)], label=[b"c" + bytes([97 + n])], file_name=[b"%d.jpg" % n])
@@ -381,11 +370,6 @@ LAYOUTS = {
         ],
         {"0.jpg": "ca", "1.jpg": "cb"},
         ["images in 'jpg'", "names in 'label'", "keys in 'file_name'"],
-    ),
-    "numbered": (
-        [example(photo=[photo(n)], image_id=[n + 7], label_text=[b"x"]) for n in (0, 1)],
-        {"7": "x", "8": "x"},
-        ["images in 'photo'", "names in 'label_text'", "keys in 'image_id'"],
     ),
     # The first record lacks a name; its key is its place.
     "mixed": (

@@ -9,7 +9,6 @@ import pytest
 from tests.conftest import draw
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset, plan
 from tests.pipeline.reading import label_ids
-from tests.servers.gcs import GcsServer
 
 pytestmark = pytest.mark.slow
 
@@ -93,16 +92,3 @@ def test_a_repeated_run_reads_missing_cells_and_numbers_as_the_first(
     assert second.classes == ["0:cat", "1:dog", *added]
     assert [line["reason"] for line in second.rejected] == reasons
     check_repeated(second, tmp_path / "3")
-
-
-def test_the_classes_of_a_dataset_in_a_bucket(tmp_path: Path, gcs: GcsServer) -> None:
-    gcs.make_bucket("base")
-    images = drawn(tmp_path, "fox/f", "ant/a")
-    flags = {"images": f"{tmp_path}/in/fox/*.jpg", "label_from": "directory"}
-    assert convert(**flags, output="gs://base/1").code == 0
-    known = {"class_names": "gs://base/1", "new_classes": "append", "label_from": "directory"}
-    assert label_ids(make_dataset(tmp_path / "2", images=images, **known)) == {"f": 0, "a": 1}
-    missing = convert(images=images, class_names="gs://base/0", output="gs://base/1")
-    assert missing.error() == (
-        "convert: no such file: --class_names gs://base/0; write one class name per line of a file"
-    )

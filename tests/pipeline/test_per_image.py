@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,11 @@ import pytest
 import tensorflow as tf
 
 from pipeline import Records
-from tests.images import picture, saved
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
     convert,
     digests,
-    index_rows,
     make_dataset,
     plan,
     verify,
@@ -97,17 +94,6 @@ def test_the_records_are_those_of_shards(photos: Path, one: Dataset, tmp_path: P
     assert one.ledger == sharded.ledger
 
 
-def test_the_manifest_and_the_indexes_list_every_file(one: Dataset) -> None:
-    found = files(one)
-    listed = [file for split in one.manifest["splits"].values() for file in split["shards"]]
-    assert {file["file"]: (file["records"], file["bytes"]) for file in listed} == {
-        name: (1, path.stat().st_size) for name, path in found.items()
-    }
-    assert len(listed) == len(found)
-    named = [row["shard"] for rows in index_rows(one.folder).values() for row in rows]
-    assert sorted(named) == sorted(found)
-
-
 def test_the_index_of_an_earlier_version_names_a_shard(
     photos: Path, dataset: Dataset, tmp_path: Path
 ) -> None:
@@ -152,16 +138,6 @@ def test_verify_sees_damage(damage: str, photos: Path, dataset: Dataset) -> None
     assert again.code == (0 if damage == "more" else 2)
 
 
-def test_overwriting_leaves_nothing_of_the_former_dataset(photos: Path, tmp_path: Path) -> None:
-    one = digests(make(photos, tmp_path / "one").folder)
-    sharded = digests(make(photos, tmp_path / "sharded", files="sharded").folder)
-    make(photos, tmp_path / "one", files="sharded", overwrite=True)
-    assert digests(tmp_path / "one") == sharded
-    assert not (tmp_path / "one" / "train").exists()
-    make(photos, tmp_path / "sharded", overwrite=True)
-    assert digests(tmp_path / "sharded") == one
-
-
 def test_plan_says_how_many_files(photos: Path, tmp_path: Path) -> None:
     ran = plan(**given(photos, output=tmp_path, splits=None))
     header, line = ran.after_decided()[:2]
@@ -181,23 +157,6 @@ def test_in_a_bucket(gcs: GcsServer, photos: Path, one: Dataset) -> None:
     assert set(there) == set(digests(one.folder))
     check_sound("gs://datasets/out")
     assert "up to date" in convert(**flags).out
-
-
-def test_statistics_point_into_the_files_of_single_images(tmp_path: Path) -> None:
-    images = tmp_path / "images"
-    images.mkdir()
-    data = saved(picture("RGB", 8, 8), "JPEG")
-    for name in ("a", "b"):
-        (images / f"{name}.jpg").write_bytes(data)
-    flags = {"images": images / "*.jpg", "label_from": "none", "files": "per_image"}
-    make_dataset(tmp_path / "out", **flags)
-    statistics = json.loads((tmp_path / "out" / "statistics.json").read_text())
-    (group,) = statistics["duplicates"]["exact"]["listed"]
-    for image in [*group["images"], *statistics["samples"]]:
-        stored = (tmp_path / "out" / image["file"]).read_bytes()
-        assert image["offset"] == 0
-        # Length and checksum before a record's data, a checksum after it.
-        assert len(stored) == 12 + image["length"] + 4
 
 
 def test_too_many_files_are_refused_before_any_is_converted(

@@ -130,31 +130,6 @@ def test_cells_that_will_be_rejected_are_counted_and_shown(of_rows: bool, tmp_pa
     assert dataset.ledger["records_written"] == 2
 
 
-def test_missing_cells_are_the_default(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("age,name\n41,x\nNA,y\n,z\n")
-    layout = write_layout(tmp_path, "  age: {source: csv.age, default: -1}\n")
-    ran = plan(labels=tmp_path / "a.csv", layout=layout, output=tmp_path / "out")
-    check_ended(ran, 0, "2 of 3 cells missing: read as '-1' [--layout]")
-    assert "bad_cell" not in ran.out
-
-
-@pytest.mark.parametrize("of_rows", [True, False])
-def test_a_cell_that_decides_the_type_of_thousands(of_rows: bool, tmp_path: Path) -> None:
-    cells = ["inf", *(f"{number}.5" for number in range(1000))]
-    rows = "".join(f"{number},{cell}\n" for number, cell in enumerate(cells))
-    (tmp_path / "a.csv").write_text(f"id,age\n{rows}")
-    flags = {"labels": tmp_path / "a.csv", "layout": "rows", "output": tmp_path / "out"}
-    if not of_rows:
-        draw(tmp_path / "p" / "7.jpg")
-        layout = write_layout(tmp_path, "  age: csv.age\n  image: image.bytes\n")
-        flags |= {"images": f"{tmp_path}/p/*.jpg", "layout": layout}
-    said = (
-        "\nwarning  1 of 1001 cells of column 'age' makes it bytes, not float: 'inf' (line 2) is "
-        "not finite; correct it, or give the type in a layout file\n"
-    )
-    check_ended(plan(**flags), 0, said)
-
-
 # `plan --reuse`: what would be reused and read, and the differences, in the words of `diff`.
 
 

@@ -18,7 +18,6 @@ from tests.marks import rest_slow
 from tests.pipeline.commands import Dataset, Ran, check_ended, convert, make_dataset, run_here
 from tests.pipeline.reusing import write_manifest
 from tests.servers.gcs import GcsServer
-from transforms.dataset.manifest import manifest_shards
 from transforms.write_report import dataset_name
 
 
@@ -77,22 +76,6 @@ def test_the_name_of_a_dataset_is_that_of_its_folder(
     assert dataset_name(output) == name
 
 
-@pytest.mark.slow
-def test_numbers_are_those_of_the_manifest(made: Dataset) -> None:
-    page, manifest = page_of(made), made.manifest
-    text = re.sub(r"<[^>]+>", " ", page)
-    for shard in manifest_shards(manifest):
-        assert shard["crc32c"] in page and f"{shard['bytes']:,} bytes" in page
-    for name, option in manifest["options"].items():
-        assert f"<code>{name}</code>" in page or option is None
-    for reason, count in manifest["rejected"].items():
-        assert re.search(rf"{reason}\s+{count}\s", text)
-    for name in made.classes:
-        counts = [split["classes"].get(name, 0) for split in manifest["splits"].values()]
-        shown = r"\s+".join(map(str, [*counts, sum(counts)]))
-        assert re.search(rf"{name}\s+{shown}\s", text), name
-
-
 def test_pictures_are_those_of_the_records(made: Dataset, sample: Path) -> None:
     """Each sample looks like its own file, more than like any other one."""
 
@@ -111,23 +94,6 @@ def test_pictures_are_those_of_the_records(made: Dataset, sample: Path) -> None:
         }
         assert min(distance, key=lambda stem: distance[stem]) == alt.split(", ")[0]
         assert 96 <= max(picture.size) <= 320 * 4 // 3
-
-
-@pytest.mark.slow
-def test_compressed_shards_give_the_same_pictures(
-    made: Dataset, sample: Path, tmp_path: Path
-) -> None:
-    zipped = make_dataset(tmp_path / "gzip", compression="gzip", **flags_of(sample))
-    everything = r"[\w-]+, (train|validation)"
-    plain, same = (pictures(page_of(each), everything) for each in (made, zipped))
-    assert {alt: image.tobytes() for alt, image in plain.items()} == {
-        alt: image.tobytes() for alt, image in same.items()
-    }
-    shard = zipped.folder / zipped.shards("train")[0]
-    shard.write_bytes(shard.read_bytes()[:3000])
-    page = page_of(zipped)
-    assert f"The images of {shard.name} cannot be read" in page
-    assert 0 < len(pictures(page, everything)) < len(plain)
 
 
 def test_pictures_of_rejected_files_as_far_as_they_go(dataset: Dataset) -> None:

@@ -248,27 +248,6 @@ def test_long_lists_begin_short(page: Page, tmp_path: Path) -> None:
     assert len(page.value(files)) == 31
 
 
-def test_a_thousand_classes_begin_short(page: Page, tmp_path: Path) -> None:
-    """At 390 pixels, the page of a thousand classes was 86,843 pixels tall."""
-    statistics = make_statistics(samples=600, groups=0)
-    for at, sample in enumerate(statistics["samples"]):
-        sample["class"] = f"class {at}"
-    html = tmp_path / "report.html"
-    sources = make_sources(make_manifest(classes=1000, images=4000), statistics, [])
-    html.write_text(render(sources), "utf-8")
-    page.open(html, width=390, height=844)
-    assert page.value("document.documentElement.scrollHeight") < 12_000
-    sheets = visible(".sheet")
-    assert len(page.value(sheets)) == 48
-    tops = "[...document.querySelectorAll('.sheet')].slice(0, 3).map((each) => each.offsetTop)"
-    assert len(set(page.value(tops))) == 1
-    page.type_into("#class-filter", "class 59")
-    assert len(page.value(sheets)) == 11
-    page.type_into("#class-filter", "")
-    page.value("document.querySelector('#all-sheets').click()")
-    assert (len(page.value(sheets)), page.value(visible("#all-sheets"))) == (600, [])
-
-
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
 def test_a_picture_opens_large_by_the_keyboard(
     page: Page, dataset: Dataset, width: int, dark: bool
@@ -299,16 +278,6 @@ def test_a_picture_opens_large_by_the_keyboard(
     page.call("Runtime.evaluate", expression=later, awaitPromise=True)
     at = "[...document.querySelectorAll('button.zoom')].indexOf(document.activeElement)"
     assert page.value(at) == page.value("document.querySelectorAll('button.zoom').length") - 1
-
-
-def test_equal_files_of_different_classes_are_both_shown(opened: Page) -> None:
-    conflict = (
-        "[...document.querySelectorAll('.group')].find((each) => /different/.test(each.innerText))"
-    )
-    shown = (
-        f"{conflict}.querySelectorAll('li img').length === {conflict}.querySelectorAll('li').length"
-    )
-    assert opened.value(shown) is True
 
 
 def load_pictures(page: Page) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
-from tests.pipeline.commands import Dataset, digests, index_rows, make_dataset
+from tests.pipeline.commands import Dataset, digests, make_dataset
 from transforms.storage import local_storage
 
 pytestmark = pytest.mark.slow
@@ -129,18 +129,3 @@ def test_any_order_of_the_globs(inputs: Path, expected: dict[str, str], tmp_path
     different = {name for name, digest in files.items() if digest != expected[name]}
     assert different == {"manifest.json", "report.html"}
     assert files.keys() == expected.keys()
-
-
-def test_another_time_and_place(inputs: Path, expected: dict[str, str], tmp_path: Path) -> None:
-    copied = tmp_path / "elsewhere"
-    shutil.copytree(inputs, copied)
-    for path in copied.rglob("*.jpg"):
-        os.utime(path, (1, 1))
-    dataset = make(copied, tmp_path / "out")
-    made = digests(dataset.folder)
-    assert made.keys() == expected.keys()
-    for name, digest in made.items():
-        # The others name the inputs, and the manifest tells their state.
-        if name not in ("manifest.json", "rejected.jsonl", "report.html") and "index/" not in name:
-            assert digest == expected[name], name
-    assert index_rows(dataset.folder) == index_rows(make(inputs, tmp_path / "here").folder)

@@ -15,8 +15,7 @@ import tensorflow as tf
 
 from tests.campaign import size
 from tests.conftest import draw
-from tests.images import picture, saved
-from tests.pipeline.commands import Dataset, check_ended, convert, digests, make_dataset
+from tests.pipeline.commands import Dataset, convert, digests, make_dataset
 from tests.pipeline.paired import draw_mask
 from tests.pipeline.reusing import (
     check_equal,
@@ -27,7 +26,6 @@ from tests.pipeline.reusing import (
     first,
     flags_of,
     flip,
-    make_older,
     with_column,
     write_manifest,
 )
@@ -71,19 +69,6 @@ def base(whole: Dataset, tmp_path: Path) -> Dataset:
     return Dataset(shutil.copytree(whole.folder, tmp_path / "base"))
 
 
-def test_hashes_of_another_version_are_not_used(
-    originals: Path,
-    whole: Dataset,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    flags = flags_of(originals)
-    older = make_older(monkeypatch, tmp_path / "older", **flags).folder
-    assert "reused   " not in check_equal(whole, older, tmp_path / "out", **flags).out
-    assert "another version of this program made its perceptual hashes" in caplog.text
-
-
 def test_equal_shards_are_linked_and_not_read(
     images: Path, tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,17 +88,6 @@ def test_equal_shards_are_linked_and_not_read(
     copied = digests(copy)
     assert convert("--overwrite", output=base.folder, **{**flags, "seed": 9}).code == 0
     assert digests(copy) == copied != digests(base.folder)
-
-
-def test_a_linked_base_is_replaced_by_itself(images: Path, tmp_path: Path) -> None:
-    """One shard gets an image more; the others are the same."""
-    flags = flags_of(images, num_shards=4)
-    base = make_dataset(tmp_path / "base" / "out", **flags).folder
-    draw(images / "cat" / "new.jpg", seed=99)
-    fresh = make_dataset(tmp_path / "fresh" / "out", **flags)
-    check_ended(convert("--overwrite", output=base, reuse=base, **flags), 0, ALL)
-    assert digests(base) == digests(fresh.folder)
-    assert not (base / ".staging").exists()
 
 
 def test_an_image_that_was_unreadable_makes_another_shard(images: Path, tmp_path: Path) -> None:
@@ -145,21 +119,6 @@ def test_new_touched_and_rejected_images_are_opened(
     opened.clear()
     assert "reused   10 images" in check_equal(fresh, base, tmp_path / "out", **flags).out
     assert sorted(opened) == ["1.jpg", "bad.jpg", "new.jpg"]
-
-
-def test_two_bases_that_hold_other_bytes_of_an_image(tmp_path: Path, opened: list[str]) -> None:
-    """The file was changed, and has the size and the time that it had."""
-    path, bases = tmp_path / "in" / "1.jpg", []
-    path.parent.mkdir()
-    flags = {"images": f"{tmp_path}/in/*.jpg", "label_from": "none"}
-    for comment in (b"one", b"two"):
-        path.write_bytes(saved(picture("RGB", 12, 16), "JPEG", comment=comment))
-        os.utime(path, ns=(5, 5))
-        bases.append(make_dataset(tmp_path / comment.decode(), **flags).folder)
-    opened.clear()
-    assert "from their records" not in check_same(bases, tmp_path, **flags).out
-    # Of the fresh conversion, and of the other one.
-    assert opened == ["1.jpg"] * 2
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])
@@ -274,15 +233,6 @@ def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
     assert line.endswith(said[not edit.startswith("no ")])
 
 
-def test_a_nameless_record_has_a_size(originals: Path, tmp_path: Path, caplog: Any) -> None:
-    flags = flags_of(originals, layout="tutorial")
-    base = make_dataset(tmp_path / "base", **flags)
-    for name in ("key", "path", "size", "version"):
-        edit_index(base, with_column(name, swapped))
-    check_same(base.folder, tmp_path, **flags, seed=9)
-    assert caplog.messages[0].endswith("the image is not that of the index")
-
-
 def test_a_record_with_a_broken_header_is_read_from_its_original(
     base: Dataset, originals: Path, shuffled: Dataset, tmp_path: Path, caplog: Any
 ) -> None:
@@ -329,16 +279,6 @@ def test_any_layout_of_files_can_be_a_base(
     # Of a compressed shard, a part is not worth decompressing the rest.
     assert len(opened) == 12 - int(ran.out.split("reused ")[1].split()[0])
     assert len(opened) < 6 if kind == "gzip" else opened == []
-
-
-def test_a_compressed_base_in_another_order_is_not_read(
-    originals: Path, shuffled: Dataset, tmp_path: Path, opened: list[str]
-) -> None:
-    flags = flags_of(originals, compression="gzip", num_shards=1)
-    base = make_dataset(tmp_path / "base", **flags).folder
-    opened.clear()
-    check_equal(shuffled, base, tmp_path / "out", **flags_of(originals, seed=9))
-    assert opened
 
 
 @pytest.mark.parametrize("kind", ["no hashes", "rows", "pixels"])

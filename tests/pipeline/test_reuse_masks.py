@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 
 import pipeline.diff
 from tests.conftest import draw
@@ -37,7 +36,6 @@ from tests.pipeline.paired import (
 )
 from tests.pipeline.reusing import (
     check_equal,
-    check_same,
     edit_index,
     edit_record,
     with_column,
@@ -147,15 +145,6 @@ def test_only_what_has_changed_is_opened(
         assert sorted(opened) == read and f"reused   {reused} images" in ran.out
 
 
-def test_masks_are_added_to_reused_images(
-    pairs: Path, whole: Dataset, tmp_path: Path, opened: list[str]
-) -> None:
-    without = make_dataset(tmp_path / "without", **flags_of(pairs, masks=None)).folder
-    opened.clear()
-    ran = check_equal(whole, without, tmp_path / "out", **flags_of(pairs))
-    assert ALL in ran.out and sorted(opened) == MASKS
-
-
 def turned(path: Path) -> None:
     tags = Image.Exif()
     tags[0x0112] = 6
@@ -195,33 +184,6 @@ def test_further_images_and_all_that_is_counted_of_them(
         assert counts.get("from_heic", 0) == (name == "heic")
     assert opened == []
     check_sound(out)
-
-
-def test_masks_that_became_too_large_are_rejected(inputs: Path, tmp_path: Path) -> None:
-    large = inputs / "masks" / "1.png"
-    text = PngInfo()
-    text.add_text("note", "x" * 5000)
-    large.write_bytes(saved(Image.open(large), "PNG", pnginfo=text))
-    base = make_dataset(tmp_path / "base", **flags_of(inputs)).folder
-    assert max(path.stat().st_size for path in inputs.glob("photos/*/*")) < 4000
-    ran = check_same(base, tmp_path, **flags_of(inputs, max_bytes=4000))
-    assert f"reused   {COUNT - 1} images" in ran.out
-
-
-def test_the_base_whose_records_hold_the_image_is_used(
-    inputs: Path, tmp_path: Path, opened: list[str]
-) -> None:
-    """The other one can only be copied shard by shard."""
-    layout = inputs / "names.yaml"
-    layout.write_text("features: {path: image.path, height: image.height}\n")
-    flags = flags_of(inputs, masks=None, layout=layout, label_from="none", num_shards=1)
-    names = make_dataset(tmp_path / "names", **flags).folder
-    files = make_dataset(tmp_path / "files", **{**flags, "layout": None}).folder
-    draw(inputs / "photos" / "a" / "new.jpg", seed=99)
-    fresh = make_dataset(tmp_path / "fresh", **flags)
-    opened.clear()
-    check_equal(fresh, [names, files], tmp_path / "out", **flags)
-    assert opened == ["new.jpg"]
 
 
 # What the index says of masks and further images: for `--reuse`, `plan`, `diff` and `verify`.

@@ -121,37 +121,6 @@ def test_values_that_do_not_fit_are_rejected_with_row_and_column(tmp_path: Path)
     assert dataset.ledger == {**written, "rows_read": 1 + count, "rows_rejected": count}
 
 
-def test_lists_shapes_and_defaults_of_a_layout(tmp_path: Path) -> None:
-    (tmp_path / "my.yaml").write_text(
-        "features:\n  tags: {source: csv.tags, separator: ';'}\n"
-        "  age: {source: csv.age, type: int32, default: -1}\n"
-        "  point: {source: csv.point, type: float, separator: ';', shape: [2]}\n"
-    )
-    text = "tags,age,point\na;b,3,1;2\n,,3;4\n,7,5\n"
-    dataset = made(tmp_path, text, layout=tmp_path / "my.yaml", max_rejected=1)
-    features = {
-        "age": NUMBER,
-        "tags": tf.io.RaggedFeature(tf.string),
-        "point": tf.io.FixedLenFeature([2], tf.float32),
-    }
-    found = {
-        int(r["age"]): (r["tags"].tolist(), r["point"].tolist()) for r in read(dataset, features)
-    }
-    assert found == {3: ([b"a", b"b"], [1, 2]), -1: ([], [3, 4])}
-    (rejected,) = dataset.rejected
-    assert rejected["reason"] == "bad_cell"
-    assert "1 values, not 2 of shape [2]" in rejected["detail"]
-
-
-def test_several_files_any_encoding_and_gzip(tmp_path: Path) -> None:
-    (tmp_path / "1.csv").write_bytes("이름,x\n한강,1\n".encode("cp949"))
-    (tmp_path / "2.csv").write_bytes("x;이름\n2;남산\n".encode("cp949"))
-    flags = {"labels": tmp_path / "*.csv", "csv_encoding": "cp949", "compression": "gzip"}
-    dataset = make_dataset(tmp_path / "out", layout="rows", **flags)
-    records = read(dataset, {"x": NUMBER, "이름": TEXT})
-    assert {int(r["x"]): r["이름"].decode() for r in records} == {1: "한강", 2: "남산"}
-
-
 def table(rows: int) -> str:
     return "id,x,set\n" + "".join(f"k{n},{n},{'b' if n % 3 else 'a'}\n" for n in range(rows))
 
@@ -178,13 +147,6 @@ def test_splits_shards_and_order(tmp_path: Path) -> None:
     assert values(whole, "train") == train
 
 
-def test_a_key_keeps_rows_where_they_are(tmp_path: Path) -> None:
-    former = values(made(tmp_path, table(100), label_key="id", **HALVES), "test")
-    grown = table(100).replace("id,x,set\n", "id,x,set\nnew,1000,a\n")
-    now = values(made(tmp_path, grown, "grown", label_key="id", **HALVES), "test")
-    assert [value for value in now if value != 1000] == former
-
-
 def test_rows_with_one_key_stay_together_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = "id,x\n" + "".join(f"k{n % 7},{n}\n" for n in range(70))
     found = values(made(tmp_path, text, label_key="id", **HALVES), "train")
@@ -207,37 +169,6 @@ def test_a_rerun_is_up_to_date_and_other_cells_are_other_inputs(tmp_path: Path) 
     assert "up to date" in of_table(tmp_path, "a\n1\n2\n").out
     assert "other inputs" in of_table(tmp_path, "a\n1\n3\n").error()
     assert of_table(tmp_path, "a\n1\n3\n", overwrite=True).code == 0
-
-
-def test_workers_and_folders_do_not_change_a_byte(tmp_path: Path) -> None:
-    flags: dict[str, Any] = {"num_shards": 3, "splits": "train=0.7,test=0.3", "layout": "rows"}
-    first = made(tmp_path, table(5000), **flags)
-    (tmp_path / "else").mkdir()
-    (tmp_path / "else" / "table.csv").write_text(table(5000))
-    words = ["--direct_num_workers=2", "--direct_running_mode=multi_threading"]
-    labels = tmp_path / "else" / "table.csv"
-    again = make_dataset(tmp_path / "again", *words, labels=labels, **flags)
-    for name in first.shards():
-        assert (first.folder / name).read_bytes() == (again.folder / name).read_bytes()
-
-
-def test_shards_with_equal_numbers_of_rows(tmp_path: Path) -> None:
-    dataset = made(tmp_path, table(30), num_shards=4, shard_by="records")
-    shards = dataset.manifest["splits"]["train"]["shards"]
-    assert [shard["records"] for shard in shards] == [7, 8, 7, 8]
-    assert sorted(values(dataset)) == list(range(30))
-
-
-def test_ragged_rows_are_rejected(tmp_path: Path) -> None:
-    dataset = made(tmp_path, "a,b\n1,2\n3\n4,5,6\n7,8,\n", max_rejected=2)
-    assert [(line["reason"], line["detail"], line["path"]) for line in dataset.rejected] == [
-        ("malformed_row", f"{said} for 2 columns{advice}", f"{tmp_path}/table.csv:{number}")
-        for number, said, advice in [
-            (3, "1 cells", ""),
-            (4, "3 cells", ": quote a cell that holds the delimiter"),
-        ]
-    ]
-    assert sorted(int(r["a"]) for r in read(dataset, {"a": NUMBER})) == [1, 7]
 
 
 # Without a layout, the types are those of the first rows, so that the wrong ones come far below.

@@ -193,12 +193,6 @@ def test_records_of_others(tmp_path: Path) -> None:
     assert show(folder, "--split", "test").code == 2
 
 
-def test_shards_of_a_dataset_that_lost_its_manifest(made: dict[str, Path], tmp_path: Path) -> None:
-    lost = shutil.copytree(made["slim"], tmp_path / "lost")
-    (lost / "manifest.json").unlink()
-    assert len(heads(show(lost, "--class", "dog", "--limit", 99))) == 6
-
-
 def sequence() -> bytes:
     """A serialized SequenceExample."""
     made = tf.train.SequenceExample()

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import draw
@@ -21,8 +20,7 @@ from tests.pipeline.commands import (
     plan,
 )
 from tests.pipeline.reading import labels, split_of
-from tests.pipeline.reusing import drawn, flip, make_older
-from tests.servers.gcs import GcsServer
+from tests.pipeline.reusing import drawn, flip
 
 pytestmark = pytest.mark.slow
 
@@ -80,18 +78,6 @@ def test_the_same_options_give_the_same_records(name: str, images: Path, tmp_pat
     check_sound(made.folder)
 
 
-def test_images_with_hashes_of_another_version_get_those_of_this_one(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: dict[str, Any] = {"images": f"{images}/*/*.jpg", "label_from": "directory"}
-    older = make_older(monkeypatch, tmp_path / "older", **given)
-    fresh = make_dataset(tmp_path / "fresh", **given)
-    made = make_dataset(tmp_path / "made", images=older.folder)
-    assert records(made) == records(older) == records(fresh)
-    tables = [pq.read_table(each.folder / "index") for each in (made, fresh)]
-    assert tables[0].column("perceptual_hash") == tables[1].column("perceptual_hash")
-
-
 def test_splits_labels_and_keys_stay_and_a_rerun_is_up_to_date(
     base: Dataset, tmp_path: Path
 ) -> None:
@@ -128,15 +114,6 @@ def test_a_row_relabels_a_record_and_the_others_keep_their_names(
     made = make_dataset(tmp_path / "made", images=base.folder, labels=tmp_path / "rows.csv")
     assert labels(made) == {**labels(base), "0": label}
     assert made.ledger["rows_used"] == 1
-
-
-def test_images_of_records_are_reused(base: Dataset, tmp_path: Path) -> None:
-    flags = {"images": base.folder, "resize": "shorter=9"}
-    made = make_dataset(tmp_path / "made", **flags)
-    fresh = make_dataset(tmp_path / "one" / "out", seed=3, **flags)
-    ran = convert(output=tmp_path / "two" / "out", seed=3, reuse=made.folder, **flags)
-    assert "reused   12 images" in ran.out, ran.err
-    assert digests(tmp_path / "two" / "out") == digests(fresh.folder)
 
 
 def test_a_damaged_record_is_rejected(base: Dataset, tmp_path: Path) -> None:
@@ -234,10 +211,3 @@ def test_flags_that_records_refuse(
     filled = {name: each.format(base=base.folder) if isinstance(each, str) else each
               for name, each in given.items()}  # fmt: skip
     check_ended(convert(**filled), 2, says.format(base=base.folder))
-
-
-def test_a_dataset_in_a_bucket(base: Dataset, tmp_path: Path, gcs: GcsServer) -> None:
-    gcs.make_bucket("sets")
-    gcs.put_folder("sets", "base/", base.folder)
-    made = make_dataset(tmp_path / "made", images="gs://sets/base", num_shards=2)
-    assert records(made) == records(base)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from pipeline.run import launch
 from tests.conftest import draw
@@ -27,7 +26,6 @@ from tests.pipeline.commands import (
 from tests.pipeline.paired import draw_mask, flags_of, write_pairs
 from tests.pipeline.right_command import check_usage
 from transforms.dataset.manifest import FORMAT_VERSION
-from transforms.labels import shards as recipes
 
 pytestmark = pytest.mark.slow
 
@@ -217,17 +215,6 @@ def test_a_manifest_that_is_none(text: str, dataset: Dataset, flags: dict[str, A
     check_usage(convert(**flags), "manifest.json is not a manifest")
 
 
-def test_another_spelling_of_the_folder_opens_no_image(
-    finished: Path, flags: dict[str, Any], tmp_path: Path, monkeypatch: Any, opened: list[str]
-) -> None:
-    (tmp_path / "link").symlink_to(finished / "in")
-    monkeypatch.chdir(finished)
-    # The inputs are those of the dataset, and the copy of it names them.
-    for images in ("./in/*/*.jpg", f"{tmp_path}/link/*/*.jpg"):
-        ran = convert(**{**flags, "images": images, "labels": finished / "labels.csv"})
-        assert (ran.code, ran.out.split(":")[0], opened) == (0, "up to date", []), ran.err
-
-
 def test_what_an_earlier_run_wrote_is_no_work_of_this_one(folder: Path) -> None:
     """And a run resumes no shard of files of the same names, sizes and times elsewhere."""
     (folder / "in" / "cat" / "bad.jpg").write_bytes(b"no image")
@@ -296,31 +283,6 @@ def test_overwrite_that_is_refused_keeps_the_former_dataset(
     assert convert(overwrite=True, max_rejected=2, **flags).code == 0
     assert len(dataset.rejected) == 1
     assert sorted(digests(dataset.folder)) == sorted(expected)
-
-
-@pytest.mark.parametrize("files", ["sharded", "per_image"])
-@pytest.mark.parametrize("same_pixels", [True, False])
-def test_an_upgrade_of_a_library(
-    same_pixels: bool, files: str, photos: Path, tmp_path: Path, monkeypatch: Any
-) -> None:
-    """What each file would hold is not compared."""
-    flags = {"images": f"{photos}/*/*.jpg", "resize": "longer=8", "files": files}
-    made = make_dataset(tmp_path / "out", **flags)
-    before = published(made)
-    former = Image.Image.resize
-
-    def nearest(self: Image.Image, size: tuple[int, int], _kind: int, box: Any) -> Image.Image:
-        return former(self, size, Image.Resampling.NEAREST, box)
-
-    monkeypatch.setattr(recipes, "distribution_version", lambda name: "99.9")
-    if not same_pixels:
-        monkeypatch.setattr(Image.Image, "resize", nearest)
-    ran = convert(output=made.folder, **flags)
-    if same_pixels and files == "sharded":
-        check_ended(ran, 0, "up to date")
-    else:
-        check_ended(ran, 2, "it was written with pillow", "; simplejpeg ", "here 99.9")
-    assert published(made) == before
 
 
 # Another run ends while this one starts: what counts is what is there when the folder is ours.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -204,13 +202,6 @@ def test_workers_share_the_shards(datasets: dict[str, Dataset], shuffle: bool) -
     assert [len(part) for part in parts] == [shard["records"] for shard in listed]
 
 
-def test_over_a_strategy(datasets: dict[str, Dataset]) -> None:
-    strategy = tf.distribute.get_strategy()
-    pairs = load(str(datasets["slim"].folder), "train", batch_size=4, as_supervised=True)
-    spread = strategy.experimental_distribute_dataset(pairs)
-    assert sum(int(label.shape[0]) for _, label in spread) == len(rows(datasets["slim"]))
-
-
 @pytest.mark.parametrize("shuffle", rest_slow([True, False]))
 def test_a_split_without_images(photos: Path, tmp_path: Path, shuffle: bool) -> None:
     make_dataset(
@@ -247,26 +238,6 @@ def test_only_the_shards_of_a_slice_are_opened(
         rows(dataset, f"train[:{count + 1}]", decode=False)
 
 
-def test_a_slice_is_shared_by_workers(datasets: dict[str, Dataset]) -> None:
-    from tensorflow.python.data.experimental.ops import distribute
-
-    folder = datasets["gzip"].folder
-    whole = load(folder, "train[2:-2]", decode=False)
-    parts = [
-        [record[FILENAME].numpy() for record in distribute._AutoShardDataset(whole, 3, worker)]
-        for worker in range(3)
-    ]
-    assert all(parts)
-    assert sorted(sum(parts, [])) == sorted(r[FILENAME] for r in whole.as_numpy_iterator())
-
-
-def test_squares_and_whole_batches(datasets: dict[str, Dataset]) -> None:
-    folder = datasets["gzip"].folder
-    batches = load(folder, "train", batch_size=4, drop_remainder=True, image_size=6)
-    assert batches.element_spec["image/encoded"].shape == (4, 6, 6, 3)
-    assert len(list(batches)) == 4
-
-
 def test_the_buffer_bounds_how_far_records_move(datasets: dict[str, Dataset]) -> None:
     one = names(datasets["gzip"], shuffle=True, shuffle_buffer=1)
     assert sorted(one) == sorted(names(datasets["gzip"]))
@@ -293,9 +264,3 @@ def test_a_dataset_without_its_classes_is_damaged(
 def test_it_can_be_moved(datasets: dict[str, Dataset], tmp_path: Path) -> None:
     shutil.copytree(datasets["slim"].folder, tmp_path / "moved [1]")
     assert names(Dataset(tmp_path / "moved [1]")) == names(datasets["slim"])
-
-
-@pytest.mark.slow
-def test_importing_it_brings_no_tensorflow() -> None:
-    code = "import sys, pipeline.read; assert 'tensorflow' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,7 +9,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -81,31 +81,6 @@ def test_records_are_those_that_load_gives(
         check_same(record, wanted)
     for record, wanted in zip(records.__getitems__([1, 0]), expected[1::-1], strict=True):
         check_same(record, wanted)
-
-
-def test_pixels_and_lists_have_their_shape(
-    datasets: dict[str, Dataset], photos: Path, tmp_path: Path
-) -> None:
-    layout = tmp_path / "raw.yaml"
-    layout.write_text(
-        "features:\n  raw: image.pixels\n  height: image.height\n  width: image.width\n"
-        "  channels: image.channels\n"
-    )
-    flags = {"images": f"{photos}/cat/*", "label_from": "none", "layout": layout}
-    folder = make_dataset(tmp_path / "out", **flags).folder
-    [expected] = load(folder, "train[:1]").as_numpy_iterator()
-    check_same(Records(folder, "train", decode=True)[0], expected)
-
-
-def test_files_of_one_image_each(photos: Path, tmp_path: Path) -> None:
-    flags = {"images": f"{photos}/*/*", "label_from": "directory", "splits": "train=0.7,test=0.3"}
-    dataset = make_dataset(tmp_path / "out", files="per_image", **flags)
-    whole, train = Records(dataset.folder, "all"), Records(dataset.folder, "train")
-    assert names(train) + names(Records(dataset.folder, "test")) == names(whole)
-    assert len(whole) == 18 and len(set(names(whole))) == 18
-    for number in (0, 7, 17):
-        name = whole[number][FILENAME]
-        assert whole[name.decode()][FILENAME] == name
 
 
 def test_numbers(slim: Path) -> None:
@@ -238,15 +213,6 @@ def test_spawned_processes_read_batches(slim: Path) -> None:
         assert batch[FILENAME] == [records[number][FILENAME] for number in numbers]
 
 
-def test_threads_read_at_once(slim: Path) -> None:
-    records = Records(slim, "train")
-    found = names(records)
-    numbers = [number % len(found) for number in range(500)]
-    with ThreadPoolExecutor(8) as pool:
-        read = list(pool.map(lambda number: records[number][FILENAME].decode(), numbers))
-    assert read == [found[number] for number in numbers]
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_grain_shuffles_all_records_and_resumes_exactly(slim: Path) -> None:
@@ -374,15 +340,6 @@ def test_an_image_that_cannot_be_decoded_is_one_line(photos: Path, tmp_path: Pat
     records = Records(make_dataset(tmp_path / "out", **flags).folder, "train", decode=True)
     with pytest.raises(DatasetError, match=r"tfrecord: record 0: .*[^.]\. The dataset is damaged"):
         _ = records[0]
-
-
-def test_a_record_of_other_features_is_one_line(copied: Path) -> None:
-    path = copied / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["features"][1]["name"] = "nope"
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(DatasetError, match=r"tfrecord: record 0: it has no 'nope'\. The dataset"):
-        _ = Records(copied, "train")[0]
 
 
 @pytest.mark.parametrize("is_missing", [True, False])

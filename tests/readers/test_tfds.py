@@ -153,14 +153,6 @@ def test_classes_have_their_names(datasets: dict[str, Dataset], layout: str, fea
     assert label.int2str(1) == "dog"
 
 
-def test_a_part_of_a_split(datasets: dict[str, Dataset]) -> None:
-    whole = datasets["slim"].manifest["splits"]["train"]["records"]
-    part = builder(datasets["slim"]).as_dataset(split="train[:50%]")
-    assert len(part) == len(list(part)) == round(whole / 2)
-    tenth = builder(datasets["slim"]).as_dataset(split="train[:10%]")
-    assert len(list(tenth)) == round(whole / 10) > 0
-
-
 SLICES = [
     "train[5:-2]",
     "train[:10%]+test[50%:]",
@@ -186,14 +178,6 @@ def test_pairs_for_training(datasets: dict[str, Dataset]) -> None:
         pairs = builder(datasets[layout]).as_dataset(split="train", as_supervised=True)
         values, label = next(iter(pairs))
         assert values.shape == shape and 0 <= label < 3
-
-
-def test_embeddings_of_floats_have_their_shape_and_values(datasets: dict[str, Dataset]) -> None:
-    plain = {"Feature": tf.io.FixedLenFeature(SMALL_OUTPUT, tf.float32)}
-    for ours, theirs in zip(
-        read(datasets["float32"], plain), rows(datasets["float32"]), strict=True
-    ):
-        np.testing.assert_array_equal(theirs["Feature"], ours["Feature"])
 
 
 def test_embeddings_have_their_shape_and_values(datasets: dict[str, Dataset]) -> None:

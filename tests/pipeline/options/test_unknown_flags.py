@@ -12,12 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.flex_main import command_line
 from pipeline import report, show, verify
 from pipeline.errors import UsageError
 from pipeline.options import beam_flags as unknown_flags
 from pipeline.options.beam_flags import (
-    as_typed,
     flag_name,
     flags_of,
     refuse_unknown,
@@ -130,19 +128,6 @@ def test_every_synonym_names_flags_that_are_there() -> None:
         assert not [name for name in names.split() if f"--{name}" in has[0]]
 
 
-def test_no_name_has_two_meanings() -> None:
-    """Within one command: `-n` is `--limit` in show, and a dry run elsewhere."""
-    of_show = ("--limit N", "--fast")
-    for is_of_show in (False, True):
-        names = [
-            name
-            for meant, names in unknown_flags._SYNONYMS.items()
-            for name in names.split()
-            if (meant in of_show) == is_of_show
-        ]
-        assert len(names) == len(set(names))
-
-
 def test_no_hint_leads_to_what_is_refused() -> None:
     """`--dry_run` did, and so did `--verbose`, which led to --overwrite."""
     refused = ["--dry_run", "--streaming", "--update", "--label", "--labels", "--overwrite"]
@@ -222,20 +207,7 @@ def test_the_other_commands_show_what_was_typed(
         main(["out", word])
 
 
-def test_the_template_takes_both() -> None:
-    assert list(command_line(["--dense-labels=true", "--allow-outside=false"])) == [
-        "--dense_labels"
-    ]
-
-
 def test_no_option_is_known_with_a_dash_alone() -> None:
     """Else the spelling with underscores would be unknown to Beam."""
     known = {*by_flag(), *(flag for option in OPTIONS.values() for flag in option.flags)}
     assert {flag_name(flag) for flag in known} <= known
-
-
-def test_words_that_keep_their_dashes() -> None:
-    words = ["-n-x", "a-b", "---a-b", "--", "--a-b", "--c-d=e"]
-    assert underscored(words) == words
-    assert as_typed("--a_b=c-d", ["--a-b=c-d", "--a_b=c"]) == "--a-b=c-d"
-    assert as_typed("--label=team=x", ["--labels=team=x"]) == "--label=team=x"
