@@ -102,6 +102,21 @@ def test_an_archive_that_changes_is_noticed(
     assert [read(file) for file in listed(f"{archive}!/*.png")] == [b"five"] * archive.exists()
 
 
+def test_the_directories_of_the_last_archives_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_storage, "_MAX_MEMBERS", 2 * len(FILES))
+    opened = paths_given(monkeypatch, LocalStorage, "open_ranges")
+    storage = archive_storage.ArchiveStorage(LocalStorage(), "zip")
+    for at, name in enumerate("abcbaab"):
+        path = tmp_path / f"{name}.zip"
+        if at in (0, 1, 2, 5):
+            # The sixth one replaces an archive that is kept.
+            path.write_bytes(zipped({**FILES, "top.png": b"x" * at}))
+        assert storage.find(f"{path}!/top.png") is not None
+    assert [Path(path).stem for path in opened] == ["a", "b", "c", "a", "a"]
+
+
 def test_the_directory_is_read_once(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = paths_given(monkeypatch, LocalStorage, "open_ranges")
     storage = storage_of(f"{archive}!/x")
@@ -141,9 +156,9 @@ def test_an_archive_of_files_that_cannot_be_read_is_refused(
     monkeypatch.setattr(archive_storage, "_MOST_UNREAD", 1)
     texts = {"3.txt": b"", "4.txt": b""}
     path = tmp_path / ("a.zip" if pack is zipped else "a.tar")
-    path.write_bytes(pack({"1.jpg": b"", "../2.jpg": b"x", "3.jpg": b"x", **texts}))
+    path.write_bytes(pack({"1.jpg": b"", "../2.jpg": b"x" * 16, "3.jpg": b"x" * 16, **texts}))
     assert [len(listed(f"{path}!/{name}")) for name in ("*", "*.txt", "1.jpg")] == [5, 2, 1]
-    says = f"{path}: 2 of 3 files in it cannot be read, such as '1.jpg': it is empty"
+    says = f"{path}: 2 of 3 files in it cannot be read, such as '1.jpg': it has 0 bytes"
     with pytest.raises(FinalError, match=says):
         listed(f"{path}!/*.jpg")
 
