@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,6 +12,7 @@ import pytest
 from pipeline.errors import UsageError
 from pipeline.resolve import path_flags
 from pipeline.resolve import samples as image_samples
+from pipeline.resolve.datasets import left_out
 from pipeline.resolve.path_flags import plain_globs
 from pipeline.resolve.samples import ImageSample, sample_images
 from tests.servers.gcs import GcsServer
@@ -78,3 +81,15 @@ def test_a_sample_of_a_bucket_is_a_page_a_glob(
     assert (len(sample.uris), sample.is_all) == (20, False)
     # Of 8 pages.
     assert gcs.counts() == {"GET list": 4}
+
+
+def test_label_files_that_one_of_thousands_of_globs_matches() -> None:
+    """Twelve thousand globs took 22 CPU seconds, compiled again for each file."""
+    globs = [f"/{number}/*.jpg" for number in range(2000)]
+    given = {"class_names": None, "keys": None, "layout": "slim", "output": "/out"}
+    flags = argparse.Namespace(**given, images=[*globs, "/labels/*"])
+    labels = [*(f"/labels/{number}.csv" for number in range(2000)), "/a/1.csv"]
+    started = time.process_time()
+    found, decisions = left_out(flags, labels)
+    assert found.has("/labels/7.csv") and not found.has("/a/1.csv") and len(decisions) == 2000
+    assert time.process_time() - started < 3

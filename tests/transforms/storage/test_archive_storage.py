@@ -138,6 +138,12 @@ def test_an_archive_stays_open(archive: Path, monkeypatch: pytest.MonkeyPatch) -
     assert opened == [str(archive), str(other), str(archive)]
 
 
+def test_what_is_said_of_a_file_that_cannot_be_read_is_in_no_estimate(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(with_flag(zipped(FILES), "top.png", 1))
+    file = next(file for file in listed(f"{tmp_path}/a.zip!/**/*") if file.problem)
+    assert "encrypted" in file.problem and file.size == 0
+
+
 def test_the_last_of_two_files_with_one_name_counts(tmp_path: Path) -> None:
     """As after unpacking: `tar -r` appends a new version."""
     path = tmp_path / "a.zip"
