@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.lazy import lazy_module
 from tests.transforms.core.checked_images import OBJECTS, checked
-from transforms.examples import decoder, encoder
+from transforms.examples import decoder
 from transforms.examples.decoder import decode_example, only_bytes
 from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import LAYOUTS, Feature, layout_features
@@ -287,19 +287,3 @@ def test_many_numbers_are_refused_and_many_bytes_are_not(monkeypatch: pytest.Mon
         with pytest.raises(ValueError, match="^it has more than 8388608 bytes of numbers and nam"):
             decode_example(record)
     assert len(decode_example(of_one(0x0A, one))["n"][0]) == size
-
-
-def test_heads_of_a_wide_table_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One cache for all columns held none of 24,000: 200 rows took 34 s."""
-    made: list[bytes] = []
-
-    def counted(key: bytes, number: int, size: int) -> bytes:
-        made.append(key)
-        return head(key, number, size)
-
-    head = encoder._entry_head
-    monkeypatch.setattr(encoder, "_entry_head", counted)
-    features = [Feature(f"c{at}", f"column:c{at}", "int64") for at in range(5000)]
-    encode = ExampleEncoder(features).encode
-    assert len({encode(checked(values={each.name: 1 for each in features})) for _ in "ab"}) == 1
-    assert len(made) == 5000
