@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 import logging
 import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressedFile, CompressionTypes
@@ -54,7 +53,7 @@ from transforms.storage.files import (
 )
 from transforms.storage.interface import READERS
 from transforms.storage.metrics import PROGRESS, counter, distribution
-from transforms.storage.read_ahead import ReadAhead, files_ahead
+from transforms.storage.read_ahead import ReadAhead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,39 +62,29 @@ if TYPE_CHECKING:
 # One TFRecord file as it is written: frames, compression and checksum.
 
 
-class RecordStream:
-    """Writes records with Beam's own sink."""
+def write_records(
+    sink: Any, file: Any, records: Iterable[bytes], *, with_sha256: bool = False
+) -> ChecksummedFile:
+    """Writes records with Beam's own sink.
 
-    def __init__(self, sink: Any, file: Any, *, with_sha256: bool = False) -> None:
-        """Begins a file.
+    Args:
+        sink: frames the records, and says whether they are compressed.
+        file: gets the bytes; it is not closed.
+        records: all of the file.
+        with_sha256: whether to compute the SHA-256 of the file.
 
-        Args:
-            sink: frames the records, and says whether they are compressed.
-            file: gets the bytes; it is not closed.
-            with_sha256: whether to compute the SHA-256 of the file.
-        """
-        self._sink = sink
-        self._file = ChecksummedFile(file, with_sha256=with_sha256)
-        self._stream: Any = self._file
-        if sink.compression_type == CompressionTypes.GZIP:
-            self._stream = CompressedFile(self._file, CompressionTypes.GZIP)
-
-    def write(self, records: Iterable[bytes]) -> None:
-        """Writes further records."""
-        for record in records:
-            self._sink.write_record(self._stream, record)
-
-    def close(self) -> ChecksummedFile:
-        """Writes what is left in the compressor; returns the file with its size and checksum."""
-        self._stream.close()
-        return self._file
-
-
-def write_records(sink: Any, file: Any, records: Iterable[bytes]) -> ChecksummedFile:
-    """Writes all records of a file at once; see `RecordStream`."""
-    stream = RecordStream(sink, file)
-    stream.write(records)
-    return stream.close()
+    Returns:
+        the file, with its size and its checksum.
+    """
+    counted = ChecksummedFile(file, with_sha256=with_sha256)
+    stream: Any = counted
+    if sink.compression_type == CompressionTypes.GZIP:
+        stream = CompressedFile(counted, CompressionTypes.GZIP)
+    for record in records:
+        sink.write_record(stream, record)
+    # Writes what is left in the compressor.
+    stream.close()
+    return counted
 
 
 # Counts the images of one shard as they are written.
@@ -133,24 +122,19 @@ class ShardCounter:
     taken: int = 0
     is_changed: bool = False
 
-    @property
-    def has_heic(self) -> bool:
-        """Whether some image was a HEIC."""
-        return FROM_HEIC in self.pixels
-
     def recipe(self, recipes: Recipes) -> str:
         """The recipe of the shard, after all of its images are counted."""
-        return recipes.of(is_changed=self.is_changed, has_heic=self.has_heic)
+        return recipes.of(is_changed=self.is_changed, has_heic=FROM_HEIC in self.pixels)
 
     def observe(self, loaded: Iterable[CheckedImage | Rejection]) -> Iterator[CheckedImage]:
         """Passes images on and keeps rejections."""
         for result in loaded:
             if isinstance(result, Rejection):
                 self.rejections.append(result)
-                PROGRESS.advance(1, 1)
+                PROGRESS.count("converting", 1, 1)
             else:
                 self._count(result)
-                PROGRESS.advance(1)
+                PROGRESS.count("converting", 1)
                 yield result
 
     def observe_examples(self, examples: Iterable[bytes]) -> Iterator[bytes]:
@@ -231,83 +215,48 @@ def count_shard(summary: ShardSummary, seconds: float, *, is_read: bool) -> None
     _LOGGER.info(message, summary.file, summary.records, rejected, size, seconds)
 
 
-# Overlaps each shard with the next one, so that no core waits between them.
+# Finishes each shard beside the next one, so that no core waits between them.
 #
-# The next one is read while the last records of a shard are written, and while the shard is synced
-# and renamed, which takes as long as many images.
+# A shard is synced and renamed, which takes as long as many images, while the next one is written.
 
-# Writes a shard, and pauses twice: when its images are being read, and before its last records.
-# Returns what finishes it, in another thread.
-Writing: TypeAlias = Generator[None, None, Callable[[], FinishedShard]]
-
-# Shards that are finished while the next one is read. More would only leave more unfinished files
-# behind a crash.
+# Shards that are finished beside the next one. More would only leave more unfinished files behind a
+# crash.
 _BESIDE = 1
 
 
-class ShardOverlap:
-    """Writes shards one after the other: each is read before the former one is complete.
-
-    Shards are finished in a thread of its own, in their order.
-    """
+class ShardFinisher:
+    """Finishes written shards in a thread of its own, in their order."""
 
     def __init__(self) -> None:
-        self._open: list[Writing] = []
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="finish-shard")
         self._finishing: list[Future[FinishedShard]] = []
 
-    def write(self, shard: Writing) -> list[FinishedShard]:
-        """Begins to read a shard, completes the former one, and writes this one up to its end.
+    def write(
+        self, shard: Callable[[], Callable[[], FinishedShard]] | None = None
+    ) -> list[FinishedShard]:
+        """Writes a shard, which returns what finishes it; None writes none, and finishes all.
 
         Returns:
             the shards that must be finished before another one is begun.
 
         Raises:
             Exception: what writing or finishing one of them raises; the former one is finished if
-                it can be, and all others are abandoned.
+                it can be.
         """
-        with self._abandoned_if_it_fails():
-            self._open.append(shard)
-            try:
-                next(shard)
-            finally:
-                self._complete(but=1)
-            next(shard)
-            return self._finished(but=_BESIDE)
-
-    def complete(self) -> list[FinishedShard]:
-        """Completes the last shard; all that are not finished yet. Raises as `write`."""
-        with self._abandoned_if_it_fails():
-            self._complete(but=0)
-            return self._finished(but=0)
-
-    def _complete(self, but: int) -> None:
-        """Writes the last records of all open shards but so many, and begins to finish them."""
-        while len(self._open) > but:
-            try:
-                next(self._open.pop(0))
-            except StopIteration as end:
-                self._finishing.append(self._pool.submit(end.value))
-
-    def _finished(self, but: int) -> list[FinishedShard]:
-        """All shards but so many, once they are finished."""
-        return [self._finishing.pop(0).result() for _ in self._finishing[but:]]
-
-    @contextlib.contextmanager
-    def _abandoned_if_it_fails(self) -> Iterator[None]:
         try:
-            yield
+            if shard is not None:
+                self._finishing.append(self._pool.submit(shard()))
+            but = 0 if shard is None else _BESIDE
+            return [self._finishing.pop(0).result() for _ in self._finishing[but:]]
         except BaseException:
             # The run ends, and gives its lock back.
             self.abandon()
             raise
 
     def abandon(self) -> None:
-        """Waits until nothing is written any more; forgets all shards and errors, closes files."""
-        for shard in self._open:
-            shard.close()
+        """Waits until nothing is written any more, and forgets all shards and errors."""
         wait(self._finishing)
-        self._open, self._finishing = [], []
+        self._finishing = []
 
     def close(self) -> None:
         """Abandons what is not finished, and ends the thread."""
@@ -389,7 +338,7 @@ class _WriteShardFn(beam.DoFn):
         self._with_sha256 = card_of(dataset.options) is not None
         libraries = self._converter.libraries._replace(gzip=self.target.plan.gzip)
         self._recipes = RecipeMaker(dataset.digest, libraries)
-        self._overlap = ShardOverlap()
+        self._finisher = ShardFinisher()
         self._existing = ExistingShards(
             self._output,
             roots,
@@ -417,7 +366,7 @@ class _WriteShardFn(beam.DoFn):
         finished = self._existing.finished(name, recipes)
         if finished is not None:
             counter("shards_reused").inc()
-            PROGRESS.advance(len(images), len(finished.summary.rejections))
+            PROGRESS.count("converting", len(images), len(finished.summary.rejections))
             yield from self._outputs(*finished)
             return
         if not is_supervised():
@@ -427,12 +376,13 @@ class _WriteShardFn(beam.DoFn):
                 self._converter.isolate(images)
             else:
                 storage_of(begun).write_whole(begun, b"")
-        for former in self._overlap.write(self._write(name, recipes, images)):
+        write = functools.partial(self._write, name, recipes, images)
+        for former in self._finisher.write(write):
             yield from self._outputs(*former)
 
     def finish_bundle(self) -> Iterator[WindowedValue | beam.pvalue.TaggedOutput]:
         # Beam keeps the outputs of a bundle only if all of it succeeds.
-        for former in self._overlap.complete():
+        for former in self._finisher.write():
             for output in self._outputs(*former):
                 if isinstance(output, beam.pvalue.TaggedOutput):
                     output.value = GlobalWindows.windowed_value(output.value)
@@ -441,7 +391,7 @@ class _WriteShardFn(beam.DoFn):
                     yield GlobalWindows.windowed_value(output)
 
     def teardown(self) -> None:
-        self._overlap.close()
+        self._finisher.close()
 
     def _outputs(
         self, summary: ShardSummary, index: pa.Table
@@ -451,23 +401,21 @@ class _WriteShardFn(beam.DoFn):
             for batch in fingerprint_batches(index, summary.file, self.buckets):
                 yield beam.pvalue.TaggedOutput(_FINGERPRINTS, batch)
 
-    def _write(self, name: str, recipes: Recipes, images: list[Planned]) -> Writing:
-        """Writes a shard; it gets its name and its sidecar while the next one is read."""
+    def _write(
+        self, name: str, recipes: Recipes, images: list[Planned]
+    ) -> Callable[[], FinishedShard]:
+        """Writes a shard; what is returned gives it its name and its sidecar."""
         started = time.monotonic()
         partial = f"{self._staged(name, recipes.unchanged)}.{uuid.uuid4().hex}.partial"
         shard = _OpenShard(recipes, partial, ShardCounter(name, self._converter.of_images))
         staged = self._copied(shard, images)
         if staged is not None:
             shard.partial = ""
-            yield
-            yield
         else:
             loaded = shard.counter.observe(self._converter.load(images))
             examples = shard.counter.observe_examples(self._converter.encode(loaded))
-            yield
             with contextlib.ExitStack() as files:
-                first = max(0, len(images) - files_ahead())
-                staged = yield from self._stage(files, shard, examples, first)
+                staged = self._stage(files, shard, examples)
                 shard.files = files.pop_all()
         counts = shard.counter.counts()
         summary = dataclasses.replace(staged, **counts, roots=self._roots_digest)
@@ -503,7 +451,7 @@ class _WriteShardFn(beam.DoFn):
             partners=self._converter.partner_names,
             is_per_image=self._per_image,
             libraries=self._recipes.versions(
-                is_changed=shard.counter.is_changed, has_heic=shard.counter.has_heic
+                is_changed=shard.counter.is_changed, has_heic=FROM_HEIC in shard.counter.pixels
             ),
         )
         data = index_bytes(index)
@@ -522,19 +470,12 @@ class _WriteShardFn(beam.DoFn):
         return FinishedShard(summary, index)
 
     def _stage(
-        self, files: contextlib.ExitStack, shard: _OpenShard, examples: Iterable[bytes], first: int
-    ) -> Generator[None, None, ShardSummary]:
-        """Writes the shard to `partial`, which is synced when `files` are closed.
-
-        Pauses after `first` records.
-        """
+        self, files: contextlib.ExitStack, shard: _OpenShard, examples: Iterable[bytes]
+    ) -> ShardSummary:
+        """Writes the shard to `partial`, which is synced when `files` are closed."""
         writer = files.enter_context(storage_of(shard.partial).open_writer(shard.partial))
-        stream = RecordStream(self.sink, writer, with_sha256=self._with_sha256)
-        stream.write(itertools.islice(examples, first))
-        yield
-        stream.write(examples)
-        file, counted = stream.close(), shard.counter
-        recipe = counted.recipe(shard.recipes)
+        file = write_records(self.sink, writer, examples, with_sha256=self._with_sha256)
+        counted, recipe = shard.counter, shard.counter.recipe(shard.recipes)
         return ShardSummary(counted.file, recipe, 0, file.bytes, file.crc32c, sha256=file.sha256)
 
     def _name_staged(self, partial: str, summary: ShardSummary) -> None:
@@ -559,8 +500,8 @@ class _WriteImagesFn(_WriteShardFn):
     _per_image = True
 
     def _stage(
-        self, files: contextlib.ExitStack, shard: _OpenShard, examples: Iterable[bytes], first: int
-    ) -> Generator[None, None, ShardSummary]:
+        self, files: contextlib.ExitStack, shard: _OpenShard, examples: Iterable[bytes]
+    ) -> ShardSummary:
         folder = shard.partial
         storage_of(folder).make_directory(folder)
 
@@ -572,7 +513,6 @@ class _WriteImagesFn(_WriteShardFn):
 
         ahead = ReadAhead(threads=READERS)
         written = [*ahead.map(write, enumerate(examples), size=lambda each: len(each[1]))]
-        yield
         return ShardSummary(
             file=shard.counter.file,
             recipe=shard.counter.recipe(shard.recipes),

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from transforms.core.machine import process_cores, process_count
 from transforms.storage.files import storage_of
@@ -44,11 +44,6 @@ def reading_threads(root: str, *, waits: bool = False) -> int:
     """
     waits = waits or storage_of(root).is_remote
     return max(READERS, process_cores()) if waits else process_cores()
-
-
-def files_ahead() -> int:
-    """The local files in flight at most."""
-    return _AHEAD_OF_CORE * process_cores()
 
 
 def read_ahead_bytes(processes: int, cores: int) -> int:
@@ -108,8 +103,6 @@ class ReadAhead:
     ) -> Iterator[Result]:
         """Results in the order of the items; a bounded number of them is buffered.
 
-        The first items are begun by this call, not when the first result is requested.
-
         Args:
             function: called in another thread, but for cheap items.
             items: the arguments of the calls.
@@ -118,17 +111,6 @@ class ReadAhead:
                 because that takes less than to pass Python's lock to another thread and back; by
                 default, no item is. Any number of cheap items is drawn to find the next other one.
         """
-        results = self._results(function, self._groups(items, size, is_cheap))
-        next(results)
-        return cast(Iterator[Result], results)
-
-    def _results(
-        self,
-        function: Callable[[Item], Result],
-        groups: Iterable[tuple[list[Item], int | None]],
-    ) -> Iterator[Result | None]:
-        """None when the first items have begun, and then the results."""
-        has_begun = False
         pool = _shared_pool(self._threads)
         # What gives the results of some items, and how many groups in threads and bytes these are.
         waiting: collections.deque[tuple[Callable[[], _Done[Result]], int, int]]
@@ -142,7 +124,7 @@ class ReadAhead:
             stack.callback(stopped.set)
             # Beam's counters belong to the thread that runs the step, not to the pool's.
             stack.enter_context(throttling_counted())
-            for group, group_bytes in groups:
+            for group, group_bytes in self._groups(items, size, is_cheap):
                 if group_bytes is None:
                     of_cheap = functools.partial(_apply, function, group, stopped)
                     waiting.append((of_cheap, 0, 0))
@@ -151,9 +133,6 @@ class ReadAhead:
                     held_groups == self._max_groups
                     or held_bytes + group_bytes > self._max_bytes // len(_CONSUMERS)
                 ):
-                    if not has_begun:
-                        has_begun = True
-                        yield None
                     done, done_groups, done_bytes = waiting.popleft()
                     yield from _each(*done())
                     held_groups -= done_groups
@@ -162,8 +141,6 @@ class ReadAhead:
                 waiting.append((future.result, 1, group_bytes))
                 held_groups += 1
                 held_bytes += group_bytes
-            if not has_begun:
-                yield None
             while waiting:
                 yield from _each(*waiting.popleft()[0]())
 

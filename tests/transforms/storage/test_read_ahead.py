@@ -72,15 +72,6 @@ def test_only_so_many_items_and_bytes_wait(max_bytes: int, together: int, most: 
     assert (items.pulled, len(ahead)) == (100, 100)
 
 
-def test_the_first_items_begin_before_a_result_is_wanted() -> None:
-    items = Counted(100)
-    begun = threading.Event()
-    results = read_ahead().map(lambda _: begun.set(), items, size=one_byte)
-    assert begun.wait(20)
-    assert items.pulled == AHEAD + 1
-    assert len(list(results)) == 100
-
-
 @given(st.lists(st.integers(0, 40), max_size=40), st.integers(1, 60))
 def test_only_so_many_bytes_are_held(sizes: list[int], max_bytes: int) -> None:
     lock = threading.Lock()
