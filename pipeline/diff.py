@@ -73,20 +73,10 @@ def compare_datasets(former: str, other: str) -> Differences:
     from transforms.records.comparison import compare_records, option_changes, other_files
 
     # Both are checked before the indexes of one are read.
-    manifests = [*map(_open_indexed, (former, other))]
+    manifests = [*map(open_indexed, (former, other))]
     old, new = map(read_records, (former, other), manifests)
     found = compare_records(old, new, option_changes(*manifests))
     return found if found.total() else dataclasses.replace(found, files=other_files(*manifests))
-
-
-def dataset_records(folder: str) -> tuple[dict[str, Any], Records]:
-    """The manifest and the records of a dataset.
-
-    Raises:
-        DatasetError: see `compare_datasets`.
-    """
-    manifest = _open_indexed(folder)
-    return manifest, read_records(folder, manifest)
 
 
 def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
@@ -124,7 +114,7 @@ def read_records(folder: str, manifest: Mapping[str, Any]) -> Records:
         return Records.joined(storage_of(folder).for_each(read, manifest["index"]), labels)
 
 
-def _open_indexed(folder: str) -> dict[str, Any]:
+def open_indexed(folder: str) -> dict[str, Any]:
     """The manifest of a dataset of which every record is in an index."""
     from pipeline.open_dataset import open_dataset
     from transforms.dataset.output_names import MANIFEST

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import apache_beam as beam
 
-from pipeline.diff import dataset_records
+from pipeline.diff import open_indexed, read_records
 from pipeline.errors import DatasetError
 from pipeline.graph import build_plan, converter_of, origins_of
 from pipeline.open_dataset import open_dataset
@@ -275,7 +275,8 @@ def reuse_lines(
     indexes, lines = 0, []
     for folder in dict.fromkeys(folders):
         try:
-            manifest, former = dataset_records(folder)
+            manifest = open_indexed(folder)
+            former = read_records(folder, manifest)
         except (DatasetError, OSError) as error:
             lines.append(f"diff     {folder} cannot be compared: {error}")
             continue

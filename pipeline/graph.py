@@ -12,7 +12,7 @@ from pipeline.options.option_table import GROUPS, OPTIONS
 from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.preflight import check_flags
 from transforms.convert_images import ImageConverter, RowConverter
-from transforms.core.option import declared_in, own_words, read_arguments
+from transforms.core.option import declared_in, own_words, read_arguments, text_of
 from transforms.core.option_types import ConvertDatasetOptions
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates
@@ -26,6 +26,7 @@ from transforms.flow import (
 from transforms.input_readers import ImageFinder, PartnerFinder, RowImages, RowReader
 from transforms.join_labels import Inputs, JoinLabels, ReadInputs, TableReader
 from transforms.labels.keys import archive_path
+from transforms.labels.label_rules import PathRules
 from transforms.labels.shards import Splits
 from transforms.labels.vocabulary import missing_labels
 from transforms.records.existing_shards import Converter
@@ -99,10 +100,11 @@ def build_plan(pipeline: beam.Pipeline, config: ConvertConfig) -> Plan:
 
 
 def _inputs(config: ConvertConfig) -> ReadInputs:
+    regex = text_of(config.inputs.label_from)
     finder = ImageFinder(
         root=config.root,
         key=config.key,
-        rules=config.path_rules,
+        rules=PathRules(config.label_from, regex, config.split_from == "directory"),
         left_out=config.left_out,
         with_checksums=config.checks.drops_duplicates,
     )

@@ -235,7 +235,7 @@ def check_dataset(
     """
     # A wrong flag does not wait for Beam.
     from pipeline.run.launch import results_path, run_pipeline
-    from transforms.verify_shards import VerifyShards, merge_splits, read_results
+    from transforms.verify_shards import VerifyShards, read_results
 
     try:
         details = [*ledger_problems(manifest), *index_list_problems(manifest)]
@@ -260,7 +260,7 @@ def check_dataset(
             progress=progress,
             left="the dataset was not verified",
         )
-        splits = merge_splits(read_results(results), manifest["splits"])
+        splits = read_results(results, manifest["splits"])
     for split in splits.values():
         problems += split.problems
     return problems, splits

@@ -348,7 +348,7 @@ class ImageConverter(Converter):
     def _planned(
         self, image: PlannedImage, checked: CheckedImage, found: ReadImage
     ) -> CheckedImage:
-        """An image of a record with its plan and its values."""
+        """An image with its plan and its values."""
         if not self.fingerprints:
             checked = checked._replace(content="", stored_content="", seen=UNSEEN)
         return checked._replace(
@@ -400,22 +400,8 @@ class ImageConverter(Converter):
         if content and found.stored is not None:
             # Another dataset may have changed the image before.
             content = found.stored.source_content or content
-        # Not `_replace`, which takes three times as long.
-        return CheckedImage(
-            decoded.data,
-            decoded.info,
-            decoded.original,
-            decoded.changes,
-            decoded.seen,
-            decoded.orientation,
-            decoded.raw,
-            decoded.model_pixels,
-            image,
-            self._values(image, decoded),
-            content,
-            stored_content,
-            has_place=decoded.has_place and Role.IMAGE in self._roles,
-        )
+        decoded = decoded._replace(content=content, stored_content=stored_content)
+        return self._planned(image, decoded, found)
 
     def _guarded(self, image: PlannedImage, decode: Callable[..., Any], data: Any) -> Any:
         """Decodes an image so that a crashing decoder costs only this image, on the next try."""

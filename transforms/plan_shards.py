@@ -396,7 +396,7 @@ class _Assigner:
                 planned = each if isinstance(each, ShardRow) else self._planned(each)
             except RejectedImageError as error:
                 # Planned but rejected: count it as done, so that the stage reaches its total.
-                PROGRESS.advance(1, 1)
+                PROGRESS.count("converting", 1, 1)
                 reason = error.reason.code
                 yield Rejection("image", reason, error.detail, each.path, each.key)
                 continue

@@ -8,7 +8,7 @@ import functools
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import apache_beam as beam
@@ -162,7 +162,13 @@ class Publication:
             # Before its files; kept in the staging folder, so that a rerun still knows them.
             changes.move(MANIFEST, f"{STAGING}/{FORMER}")
         changes.remove(left.names - keep)
-        self._drop_stale(changes, left.shards - ours, keep)
+        # Staged shards of an unfinished run with other inputs or options; some may have their final
+        # names already, and their sidecars are still staged.
+        stale = left.shards - ours
+        files = storage.for_each(lambda shard: staged_files(self.output, *shard), stale)
+        names = set[str]().union(*files) - keep
+        storage.check_folders(self.output, names, are_replaced=True)
+        changes.remove(names)
         # With an incomplete shard, no work is lost.
         if dropped := left.complete - ours:
             _LOGGER.warning(
@@ -188,19 +194,6 @@ class Publication:
         if changes.exists(MANIFEST):
             path = join(self.output, MANIFEST)
             raise FileExistsError(errno.EEXIST, "another run wrote it", path)
-
-    def _drop_stale(
-        self, changes: OutputChanges, stale: Set[tuple[str, str]], keep: Set[str]
-    ) -> None:
-        """Removes staged shards of an unfinished run with other inputs or options.
-
-        Some may have their final names already; their sidecars are still staged.
-        """
-        storage = storage_of(self.output)
-        found = storage.for_each(lambda shard: staged_files(self.output, *shard), stale)
-        names = set[str]().union(*found)
-        storage.check_folders(self.output, names - keep, are_replaced=True)
-        changes.remove(names - keep)
 
     def finish(self, puts: Iterable[Put], small: Sequence[Put]) -> list[Leftover]:
         """Checks the files that were moved, and moves the small ones, the manifest last.

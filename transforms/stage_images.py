@@ -10,11 +10,18 @@ from typing import NamedTuple
 import apache_beam as beam
 
 from transforms.core.messages import is_utf8
-from transforms.core.option import declared, exact_text, path_text, read_arguments, truth
+from transforms.core.option import (
+    declared,
+    exact_text,
+    kind_text,
+    path_text,
+    read_arguments,
+    truth,
+)
 from transforms.core.records import Count, JoinSide, Kind, PlannedImage
-from transforms.core.rejections import Reason, RejectedImageError, Rejection
+from transforms.core.rejections import Reason, Rejection
 from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels
-from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells
+from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells, placed
 from transforms.labels.keys import content_version, image_key
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.shards import SplitAssigner, split_text
@@ -57,19 +64,19 @@ def given_image(element: object) -> GivenImage:
     GivenImage(key='cat/1.jpg', data=b'...', labels=('cat', '7'), split='')
     """
     if not isinstance(element, tuple) or not 2 <= len(element) <= 4:
-        raise TypeError(f"an image is a tuple {_FORMS}, not {_kind(element)}")
+        raise TypeError(f"an image is a tuple {_FORMS}, not {kind_text(element)}")
     key, data, label, split = (*element, None, None)[:4]
     if not isinstance(key, str):
-        raise TypeError(f"the key of an image is a str, not {_kind(key)}: give {_FORMS}")
+        raise TypeError(f"the key of an image is a str, not {kind_text(key)}: give {_FORMS}")
     if not key.strip():
         raise ValueError("the key of an image is empty: give each image a name of its own")
     if not isinstance(data, bytes | bytearray):
         raise TypeError(
-            f"the image {key!r:.200} is {_kind(data)}, not bytes: give the content of its file; "
-            "LabelImages takes paths"
+            f"the image {key!r:.200} is {kind_text(data)}, not bytes: give the content of its "
+            "file; LabelImages takes paths"
         )
     if split is not None and not isinstance(split, str):
-        raise TypeError(f"the split of {key!r:.200} is a str or None, not {_kind(split)}")
+        raise TypeError(f"the split of {key!r:.200} is a str or None, not {kind_text(split)}")
     labels = label if isinstance(label, list | tuple | set | frozenset) else (label,)
     texts = [text for each in labels if (text := _label_text(key, each))]
     if isinstance(labels, set | frozenset):
@@ -80,12 +87,8 @@ def given_image(element: object) -> GivenImage:
 
 def _label_text(key: str, label: object) -> str:
     if label is not None and not isinstance(label, str | numbers.Number):
-        raise TypeError(f"a label of {key!r:.200} is a str or a number, not {_kind(label)}")
+        raise TypeError(f"a label of {key!r:.200} is a str or a number, not {kind_text(label)}")
     return given_label(label)
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"the {type(value).__name__} {value!r:.60}"
 
 
 def join_given(
@@ -124,17 +127,12 @@ def _placed(
     if is_labelled and not image.label and not image.cells:
         yield from _rejected(Reason.NO_LABEL, "its label is empty", [image], key)
         return
-    try:
-        split, order = assigner.assign(key, split=image.split, group="")
-    except RejectedImageError as error:
-        yield from _rejected(error.reason, error.detail, [image], key)
-        return
-    # Several labels are stored as those of one row.
-    rows = 1 if image.cells else 0
-    if rows:
-        yield Count("rows_read", rows)
-    place = (order, key, image.path, image.size, image.version, image.label, 0, image.cells)
-    yield PlannedImage(*place, split=split, rows=rows)
+    for result in placed(key, image, 0, assigner):
+        if isinstance(result, PlannedImage) and image.cells:
+            # Several labels are stored as those of one row.
+            yield Count("rows_read", 1)
+            result = result._replace(rows=1)
+        yield result
 
 
 def _rejected(

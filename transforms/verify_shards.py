@@ -109,7 +109,8 @@ class VerifyShards(beam.PTransform):
         # The classes of 73,000 groups are gigabytes.
         together = AddTogether(AddUp(dict, _add_line, _merge))
         combined = {"results": verified} | "Combine results" >> together
-        has_classes = self.verifier.tells_classes and not self.fast
+        tells_classes = any(feature.from_label for feature in self.verifier.features)
+        has_classes = tells_classes and not self.fast
         write = beam.Map(_write_results, self.results, self.output, has_classes)
         return combined | "Write results" >> write.with_output_types(str)
 
@@ -160,7 +161,8 @@ class _VerifyFn(beam.DoFn):
     def setup(self) -> None:
         PROGRESS.begin("verifying", self.records)
         # The names of a million classes are too large for a graph.
-        self._verifier = self.verifier.with_labels(read_labels(self.output))
+        labels = read_labels(self.output) or self.verifier.labels
+        self._verifier = dataclasses.replace(self.verifier, labels=labels)
         isolates = is_again() or self.restarts
         self._guard = DecoderGuard(self._verifier.limits.max_pixels, isolates=isolates)
 
@@ -337,17 +339,10 @@ def _shortened(problems: list[Problem], at_least: str) -> list[Problem]:
     return problems[:_MAX_PROBLEMS] + rest
 
 
-def read_results(path: str) -> list[Verified]:
-    """Reads the results of `VerifyShards`."""
+def read_results(path: str, splits: Iterable[str]) -> dict[str, Verified]:
+    """The results of `VerifyShards` for each split, with problems sorted by file and record."""
     text = storage_of(path).read_text(path) or ""
-    return [Verified.from_text(line) for line in text.splitlines()]
-
-
-def merge_splits(found: Iterable[Verified], splits: Iterable[str]) -> dict[str, Verified]:
-    """The results for each split, with problems sorted by file and record."""
-    merged = {split: Verified(split) for split in splits}
-    for each in found:
-        merged[each.split].merge(each)
-    for each in merged.values():
+    found = {each.split: each for each in map(Verified.from_text, text.splitlines())}
+    for each in found.values():
         each.sort_problems()
-    return merged
+    return {split: found.get(split, Verified(split)) for split in splits}

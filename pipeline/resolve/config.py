@@ -23,7 +23,7 @@ from transforms.labels.csv_tables import delimiter_text
 from transforms.labels.joins import RowRequirements
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 from transforms.labels.label_rows import CSV, YOLO, CsvColumns
-from transforms.labels.label_rules import LabelRules, PathRules
+from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan, SplitAssigner
 from transforms.records.other_datasets import OtherDataset
 
@@ -119,12 +119,6 @@ class ConvertConfig:
         # Splits from rows or folders are known only after all of them are read.
         names = [name for name, _ in self.splits.splits] if self.split_from == "hash" else ()
         return shard_plan(self.shards, self.files, names, len(self.partners))
-
-    @property
-    def path_rules(self) -> PathRules:
-        """How an image's path gives its label and its split."""
-        regex = text_of(self.inputs.label_from)
-        return PathRules(self.label_from, regex, self.split_from == "directory")
 
     @property
     def assigner(self) -> SplitAssigner:

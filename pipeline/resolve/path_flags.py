@@ -21,7 +21,6 @@ from transforms.dataset.output_names import MANIFEST
 from transforms.labels.keys import (
     IMAGE_EXTENSIONS,
     MAX_GLOBS,
-    any_case,
     archive_path,
     archive_problem,
     expand_braces,
@@ -243,11 +242,6 @@ def list_inputs(pattern: str, flag: str, *, listed: str | None = None) -> Iterat
                 f"no permission to read the folder {error.filename!r}, "
                 f"which {flag} {pattern!r} needs"
             ) from error
-
-
-def lists_any(pattern: str, title: str) -> bool:
-    """Whether a glob of images or masks matches a file; raises as `list_inputs` does."""
-    return next(list_inputs(pattern, title, listed=any_case(pattern)), None) is not None
 
 
 # Suggestions for a flag whose glob matches nothing, based on the files that are there.

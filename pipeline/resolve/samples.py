@@ -19,7 +19,6 @@ from pipeline.resolve.path_flags import (
     check_path,
     image_globs,
     list_inputs,
-    lists_any,
     plain_globs,
     why_empty,
 )
@@ -159,7 +158,8 @@ def first_files(
     for pattern in patterns:
         if pattern not in matched:
             why = why_empty(pattern)
-            if any(lists_any(each, title) for each, of in plain if of == pattern):
+            globs = (each for each, of in plain if of == pattern)
+            if any(any(list_inputs(each, title, listed=any_case(each))) for each in globs):
                 # Left out, as the output of an earlier run would be.
                 why = "its files are in --output, or are those of other flags: give another folder"
             raise UsageError(f"no file matches {title} {pattern!r}; {why}")

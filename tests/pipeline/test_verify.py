@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -235,9 +235,9 @@ def test_several_machines_report_the_same_and_hand_back_no_classes(
             os.truncate(dataset.folder / name, 100)
     handed_back: list[Verified] = []
 
-    def read(path: str) -> list[Verified]:
-        found = read_results(path)
-        handed_back.extend(found)
+    def read(path: str, splits: Iterable[str]) -> dict[str, Verified]:
+        found = read_results(path, splits)
+        handed_back.extend(found.values())
         return found
 
     monkeypatch.setattr("transforms.verify_shards.read_results", read)

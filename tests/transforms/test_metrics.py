@@ -98,8 +98,8 @@ def test_progress() -> None:
     progress = Progress()
     progress.count("listing", 9)
     progress.plan(5)
-    progress.advance(1)
-    progress.advance(2, 1)
+    progress.count("converting", 1)
+    progress.count("converting", 2, 1)
     assert progress.stages() == [
         Stage("listing", "images", 0, 9, 0),
         Stage("converting", "images", 5, 3, 1),
@@ -107,11 +107,13 @@ def test_progress() -> None:
     progress.clear()  # another run in the same process
     progress.plan(7)
     assert progress.stages() == []  # a dry run ends here
-    progress.advance(0)
+    progress.count("converting", 0)
     assert progress.stages() == [Stage("converting", "images", 7, 0, 0)]
 
 
-PROGRAM = "from transforms.storage.metrics import PROGRESS as p; p.plan(9); p.advance(3, 1)"
+PROGRAM = (
+    "from transforms.storage.metrics import PROGRESS as p; p.plan(9); p.count('converting', 3, 1)"
+)
 
 
 @pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -126,7 +128,7 @@ def test_progress_adds_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proce
             monkeypatch.setattr(os, "getpid", lambda: next(numbers, 3))
             worker = Progress(str(tmp_path))
             worker.plan(9)
-            worker.advance(3, 1)
+            worker.count("converting", 3, 1)
     progress = Progress()
     progress.clear(workers=str(tmp_path))
     assert progress.stages() == [Stage("converting", "images", 9, 6, 2)]

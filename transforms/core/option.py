@@ -36,7 +36,7 @@ def path_text(name: str, value: object) -> str:
     """
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str):
-        raise TypeError(f"{name} is a path, a str or an os.PathLike, not {_kind(value)}")
+        raise TypeError(f"{name} is a path, a str or an os.PathLike, not {kind_text(value)}")
     if not text.strip():
         raise ValueError(f"{name} is empty: give a path")
     if not isinstance(value, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)", text):
@@ -82,7 +82,7 @@ def class_texts(name: str, value: object) -> tuple[str, ...] | None:
     names: list[str] = []
     for at, each in enumerate(_several(name, value)):
         if not isinstance(each, str):
-            raise TypeError(f"{name}[{at}] is a str, not {_kind(each)}")
+            raise TypeError(f"{name}[{at}] is a str, not {kind_text(each)}")
         if not each.strip() or each in names:
             problem = "is given twice" if each.strip() else "is empty"
             raise ValueError(f"{name}[{at}] {each!r} {problem}")
@@ -114,7 +114,7 @@ def whole_number(name: str, value: object, lowest: int, highest: int | None = No
         ValueError: it is out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is an int, not {_kind(value)}")
+        raise TypeError(f"{name} is an int, not {kind_text(value)}")
     if value < lowest or (highest is not None and value > highest):
         to = "" if highest is None else f" and at most {highest}"
         raise ValueError(f"{name} is at least {lowest}{to}, not {value}")
@@ -128,7 +128,7 @@ def truth(name: str, value: object) -> bool:
         TypeError: it is neither.
     """
     if not isinstance(value, bool):
-        raise TypeError(f"{name} is True or False, not {_kind(value)}")
+        raise TypeError(f"{name} is True or False, not {kind_text(value)}")
     return value
 
 
@@ -145,11 +145,12 @@ def _several(name: str, value: object) -> Sequence[object]:
     if isinstance(value, (str, bytes, os.PathLike)):
         raise TypeError(f"{name} is a sequence: write [{value!r}]")
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} is a sequence, not {_kind(value)}")
+        raise TypeError(f"{name} is a sequence, not {kind_text(value)}")
     return tuple(value)
 
 
-def _kind(value: object) -> str:
+def kind_text(value: object) -> str:
+    """The type of a value and the value itself, for a message."""
     return "None" if value is None else f"the {type(value).__name__} {value!r:.60}"
 
 
@@ -363,11 +364,6 @@ def only(recorded: Any) -> Callable[[Any], Any]:
 def if_any(value: Any) -> Any:
     """Records a value that is not empty."""
     return value or NOT_RECORDED
-
-
-def text_or_none(value: Any) -> str | None:
-    """Records the text of a value."""
-    return None if value is None else str(value)
 
 
 def recorded_values(options: Mapping[str, Option], values: Mapping[str, Any]) -> dict[str, Any]:

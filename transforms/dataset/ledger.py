@@ -85,15 +85,13 @@ class PlanTotals(Totals):
         elif image.rows:
             self.rows_used += 1
             self.rows_repeated += image.rows - 1
-        if len(self.labels) > MAX_CLASSES:
-            raise self._too_many()
+        self._check_classes()
 
     def merge(self, other: PlanTotals) -> None:
         """Adds the counts of `other`."""
         super().merge(other)
         self.cells = merge_cells((self.cells, other.cells))
-        if len(self.labels) > MAX_CLASSES:
-            raise self._too_many()
+        self._check_classes()
 
     def classes(self, vocabulary: Vocabulary) -> Counter[str]:
         """The images of each class; those with other labels are rejected."""
@@ -103,12 +101,13 @@ class PlanTotals(Totals):
                 found[vocabulary.text_of(label)] += images
         return found
 
-    def _too_many(self) -> LabelsError:
-        some = ", ".join(f"{label[:40]!r}" for label in sorted(self.labels)[:3])
-        return LabelsError(
-            f"more than {MAX_CLASSES} different labels (such as {some}), and each is a class: "
-            "correct --label_column or --label_from; --label_from none needs no labels"
-        )
+    def _check_classes(self) -> None:
+        if len(self.labels) > MAX_CLASSES:
+            some = ", ".join(f"{label[:40]!r}" for label in sorted(self.labels)[:3])
+            raise LabelsError(
+                f"more than {MAX_CLASSES} different labels (such as {some}), and each is a class: "
+                "correct --label_column or --label_from; --label_from none needs no labels"
+            )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

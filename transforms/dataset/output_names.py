@@ -328,41 +328,37 @@ def index_file(shard: str) -> str:
     return f"{INDEX}/{stem}{_TABLE}"
 
 
-def is_index_file(name: object) -> bool:
+def is_index_file(name: str) -> bool:
     """Whether `index_file` can give this name.
 
     >>> is_index_file("index/a-00000-of-00001.parquet"), is_index_file("index/../a.parquet")
     (True, False)
     """
-    if not isinstance(name, str):
-        return False
     stem = name.removeprefix(f"{INDEX}/").removesuffix(_TABLE)
     return name == f"{INDEX}/{stem}{_TABLE}" and is_shard(f"{stem}.tfrecord")
 
 
-def is_data_file(name: object) -> bool:
+def is_data_file(name: str) -> bool:
     """Whether a file of records can have this name: a shard, or the file of one image.
 
     >>> is_data_file("train/cat%2F1.tfrecord"), is_data_file("train/../../1.tfrecord")
     (True, False)
     """
-    return isinstance(name, str) and (is_shard(name) or is_image_file(name))
+    return is_shard(name) or is_image_file(name)
 
 
-def is_small_file(name: object) -> bool:
+def is_small_file(name: str) -> bool:
     """Whether a file next to the shards that the manifest lists can have this name.
 
     >>> is_small_file("labels.txt"), is_small_file("x.labels.txt"), is_small_file("/labels.txt")
     (True, True, False)
     """
-    if not isinstance(name, str):
-        return False
     return name in _SMALL_FILES or (name.endswith(CLASS_NAMES) and is_plain(name))
 
 
-def is_plain(name: object) -> bool:
+def is_plain(name: str) -> bool:
     """Whether a name is that of a file in a folder, and fits into it."""
-    if not isinstance(name, str) or "/" in name or "\0" in name:
+    if "/" in name or "\0" in name:
         return False
     try:
         return len(name.encode()) <= _LONGEST
@@ -464,7 +460,7 @@ def parse_small_files(text: str, path: str) -> list[str]:
     if not isinstance(names, list):
         raise ForeignNameError(f"{path} was edited: it is not a list of file names; remove it")
     for name in names:
-        if not is_small_file(name):
+        if not (isinstance(name, str) and is_small_file(name)):
             raise ForeignNameError(
                 f"{path} was edited: it names {name!r:.200}, which is not a file of a dataset; "
                 "remove it"

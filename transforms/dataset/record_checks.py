@@ -161,21 +161,12 @@ class RecordVerifier:
             first_id=1 if options.get("layout") in DETECTION else None,
         )
 
-    def with_labels(self, labels: Mapping[int, str]) -> RecordVerifier:
-        """This verifier, with the names in labels.txt."""
-        return dataclasses.replace(self, labels=labels or self.labels)
-
     @property
     def largest_record(self) -> int:
         """The most bytes that a record may have."""
         # Rows without images have no limits, and small records.
         has_limits = sys.maxsize not in self.limits
         return largest_record(*self.limits) if has_limits else LARGEST_RECORD
-
-    @property
-    def tells_classes(self) -> bool:
-        """Whether records contain their class."""
-        return any(feature.from_label for feature in self.features)
 
     def check(
         self,

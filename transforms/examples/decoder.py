@@ -356,22 +356,20 @@ class RecordParser:
         """
         stored = decode_example(record)
         values = {feature.name: _stored_value(feature, stored) for feature in self.features}
-        if self.decode:
-            for feature in self._decoded:
-                if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):
-                    values[feature.name] = self._image(
-                        values[feature.name], self.channels, self.depth
-                    )
-                elif feature.role is Role.MASK:
-                    values[feature.name] = self._image(values[feature.name], 1, 8)
-                elif feature.role is Role.OBJECT_MASK:
-                    masks = [self._image(mask, 1, 8) for mask in values[feature.name]]
-                    # Without objects, they have the size of the image if the record holds it.
-                    size = values[self._shown].shape[:2] if self._shown else (0, 0)
-                    no_masks = np.empty((0, *size, 1), np.uint8)
-                    values[feature.name] = np.stack(masks) if masks else no_masks
-                elif feature.encoding:
-                    values[feature.name] = self._array(feature, values)
+        for feature in self._decoded if self.decode else ():
+            value = values[feature.name]
+            if feature.role in (Role.IMAGE, Role.FURTHER_IMAGE):
+                value = self._image(value, self.channels, self.depth)
+            elif feature.role is Role.MASK:
+                value = self._image(value, 1, 8)
+            elif feature.role is Role.OBJECT_MASK:
+                masks = [self._image(mask, 1, 8) for mask in value]
+                # Without objects, they have the size of the image if the record holds it.
+                size = values[self._shown].shape[:2] if self._shown else (0, 0)
+                value = np.stack(masks) if masks else np.empty((0, *size, 1), np.uint8)
+            elif feature.encoding:
+                value = self._array(feature, values)
+            values[feature.name] = value
         return values
 
     def _image(self, data: bytes, channels: int, depth: int) -> Any:

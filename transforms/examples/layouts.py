@@ -354,11 +354,6 @@ ROWS = "rows"
 """The layout of rows without images: every column of the CSV is a feature."""
 
 
-def needs_model(features: Sequence[Feature]) -> bool:
-    """Whether a model fills one of the features."""
-    return any(feature.source == EMBEDDING for feature in features)
-
-
 def stores_pixels(features: Iterable[Feature]) -> bool:
     """Whether records hold decoded pixels, which have 8 bits."""
     return any(feature.source == PIXELS for feature in features)
@@ -535,7 +530,7 @@ class EmbeddingOptions(Group, title="embeddings", of_images=True, recorded=as_it
         Raises:
             ValueError: it does not fit; the message names its flag.
         """
-        if not needs_model(features):
+        if all(feature.source != EMBEDDING for feature in features):
             if given := [name for name, value in vars_of(self).items() if value is not None]:
                 raise ValueError(
                     f"--{given[0]} has no effect with --layout {layout}, which has no embedding: "

@@ -19,7 +19,6 @@ from transforms.core.option import (
     only,
     option,
     parse_size,
-    text_or_none,
     whole_number,
 )
 from transforms.core.rejections import DEFAULT_LIMIT, Reason, RejectedImageError, RejectionLimit
@@ -338,7 +337,7 @@ class PixelOptions(Group, title="pixels", of_images=True, recorded=as_it_is):
         parameter=Parameter(
             "Image sizes", f"^((shorter|longer)={_SIDE}|{_SIDE}x{_SIDE})(,never_enlarge)?$"
         ),
-        recorded=text_or_none,
+        recorded=lambda resize: resize and str(resize),
     )
     color: str = option(
         "keep",
@@ -509,7 +508,7 @@ class CheckOptions(Group, title="checks", of_images=True):
 
     @property
     def finds_duplicates(self) -> bool:
-        """Whether equal and similar images are reported."""
+        """Whether equal and similar images are looked for."""
         return self.dedupe != "off"
 
 

@@ -534,7 +534,9 @@ def delimiter_of(line: str) -> str:
     if "," in bare:
         return ","
     found = max("\t;|", key=bare.count)
-    return found if found in bare else " " if _has_spaced_cells(bare.split()) else ","
+    if found in bare:
+        return found
+    return " " if _has_spaced_cells(bare.split()) else ","
 
 
 def _has_spaced_cells(cells: list[str]) -> bool:

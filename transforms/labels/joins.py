@@ -220,7 +220,16 @@ def join_group(
         at most one `PlannedImage`, a `Rejection` for each image and unmatched row that is left
         out, and a `Count` for each further number of the ledger.
     """
-    found, rows, unlabelled = _sides(group, rules)
+    needs_label = rules.label_from == "csv" and rules.requirements.has_label
+    found: list[JoinSide] = []
+    rows: list[JoinSide] = []
+    unlabelled: list[JoinSide] = []
+    for side in group:
+        if side.is_image:
+            found.append(side)
+        else:
+            is_row = side.label or not needs_label or side.kind == Kind.EMPTY_ROW
+            (rows if is_row else unlabelled).append(side)
     # Nearly always, there is one.
     images = sorted(set(found)) if len(found) > 1 else found
     labels: set[str] = set()
@@ -278,23 +287,6 @@ def placed(
     group = group if assigner.keeps_group else ""
     place = (order, key, path, size, version, label, 0, cells, (), (), record)
     return (PlannedImage(*place, split, rows, checksum, group),)
-
-
-def _sides(
-    group: Iterable[JoinSide], rules: JoinRules
-) -> tuple[list[JoinSide], list[JoinSide], list[JoinSide]]:
-    """The images, the rows, and the rows without a required label."""
-    needs_label = rules.label_from == "csv" and rules.requirements.has_label
-    images: list[JoinSide] = []
-    rows: list[JoinSide] = []
-    unlabelled: list[JoinSide] = []
-    for side in group:
-        if side.is_image:
-            images.append(side)
-        else:
-            is_row = side.label or not needs_label or side.kind == Kind.EMPTY_ROW
-            (rows if is_row else unlabelled).append(side)
-    return images, rows, unlabelled
 
 
 def _label_image(

@@ -232,7 +232,9 @@ class LabelRules(NamedTuple):
         if ids is not None:
             after = max(ids, default=self.first_id - 1) + 1
             new_ids = range(after, after + len(added))
-            return Vocabulary.of_ids(names, (*ids, *new_ids), self.first_id)
+            every = (*ids, *new_ids)
+            known = dict(zip(names, every, strict=True))
+            return Vocabulary(True, False, every, names, known, self.first_id)
         return Vocabulary.build(
             labels, names, kind=self.kind, dense=self.dense, first_id=self.first_id
         )

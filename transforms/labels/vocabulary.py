@@ -290,17 +290,6 @@ class Vocabulary:
     first_id: int = 0
 
     @classmethod
-    def of_ids(cls, names: Sequence[str], ids: Sequence[int], first_id: int = 0) -> "Vocabulary":
-        """The vocabulary of names with given ids, in ascending order.
-
-        >>> named = Vocabulary.of_ids(["person", "stop sign"], [1, 13], 1)
-        >>> named.id_of("stop sign"), named.text_of("stop sign"), named.id_names
-        (13, 'stop sign', None)
-        """
-        known = dict(zip(names, ids, strict=True))
-        return cls(True, False, tuple(ids), tuple(names), known, first_id)
-
-    @classmethod
     def build(
         cls,
         labels: Iterable[str],

@@ -552,12 +552,7 @@ def _held(data: bytes, known: CheckedPartner) -> CheckedPartner:
     return known._replace(length=len(data), data=data)
 
 
-@functools.lru_cache(maxsize=1024)
-def _without_links(path: str) -> str:
-    return storage_of(path).resolved(path)
-
-
 def record_path(dataset: OtherDataset, file: str) -> str:
     """The path of a file of records; where it leads to if a user named it, and not a manifest."""
     path = join(dataset.folder, file)
-    return _without_links(path) if dataset.manifest else path
+    return storage_of(path).resolved(path) if dataset.manifest else path

@@ -280,7 +280,7 @@ def _fields(content: DatasetContent) -> Iterable[tuple[str, str, str, bool]]:
     if not content.of_rows:
         yield "split", _TEXT, "Split of the record.", False
         if content.classes:
-            many = content.has_many_labels
+            many = row_requirements(content.features).many_labels
             yield "label", _TEXT, "Label of the image.", many
             yield "label_id", _INTEGER, "Class id of the label.", many
         yield "path", _TEXT, "Path of the original image.", False
@@ -352,11 +352,6 @@ class DatasetContent(NamedTuple):
         """All labels, in order."""
         found = {name for split in self.splits.values() for name in split["classes"]} - {""}
         return sorted(found, key=class_order)
-
-    @property
-    def has_many_labels(self) -> bool:
-        """Whether a record may have several labels."""
-        return row_requirements(self.features).many_labels
 
     def summary(self) -> str:
         """One sentence."""

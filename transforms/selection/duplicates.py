@@ -207,8 +207,8 @@ MAX_DISTANCE = 3
 _BANDS = (0, 16, 32, 48)
 _BAND_MASK = np.uint64(0xFFFF)
 
-# Limit for images to compare by their perceptual hashes; above it, a fair sample is used.
 MAX_COMPARED = 1_000_000
+"""Limit for images to compare by their perceptual hashes; above it, a fair sample is used."""
 
 # Images held out that are listed of a group.
 _MAX_HELD = 3
@@ -276,10 +276,7 @@ class Near(NamedTuple):
 
 
 def find_equal(
-    batches: Iterable[FingerprintBatch],
-    *,
-    images: int | None = None,
-    max_compared: int = MAX_COMPARED,
+    batches: Iterable[FingerprintBatch], *, images: int | None = None
 ) -> BucketDuplicates:
     """Finds exact duplicates in one bucket; the order of the batches does not matter.
 
@@ -287,13 +284,12 @@ def find_equal(
         batches: all of the bucket.
         images: in all buckets, to keep only the sample of hashes that `find_near` compares; None
             to keep all.
-        max_compared: see `find_near`.
     """
     bucket = _Bucket(batches)
     equal = merge_equal(bucket.groups())
     hashes = bucket.hashes()
     if images is not None:
-        hashes = _sample(hashes, images, max_compared)
+        hashes = _sample(hashes, images)
     numbers, hashes["file"] = np.unique(hashes["file"], return_inverse=True)
     files = [bucket.files[number] for number in numbers]
     return BucketDuplicates(tuple(equal), tuple(files), hashes.tobytes())
@@ -379,14 +375,14 @@ def _differ_within(values: Any, starts: Any) -> list[bool]:
     return differ
 
 
-def _sample(hashes: Any, images: int, max_compared: int) -> Any:
+def _sample(hashes: Any, images: int) -> Any:
     """The hashes of a fair sample of all contents, the same in every run.
 
     The low bits select the bucket, so other bits are used, which are uniform in every bucket.
     """
-    if images <= max_compared:
+    if images <= MAX_COMPARED:
         return hashes
-    return hashes[hashes["content"] < np.uint64((max_compared << 64) // images)]
+    return hashes[hashes["content"] < np.uint64((MAX_COMPARED << 64) // images)]
 
 
 def merge_equal(parts: Iterable[Plain]) -> Equal:
@@ -407,24 +403,18 @@ def _urgency(group: Mapping[str, Any]) -> tuple[bool, bool, bool, str]:
     return not is_held, not group["conflict"], not group["across_splits"], place
 
 
-def find_near(
-    buckets: Sequence[BucketDuplicates],
-    *,
-    images: int,
-    held: int = 0,
-    max_compared: int = MAX_COMPARED,
-) -> Near:
+def find_near(buckets: Sequence[BucketDuplicates], *, images: int, held: int = 0) -> Near:
     """Finds near-duplicates among the perceptual hashes of all buckets, in any order.
 
     Near-duplicates have hashes that differ in at most `MAX_DISTANCE` bits; all such
     pairs are found, except among more than `_WINDOW` images that share 16 bits of their hashes.
+    Of more than `MAX_COMPARED` images, those are compared whose content's hash is smallest: a fair
+    sample, and the same in every run.
 
     Args:
         buckets: all of them.
         images: in all buckets.
         held: images held out; if they are more, the sample is one of as many.
-        max_compared: limit for the images to compare; above it, those whose content's hash is
-            smallest: a fair sample, and the same in every run.
     """
     files = sorted({file for bucket in buckets for file in bucket.files})
     number = {file: at for at, file in enumerate(files)}
@@ -433,7 +423,7 @@ def find_near(
         hashes = np.frombuffer(bucket.hashes, HASHED).copy()
         numbers = np.array([number[file] for file in bucket.files], "<u4")
         hashes["file"] = numbers[hashes["file"]]
-        parts.append(_sample(hashes, max(images, held), max_compared))
+        parts.append(_sample(hashes, max(images, held)))
     hashes = np.concatenate(parts)
     hashes = hashes[np.lexsort((hashes["record"], hashes["file"]))]
     is_of_holdout = np.array([is_held(file) for file in files], bool)[hashes["file"]]

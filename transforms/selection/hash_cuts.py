@@ -453,15 +453,6 @@ def _bound(options: Mapping[str, Any], splits: int, has_several: bool) -> str:
 _LOWEST = 2**63
 
 
-def shard_ranks(records: int, shards: int) -> list[int]:
-    """The records of a split before each shard but the first: shards differ by at most one.
-
-    >>> shard_ranks(10, 4), shard_ranks(1, 3)
-    ([2, 5, 7], [0, 0])
-    """
-    return [records * number // shards for number in range(1, shards)]
-
-
 class ShardLines:
     """The lines of splits, and how their shards divide them. Picklable.
 
@@ -495,7 +486,9 @@ class ShardLines:
 
     def ranks(self, line: str, records: int) -> Ranks:
         """The records of a split before each shard but the first."""
-        return Ranks([rank * HASH_SPACE for rank in shard_ranks(records, self._shards[line])])
+        shards = self._shards[line]
+        ranks = (records * number // shards for number in range(1, shards))
+        return Ranks([rank * HASH_SPACE for rank in ranks])
 
 
 def shard_starts(cuts: Cuts) -> dict[str, tuple[int, ...]]:

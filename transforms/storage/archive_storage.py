@@ -83,8 +83,6 @@ class ArchiveStorage(Storage):
     begins, so reading a member takes one request, on any worker.
     """
 
-    lists_ranges = True
-
     _bits = DIGEST_BITS
 
     def __init__(self, inner: Storage, kind: str) -> None:

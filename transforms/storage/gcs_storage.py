@@ -211,7 +211,6 @@ class GcsStorage(Storage):
 
     has_generations = True
     lists_checksums = True
-    lists_ranges = True
 
     def list_range(
         self, part: NameRange, limit: int, *, with_checksums: bool = False

@@ -169,9 +169,6 @@ class Storage(abc.ABC):
     """Whether `find` returns the CRC32C of every file, and `list_range` gives the checksum of every
     one that is not stored compressed."""
 
-    lists_ranges = False
-    """Whether `list_range` cuts a long glob into ranges."""
-
     reads_ranges = True
     """Whether reading a part of a file costs no more than that part."""
 

@@ -331,7 +331,6 @@ class LocalStorage(Storage):
     """Paths without a scheme."""
 
     is_remote = False
-    lists_ranges = True
     has_folders = True
 
     def __init__(self, *, follow_links: bool = True) -> None:

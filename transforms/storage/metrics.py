@@ -143,10 +143,6 @@ class Progress:
         with self._lock:
             self._cells[_PLACES["converting"] + 1] = images
 
-    def advance(self, images: int, rejected: int = 0) -> None:
-        """Counts images that are written or rejected."""
-        self.count("converting", images, rejected)
-
     def stages(self) -> list[Stage]:
         """The stages that have begun; images that planning rejects are of those to convert."""
         with self._lock:

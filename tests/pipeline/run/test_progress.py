@@ -94,7 +94,7 @@ def test_bars_on_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> No
             PROGRESS.plan(40)
             for done in range(10, 50, 10):
                 os.write(shown.follower, f"I0000 a line of C++ {done}\n".encode())
-                PROGRESS.advance(10, 1)
+                PROGRESS.count("converting", 10, 1)
                 shown.wait_for(lambda lines, done=done: f" {done}/40 [" in "".join(lines))  # type: ignore[misc]
             # Counted at the very end: nobody would draw it any more.
             PROGRESS.count("listing", 1)
@@ -159,7 +159,7 @@ def lines_of(style: str, patch: pytest.MonkeyPatch) -> list[Any]:
         PROGRESS.count("planning", 41)
         PROGRESS.plan(40)
         for done in range(10, 50, 10):
-            PROGRESS.advance(10, 1)
+            PROGRESS.count("converting", 10, 1)
             wait_for(str(done))
     lines = written.getvalue().splitlines()
     return [json.loads(line) for line in lines] if style == "json" else lines

@@ -85,7 +85,7 @@ def test_readers_of_boxes_keep_0_for_the_background() -> None:
     features = [feature.to_manifest() for feature in LISTS]
     verifier = RecordVerifier.of(
         {"options": {"layout": "detection"}, "features": features, "labels": "text"}
-    ).with_labels(dict(enumerate(["background", "cat", "dog"])))
+    )
     problems = verifier.check(record).problems
     assert "label 0 is below 1: readers reserve 0 for the background" in problems
 

@@ -169,10 +169,11 @@ def test_neither_the_order_nor_buckets_nor_an_early_sample_change_anything(
     assert merged(other) == merged(in_order)
     assert find_near(other, images=count) == find_near(in_order, images=count)
     many = buckets(images, MANY_BUCKETS)
-    sampled = [find_equal(bucket, images=count, max_compared=compared) for bucket in many]
-    assert merged(sampled) == merged(in_order)
-    near = find_near(in_order, images=count, max_compared=compared)
-    assert find_near(sampled, images=count, max_compared=compared) == near
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(equal_images, "MAX_COMPARED", compared)
+        sampled = [find_equal(bucket, images=count) for bucket in many]
+        assert merged(sampled) == merged(in_order)
+        assert find_near(sampled, images=count) == find_near(in_order, images=count)
 
 
 @given(IMAGES, st.integers(2, 4))
@@ -219,14 +220,16 @@ def test_what_crosses_the_shuffle_is_bounded_for_equal_images() -> None:
     assert sum(map(len, found)) < 2_000
 
 
-def test_of_too_many_images_a_fair_sample_is_compared() -> None:
+def test_of_too_many_images_a_fair_sample_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The publishing worker gets only the sample."""
     images = [Drawn(FILES[number % 4], content(number), number) for number in range(2000)]
-    near = find_near(found_in(images), images=2000, max_compared=500)
+    monkeypatch.setattr(equal_images, "MAX_COMPARED", 500)
+    near = find_near(found_in(images), images=2000)
     assert 400 < near.compared < 600
-    assert near == find_near(found_in(images)[::-1], images=2000, max_compared=500)
+    assert near == find_near(found_in(images)[::-1], images=2000)
     many = buckets(images, MANY_BUCKETS)
-    hashes = [find_equal(bucket, images=2000, max_compared=100).hashes for bucket in many]
+    monkeypatch.setattr(equal_images, "MAX_COMPARED", 100)
+    hashes = [find_equal(bucket, images=2000).hashes for bucket in many]
     # 28 bytes for each, as text.
     assert sum(map(len, hashes)) < 150 * 28 * 4 / 3 + 4 * len(hashes)
 

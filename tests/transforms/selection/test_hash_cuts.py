@@ -15,7 +15,6 @@ from transforms.selection.hash_cuts import (
     Draw,
     Ranks,
     ShardLines,
-    shard_ranks,
     shard_starts,
 )
 
@@ -66,10 +65,3 @@ def test_shards_differ_by_at_most_one_record(splits: dict[str, set[int]], shards
         sizes = [places.count(number) for number in range(shards)]
         assert sum(sizes) == len(orders)
         assert max(sizes) - min(sizes) <= 1
-
-
-@given(st.integers(0, 10**9), st.integers(1, 300))
-def test_no_shard_is_planned_larger_by_two(records: int, shards: int) -> None:
-    ends = [0, *shard_ranks(records, shards), records]
-    sizes = {end - start for start, end in zip(ends[:-1], ends[1:], strict=True)}
-    assert max(sizes) - min(sizes) <= 1
