@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import ast
 import collections
-import io
 import re
 import subprocess
 import sys
-import tokenize
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +26,9 @@ _IMPORTED = re.compile(
     rf"^ *from (?:{'|'.join(PACKAGES)})[\w.]* import (\([^)]*\)|.*)", re.MULTILINE
 )
 
-_LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_STRINGS = (ast.Constant, ast.JoinedStr)
+_COUNTED = (ast.Import, ast.ImportFrom, *_STRINGS, *_DOCUMENTED)
 
 
 class House(NamedTuple):
@@ -79,22 +79,28 @@ def code_lines(text: str) -> int:
     >>> code_lines('import os\\n\\n\\ndef f():\\n    "What."\\n    # Why.\\n    return os\\n')
     2
     """
-    return _code_lines(text, list(ast.walk(ast.parse(text))))
+    return _code_lines(text, _nodes(text))
+
+
+def _nodes(text: str) -> list[ast.AST]:
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, _COUNTED)]
 
 
 def _code_lines(text: str, nodes: list[ast.AST]) -> int:
+    shown = [line.strip() for line in text.split("\n")]
     skipped: set[int] = set()
+    lines = {at for at, line in enumerate(shown, 1) if line and line[0] != "#"}
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             skipped |= set(range(node.lineno, (node.end_lineno or 0) + 1))
-        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+        elif isinstance(node, _STRINGS):
+            within = range(node.lineno, (node.end_lineno or 0) + 1)
+            # Each line of a text of several lines is code, also an empty one.
+            if len(within) > 1 and any('"""' in shown[at - 1] for at in within):
+                lines |= set(within)
+        elif isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             first = node.body[0]
             skipped |= set(range(first.lineno, (first.end_lineno or 0) + 1))
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in (*_LAYOUT, tokenize.ENDMARKER):
-            lines |= set(range(token.start[0], token.end[0] + 1))
     return len(lines - skipped)
 
 
@@ -102,7 +108,7 @@ def measure(root: Path) -> House:
     """Counts the files of a checkout that git lists, with what is not committed yet."""
     product = [path for path in _listed(root, "*.py") if path.split("/")[0] in PACKAGES]
     texts = {path: (root / path).read_text("utf-8") for path in product}
-    nodes = {path: list(ast.walk(ast.parse(text))) for path, text in texts.items()}
+    nodes = {path: _nodes(text) for path, text in texts.items()}
     code: dict[str, int] = collections.Counter()
     modules: dict[str, int] = collections.Counter()
     files: dict[str, int] = collections.Counter()
