@@ -23,7 +23,7 @@ COMMANDS = [
     for block in re.findall(r"^```sh\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
     for line in block.splitlines()
 ]
-TESTED = {"compare.py", "cores.py", "near_duplicates.py", "photos.py", "reuse.py", "scale.py"}
+TESTED = {"compare.py", "cores.py", "near_duplicates.py", "reuse.py", "scale.py"}
 TESTED |= {"scaling.py", "soak.py"}
 
 

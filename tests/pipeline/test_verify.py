@@ -318,6 +318,12 @@ def test_half_a_dataset(photos: Path, tmp_path: Path) -> None:
     assert "run the same command again" in ran.error()
 
 
+def test_a_label_file_that_is_no_text(dataset: Dataset) -> None:
+    (dataset.folder / "labels.txt").write_bytes(b"\xff\xfe")
+    ran = verify(dataset.folder)
+    assert ran.code == 1 and "labels.txt: was changed since" in ran.out
+
+
 @pytest.mark.parametrize("words", [["--fast"], []])
 def test_a_dataset_in_a_bucket(dataset: Dataset, gcs: GcsServer, words: list[str]) -> None:
     """With --fast, no shard is downloaded."""

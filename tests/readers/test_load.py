@@ -238,6 +238,13 @@ def test_only_the_shards_of_a_slice_are_opened(
         rows(dataset, f"train[:{count + 1}]", decode=False)
 
 
+def test_squares_and_whole_batches(datasets: dict[str, Dataset]) -> None:
+    folder = datasets["gzip"].folder
+    batches = load(folder, "train", batch_size=4, drop_remainder=True, image_size=6)
+    assert batches.element_spec["image/encoded"].shape == (4, 6, 6, 3)
+    assert len(list(batches)) == 4
+
+
 def test_the_buffer_bounds_how_far_records_move(datasets: dict[str, Dataset]) -> None:
     one = names(datasets["gzip"], shuffle=True, shuffle_buffer=1)
     assert sorted(one) == sorted(names(datasets["gzip"]))

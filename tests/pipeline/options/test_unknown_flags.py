@@ -16,6 +16,7 @@ from pipeline import report, show, verify
 from pipeline.errors import UsageError
 from pipeline.options import beam_flags as unknown_flags
 from pipeline.options.beam_flags import (
+    as_typed,
     flag_name,
     flags_of,
     refuse_unknown,
@@ -211,3 +212,10 @@ def test_no_option_is_known_with_a_dash_alone() -> None:
     """Else the spelling with underscores would be unknown to Beam."""
     known = {*by_flag(), *(flag for option in OPTIONS.values() for flag in option.flags)}
     assert {flag_name(flag) for flag in known} <= known
+
+
+def test_words_that_keep_their_dashes() -> None:
+    words = ["-n-x", "a-b", "---a-b", "--", "--a-b", "--c-d=e"]
+    assert underscored(words) == words
+    assert as_typed("--a_b=c-d", ["--a-b=c-d", "--a_b=c"]) == "--a-b=c-d"
+    assert as_typed("--label=team=x", ["--labels=team=x"]) == "--label=team=x"
