@@ -459,9 +459,9 @@ def size_of(pixels: Any) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def strips_of(pixels: Any) -> Iterator[Image.Image]:
+def strips_of(pixels: Any, step: int = 1) -> Iterator[Image.Image]:
     """The strips of an image, or of the pixels `[height, width, channels]`; see `strips`."""
-    for rows in strips(*size_of(pixels)):
+    for rows in strips(*size_of(pixels), step):
         if isinstance(pixels, np.ndarray):
             yield Image.fromarray(pixels[rows, :, 0] if pixels.shape[2] == 1 else pixels[rows])
         else:
@@ -478,10 +478,14 @@ def in_strips(
     return made
 
 
-def array_of(image: Image.Image, mode: str = "") -> Any:
-    """The pixels of an image, maybe in another mode; `np.asarray` would hold two copies."""
-    parts = (np.asarray(in_mode(strip, mode or image.mode)) for strip in strips_of(image))
-    return assembled(parts, image.height)
+def array_of(image: Image.Image) -> Any:
+    """The pixels of an image; `np.asarray` would hold two copies."""
+    return assembled(map(np.asarray, strips_of(image)), image.height)
+
+
+def grey_of(image: Image.Image, scale: int) -> Any:
+    """The grey pixels of an image, reduced in strips: the whole of them may not fit into memory."""
+    return np.concatenate([in_mode(strip, "L").reduce(scale) for strip in strips_of(image, scale)])
 
 
 def _plain_mode(image: ImageFile.ImageFile) -> str:

@@ -20,6 +20,8 @@ from transforms.images.check import (
     decode_jpeg,
     decode_odd,
     decode_webp,
+    grey_scale,
+    seen_in_grey,
     seen_in_pixels,
     unchanged_image,
 )
@@ -31,6 +33,7 @@ from transforms.images.pillow_images import (
     TURNS,
     Pixels,
     array_of,
+    grey_of,
     in_mode,
     in_strips,
     open_image,
@@ -360,7 +363,9 @@ def change_pixels(
         pixels = file.changed(pixels, scale, final_mode)
         pixels = file.turned(pixels)
         stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
-        seen = seen_in_pixels(array_of(pixels, "L")[:, :, None]) if with_hash else UNSEEN
+        scale = grey_scale(*size_of(pixels))
+        grey = grey_of(pixels, scale) if with_hash else None
+        seen = seen_in_grey(grey, *size_of(pixels), scale) if with_hash else UNSEEN
     changes = file.changes(
         mode,
         final_mode,

@@ -469,8 +469,7 @@ def _strip_png(data: bytes, orientation: int) -> Iterator[bytes]:
         is_critical = not chunk.kind[0] & 0x20
         if chunk.kind == b"iCCP":
             # Its name is any text.
-            profile = data[chunk.body].partition(b"\0")[2]
-            yield _png_chunk(b"iCCP", b"ICC Profile\0" + profile)
+            yield _png_chunk(chunk.kind, b"ICC Profile\0" + data[chunk.body].partition(b"\0")[2])
         elif is_critical or chunk.kind in _KEPT_CHUNKS:
             yield data[chunk.start : chunk.end]
         if chunk.kind == b"IHDR" and orientation:

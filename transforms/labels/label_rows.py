@@ -201,7 +201,7 @@ def value_text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def list_text(values: Iterable[Any], separator: str) -> str:
+def list_text(values: Sequence[Any], separator: str) -> str:
     """The text of a list; missing values are left out.
 
     Raises:
@@ -210,7 +210,6 @@ def list_text(values: Iterable[Any], separator: str) -> str:
     >>> list_text([1, None, 2], ";")
     '1;2'
     """
-    values = [*values]
     if {*map(type, values)} <= {int, float} and "nan" not in (shown := str(values)):
         # Of embeddings, each by itself takes twice as long.
         return shown[1:-1].replace(", ", separator)

@@ -154,8 +154,8 @@ def _objects(lines: Iterator[str], path: str) -> Iterator[tuple[int, dict[str, A
             continue
         left += len(line) - _LIST_BYTES * (line.count("[") + line.count("{"))
         if left < 0:
-            problem = "it has more lists and objects than a table has values"
-            raise LabelsError(f"{path} line {number}: {problem}: leave out what is nested")
+            many = "more lists and objects than a table has values: leave out what is nested"
+            raise LabelsError(f"{path} line {number}: it has {many}")
         try:
             row = without_collecting(_DECODER.decode, line)
             members = _members(row) if isinstance(row, tuple) else None

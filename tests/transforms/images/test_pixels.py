@@ -20,6 +20,7 @@ from tests.deep_tiff import samples, tiff
 from tests.foreign_images import deep_images, deep_picture, exif, laid, lossless_images
 from tests.images import picture, saved
 from tests.marks import rest_slow
+from tests.spies import memory_below
 from tests.transforms.core.pixel_changes import (
     AUTO,
     FOREIGN,
@@ -189,6 +190,14 @@ def test_what_stays_is_checked_as_without_options() -> None:
     assert change_pixels(cut, AUTO, limits=LIMITS, check="header").data == cut
     with pytest.raises(RejectedImageError, match="PNG"):
         change_pixels(cut, HALF, limits=LIMITS, check="header")
+
+
+def test_a_large_image_is_not_copied_in_grey() -> None:
+    """A TIFF of 177 megapixels took 1.07 GB, of which 177 MB were its grey pixels."""
+    data = saved(Image.new("RGB", (5000, 4000)), "TIFF", compression="tiff_adobe_deflate")
+    limits = LIMITS._replace(max_pixels=20_000_000)
+    with memory_below(15 << 20):
+        change_pixels(data, AUTO, limits=limits, with_hash=True)
 
 
 FEW = LIMITS._replace(max_pixels=100)
