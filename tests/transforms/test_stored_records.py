@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from transforms.records.written_index import (
     stored_lines,
     stored_records,
 )
+from transforms.storage import interface
+from transforms.storage.files import storage_of
 
 PAYLOADS = [b"first", b"", b"the third" * 1000]
 
@@ -44,10 +47,30 @@ def test_compression_is_recognised_by_the_first_bytes(tmp_path: Path, data: byte
     assert (stored.bytes, stored.crc32c) == (len(data), crc32c_hex(data))
 
 
+def test_a_sparse_file_of_zeros_is_not_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, zeros = tmp_path / "sparse", framed(bytes(8 << 20))
+    with path.open("wb") as file:
+        for _ in range(3):
+            file.write(zeros[:12])
+            file.seek(8 << 20, os.SEEK_CUR)
+            file.write(zeros[-4:])
+    monkeypatch.setattr(written_index, "_FREE_BYTES", 100_000)
+    monkeypatch.setattr(interface, "MAX_DATASET_FILE", 100_000)
+    with (
+        pytest.raises(TFRecordError, match="more than 200 times its size: the rest is not read"),
+        open_records(str(path)) as records,
+    ):
+        list(records)
+    size = path.stat().st_size
+    assert storage_of(str(path)).checksum(str(path), size=size) == ""
+
+
 def test_a_compressed_file_of_far_more_than_its_size_is_not_read_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written_index, "_FREE_BYTES", 10_000_000)
+    monkeypatch.setattr(written_index, "_FREE_BYTES", 30_000_000)
     path = tmp_path / "bomb"
     path.write_bytes(gzip.compress(framed(b"") * 40_000))
     read = 0

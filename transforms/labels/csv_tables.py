@@ -9,6 +9,7 @@ import functools
 import gzip
 import io
 import itertools
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -321,6 +322,20 @@ def read_head(file: ReadableBytes, size: int) -> bytes:
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
+
+
+def stored_size(file: Any, size: int = -1) -> int:
+    """The bytes of a file; of a sparse one, those that a disk holds.
+
+    Args:
+        file: open; if it is local, it has a `fileno`.
+        size: its bytes; if they are not given, it is at its end then.
+    """
+    size = file.seek(0, io.SEEK_END) if size < 0 else size
+    with contextlib.suppress(OSError, AttributeError):
+        # Some file systems do not say.
+        size = min(size, 512 * os.fstat(file.fileno()).st_blocks or size)
+    return size
 
 
 def _codec(encoding: str) -> str:

@@ -39,6 +39,7 @@ from transforms.labels.csv_tables import (
     read_head,
     read_lines,
     read_start,
+    stored_size,
 )
 from transforms.labels.keys import nfc
 from transforms.labels.label_rows import (
@@ -221,6 +222,10 @@ _REMEDY = "write it as CSV"
 # struct may end, and that of a column chunk takes 800. Nested columns are read by recursion, and
 # each in the square of its levels.
 _MOST_FOOTER_BYTES, _MOST_ENDS, _MOST_ITEMS, _MOST_LEVELS = 1 << 24, 3 << 18, 100_000, 32
+_FEW_ITEMS = 1000
+
+# Row groups of any file, and the bytes of a file for each further one: each takes a millisecond.
+_MOST_GROUPS, _GROUP_BYTES = 5_000, 1 << 13
 
 # The header of a page: writers leave longer statistics out. And the page, besides some of the file.
 _MOST_HEADER, _MOST_PAGE, _MOST_PAGE_OF_BYTE = 1 << 16, 1 << 25, 12
@@ -309,12 +314,14 @@ def checked_parquet(file: BinaryIO | pa.BufferReader, **options: Any) -> pq.Parq
         raise pa.ArrowInvalid(f"its footer would have {length} bytes, over {_MOST_FOOTER_BYTES}")
     file.seek(max(0, size - 8 - length))
     footer = file.read(length + 8)
-    if footer.endswith(b"PAR1") and (problem := _footer_problem(footer)):
-        raise pa.ArrowInvalid(f"its footer {problem}")
-    options["thrift_container_size_limit"] = _MOST_ITEMS
+    if footer.endswith(b"PAR1"):
+        options["thrift_container_size_limit"] = _most_items(footer)
     opened = pq.ParquetFile(file, pre_buffer=False, **options)
     metadata, names = opened.metadata, opened.schema_arrow.names
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    count = metadata.num_row_groups
+    if count > _MOST_GROUPS + stored_size(file) // _GROUP_BYTES:
+        raise pa.ArrowInvalid(f"it has {count} row groups: write fewer, each with more rows")
+    groups = map(metadata.row_group, range(count))
     if any(group.num_columns != metadata.num_columns for group in groups):
         raise pa.ArrowInvalid("a row group has other columns than the file")
     # Of columns with one name, a read takes the square of their number.
@@ -328,21 +335,26 @@ def checked_parquet(file: BinaryIO | pa.BufferReader, **options: Any) -> pq.Parq
     return opened
 
 
-def _footer_problem(footer: bytes) -> str:
-    """What of it would end Arrow's process, or take much memory or time; empty if nothing does."""
+def _most_items(footer: bytes) -> int:
+    """The most items that a list of a footer has.
+
+    Raises:
+        pyarrow.ArrowInvalid: it would end Arrow's process, or take much memory or time.
+    """
     import numpy as np
+    import pyarrow as pa
 
     zeros = np.frombuffer(footer, "u1") == 0
     if np.count_nonzero(zeros[1:] > zeros[:-1]) > _MOST_ENDS:
-        return "has too many columns in too many row groups: write fewer"
+        raise pa.ArrowInvalid("its footer has too many columns in too many row groups: write fewer")
     # What is left to come of each level.
     left = [1]
     try:
-        # A version comes first, then a list of structs, each before those in it.
-        at = read_number(footer, 1)[1] + 2
-        count = footer[at - 1] >> 4
-        if count == 15:
-            count, at = read_number(footer, at)
+        # A version comes first, then a list of structs, the number of rows, and the row groups.
+        at = read_number(footer, 1)[1]
+        if (footer[0], footer[at]) != (0x15, 0x19):
+            raise IndexError
+        count, at = _list_start(footer, at + 1)
         for _ in range(min(count, _MOST_ITEMS)):
             column, at = page_header(footer, at)
             while not left[-1]:
@@ -350,10 +362,19 @@ def _footer_problem(footer: bytes) -> str:
             left[-1] -= 1
             left.append(max(0, column.get(5, 0)))
             if len(left) > _MOST_LEVELS + 2:
-                return f"nests columns more than {_MOST_LEVELS} levels deep: write them flat"
+                problem = f"nests columns more than {_MOST_LEVELS} levels deep: write them flat"
+                raise pa.ArrowInvalid(f"its footer {problem}")
+        groups, _ = _list_start(footer, read_number(footer, at + 1)[1] + 1)
     except IndexError:
-        return "is damaged"
-    return ""
+        raise pa.ArrowInvalid("its footer is damaged") from None
+    # Of columns that are said twice, Arrow believes the last; few of them take little time.
+    return min(max(count, groups, _FEW_ITEMS), _MOST_ITEMS)
+
+
+def _list_start(footer: bytes, at: int) -> tuple[int, int]:
+    """How many items a list has, and where they begin."""
+    count = footer[at] >> 4
+    return read_number(footer, at + 1) if count == 15 else (count, at + 1)
 
 
 def _rows_of_file(
@@ -367,7 +388,7 @@ def _rows_of_file(
 ) -> TableRows:
     columns = [name for name, has_some in has_cells.items() if has_some]
     number = held = 0
-    size = binary_file.seek(0, io.SEEK_END)
+    size = stored_size(binary_file)
     with parquet_damage(path):
         for batch in few_rows(file, columns, binary_file, groups, path):
             nothing = [""] * batch.num_rows
@@ -413,7 +434,7 @@ def few_rows(
     """
     import pyarrow.parquet as pq
 
-    size, held, wanted = binary_file.seek(0, io.SEEK_END), 0, {*columns}
+    size, held, wanted = stored_size(binary_file), 0, {*columns}
     found = [file.schema.column(at) for at in range(len(file.schema))]
     leaves = {
         at: leaf.path
@@ -509,7 +530,7 @@ def size_of_pages(
     import pyarrow as pa
 
     size = values = largest = longest = pages = 0
-    most = FREE_BYTES + MOST_TIMES * file.seek(0, io.SEEK_END)
+    most = FREE_BYTES + MOST_TIMES * stored_size(file)
     first, other = chunk.data_page_offset, chunk.dictionary_page_offset or 0
     start = at = max(0, other if 0 < other < first else first)
     end = start + chunk.total_compressed_size

@@ -42,7 +42,7 @@ from transforms.examples.tfrecord import (
     read_records,
     scan_records,
 )
-from transforms.labels.csv_tables import MOST_TIMES, as_file, inflated, read_head
+from transforms.labels.csv_tables import MOST_TIMES, as_file, inflated, read_head, stored_size
 from transforms.labels.label_rows import GZIP_MAGIC
 from transforms.labels.shards import ShardName
 from transforms.records.record_index import (
@@ -70,7 +70,7 @@ _CHUNK = 1 << 20
 _TIMES_OF_GZIP = 1032
 # What any compressed file may hold, and the bytes that take the time of a record besides its own.
 _FREE_BYTES = 256 << 20
-_RECORD_BYTES = 400
+_RECORD_BYTES = 1200
 # The file may be a terabyte without a newline, of which the manifest lists the size.
 _MOST_LINE = 4 << 20
 _RETRIED_MARKERS = tuple(f'"{reason}"'.encode() for reason in sorted(RETRIED))
@@ -85,6 +85,7 @@ class ChecksummedReader:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._most = stored_size(stream, 1 << 62)
         self._crc = 0
         self._ahead = b""
         self.bytes = 0
@@ -93,6 +94,11 @@ class ChecksummedReader:
     def crc32c(self) -> str:
         """8 hexadecimal digits."""
         return f"{self._crc:08x}"
+
+    @property
+    def stored(self) -> int:
+        """Bytes that were read; of a sparse file, not more than a disk holds."""
+        return min(self.bytes, self._most)
 
     def peek(self, size: int) -> bytes:
         """The next bytes, without consuming them; fewer only at the end of the stream."""
@@ -154,7 +160,9 @@ def stored_records(
     Raises:
         TFRecordError: while reading, at the first record that is damaged.
     """
-    return read_records(uncompressed(stored), max_bytes=max_bytes, stored=lambda: stored.bytes)
+    stream = uncompressed(stored)
+    records = read_records(stream, max_bytes=max_bytes, stored=lambda: stored.stored)
+    return _bounded(records, stored)
 
 
 def uncompressed(stored: ChecksummedReader) -> BinaryIO:
@@ -167,7 +175,7 @@ def _bounded(records: Iterator[bytes], stored: ChecksummedReader) -> Iterator[by
     """The records of a file, as long as they are not far more than its size."""
     offset = 0
     for number, record in enumerate(records):
-        if offset + number * _RECORD_BYTES > _FREE_BYTES + MOST_TIMES * stored.bytes:
+        if offset + number * _RECORD_BYTES > _FREE_BYTES + MOST_TIMES * stored.stored:
             problem = f"it holds more than {MOST_TIMES} times its size: the rest is not read"
             raise TFRecordError(number, offset, problem)
         yield record
@@ -191,7 +199,7 @@ def open_records(
         OSError: when the file cannot be opened.
     """
     with open_stored(path, follow_links=follow_links) as stored:
-        yield _bounded(stored_records(stored, max_bytes=max_bytes), stored)
+        yield stored_records(stored, max_bytes=max_bytes)
 
 
 def is_gzip(path: str) -> bool:
@@ -210,7 +218,7 @@ def scan_stored(path: str) -> Iterator[Part]:
         for part in scan_records(uncompressed(stored)):
             yield part
             end = part.offset + part.length
-            if end + part.record * _RECORD_BYTES > _FREE_BYTES + MOST_TIMES * stored.bytes:
+            if end + part.record * _RECORD_BYTES > _FREE_BYTES + MOST_TIMES * stored.stored:
                 problem = f"it holds more than {MOST_TIMES} times its size: the rest is not read"
                 yield Part(part.record + 1, end, 0, b"", problem)
                 return

@@ -140,6 +140,14 @@ class Ranges(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        """The number of a local file.
+
+        Raises:
+            OSError: it is none.
+        """
+        return int(getattr(self._read, "fileno", super().fileno)())
+
     def tell(self) -> int:
         return self._at
 

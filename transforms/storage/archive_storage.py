@@ -283,18 +283,20 @@ class ParquetStorage(ArchiveStorage):
     def list_range(
         self, part: NameRange, limit: int, *, with_checksums: bool = False
     ) -> Iterator[FoundFile | NameRange]:
-        """See `Storage.list_range`; a range is a file, or a row group of one."""
+        """See `Storage.list_range`; a range is a file, or row groups of one."""
         path = _parts(part.glob)
         for archive in [part.start] if part.start else self._archives(path.archive):
             if limit > 0 and not part.start:
                 yield NameRange(part.glob, archive)
             elif stored := self._inner.find(archive):
                 with self._images(archive, stored, path.columns) as images:
-                    for group in [int(part.end)] if part.end else range(images.groups):
+                    groups = range(images.groups)
+                    for start in [int(part.end)] if part.end else groups[:: images.step]:
                         if limit > 0 and not part.end:
-                            yield NameRange(part.glob, archive, str(group))
+                            yield NameRange(part.glob, archive, str(start))
                         else:
-                            members = images.members(group, are_placed=limit >= 0)
+                            some = groups[start : start + images.step]
+                            members = images.members(some, are_placed=limit >= 0)
                             members = _matched(path.name, members)
                             yield from self._found(f"{archive}!{path.columns}", stored, members)
 
@@ -305,8 +307,7 @@ class ParquetStorage(ArchiveStorage):
 
     def _members(self, archive: str, stored: Stored, columns: str) -> Iterator[Member]:
         with self._images(archive, stored, columns) as images:
-            for group in range(images.groups):
-                yield from images.members(group, are_placed=True)
+            yield from images.members(range(images.groups), are_placed=True)
 
     @contextlib.contextmanager
     def _images(self, archive: str, stored: Stored, columns: str) -> Iterator[ImageFile]:

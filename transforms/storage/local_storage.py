@@ -420,7 +420,7 @@ class LocalStorage(Storage):
         return os.fdopen(_open_ordinary(path, self._follow_links), "rb")
 
     def open_ranges(self, path: str, *, version: int = 0) -> Callable[[int, int], bytes]:
-        return _OpenFile(_open_ordinary(path, self._follow_links), path).read
+        return _OpenFile(_open_ordinary(path, self._follow_links), path)
 
     def read_listed(self, uri: str, *, size: int, version: int, max_bytes: int) -> bytes:
         # On a network file system, many errors are temporary.
@@ -549,7 +549,7 @@ class LocalStorage(Storage):
 
 # What a file may have besides some times its bytes on the disk, which may compress it, and what the
 # disk has of a file on tape. A tar with a hole for each of 400 images had 20 GB in a megabyte.
-_FREE_HOLES, _MOST_HOLES, _MOST_OF_TAPE = 1 << 30, 50, 4096
+_FREE_HOLES, _MOST_HOLES, _MOST_OF_TAPE = 256 << 20, 50, 4096
 
 
 class _OpenFile:
@@ -564,7 +564,11 @@ class _OpenFile:
             said = f"the disk has {held} of its {status.st_size} bytes: fetch it again"
             raise FinalError(errno.EFBIG, said, path)
 
-    def read(self, offset: int, length: int) -> bytes:
+    def fileno(self) -> int:
+        """The number of the file."""
+        return self._descriptor
+
+    def __call__(self, offset: int, length: int) -> bytes:
         """A part of the file, in one system call; fewer bytes at its end."""
         if length > _CHUNK:
             # The system would reserve all of it, and an index that was edited may name any length.

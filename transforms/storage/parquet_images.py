@@ -8,15 +8,13 @@ one request.
 from __future__ import annotations
 
 import contextlib
-import functools
-import io
 import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from transforms.core.messages import LabelsError, MemberError, first_line
-from transforms.labels.csv_tables import LABEL_NAMES, check_growth, folded
+from transforms.labels import csv_tables
 from transforms.labels.keys import record_features
 from transforms.labels.label_rows import MAX_KEY, label_text, read_number, text_problem
 from transforms.labels.label_tables import (
@@ -78,7 +76,7 @@ def find_columns(schema: pa.Schema, wanted: Mapping[str, str], path: str) -> Col
             f"{path} has {problem} (binary, or a struct of bytes and path) but {shown}: name "
             "columns with --record_features image=COLUMN"
         )
-    usual = [name for name in schema.names if folded(name) in LABEL_NAMES]
+    usual = [name for name in schema.names if csv_tables.folded(name) in csv_tables.LABEL_NAMES]
     known = [name for name in schema.names if isinstance(said.get(name), tuple)]
     both = [name for name in known if name in usual]
     # Of several, none is sure.
@@ -123,26 +121,15 @@ _MOST_PAGE = 512 << 20
 _BLOCK = 1 << 16
 """Bytes that Snappy compresses alone, in all writers that are known."""
 
+# Bytes of the footers that are read for all ranges of a file.
+_MOST_FOOTERS = 64 << 20
+
+# Rows of any file, and the bytes that each further one has at least: no image has fewer than 60,
+# and one that is missing or is that of other rows takes the same time.
+_MOST_ROWS, _ROW_BYTES = 20_000, 64
+
 PLACE_BITS = 52
 """The bits of a place, which is in the first 32 GB of a file."""
-
-
-def _runs(data: bytes, width: int, count: int) -> list[int]:
-    """Numbers of some bits each, in runs of equal ones and in groups of eight."""
-    import numpy as np
-
-    found: list[int] = []
-    at = 0
-    while width and len(found) < count:
-        head, at = read_number(data, at)
-        part = data[at : at + ((head >> 1) * width if head & 1 else (width + 7) // 8)]
-        at += len(part)
-        if head & 1:
-            bits = np.unpackbits(np.frombuffer(part, np.uint8), bitorder="little")
-            found += (bits.reshape(-1, width) @ (1 << np.arange(width))).tolist()
-        else:
-            found += [int.from_bytes(part, "little")] * min(head >> 1, count)
-    return found[:count] if width else [0] * count
 
 
 def _elements(body: bytes, at: int, least: int) -> tuple[int, int]:
@@ -203,7 +190,7 @@ class _Page:
         """The next bytes."""
         if size > self.size - self.at:
             raise EOFError("a page ends too early")
-        found = b""
+        found = bytearray()
         while len(found) < size:
             number, start = divmod(self.at, _BLOCK)
             if number != self._held[0]:
@@ -214,7 +201,30 @@ class _Page:
             part = self._held[1][start : start + size - len(found)]
             self.at += len(part)
             found += part
-        return found
+        return bytes(found)
+
+    def runs(self, size: int, width: int, count: int) -> list[int]:
+        """Numbers of some bits each, in runs of equal ones and in groups of eight.
+
+        They are in the next `size` bytes, of which more than they take are skipped.
+        """
+        import numpy as np
+
+        found: list[int] = []
+        data, at = self.read(min(size, 8 * count + _BLOCK)), 0
+        self.at += size - len(data)
+        while width and len(found) < count:
+            head, at = read_number(data, at)
+            if head < 2:
+                raise ValueError("a run of it is empty")
+            part = data[at : at + ((head >> 1) * width if head & 1 else (width + 7) // 8)]
+            at += len(part)
+            if head & 1:
+                bits = np.unpackbits(np.frombuffer(part, np.uint8), bitorder="little")
+                found += (bits.reshape(-1, width) @ (1 << np.arange(width))).tolist()
+            else:
+                found += [int.from_bytes(part, "little")] * min(head >> 1, count)
+        return found[:count] if width else [0] * count
 
     def place(self) -> tuple[int, int]:
         """The place and the size of the next value, see `read_parquet_image`."""
@@ -262,6 +272,7 @@ class ImageFile:
     Attributes:
         columns: that hold them, their labels and their keys.
         groups: the number of its row groups.
+        step: how many of them are read together, since the footer is read for each range.
     """
 
     def __init__(self, file: BinaryIO, read: Read, columns: str, path: str) -> None:
@@ -285,18 +296,26 @@ class ImageFile:
         leaves = self._parquet.schema
         self._leaf = next(at for at in range(len(leaves)) if leaves.column(at).path == image)
         self._levels = leaves.column(self._leaf).max_definition_level
-        size = file.seek(0, io.SEEK_END)
-        self._check = functools.partial(check_growth, stored=size, shown=path, remedy=_REMEDY)
+        size = csv_tables.stored_size(file)
         self.groups = self._parquet.metadata.num_row_groups
+        self.step = 1 + self.groups * self._parquet.metadata.serialized_size // _MOST_FOOTERS
         groups = [*map(self._parquet.metadata.row_group, range(self.groups))]
-        self._check(sum(each.column(self._leaf).total_uncompressed_size for each in groups))
+        self._chunks = [group.column(self._leaf) for group in groups]
+        held = sum(each.total_uncompressed_size for each in self._chunks)
+        csv_tables.check_growth(held, size, path, _REMEDY)
         self._starts = [0, *itertools.accumulate(group.num_rows for group in groups)]
+        if self._starts[-1] > (most := _MOST_ROWS + size // _ROW_BYTES):
+            raise LabelsError(f"{path} has {self._starts[-1]} rows, more than {most}: {_REMEDY}")
+        ranges = sorted((_begin(each), each.total_compressed_size) for each in self._chunks)
+        ends = itertools.accumulate((sum(each) for each in ranges), max)
+        if any(begin < end for (begin, _), end in zip(ranges[1:], ends, strict=False)):
+            raise LabelsError(f"{path} is damaged: its row groups overlap")
 
-    def members(self, group: int, *, are_placed: bool) -> Iterator[Member]:
-        """The images of a row group.
+    def members(self, groups: range, *, are_placed: bool) -> Iterator[Member]:
+        """The images of some row groups.
 
         Args:
-            group: its number.
+            groups: their numbers.
             are_placed: whether their places are needed, for which they are read. Without them, the
                 sizes are the mean.
 
@@ -305,31 +324,35 @@ class ImageFile:
             OSError: it cannot be read.
         """
         stem = self._path.rpartition("/")[2].rpartition(".")[0]
+        chunks, row = self._chunks[groups.start : groups.stop], self._starts[groups.start]
+        # Each may hold what its part of the file allows.
+        stored = sum(each.total_compressed_size for each in chunks)
+        held = csv_tables.FREE_BYTES - csv_tables.FREE_BYTES * len(chunks) // self.groups
         with _damage(self._path, LabelsError):
-            held, row, rows = 0, self._starts[group], self._starts[group + 1] - self._starts[group]
-            chunk = self._parquet.metadata.row_group(group).column(self._leaf)
-            if chunk.num_values != rows:
+            rows = self._starts[groups.stop] - row
+            if sum(each.num_values for each in chunks) != rows:
                 raise ValueError("its footer contradicts itself")
-            mean = itertools.repeat((0, chunk.total_uncompressed_size // max(1, rows)))
-            places = self._places(chunk) if are_placed else mean
-            for place, (key, label) in zip(places, self._rows(group, rows), strict=are_placed):
+            size = sum(each.total_uncompressed_size for each in chunks) // max(1, rows)
+            placed = itertools.chain.from_iterable(map(self._places, chunks))
+            places = placed if are_placed else itertools.repeat((0, size), rows)
+            for place, (key, label) in zip(places, self._rows(groups, rows), strict=True):
                 name, problem = safe_name(key.strip().lstrip("/"))
                 if place is None:
                     problem = problem or "its image is null"
                 offset, size = place or (0, 0)
                 # One image may be that of any number of rows.
-                held += size
-                self._check(held)
+                held += size if are_placed else 0
+                csv_tables.check_growth(held, stored, self._path, _REMEDY)
                 yield Member(name or f"{stem}-{row}", size, offset, problem, label)
                 row += 1
 
-    def _rows(self, group: int, rows: int) -> Iterator[tuple[str, str]]:
-        """The keys and the labels of a row group."""
+    def _rows(self, groups: range, rows: int) -> Iterator[tuple[str, str]]:
+        """The keys and the labels of some row groups."""
         if not self._texts:
             yield from itertools.repeat(("", ""), rows)
             return
         classes = self.columns.classes
-        for batch in few_rows(self._parquet, self._texts, self._file, [group], self._path, _REMEDY):
+        for batch in few_rows(self._parquet, self._texts, self._file, groups, self._path, _REMEDY):
             labels, keys = (_texts(batch, column) for column in self.columns[1:3])
             for key, label in zip(keys, labels, strict=True):
                 if classes:
@@ -342,7 +365,7 @@ class ImageFile:
         """The place and the size of each image of a row group; None for a missing one."""
         if chunk.compression not in ("SNAPPY", "UNCOMPRESSED"):
             raise ValueError(f"it is compressed by {chunk.compression}: write it with Snappy")
-        end = min(filter(None, (chunk.data_page_offset, chunk.dictionary_page_offset)))
+        begin = end = _begin(chunk)
         left, known = chunk.num_values, list[tuple[int, int]]()
         while left > 0:
             header, length = page_header(self._read(end, _BLOCK), 0)
@@ -352,30 +375,43 @@ class ImageFile:
                     f"it has a page of the kind {kind} with {size} bytes: write data pages of "
                     f"version 1, of at most {_MOST_PAGE} bytes, by fewer rows in a row group"
                 )
-            start = end + length
-            end = start + size
-            page = _Page(self._read(start, size), start, is_packed=chunk.compression == "SNAPPY")
             said = header[5 if kind == _DATA else 7]
             count, encoding = said[1], said[2]
+            # A dictionary comes first, and may have images of other row groups.
+            most = left if kind == _DATA else left + size // _ROW_BYTES
+            # Of others without rows, there may be any number.
+            fewest = 0 if end == begin else 1
+            if not fewest <= count <= most or fewest > 0 < kind:
+                raise ValueError("its pages have more rows than its footer says")
+            start = end + length
+            end = start + size
+            # Some old writers do not count the header of a dictionary.
+            if end - begin > chunk.total_compressed_size + 100:
+                raise ValueError("its pages have more bytes than its footer says")
+            page = _Page(self._read(start, size), start, is_packed=chunk.compression == "SNAPPY")
             if kind == _DICTIONARY:
                 known = [page.place() for _ in range(count)]
                 continue
             left -= count
-            if count < 0 or left < 0:
-                raise ValueError("its pages have more rows than its footer says")
             levels = [0] * count
             if self._levels:
-                packed = page.read(int.from_bytes(page.read(4), "little"))
-                levels = _runs(packed, self._levels.bit_length(), count)
+                size = int.from_bytes(page.read(4), "little")
+                levels = page.runs(size, self._levels.bit_length(), count)
             there = levels.count(self._levels)
             if encoding == _PLAIN:
                 found = iter([page.place() for _ in range(there)])
             elif encoding in _INDICES:
                 width = page.read(1)[0]
-                found = map(known.__getitem__, _runs(page.read(page.size - page.at), width, there))
+                found = map(known.__getitem__, page.runs(page.size - page.at, width, there))
             else:
                 raise ValueError(f"its images have the encoding {encoding}: write them as PLAIN")
             yield from (next(found) if each == self._levels else None for each in levels)
+
+
+def _begin(chunk: pq.ColumnChunkMetaData) -> int:
+    """Where its pages begin."""
+    found = chunk.data_page_offset, chunk.dictionary_page_offset
+    return min(filter(None, found), default=0)
 
 
 def _texts(batch: pa.RecordBatch, path: tuple[str, ...]) -> list[str]:

@@ -192,6 +192,14 @@ PAGES = parquet([{"a": "b"}] * 3000, use_dictionary=False, data_page_size=1, wri
 WIDE = parquet([dict.fromkeys(map(str, range(1000)), 1)] * 100, row_group_size=1)
 
 
+def with_columns_again(file: io.BytesIO) -> bytes:
+    """A Parquet file whose footer names columns twice: its own, and 1500, each in the next."""
+    data = file.getvalue()
+    nested = b"\x09\x04\xfc\xdc\x0b" + b"\x48\x00\x15\x02\x00" * 1499 + b"\x15\x02\x38\x00\x00"
+    length = int.from_bytes(data[-8:-4], "little") + len(nested)
+    return data[:-9] + nested + b"\0" + length.to_bytes(4, "little") + b"PAR1"
+
+
 @pytest.mark.parametrize(
     ("data", "path", "says"),
     [
@@ -202,6 +210,11 @@ WIDE = parquet([dict.fromkeys(map(str, range(1000)), 1)] * 100, row_group_size=1
         (FOOTER, "a.parquet", "its footer would have 2147483647 bytes, over 16"),
         (DEEP.getvalue(), "a.parquet", "its footer nests columns more than 32 levels deep: write"),
         (PAGES.getvalue(), "a.parquet", "is damaged: its pages hold too few rows"),
+        (
+            with_columns_again(parquet([ROW])),
+            "a.parquet",
+            "TProtocolException: Exceeded size",
+        ),
         (WIDE.getvalue(), "a.parquet", "its footer has too many columns in too many row groups"),
         (b"", "a.jsonl", "a.jsonl: it is empty: write one JSON object per line"),
         (b"{}\n{}\n", "a.jsonl", "a.jsonl: its objects have no members: write one JSON object"),
@@ -215,6 +228,12 @@ def test_files_that_are_refused(data: bytes, path: str, says: str) -> None:
     with pytest.raises(LabelsError) as caught:
         first_rows(io.BytesIO(data), 5, path=path)
     assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_row_groups_of_few_bytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_tables, "_MOST_GROUPS", 9)
+    with pytest.raises(LabelsError, match="it has 10 row groups: write fewer, each with more rows"):
+        first_rows(parquet([ROW] * 10, row_group_size=1), 5, path="a.parquet")
 
 
 def test_a_long_text_in_every_row_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.images.packed import write_parquet
+from tests.transforms.records.tables import with_footer
 from transforms.core.messages import LabelsError, MemberError
 from transforms.core.records import NameRange
 from transforms.storage import parquet_images
@@ -187,6 +188,44 @@ def test_damage_is_one_line(tmp_path: Path) -> None:
             except MemberError:
                 outcomes.add("rejected")
     assert {"refused", True} <= outcomes
+
+
+def test_rows_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"image": pa.nulls(21_000, pa.binary())}), path)
+    with pytest.raises(LabelsError, match="has 21000 rows, more than 200"):
+        listed(f"{path}!/**")
+    rows = pa.table({"image": pa.array([b"ab", b"cd"])})
+    pq.write_table(rows, path, use_dictionary=False, data_page_size=1, write_batch_size=1)
+    head, count, rest = path.read_bytes().rpartition(b"\x2c\x15\x02")
+    path.write_bytes(head + count[:2] + b"\0" + rest)
+    with pytest.raises(LabelsError, match="its pages have more rows than its footer says"):
+        listed(f"{path}!/**")
+
+
+def test_row_groups_do_not_share_their_images(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows = pa.table({"image": [bytes(900), bytes(901)]})
+    pq.write_table(rows, path, row_group_size=1, use_dictionary=False)
+    metadata = pq.read_metadata(path)
+    first, second = (metadata.row_group(at).column(0).data_page_offset for at in range(2))
+    path.write_bytes(with_footer(path.read_bytes(), {second: first}))
+    with pytest.raises(LabelsError, match="is damaged: its row groups overlap"):
+        listed(f"{path}!/**")
+
+
+def test_footers_of_many_row_groups_are_read_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pattern = write(tmp_path / "a.parquet", IMAGES)
+    monkeypatch.setattr(parquet_images, "_MOST_FOOTERS", 3000)
+    part = NameRange(pattern, f"{tmp_path}/a.parquet")
+    ranges = [*storage_of(pattern).list_range(part, 9)]
+    assert 1 < len(ranges) < 4
+    found = itertools.chain.from_iterable(
+        storage_of(pattern).list_range(each, 9) for each in ranges
+    )
+    assert [*found] == listed(pattern)
 
 
 def test_a_file_of_kilobytes_does_not_hold_gigabytes(tmp_path: Path) -> None:
