@@ -301,7 +301,7 @@ def test_a_disk_that_is_full(images: Path, reference: dict[str, str], tmp_path: 
     command = [sys.executable, "-c", limited, *words]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 1, ran.stderr
-    assert "File too large" in ran.stderr.splitlines()[-1]
+    assert "raise the limit (ulimit -f)" in ran.stderr.splitlines()[-1]
     assert "Traceback" not in ran.stderr
     assert not manifest_of(tmp_path / "out").exists()
     assert convert(*words).code == 0
