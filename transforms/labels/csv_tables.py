@@ -324,6 +324,10 @@ def read_head(file: ReadableBytes, size: int) -> bytes:
     return b"".join(pieces)
 
 
+# Bytes that a disk may have of a file whose size it does not say, or that is on tape.
+UNSAID = 4096
+
+
 def stored_size(file: Any, size: int = -1) -> int:
     """The bytes of a file; of a sparse one, those that a disk holds.
 
@@ -332,10 +336,11 @@ def stored_size(file: Any, size: int = -1) -> int:
         size: its bytes; if they are not given, it is at its end then.
     """
     size = file.seek(0, io.SEEK_END) if size < 0 else size
+    held = 0
     with contextlib.suppress(OSError, AttributeError):
-        # Some file systems do not say.
-        size = min(size, 512 * os.fstat(file.fileno()).st_blocks or size)
-    return size
+        held = 512 * os.fstat(file.fileno()).st_blocks
+    # Some file systems do not say, and ZFS has 512 of a file until seconds after it was written.
+    return size if held <= UNSAID else min(size, held)
 
 
 def _codec(encoding: str) -> str:

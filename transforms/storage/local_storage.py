@@ -34,6 +34,7 @@ from transforms.dataset.output_names import (
     is_staged,
     is_staged_folder,
 )
+from transforms.labels.csv_tables import UNSAID
 from transforms.storage.interface import (
     MAX_RANGES,
     FoundFile,
@@ -547,9 +548,9 @@ class LocalStorage(Storage):
             os.rmdir(folder)
 
 
-# What a file may have besides some times its bytes on the disk, which may compress it, and what the
-# disk has of a file on tape. A tar with a hole for each of 400 images had 20 GB in a megabyte.
-_FREE_HOLES, _MOST_HOLES, _MOST_OF_TAPE = 256 << 20, 50, 4096
+# What a file may have besides some times its bytes on the disk, which may compress it. A tar with a
+# hole for each of 400 images had 20 GB in a megabyte.
+_FREE_HOLES, _MOST_HOLES = 256 << 20, 50
 
 
 class _OpenFile:
@@ -560,7 +561,7 @@ class _OpenFile:
         self._descriptor = descriptor
         status = os.fstat(descriptor)
         held = status.st_blocks * 512
-        if held > _MOST_OF_TAPE and status.st_size > _FREE_HOLES + _MOST_HOLES * held:
+        if held > UNSAID and status.st_size > _FREE_HOLES + _MOST_HOLES * held:
             said = f"the disk has {held} of its {status.st_size} bytes: fetch it again"
             raise FinalError(errno.EFBIG, said, path)
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.spies import memory_below
 from transforms.examples.tfrecord import TFRecordError, framed_payload, read_frames
+from transforms.labels.csv_tables import stored_size
 from transforms.records.written_index import stored_lines
 from transforms.storage.files import read_dataset_file, storage_of
 
@@ -55,3 +56,13 @@ def test_a_record_of_any_length_is_not_read_as_an_index_says(sparse: str, length
     data = read_frames(partial(storage_of(sparse).read_range, sparse), 16, length + 16)
     with pytest.raises(TFRecordError):
         framed_payload(data, 0, length, record=1, offset=16)
+
+
+def test_a_file_of_which_the_disk_does_not_say_the_size_yet_has_its_size(tmp_path: Path) -> None:
+    """ZFS says 512 bytes until seconds after a file was written."""
+    for written, stored in ((b"", SPARSE), (b"x", SPARSE), (b"x" * 65536, 65536)):
+        path = tmp_path / str(len(written))
+        path.write_bytes(written)
+        os.truncate(path, SPARSE)
+        with path.open("rb") as file:
+            assert stored_size(file) == stored
