@@ -125,7 +125,7 @@ INTERRUPTED = 130
 # The exit code that a shell reports for a command that SIGPIPE ended.
 UNREAD = 141
 
-# Of standard output, too, which has no name: the disk, a quota or `ulimit -f`.
+# A disk, a quota or `ulimit -f` leaves no room; an error of standard output names no file.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -363,9 +363,11 @@ def change_pixels(
         pixels = file.changed(pixels, scale, final_mode)
         pixels = file.turned(pixels)
         stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
-        scale = grey_scale(*size_of(pixels))
-        grey = grey_of(pixels, scale) if with_hash else None
-        seen = seen_in_grey(grey, *size_of(pixels), scale) if with_hash else UNSEEN
+        seen = UNSEEN
+        if with_hash:
+            size = size_of(pixels)
+            scale = grey_scale(*size)
+            seen = seen_in_grey(grey_of(pixels, scale), *size, scale)
     changes = file.changes(
         mode,
         final_mode,

@@ -325,7 +325,7 @@ def read_head(file: ReadableBytes, size: int) -> bytes:
 
 
 # Bytes that a disk may have of a file whose size it does not say, or that is on tape.
-UNSAID = 4096
+_UNSAID = 4096
 
 
 def stored_size(file: Any, size: int = -1) -> int:
@@ -340,7 +340,7 @@ def stored_size(file: Any, size: int = -1) -> int:
     with contextlib.suppress(OSError, AttributeError):
         held = 512 * os.fstat(file.fileno()).st_blocks
     # Some file systems do not say, and ZFS has 512 of a file until seconds after it was written.
-    return size if held <= UNSAID else min(size, held)
+    return size if held <= _UNSAID else min(size, held)
 
 
 def _codec(encoding: str) -> str:

@@ -34,7 +34,7 @@ from transforms.dataset.output_names import (
     is_staged,
     is_staged_folder,
 )
-from transforms.labels.csv_tables import UNSAID
+from transforms.labels.csv_tables import stored_size
 from transforms.storage.interface import (
     MAX_RANGES,
     FoundFile,
@@ -559,10 +559,10 @@ class _OpenFile:
     def __init__(self, descriptor: int, path: str) -> None:
         """Refuses a large file of which the disk has a small part, unless it is on tape."""
         self._descriptor = descriptor
-        status = os.fstat(descriptor)
-        held = status.st_blocks * 512
-        if held > UNSAID and status.st_size > _FREE_HOLES + _MOST_HOLES * held:
-            said = f"the disk has {held} of its {status.st_size} bytes: fetch it again"
+        size = os.fstat(descriptor).st_size
+        held = stored_size(self, size)
+        if size > _FREE_HOLES + _MOST_HOLES * held:
+            said = f"the disk has {held} of its {size} bytes: fetch it again"
             raise FinalError(errno.EFBIG, said, path)
 
     def fileno(self) -> int:
