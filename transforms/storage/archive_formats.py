@@ -15,7 +15,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from transforms.core.messages import FinalError, MemberError
@@ -417,7 +417,8 @@ _NAME_ROOM = 512
 # scanned. 300 of 60 MB are a zip of 18 MB.
 _FREE_BYTES = 256 << 20
 
-# Compressed bytes that are read at once beyond those of a member that did not shrink.
+# Compressed bytes that are read at once, and twice in all, beyond those of a member that did not
+# shrink.
 _MORE = 64 << 10
 
 
@@ -516,121 +517,124 @@ def read_zip_member(read: Read, offset: int, size: int) -> bytes:
         MemberError: it is damaged.
         OSError: the archive cannot be read.
     """
-    wanted = _HEADER.size + _NAME_ROOM + size + _DESCRIPTOR_BYTES
-    data = read(offset, wanted)
+    return b"".join(_zip_pieces(read, offset, size, max(_MORE, size + _DESCRIPTOR_BYTES)))
+
+
+def _zip_pieces(read: Read, offset: int, size: int, block: int) -> Iterator[bytes]:
+    """The bytes of a member, in pieces; the other arguments are `read_zip_member`'s.
+
+    Args:
+        read: see there.
+        offset: see there.
+        size: see there.
+        block: bytes of a piece, and what to read at once of the compressed data.
+    """
+    wanted = _HEADER.size + _NAME_ROOM + min(block, size + _DESCRIPTOR_BYTES)
+    first = read(offset, wanted)
+    start, flags, method, crc = _local_header(first)
+    at, is_end = offset + max(start, len(first)), len(first) < wanted
+    rest = memoryview(first)[start:]
+
+    def following(length: int) -> memoryview:
+        """Some of the next bytes; none at the end of the archive."""
+        nonlocal rest, at
+        if not rest and length and not is_end:
+            rest = memoryview(read(at, length))
+            at += len(rest)
+        found, rest = rest[:length], rest[length:]
+        return found
+
+    inflater = None if method == zipfile.ZIP_STORED else zlib.decompressobj(-zlib.MAX_WBITS)
+    # Data that does not shrink grows by a few bytes for each 16 kB.
+    checksum, left, most = 0, size, size + (size // 8 + 2 * _MORE if inflater else 0)
+    while not inflater.eof if inflater else left:
+        if not (data := inflater.unconsumed_tail if inflater else b""):
+            data = bytes(following(min(block, most)))
+            most -= len(data)
+        if not data:
+            break
+        if inflater:
+            data = _inflated(inflater, data, min(block, left + 1))
+        left -= len(data)
+        if left < 0:
+            raise MemberError(f"it decompresses to more than the {size} bytes of the directory")
+        checksum = zlib.crc32(data, checksum)
+        if data:
+            yield data
+    if left:
+        raise MemberError(f"its data has {size - left} bytes, not the {size} of the directory")
+    if flags & _SIZES_FOLLOW:
+        after = inflater.unused_data if inflater else b""
+        while more := following(max(0, _DESCRIPTOR_BYTES - len(after))):
+            after += more
+        start = 4 if after.startswith(_DESCRIPTOR) else 0
+        crc = int.from_bytes(after[start : start + 4], "little")
+    if checksum != crc:
+        raise MemberError("its checksum is wrong")
+
+
+def _inflated(inflater: Any, data: bytes, most: int) -> bytes:
+    try:
+        return bytes(inflater.decompress(data, most))
+    except zlib.error as error:
+        raise MemberError(f"its compressed data is damaged ({error})") from error
+
+
+def _local_header(data: bytes) -> tuple[int, int, int, int]:
+    """Where the data of a member begins behind its local header, its flags, method and CRC-32.
+
+    Raises:
+        MemberError: it is not read.
+    """
     if len(data) < _HEADER.size:
         raise MemberError("the archive ends before it")
     signature, flags, method, crc, name, extra = _HEADER.unpack_from(data)
-    start = _HEADER.size + name + extra
     if signature != _SIGNATURE:
         raise MemberError("the directory of the archive names a place where no file begins")
     if flags & _ENCRYPTED:
         raise MemberError("it is encrypted: decrypt the archive")
-    at, is_end = start, len(data) < wanted
-
-    def following(length: int) -> bytes:
-        """The next bytes; fewer at the end of the archive."""
-        nonlocal at, data
-        missing = at + length - len(data)
-        if missing > 0 and not is_end:
-            data += read(offset + len(data), missing)
-        found = data[at : at + length]
-        at += len(found)
-        return found
-
-    if method == zipfile.ZIP_STORED:
-        plain, after = following(size), b""
-    elif method == zipfile.ZIP_DEFLATED:
-        plain, after = _inflated(following, size)
-    else:
+    if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise MemberError(_unread(method))
-    if len(plain) != size:
-        raise MemberError(f"its data has {len(plain)} bytes, not the {size} of the directory")
-    if flags & _SIZES_FOLLOW:
-        after += following(_DESCRIPTOR_BYTES - len(after))
-        at = 4 if after.startswith(_DESCRIPTOR) else 0
-        crc = int.from_bytes(after[at : at + 4], "little")
-    if zlib.crc32(plain) != crc:
-        raise MemberError("its checksum is wrong")
-    return plain
+    return _HEADER.size + name + extra, flags, method, crc
 
 
-class ZipText(io.RawIOBase):
+class ZipText(Ranges):
     """A label file in a zip, decompressed as far as it is read; a way back begins at its start."""
 
-    def __init__(self, file: ArchiveFile, offset: int, path: str) -> None:
-        """Finds it in the directory.
+    def __init__(self, read: Read, member: Member, path: str, block: int) -> None:
+        """Begins with nothing read; the path is for messages, the block as for `_zip_pieces`."""
+        super().__init__(read, member.size)
+        self._member, self._path, self._block = member, path, block
+        self._begin()
 
-        Args:
-            file: the archive.
-            offset: of the local header.
-            path: for messages.
+    def _begin(self) -> None:
+        self._pieces = _zip_pieces(self._counted, self._member.offset, self._size, self._block)
+        self._piece, self._end, self._held, self._stored = b"", 0, 0, 0
+
+    def _counted(self, offset: int, length: int) -> bytes:
+        data = self._read(offset, length)
+        self._stored += len(data)
+        return data
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """See `io.RawIOBase.readinto`.
 
         Raises:
             LabelsError: it holds far more than its size.
             MemberError: it is damaged.
         """
-        self._shown, self._held = path, 0
-        with _damaged():
-            archive = zipfile.ZipFile(file)
-            (info,) = (each for each in archive.infolist() if each.header_offset == offset)
-            self._file = archive.open(info)
-        self._stored = info.compress_size
-        check_growth(info.file_size, self._stored, path, "unpack the archive")
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._held = 0
-        with _damaged():
-            return self._file.seek(offset, whence)
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        with _damaged():
-            data = self._file.read(len(buffer))
-        self._held += held_bytes(data)
-        check_growth(self._held, self._stored, self._shown, "unpack the archive")
+        # After damage, the pieces have ended.
+        if self._at in range(max(1, self._end - len(self._piece))):
+            self._begin()
+        while self._at >= self._end:
+            self._piece = next(self._pieces, b"")
+            if not self._piece:
+                return 0
+            self._end += len(self._piece)
+            self._held += held_bytes(self._piece)
+            check_growth(self._held, self._stored, self._path, "unpack the archive")
+        start = len(self._piece) + self._at - self._end
+        data = self._piece[start : start + len(buffer)]
         buffer[: len(data)] = data
+        self._at += len(data)
         return len(data)
-
-
-@contextlib.contextmanager
-def _damaged() -> Iterator[None]:
-    try:
-        yield
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
-        raise MemberError(f"its compressed data is damaged ({error})") from error
-
-
-def _inflated(following: Callable[[int], bytes], size: int) -> tuple[bytes, bytes]:
-    """The decompressed data of a member, and some bytes that follow it.
-
-    Args:
-        following: gives that many of the next bytes.
-        size: of the decompressed data.
-
-    Raises:
-        MemberError: it is damaged, or decompresses to more than `size` bytes.
-    """
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    plain = b""
-    # Data that does not shrink grows by a few bytes for each 16 kB.
-    lengths = [size + _DESCRIPTOR_BYTES, _MORE, _MORE + size // 8]
-    with _damaged():
-        while lengths and not inflater.eof and len(plain) <= size:
-            found = following(lengths.pop(0))
-            if not found:
-                break
-            plain += inflater.decompress(found, size + 1 - len(plain))
-    if len(plain) > size:
-        raise MemberError(f"it decompresses to more than the {size} bytes of the directory")
-    if not inflater.eof:
-        raise MemberError("its compressed data has no end")
-    return plain, inflater.unused_data

@@ -164,16 +164,13 @@ class ArchiveStorage(Storage):
             return kept
 
     def _members(self, archive: str, stored: Stored, columns: str) -> Iterator[Member]:
+        read = self._inner.open_ranges(archive, version=stored.version)
         try:
-            with self._file(archive, stored) as file:
+            with ArchiveFile(read, stored.size, block=self._block) as file:
                 yield from zip_members(file) if self._kind == "zip" else tar_members(file)
         except FinalError as error:
             # It knows no path.
             raise FinalError(error.errno, f"{archive}: {error.strerror}", archive) from error
-
-    def _file(self, archive: str, stored: Stored) -> ArchiveFile:
-        read = self._inner.open_ranges(archive, version=stored.version)
-        return ArchiveFile(read, stored.size, block=self._block)
 
     def _member(self, path: str) -> tuple[Stored, Member] | None:
         """The archive and the member of a path; None if there is none."""
@@ -191,9 +188,9 @@ class ArchiveStorage(Storage):
     def open_reader(self, path: str) -> AbstractContextManager[BinaryIO]:
         """See `Storage.open_reader`; a part of the member is in memory."""
         (stored, member), archive = self._readable(path), _parts(path).archive
-        if self._kind == "zip":
-            return io.BufferedReader(ZipText(self._file(archive, stored), member.offset, path))
         read = self._inner.open_ranges(archive, version=stored.version)
+        if self._kind == "zip":
+            return io.BufferedReader(ZipText(read, member, path, self._block))
         return io.BufferedReader(
             Ranges(lambda start, length: read(member.offset + start, length), member.size),
             self._block,
