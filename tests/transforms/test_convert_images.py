@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Barrier, Lock
+from threading import Barrier, Lock, get_ident
 from typing import Any
 
 import pytest
@@ -28,6 +28,7 @@ from transforms.records.image_origins import Origins, RecordRun, ShardOrigins
 from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import LOOKS
 from transforms.records.stored_images import stored_side
+from transforms.storage.local_storage import LocalStorage
 from transforms.storage.read_ahead import ReadAhead
 
 LIMITS = Limits(max_pixels=10_000, max_bytes=50_000)
@@ -80,6 +81,26 @@ def test_images_and_rejections_come_in_order(tmp_path: Path) -> None:
     assert [type(result) for result in loaded] == [
         type(result) for image in images for result in converter(tmp_path).load([image])
     ]
+
+
+@pytest.mark.parametrize(("side", "is_here"), [(16, True), (100, False)])
+def test_small_files_wait_for_no_other_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int, is_here: bool
+) -> None:
+    """To change threads would take longer than to check them."""
+    data = saved(picture("RGB", side, side), "BMP")
+    (tmp_path / "1.bmp").write_bytes(data)
+    threads = []
+    read = LocalStorage.read_listed
+
+    def noted(storage: LocalStorage, uri: str, **listed: Any) -> bytes:
+        threads.append(get_ident())
+        return read(storage, uri, **listed)
+
+    monkeypatch.setattr(LocalStorage, "read_listed", noted)
+    [whole] = converter(tmp_path).load([planned("1.bmp", len(data))])
+    assert isinstance(whole, CheckedImage)
+    assert (threads == [get_ident()]) is is_here
 
 
 def test_the_header_check_does_not_decode(tmp_path: Path) -> None:

@@ -373,9 +373,14 @@ class Origins(NamedTuple):
     max_bytes: int = DEFAULT_LIMITS.max_bytes
     with_values: bool = False
 
+    @property
+    def are_remote(self) -> bool:
+        """Whether some images are waited for."""
+        return self.waits or storage_of(self.root).is_remote
+
     def read_ahead(self) -> ReadAhead:
         """What reads images, as many at once as pays off for their files."""
-        waits = self.waits or storage_of(self.root).is_remote
+        waits = self.are_remote
         threads = reading_threads(self.root, waits=waits)
         return ReadAhead(threads=threads, together=1 if waits else TOGETHER)
 
@@ -387,6 +392,11 @@ class Origins(NamedTuple):
         """Whether an image may be taken from a record of `--reuse`."""
         is_there = bool(image.stored) and image.size <= self.max_bytes
         return is_there and not self.keeps_values(image)
+
+
+# Bytes of a file that is read and checked in less than two changes of threads cost: with more, it
+# is decoded mostly without Python's lock.
+_SMALL = 4096
 
 
 class ShardOrigins:
@@ -433,9 +443,14 @@ class ShardOrigins:
         return image.key in self._reused
 
     def is_at_hand(self, image: PlannedImage) -> bool:
-        """Whether `read` mostly copies bytes that were read with those of its neighbors."""
+        """Whether `read` takes less than to change threads.
+
+        The image is small, or mostly copied from what was read with its neighbors.
+        """
         found = self._reused.get(image.key)
-        return found is not None and found[0].is_at_hand and not self.opened(image)
+        is_small = image.size <= _SMALL and not self._origins.are_remote
+        is_read = found is not None and found[0].is_at_hand
+        return (is_small or is_read) and not self.opened(image)
 
     def opened(self, image: PlannedImage) -> list[PartnerFile]:
         """The masks and further images that are read from their files."""

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
@@ -33,6 +34,10 @@ _CORE_BYTES = 16 << 20
 # while another one has the last files of a shard: four photos, or many icons.
 TOGETHER = 32
 _TOGETHER_BYTES = 1 << 19
+
+# What a cheap item may take, three times as much as it usually does; and how much more all of them
+# may take until other threads get the next ones.
+_CHEAP_SECONDS, _LATE_SECONDS = 0.001, 0.05
 
 
 def reading_threads(root: str, *, waits: bool = False) -> int:
@@ -110,7 +115,13 @@ class ReadAhead:
             is_cheap: whether the consumer calls the function itself, when it requests the result,
                 because that takes less than to pass Python's lock to another thread and back; by
                 default, no item is. Any number of cheap items is drawn to find the next other one.
+                After cheap items that took long, as on a slow disk, none is.
         """
+        late = 0.0
+
+        def is_quick(item: Item) -> bool:
+            return late < _LATE_SECONDS and is_cheap is not None and is_cheap(item)
+
         pool = _shared_pool(self._threads)
         # What gives the results of some items, and how many groups in threads and bytes these are.
         waiting: collections.deque[tuple[Callable[[], _Done[Result]], int, int]]
@@ -124,17 +135,22 @@ class ReadAhead:
             stack.callback(stopped.set)
             # Beam's counters belong to the thread that runs the step, not to the pool's.
             stack.enter_context(throttling_counted())
-            for group, group_bytes in self._groups(items, size, is_cheap):
+            for group, group_bytes in self._groups(items, size, is_quick):
                 if group_bytes is None:
                     of_cheap = functools.partial(_apply, function, group, stopped)
                     waiting.append((of_cheap, 0, 0))
+                    while waiting and not held_groups:
+                        began = time.monotonic()
+                        done = waiting.popleft()[0]()
+                        late = max(0, late + time.monotonic() - began - _CHEAP_SECONDS)
+                        yield from _each(*done)
                     continue
                 while held_groups and (
                     held_groups == self._max_groups
                     or held_bytes + group_bytes > self._max_bytes // len(_CONSUMERS)
                 ):
-                    done, done_groups, done_bytes = waiting.popleft()
-                    yield from _each(*done())
+                    results, done_groups, done_bytes = waiting.popleft()
+                    yield from _each(*results())
                     held_groups -= done_groups
                     held_bytes -= done_bytes
                 future = pool.submit(_apply, function, group, stopped)
@@ -148,14 +164,14 @@ class ReadAhead:
         self,
         items: Iterable[Item],
         size: Callable[[Item], int],
-        is_cheap: Callable[[Item], bool] | None,
+        is_cheap: Callable[[Item], bool],
     ) -> Iterator[tuple[list[Item], int | None]]:
         """Items for one thread, and their bytes; None for a cheap item."""
         most = min(_TOGETHER_BYTES, self._max_bytes)
         group: list[Item] = []
         group_bytes = 0
         for item in items:
-            is_alone = is_cheap is not None and is_cheap(item)
+            is_alone = is_cheap(item)
             item_bytes = 0 if is_alone else size(item)
             if group and (is_alone or group_bytes + item_bytes > most):
                 yield group, group_bytes

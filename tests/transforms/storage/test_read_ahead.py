@@ -196,18 +196,30 @@ def test_the_consumer_calls_for_cheap_items_itself(cheap: list[bool], fails_at: 
     assert taken == list(enumerate(cheap))[:fails_at]
 
 
-def test_what_follows_cheap_items_is_begun_before_them() -> None:
+def test_while_a_thread_works_others_are_found_before_cheap_items() -> None:
     begun = threading.Event()
 
     def work(item: int) -> int:
         if item == 9:
             begun.set()
         else:
-            assert begun.wait(60)
+            assert not item or begun.wait(60)
         return item
 
-    results = read_ahead().map(work, range(10), size=one_byte, is_cheap=lambda item: item < 9)
+    results = read_ahead().map(work, range(10), size=one_byte, is_cheap=lambda item: item % 9 > 0)
     assert list(results) == list(range(10))
+
+
+def test_threads_get_what_is_not_as_cheap_as_it_seems() -> None:
+    here = threading.get_ident()
+
+    def is_here(item: int) -> bool:
+        time.sleep(0.02)
+        return threading.get_ident() == here
+
+    found = list(read_ahead().map(is_here, range(40), size=one_byte, is_cheap=lambda _: True))
+    assert found[0]
+    assert not any(found[10:])
 
 
 def test_cheap_items_do_not_count_among_those_that_wait() -> None:
