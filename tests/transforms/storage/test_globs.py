@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.marks import rest_slow
@@ -43,6 +43,7 @@ PARTS = st.sampled_from(
     st.lists(st.lists(NAMES, min_size=1, max_size=3), min_size=1, max_size=8),
     st.lists(PARTS, min_size=1, max_size=4),
 )
+@example([[".h", "b.jpg"]], ["**", "*.jpg"])
 def test_names_match_as_local_files_do(paths: list[list[str]], parts: list[str]) -> None:
     """In a bucket, in a folder, in its ranges, and for the standard library."""
     with tempfile.TemporaryDirectory() as name:
