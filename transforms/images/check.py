@@ -264,7 +264,8 @@ def check_image(data: bytes, *, limits: Limits, mode: str = "full") -> ImageInfo
     - an animated WebP without alpha, which it writes past the end of its own buffer;
     - files made to take very long (`TOO_COSTLY`): a JPEG of more than `headers.MAX_SCANS` scans, a
       PNG with more than `headers.MAX_PACKED_TEXTS` compressed texts, and a file in more than
-      `headers.MAX_PARTS` markers, chunks or blocks. Kilobytes can hold minutes of work.
+      `headers.MAX_CHUNKS` chunks or `headers.MAX_PARTS` other parts. Kilobytes can hold minutes
+      of work.
 
     Args:
         data: the file, whole.

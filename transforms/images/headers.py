@@ -210,8 +210,11 @@ def _is_alpha(stream: _Bits) -> bool:
 # specification.
 
 MAX_PARTS = 1 << 20
-"""Markers, chunks or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
+"""Markers, boxes or blocks of a file. GIFs of 256 MB have fewer, in blocks of 255 bytes; with tiny
 ones TensorFlow's GIF decoder takes about 24 times the file in memory."""
+
+MAX_CHUNKS = 1 << 18
+"""Chunks of a PNG or a WebP, each of which takes 15 microseconds. PNGs of 256 MB have 32,768."""
 
 MAX_METADATA = 32 << 20
 """Bytes of a file besides its pixels and their headers: decoders hold them several times."""
@@ -357,11 +360,11 @@ def chunks(data: bytes, format_: str) -> Iterator[Part]:
     """The chunks of a PNG, up to its end, or of a WebP.
 
     Raises:
-        RejectedImageError: there are more than `MAX_PARTS`.
+        RejectedImageError: there are more than `MAX_CHUNKS`.
     """
     is_png = format_ == "png"
     position = 8 if is_png else 12
-    for _ in range(MAX_PARTS):
+    for _ in range(MAX_CHUNKS):
         if position + 8 > len(data):
             return
         if is_png:
@@ -375,7 +378,7 @@ def chunks(data: bytes, format_: str) -> Iterator[Part]:
         if kind == b"IEND":
             return
         position = end
-    raise too_costly(f"more than {MAX_PARTS} chunks")
+    raise too_costly(f"more than {MAX_CHUNKS} chunks")
 
 
 def gif_blocks(data: bytes) -> Iterator[Part]:
@@ -518,8 +521,7 @@ def _jpeg_frame(marker: int, body: bytes, length: int) -> Header:
 def _read_png(data: bytes) -> Header:
     """Reads IHDR; a palette has a fourth channel when a tRNS chunk comes before the pixels."""
     # libpng skips ancillary chunks before it.
-    critical = (chunk for chunk in chunks(data, "png") if not chunk.kind[0] & 0x20)
-    first = next(critical, None)
+    first = next((chunk for chunk in chunks(data, "png") if not chunk.kind[0] & 0x20), None)
     if first is not None and first.kind != b"IHDR":
         raise ValueError("it does not begin with an IHDR chunk")
     start = len(data) if first is None else first.start

@@ -318,9 +318,8 @@ def _png_text(kind: bytes, body: bytes) -> bytes:
         return value
     if kind == b"zTXt":
         return _inflated(value[1:])
-    is_packed = value[0] == 1
     _, _, text = value[2:].split(b"\0", 2)
-    return _inflated(text) if is_packed else text
+    return _inflated(text) if value[0] == 1 else text
 
 
 def _inflated(packed: bytes) -> bytes:
