@@ -14,7 +14,7 @@ from tests.hostile.limited import run_limited
 from tests.pipeline.commands import check_ended, show
 from transforms.dataset.record_checks import RecordVerifier, Verified
 from transforms.examples.layouts import LAYOUTS
-from transforms.examples.tfrecord import LARGEST_RECORD, masked_crc32c
+from transforms.examples.tfrecord import LARGEST_RECORD, framed, masked_crc32c
 from transforms.images.guard import DecoderGuard
 from transforms.images.pixel_options import Limits
 from transforms.verify_shards import verify_shard
@@ -26,11 +26,6 @@ def header(length: int) -> bytes:
     """What comes before a record."""
     packed = struct.pack("<Q", length)
     return packed + struct.pack("<I", masked_crc32c(packed))
-
-
-def framed(payload: bytes) -> bytes:
-    """A record."""
-    return header(len(payload)) + payload + struct.pack("<I", masked_crc32c(payload))
 
 
 def verify(path: Path, records: int = 0, size: int = 0) -> Verified:

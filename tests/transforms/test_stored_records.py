@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
-import struct
 from pathlib import Path
 
 import pytest
 
 from tests.servers.gcs import GcsServer
 from transforms.dataset.manifest import crc32c_hex
-from transforms.examples.tfrecord import TFRecordError, masked_crc32c
+from transforms.examples.tfrecord import TFRecordError, framed
 from transforms.records import written_index
 from transforms.records.written_index import (
     open_records,
@@ -23,15 +22,6 @@ from transforms.storage import interface
 from transforms.storage.files import storage_of
 
 PAYLOADS = [b"first", b"", b"the third" * 1000]
-
-
-def framed(payload: bytes) -> bytes:
-    """One record as the format frames it."""
-    length = struct.pack("<Q", len(payload))
-    checks = [struct.pack("<I", masked_crc32c(data)) for data in (length, payload)]
-    return length + checks[0] + payload + checks[1]
-
-
 PLAIN = b"".join(map(framed, PAYLOADS))
 
 

@@ -324,10 +324,6 @@ def read_head(file: ReadableBytes, size: int) -> bytes:
     return b"".join(pieces)
 
 
-# Bytes that a disk may have of a file whose size it does not say, or that is on tape.
-_UNSAID = 4096
-
-
 def stored_size(file: Any, size: int = -1) -> int:
     """The bytes of a file; of a sparse one, those that a disk holds.
 
@@ -336,11 +332,14 @@ def stored_size(file: Any, size: int = -1) -> int:
         size: its bytes; if they are not given, it is at its end then.
     """
     size = file.seek(0, io.SEEK_END) if size < 0 else size
-    held = 0
     with contextlib.suppress(OSError, AttributeError):
-        held = 512 * os.fstat(file.fileno()).st_blocks
-    # Some file systems do not say, and ZFS has 512 of a file until seconds after it was written.
-    return size if held <= _UNSAID else min(size, held)
+        number, at = file.fileno(), os.lseek(file.fileno(), 0, os.SEEK_CUR)
+        # Of what it has not written yet, ZFS says only that nothing is a hole, which may take
+        # seconds: it is not asked about a small file. Some file systems say no more of any file.
+        if size >> 20 and os.lseek(number, 0, os.SEEK_HOLE) < os.fstat(number).st_size:
+            size = min(size, 512 * os.fstat(number).st_blocks)
+        os.lseek(number, at, os.SEEK_SET)
+    return size
 
 
 def _codec(encoding: str) -> str:

@@ -614,8 +614,8 @@ def parquet_damage(path: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        problem = (str(error).splitlines() or [type(error).__name__])[0]
-        raise LabelsError(f"{path} is not Parquet, or is damaged: {problem[:200]}") from error
+        problem = f"{path} is not Parquet, or is damaged: {first_line(error)[:200]}"
+        raise LabelsError(problem) from error
 
 
 def _is_list(type_: pa.DataType) -> bool:
