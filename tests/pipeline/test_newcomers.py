@@ -41,7 +41,6 @@ def rows(header: str = "id,label", line: str = "{0},{1}") -> str:
 
 FILES = {
     "train.csv": rows(),
-    "header.csv": "id,label\n",
     "onehot.csv": rows("id,cat,dog,wolf", "{0},{4}"),
     "object.json": '{"a": 1}',
     "list.json": json.dumps([{"id": key, "label": label} for key, label in LABELS.items()]),
@@ -95,7 +94,6 @@ INPUTS = {
     "--images 'photos/*/*.jpg' --labels train.csv --output new": "'photos' holds 12 .jpg: try",
     "photos/IMG_0000.jpg photos/IMG_0001.jpg train.csv new": "--images 'photos/*.jpg'",
     "photos train.csv new --output other": "--output is given twice: words before the flags are",
-    "photos train.csv new --labels train.csv": "--labels is given twice: words before the flags",
     "train.csv new": "--images 'train.csv' names labels: give it to --labels",
     "photos photos/IMG_0000.jpg new": "photos/IMG_0000.jpg is an image: give a table of labels",
     "photos.zip train.csv new": "'photos.zip' is an archive: write 'photos.zip!/**/*'",
@@ -116,7 +114,6 @@ INPUTS = {
 }
 
 TABLES = {
-    "photos header.csv new": "--labels header.csv has no row below its header",
     "photos onehot.csv new": "looks one-hot: in each row, one of 'cat', 'dog', 'wolf' is 1",
     "photos object.json new": "object.json is neither COCO (an object with images and categories)",
     "photos list.json new": "list.json is JSON: write one object per line, or a CSV",
@@ -139,11 +136,8 @@ TABLES = {
 }
 
 FLAGS = {
-    "@ --splits train=0.8,val=0.1": "the shares add up to 0.9; make them add up to 1",
-    "@ --splits train=80,val=10,test=10": "did you mean train=80%,val=10%,test=10%?",
     "@ --labels_column label": "unknown flag --labels_column; did you mean --label_column?",
     "@ --imgsz 64": "unknown flag --imgsz; did you mean --resize WIDTHxHEIGHT?",
-    "@ --resize 64,64": "did you mean 64x64 (width x height)?",
     "-i photos -l train.csv -o new": "unknown flag -i; did you mean --images GLOB?",
     "@ --limit 10": "unknown flag --limit; did you mean --keys FILE?",
     "@ --train 0.8 --val 0.2": "unknown flag --train; did you mean --splits NAME=SHARE,...?",
@@ -152,14 +146,9 @@ FLAGS = {
     "@ --augment": "unknown flag --augment; did you mean a step of your training, after `load`?",
     "@ --epochs 5": "unknown flag --epochs; did you mean a step of your training, after `load`?",
     "@ --num_classes 3": "unknown flag --num_classes; did you mean --class_names FILE?",
-    "@ --stratify": "--stratify needs a value, label",
     "@ --dedupe": "--dedupe needs a value, off or report or drop",
-    "@ --split_by val": "'val' is not one of hash, folder, column:X, records",
     "@ --boxes xywh": "--boxes 'xywh' is not like form=xywh,units=pixel,columns=x,y,w,h",
     "@ --boxes units=px": "--boxes 'px' is not one of pixel, normalized; did you mean pixel?",
-    "@ --label_from '(.*)_'": "'(.*)_' is not one of csv, directory, regex:EXPR, webdataset,",
-    "@ --splits 0.8,0.1,0.1": "'0.8' has no name; write it like train=0.8,validation=0.1,test=0.1",
-    "@ --layout detections": "did you mean detection?",
 }
 
 REJECTED = {
