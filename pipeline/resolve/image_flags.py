@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,16 +29,16 @@ from pipeline.resolve.label_flags import (
     asks_path,
     check_ids,
     check_label_kind,
+    check_matches,
     classes_of_records,
     known_classes,
     label_files,
-    label_rows,
     label_source,
     read_keys,
     with_columns,
+    with_first_rows,
 )
 from pipeline.resolve.layout_flags import (
-    SAMPLE_ROWS,
     Layout,
     Locate,
     check_partners,
@@ -387,9 +386,10 @@ def _labels(sample: Sample, pixels: PixelOptions) -> _Labels:
     key = flags.key or sample.kind or ("stem" if is_joined or sample.partners else "path")
     check_partners(sample, key)
     if found or label_from == "csv":
-        layout, found = layout.asking(found or label_files(sample, key, layout))
-        path = found.paths[0]
-        layout = layout.resolved(label_rows(flags, found), path, _locate(sample, key, path))
+        layout, files = layout.asking(found or label_files(sample, key, layout))
+        files = with_first_rows(flags, files)
+        found = files._replace(warnings=check_matches(sample, key, files))
+        layout = layout.resolved(found, _locate(sample, key, found.paths[0]))
     classes = _classes(sample, label_from, found, layout)
     rules = PathRules(label_from, text_of(flags.label_from), split_from == "directory")
     check_label_kind(sample, rules, found, layout.label_separator)
@@ -551,13 +551,13 @@ def _table(flags: argparse.Namespace) -> tuple[Sample, _Labels]:
     )
     layout = Layout(LayoutOptions.of(vars(flags)), features)
     layout, files = layout.asking(files._replace(columns=columns))
-    rows = list(itertools.islice(label_rows(flags, files), SAMPLE_ROWS))
-    if not rows:
+    files = with_first_rows(flags, files)
+    if not files.sampled:
         raise UsageError(
             f"--labels {flags.labels} has no usable row: below the header, each row needs "
             f"{columns.width} cells"
         )
-    layout = layout.resolved(rows, paths[0], lambda _: None)
+    layout = layout.resolved(files, lambda _: None)
     images = ImageSample([], root_of(flags, "--labels", [flags.labels]), False)
     labels = _Labels("none", split_from, ROW, layout, files, KnownClasses())
     return Sample(flags, images), labels

@@ -40,7 +40,9 @@ from transforms.labels.label_columns import resolve_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     AS_THEY_ARE,
+    COCO,
     FORMATS,
+    VOC,
     YOLO,
     Category,
     LabelRow,
@@ -291,8 +293,10 @@ def _check(reader: KeyReader, sample: ImageSample, key: str) -> None:
 _HINT_ROWS = 1_000
 
 # Rows used to find the columns, and files that are opened for what the run refuses later: of
-# thousands, each takes a quarter of a millisecond.
+# thousands, each takes a quarter of a millisecond. And characters of rows that are held, with some
+# for each cell: a segmentation may have a megabyte.
 _FIRST_ROWS, _FIRST_FILES = 20, 1000
+_MOST_HELD, _CELL = 64 << 20, 60
 
 
 def label_source(sample: Sample) -> str:
@@ -361,7 +365,7 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
     """The files of `--labels`, and the columns in them.
 
     Raises:
-        UsageError: there is none, it cannot be read, or it lists no image.
+        UsageError: there is none, or it cannot be read.
         LabelsError: a column is missing or cannot be inferred.
     """
     flags = sample.flags
@@ -381,11 +385,10 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
     )
     spelled = spelling(files.keys, is_key) or AS_THEY_ARE
     files = files._replace(columns=files.columns._replace(key_cells=spelled))
-    for path in () if FORMATS[files.first.format].is_per_image else files.paths[1:_FIRST_FILES]:
+    # Each file of COCO was read to its end.
+    for path in () if files.first.format in (COCO, VOC, YOLO) else files.paths[1:_FIRST_FILES]:
         next(label_rows(flags, files._replace(paths=(path,))), None)
-    if not sample.images.is_all:
-        return files
-    return files._replace(warnings=_check_matches(sample, key, files))
+    return files
 
 
 def with_columns(
@@ -411,9 +414,21 @@ def with_columns(
     return files._replace(columns=columns)
 
 
-def label_rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[LabelRow]:
-    """The well-formed rows of all files."""
-    return (row for _, row in _rows(flags, found))
+def with_first_rows(flags: argparse.Namespace, found: LabelFiles) -> LabelFiles:
+    """The label files with their first rows, from which everything is decided.
+
+    To read rows takes as long as in a run, so they are read once.
+    """
+    paths = found.paths[:_FIRST_FILES], found.paths[_FIRST_FILES:]
+    rows, others = (label_rows(flags, found._replace(paths=each)) for each in paths)
+    sampled: list[tuple[str, LabelRow]] = []
+    held = 0
+    for path, row in itertools.islice(rows, SAMPLE_ROWS):
+        sampled.append((path, row))
+        held += sum(len(cell) + _CELL for cell in (row.key, row.label, row.group, *row.cells))
+        if held > _MOST_HELD:
+            break
+    return found._replace(sampled=sampled, others=itertools.chain(rows, others))
 
 
 def check_label_kind(
@@ -446,8 +461,7 @@ def check_label_kind(
                 counter.add(label, path)
     elif found.columns.label.at >= 0:
         missing = missing_labels(flags.label_kind)
-        first = found._replace(paths=found.paths[:_FIRST_FILES])
-        for path, row in itertools.islice(_rows(flags, first), SAMPLE_ROWS):
+        for path, row in found.sampled:
             for label in labels_in(row.label, missing, separator):
                 counter.add(label, path, row.line)
     counted = counter.counted()
@@ -457,7 +471,7 @@ def check_label_kind(
         decide_kind(counted)
 
 
-def _rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, LabelRow]]:
+def label_rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, LabelRow]]:
     """The well-formed rows, each after the path of its file."""
     for path in found.paths:
         with trying(f"read --labels {path}"):
@@ -465,22 +479,24 @@ def _rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, L
                 yield from ((path, row) for row in rows if not row.problem)
 
 
-def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[DatasetWarning, ...]:
+def check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[DatasetWarning, ...]:
     """Refuses labels if no row identifies an image, and warns if most rows or images are alone.
 
     Rows are read until one does and nothing explains those that do not: of a long table, the first
     ones may be of other images. Of files for each image, none is opened after that.
     """
+    if sample.listed or not sample.images.is_all:
+        return ()
     flags, keys = sample.flags, sample.images.keys(key)
     is_single = FORMATS[files.first.format].is_per_image
-    rows, size = label_rows(flags, files), 1 if is_single else SAMPLE_ROWS
+    # If one more row is not there, these are all.
+    rows, size = itertools.chain(files.sampled, files.others), len(files.sampled) + 1
     named: set[str] = set()
     cells: list[str] = []
-    count = matches = 0
-    is_whole = False
+    count, matches, is_whole = 0, 0, False
     while not is_whole:
         before = count
-        for row in itertools.islice(rows, size):
+        for _, row in itertools.islice(rows, size):
             count += 1
             found = row_key(row.key, kind=key)
             if found in keys:
@@ -495,7 +511,7 @@ def _check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[Dataset
         hint = mismatch_hint(cells, alone, sample.images, key) if is_odd else ""
         if named and (is_single or not (hint or (is_whole and is_odd))):
             return ()
-        size *= 1 if is_single else 2
+        size *= 2
     if not count:
         usable = f"usable row: each needs {files.columns.width} cells and a key"
         lacks = usable if len(files.first.rows) > 1 else "row below its header"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from pipeline.errors import UsageError, refusing
 from pipeline.options.parser import is_given
@@ -378,12 +377,11 @@ class Layout:
             )
         return at
 
-    def resolved(self, rows: Iterable[LabelRow], path: str, locate: Locate) -> Layout:
+    def resolved(self, found: LabelFiles, locate: Locate) -> Layout:
         """The layout completed from the rows: types that are not given, box units and orientation.
 
         Args:
-            rows: of the label files.
-            path: the first of these, for messages.
+            found: the label files, with their first rows.
             locate: finds the image of a row.
 
         Raises:
@@ -393,11 +391,10 @@ class Layout:
         boxes = self.boxes
         if boxes is None and not any(feature.column for feature in self.features):
             return self
-        columns = self.requirements.columns
-        first = self._without_masks(itertools.islice(rows, SAMPLE_ROWS))
+        columns, first = self.requirements.columns, [row for _, row in found.sampled]
         decided: list[Decision] = []
         if boxes is not None:
-            boxes, decided = with_units(boxes, first, columns, path)
+            boxes, decided = with_units(boxes, first, columns, found.paths[0])
             boxes, orientation = with_orientation(boxes, first, columns, locate)
             decided.append(orientation)
         features, types = infer_types(self.features, first, columns, self.of_file)
@@ -409,20 +406,6 @@ class Layout:
             decisions=(*self.decisions, *decided, *types),
             warnings=tuple(DatasetWarning("odd_cells", text) for text in odd),
         )
-
-    def _without_masks(self, rows: Iterable[LabelRow]) -> list[LabelRow]:
-        """The rows without their segmentations, which may have a megabyte each."""
-        masks = {
-            column
-            for source, column in (self.boxes.further if self.boxes else ())
-            if source_of(source).role is Role.OBJECT_MASK
-        } - {feature.column for feature in self.features}
-        left_out = {at for at, name in enumerate(self.requirements.columns) if name in masks}
-
-        def kept(cells: Sequence[str]) -> tuple[str, ...]:
-            return tuple("" if at in left_out else cell for at, cell in enumerate(cells))
-
-        return [row._replace(cells=kept(row.cells)) if left_out else row for row in rows]
 
 
 def read_layout(sample: Sample, label_from: str, pixels: PixelOptions) -> Layout:

@@ -46,6 +46,7 @@ from transforms.labels.label_rows import (
     Category,
     CsvColumns,
     FirstRows,
+    LabelRow,
     find_format,
     is_annotation,
     is_yolo,
@@ -303,6 +304,8 @@ class LabelFiles(NamedTuple):
         categories: those of each COCO file.
         columns: in each of them, once they are known.
         warnings: about rows without images.
+        sampled: the first well-formed rows, each after the path of its file, once they are read.
+        others: those that follow.
     """
 
     paths: tuple[str, ...]
@@ -310,6 +313,8 @@ class LabelFiles(NamedTuple):
     categories: Mapping[str, Sequence[Category]] = {}
     columns: CsvColumns = NO_COLUMNS
     warnings: tuple[DatasetWarning, ...] = ()
+    sampled: Sequence[tuple[str, LabelRow]] = ()
+    others: Iterator[tuple[str, LabelRow]] = iter(())
 
     @property
     def first_rows(self) -> Sequence[tuple[str, ...]]:

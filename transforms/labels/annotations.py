@@ -11,7 +11,7 @@ import re
 import reprlib
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 from xml.parsers import expat
 
@@ -221,7 +221,7 @@ _MAX_ID = 2**31
 
 def read_coco(
     binary_file: BinaryIO, *, path: str
-) -> tuple[tuple[Category, ...], tuple[tuple[str, int], ...]]:
+) -> tuple[tuple[Category, ...], tuple[tuple[str, int], ...], Collection[str]]:
     """Reads the whole file once.
 
     The names of the images are in memory: about 200 bytes each.
@@ -231,8 +231,8 @@ def read_coco(
         path: the name of the file for messages.
 
     Returns:
-        its classes, in its order; and how many annotations have keypoints, which become no
-        features, or a segmentation, which becomes a mask only if a layout has one.
+        its classes, in its order; how many annotations have keypoints, which become no features, or
+        a segmentation, which becomes a mask only if a layout has one; and the names of its images.
 
     Raises:
         LabelsError: it is not an annotation file with boxes, it is damaged, or its ids contradict
@@ -267,7 +267,7 @@ def read_coco(
             "or one JSON object per line"
         )
     categories = [Category(number, name, uses[number]) for number, name in names.items()]
-    return tuple(categories), tuple((what, count) for what, count in left_out.items() if count)
+    return tuple(categories), tuple(each for each in left_out.items() if each[1]), images.values()
 
 
 def coco_rows(

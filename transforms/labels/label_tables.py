@@ -719,9 +719,10 @@ def first_rows(
     if format_ == PARQUET:
         return _first_of(parquet_table(file, None, path=path), n, PARQUET)
     file.seek(0)
-    categories, left_out = read_coco(file, path=path)
-    file.seek(0)
-    first = _first_of(Table(COCO_COLUMNS, coco_rows(file, categories, path=path)), n, COCO)
+    categories, left_out, names = read_coco(file, path=path)
+    # To read them as `coco_rows` does would take a second reading.
+    rows = ((at, [name], text_problem([name])) for at, name in enumerate(names, 1))
+    first = _first_of(Table(COCO_COLUMNS, rows), n, COCO)
     return first._replace(categories=categories, left_out=left_out)
 
 

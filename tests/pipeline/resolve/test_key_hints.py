@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from pipeline.options.parser import parse_flags
 from pipeline.resolve import label_flags
+from pipeline.resolve.preflight import check_flags
 from tests.conftest import draw
 from tests.marks import rest_slow
 from tests.pipeline.commands import check_ended, convert, plan
+from tests.spies import paths_given
+from transforms.storage.local_storage import LocalStorage
 
 
 @pytest.fixture
@@ -157,3 +161,27 @@ def test_when_a_hint_is_given(
     ran = plan(**near_misses(tmp_path, str) | {"labels": rows(tmp_path, *cells)})
     assert (ran.code, "warning " in ran.out) == (0, warns), ran.err
     assert (f"{len(cells) - 1} of {len(cells)} rows of --labels" in ran.out) == warns
+
+
+COCO = (
+    '{"images": [{"id": 1, "file_name": "1.jpg"}], "categories": [{"id": 1, "name": "a"}],'
+    '"annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2]}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "files", "opened"),
+    [("csv", "id,label,xmin,ymin,xmax,ymax\n1,x,1,1,2,2\n", 9, 7), ("json", COCO, 1, 2)],
+)
+def test_labels_are_read_once_before_a_run(
+    name: str, text: str, files: int, opened: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """12,000 tables were read twice, and COCO four times."""
+    draw(tmp_path / "1.jpg")
+    for at in range(files):
+        (tmp_path / f"{at}.{name}").write_text(text)
+    monkeypatch.setattr(label_flags, "_FIRST_FILES", 3)
+    noted = paths_given(monkeypatch, LocalStorage, "open_reader")
+    flags = [f"--images={tmp_path}/*.jpg", f"--labels={tmp_path}/*.{name}", "--layout=detection"]
+    check_flags(parse_flags("convert", [*flags, f"--output={tmp_path}/out"])[0])
+    assert len(noted) == opened

@@ -70,7 +70,7 @@ def test_what_becomes_no_feature_is_counted() -> None:
     annotations = [{**BOX, "segmentation": each} for each in segmentations]
     annotations[0]["keypoints"] = [1, 2, 2]
     content = document(annotations=annotations, categories=[*CATEGORIES, {"id": 7, "name": 7}])
-    found, others = read_coco(stream(content), path="a.json")
+    found, others, _ = read_coco(stream(content), path="a.json")
     assert found == (Category(18, "dog", 3), Category(1, "person", 0), Category(7, "7", 0))
     assert others == (("segmentations", 2), ("keypoints", 1))
 
