@@ -179,6 +179,8 @@ def read_number(data: bytes, at: int) -> tuple[int, int]:
     Raises:
         IndexError: it does not end, or has more than ten bytes.
     """
+    if data[at] < 0x80:
+        return data[at], at + 1
     value = 0
     for place in range(10):
         value |= (data[at + place] & 0x7F) << 7 * place

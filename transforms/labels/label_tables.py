@@ -220,9 +220,10 @@ _REMEDY = "write it as CSV"
 
 # Arrow reads a footer at once: a byte of it may take 32. Where a zero follows another byte, a
 # struct may end, and that of a column chunk takes 800. Nested columns are read by recursion, and
-# each in the square of its levels.
+# each in the square of its levels; the path of a column has the names of all of them, of which
+# each takes some bytes more.
 _MOST_FOOTER_BYTES, _MOST_ENDS, _MOST_ITEMS, _MOST_LEVELS = 1 << 24, 3 << 18, 100_000, 32
-_FEW_ITEMS = 1000
+_FEW_ITEMS, _MOST_PATHS, _PATH_BYTES = 1000, 1 << 22, 32
 
 # Row groups of any file, and the bytes of a file for each further one: each takes a millisecond.
 _MOST_GROUPS, _GROUP_BYTES = 5_000, 1 << 13
@@ -321,8 +322,8 @@ def checked_parquet(file: BinaryIO | pa.BufferReader, **options: Any) -> pq.Parq
     count = metadata.num_row_groups
     if count > _MOST_GROUPS + stored_size(file) // _GROUP_BYTES:
         raise pa.ArrowInvalid(f"it has {count} row groups: write fewer, each with more rows")
-    groups = map(metadata.row_group, range(count))
-    if any(group.num_columns != metadata.num_columns for group in groups):
+    groups, columns = [*map(metadata.row_group, range(count))], range(metadata.num_columns)
+    if any(group.num_columns != len(columns) for group in groups):
         raise pa.ArrowInvalid("a row group has other columns than the file")
     # Of columns with one name, a read takes the square of their number.
     if len({*names}) < len(names):
@@ -332,9 +333,13 @@ def checked_parquet(file: BinaryIO | pa.BufferReader, **options: Any) -> pq.Parq
     reading = pq.ParquetFile(_UnreadFile(size), metadata=metadata, pre_buffer=True).iter_batches()
     with contextlib.suppress(EOFError):
         next(reading, None)
+    chunks = (group.column(at) for group in groups for at in columns)
+    if sum(max(0, chunk.total_compressed_size) for chunk in chunks) > size:
+        raise pa.ArrowInvalid("its row groups overlap")
     return opened
 
 
+@functools.lru_cache(maxsize=1)
 def _most_items(footer: bytes) -> int:
     """The most items that a list of a footer has.
 
@@ -347,27 +352,31 @@ def _most_items(footer: bytes) -> int:
     zeros = np.frombuffer(footer, "u1") == 0
     if np.count_nonzero(zeros[1:] > zeros[:-1]) > _MOST_ENDS:
         raise pa.ArrowInvalid("its footer has too many columns in too many row groups: write fewer")
-    # What is left to come of each level.
-    left = [1]
+    # What is left to come of each level, the bytes of its names, and those of all paths.
+    left, names, held = [1], [0], 0
     try:
+        # Of columns that are said twice, Arrow believes the last, be they thousands of levels deep.
+        page_header(footer, 0)
         # A version comes first, then a list of structs, the number of rows, and the row groups.
         at = read_number(footer, 1)[1]
         if (footer[0], footer[at]) != (0x15, 0x19):
             raise IndexError
         count, at = _list_start(footer, at + 1)
         for _ in range(min(count, _MOST_ITEMS)):
+            begin = at
             column, at = page_header(footer, at)
             while not left[-1]:
                 left.pop()
             left[-1] -= 1
+            names[len(left) :] = [names[len(left) - 1] + at - begin + _PATH_BYTES]
             left.append(max(0, column.get(5, 0)))
-            if len(left) > _MOST_LEVELS + 2:
-                problem = f"nests columns more than {_MOST_LEVELS} levels deep: write them flat"
-                raise pa.ArrowInvalid(f"its footer {problem}")
+            held += names[-1]
+            if len(left) > _MOST_LEVELS + 2 or held > _MOST_PATHS:
+                problem = f"nests columns more than {_MOST_LEVELS} levels deep, or has too many"
+                raise pa.ArrowInvalid(f"its footer {problem}: write few flat ones")
         groups, _ = _list_start(footer, read_number(footer, at + 1)[1] + 1)
-    except IndexError:
+    except (IndexError, TypeError):
         raise pa.ArrowInvalid("its footer is damaged") from None
-    # Of columns that are said twice, Arrow believes the last; few of them take little time.
     return min(max(count, groups, _FEW_ITEMS), _MOST_ITEMS)
 
 
@@ -563,30 +572,36 @@ def size_of_pages(
     return size, max(values, chunk.num_values), largest, longest
 
 
-def page_header(data: bytes, at: int, depth: int = 4) -> tuple[dict[int | None, Any], int]:
-    """The header of a page, as Thrift's compact protocol has it, and where it ends.
+def page_header(data: bytes, at: int, depth: int = 8) -> tuple[dict[int | None, Any], int]:
+    """The header of a page, or a footer, as Thrift's compact protocol has it, and where it ends.
 
     What no writer writes is refused, since Arrow may read it in another way. See
     https://parquet.apache.org/docs/file-format/data-pages/.
 
     Raises:
-        IndexError: it is damaged.
+        IndexError: it is damaged, or has a field twice.
     """
     fields: dict[int | None, Any] = {}
     number = 0
     while head := data[at]:
-        number, kind, at = number + (head >> 4), head & 15, at + 1
-        if head < 16 or number > 99 or not depth or kind not in (1, 2, 3, 4, 5, 6, 8, 12):
+        number, kind, at, count = number + (head >> 4), head & 15, at + 1, 1
+        if head < 16 or number > 99 or not depth:
             raise IndexError
-        if kind == 12:
-            fields[number], at = page_header(data, at, depth - 1)
-        elif kind == 3:
-            at += 1
-        elif kind > 3:
-            value, at = read_number(data, at)
-            at += value if kind == 8 else 0
-            if kind == 5 and value < 1 << 32:
-                fields[number] = value >> 1 ^ -(value & 1)
+        if kind == 9:
+            # In a list, a truth value takes a byte, too.
+            kind, (count, at) = max(3, data[at] & 15), _list_start(data, at)
+        for _ in range(count):
+            if kind == 12:
+                fields[number], at = page_header(data, at, depth - 1)
+            elif kind == 3:
+                at += 1
+            elif kind in (4, 5, 6, 8):
+                value, at = read_number(data, at)
+                at += value if kind == 8 else 0
+                if kind == 5 and value < 1 << 32:
+                    fields[number] = value >> 1 ^ -(value & 1)
+            elif kind > 2:
+                raise IndexError
     return fields, at + 1
 
 

@@ -306,10 +306,6 @@ class ImageFile:
         self._starts = [0, *itertools.accumulate(group.num_rows for group in groups)]
         if self._starts[-1] > (most := _MOST_ROWS + size // _ROW_BYTES):
             raise LabelsError(f"{path} has {self._starts[-1]} rows, more than {most}: {_REMEDY}")
-        ranges = sorted((_begin(each), each.total_compressed_size) for each in self._chunks)
-        ends = itertools.accumulate((sum(each) for each in ranges), max)
-        if any(begin < end for (begin, _), end in zip(ranges[1:], ends, strict=False)):
-            raise LabelsError(f"{path} is damaged: its row groups overlap")
 
     def members(self, groups: range, *, are_placed: bool) -> Iterator[Member]:
         """The images of some row groups.

@@ -188,14 +188,18 @@ DAMAGED[4:200] = bytes(196)
 
 # Of 20,000 levels, the process would end; of 5,000, it may take minutes.
 DEEP = parquet([json.loads('{"a":' * 33 + "1" + "}" * 33)])
+# Each of its columns has all names above in its path, which took 2 GB.
+LONG = parquet(
+    [json.loads('{"%s":' % ("a" * 5000) + json.dumps(dict.fromkeys(map(str, range(900)), 1)) + "}")]
+)
 PAGES = parquet([{"a": "b"}] * 3000, use_dictionary=False, data_page_size=1, write_batch_size=1)
 WIDE = parquet([dict.fromkeys(map(str, range(1000)), 1)] * 100, row_group_size=1)
 
 
 def with_columns_again(file: io.BytesIO) -> bytes:
-    """A Parquet file whose footer names columns twice: its own, and 1500, each in the next."""
+    """A Parquet file whose footer names columns twice: its own, and 900, each in the next."""
     data = file.getvalue()
-    nested = b"\x09\x04\xfc\xdc\x0b" + b"\x48\x00\x15\x02\x00" * 1499 + b"\x15\x02\x38\x00\x00"
+    nested = b"\x09\x04\xfc\x84\x07" + b"\x48\x00\x15\x02\x00" * 899 + b"\x15\x02\x38\x00\x00"
     length = int.from_bytes(data[-8:-4], "little") + len(nested)
     return data[:-9] + nested + b"\0" + length.to_bytes(4, "little") + b"PAR1"
 
@@ -208,13 +212,10 @@ def with_columns_again(file: io.BytesIO) -> bytes:
         (DAMAGED, "a.parquet", "a.parquet is not Parquet, or is damaged: "),
         (NAMELESS, "a.parquet", "the name of a column is not UTF-8"),
         (FOOTER, "a.parquet", "its footer would have 2147483647 bytes, over 16"),
-        (DEEP.getvalue(), "a.parquet", "its footer nests columns more than 32 levels deep: write"),
+        (DEEP.getvalue(), "a.parquet", "its footer nests columns more than 32 levels deep, or has"),
         (PAGES.getvalue(), "a.parquet", "is damaged: its pages hold too few rows"),
-        (
-            with_columns_again(parquet([ROW])),
-            "a.parquet",
-            "TProtocolException: Exceeded size",
-        ),
+        (with_columns_again(parquet([ROW])), "a.parquet", "its footer is damaged"),
+        (LONG.getvalue(), "a.parquet", "or has too many: write few flat ones"),
         (WIDE.getvalue(), "a.parquet", "its footer has too many columns in too many row groups"),
         (b"", "a.jsonl", "a.jsonl: it is empty: write one JSON object per line"),
         (b"{}\n{}\n", "a.jsonl", "a.jsonl: its objects have no members: write one JSON object"),

@@ -203,14 +203,20 @@ def test_rows_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
         listed(f"{path}!/**")
 
 
-def test_row_groups_do_not_share_their_images(tmp_path: Path) -> None:
+@pytest.mark.parametrize("column", ["image", "label"])
+def test_row_groups_do_not_share_their_values(tmp_path: Path, column: str) -> None:
     path = tmp_path / "a.parquet"
-    rows = pa.table({"image": [bytes(900), bytes(901)]})
-    pq.write_table(rows, path, row_group_size=1, use_dictionary=False)
-    metadata = pq.read_metadata(path)
-    first, second = (metadata.row_group(at).column(0).data_page_offset for at in range(2))
-    path.write_bytes(with_footer(path.read_bytes(), {second: first}))
-    with pytest.raises(LabelsError, match="is damaged: its row groups overlap"):
+    rows = pa.table(
+        {"image": [b"x", b"y"], "label": [b"x", b"y"], column: [bytes(99999), bytes(9999)]}
+    )
+    rows = rows.cast(pa.schema({"image": pa.binary(), "label": pa.string()}))
+    pq.write_table(rows, path, row_group_size=1, use_dictionary=False, compression="none")
+    at, groups = rows.column_names.index(column), map(pq.read_metadata(path).row_group, range(2))
+    first, second = (group.column(at) for group in groups)
+    names = "data_page_offset", "total_compressed_size"
+    edits = {getattr(second, name): getattr(first, name) for name in names}
+    path.write_bytes(with_footer(path.read_bytes(), edits))
+    with pytest.raises(LabelsError, match="damaged: its row groups overlap"):
         listed(f"{path}!/**")
 
 
