@@ -136,7 +136,6 @@ VALUES = {
     "convert @ --shard_size 1Gi": "did you mean 1GiB?",
     "convert @ --resize 224": "did you mean shorter=224, or 224x224 (width x height)?",
     "convert @ --resize 640,480": "did you mean 640x480 (width x height)?",
-    "convert @ --resize '(224, 224)'": "did you mean 224x224 (width x height)?",
     "convert @ --resize 224x224x3": "did you mean 224x224 (width x height)?",
     "convert @ --splits train=80,val=20": "did you mean train=80%,val=20%?",
     "convert @ --splits train=0.8 val=0.2": "did you mean train=0.8,validation=0.2?",

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.servers.gcs import GcsServer
@@ -254,6 +254,7 @@ def outcome(parts: Iterable[TablePart], columns: CsvColumns) -> tuple[list[Label
     ),
     damage=st.sampled_from([b"", b"\xff\n"]),
 )
+@example('id,label\n1,cat\n"2","a\n' + "b" * 40 + '"\n', 9, COLUMNS, b"")
 def test_any_parts_have_all_rows(text: str, size: int, columns: CsvColumns, damage: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         path = Path(folder) / "labels.csv"
