@@ -5,7 +5,6 @@ Commands on files that could fill the memory run in a process with a ceiling on 
 
 from __future__ import annotations
 
-import gzip
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -80,18 +79,6 @@ def write_quote(path: Path) -> None:
     write(path, b'id,label\n9,"cat"\n9,"', b'b","b\n' * 10_000, times=1000)
 
 
-def write_zipped(path: Path) -> None:
-    with gzip.open(path, "wb", 1) as file:
-        file.writelines([HEAD, *[MEGABYTE] * 256])
-
-
-def write_sparse(path: Path) -> None:
-    """As a disk that was full leaves behind: the rest of it was never written."""
-    write(path, HEAD, ROWS)
-    with path.open("r+b") as file:
-        file.truncate(1 << 30)
-
-
 LONG = "a line or row of more than 4194304 characters"
 
 
@@ -101,8 +88,6 @@ LONG = "a line or row of more than 4194304 characters"
     [
         (partial(write_long, start=b""), "convert", f"line 1: {LONG}"),
         (partial(write_long, start=HEAD + ROWS), "plan", f"line 6: {LONG}"),
-        (write_zipped, "convert", f"line 2: {LONG}"),
-        (write_sparse, "convert", f"line 6: {LONG}"),
         (write_quote, "convert", "a quote is not closed"),
     ],
 )

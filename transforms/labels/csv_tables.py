@@ -289,9 +289,9 @@ def _bounded(pieces: Iterator[bytes], stored: Rejoined, shown: str) -> Iterator[
 def held_bytes(data: bytes) -> int:
     """The bytes of a part of a table, with `ROW_BYTES` and `CELL_BYTES` for what begins there.
 
-    An object without a line of its own, as in COCO, takes as long as three rows.
+    An object without a line of its own, as in COCO, takes as long as three rows, and one of VOC.
     """
-    within = max(0, data.count(b"{") - data.count(b"\n"))
+    within = max(0, data.count(b"{") - data.count(b"\n")) + data.count(b"<object")
     rows, cells = (sum(map(data.count, starts)) for starts in (_ROW_STARTS, _CELL_STARTS))
     return len(data) + ROW_BYTES * (2 * within + rows) + CELL_BYTES * cells
 

@@ -7,12 +7,14 @@ import errno
 import glob
 import io
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
 
 from transforms.core.messages import ChangedError, FinalError, MemberError, TooLargeError
 from transforms.core.records import NameRange
+from transforms.labels.csv_tables import read_head
 from transforms.labels.keys import ArchivePath, archive_path, glob_regex
 from transforms.storage.archive_formats import (
     DIGEST_BITS,
@@ -45,6 +47,10 @@ _LEAST_IMAGE = 16
 # Characters of the names and labels in an archive, besides some for each of its files: 9,000 names
 # of 4 kB took 2.2 GB.
 _MOST_TEXT, _TEXT_OF_FILE = 4 << 20, 512
+
+# What the files that a glob matches may have together, besides some for each byte of their archive:
+# 300 bitmaps of 60 MB are a zip of 93 MB, and took minutes.
+_MOST_GROWN, _MOST_GROWN_TIMES = 1 << 30, 20
 
 # Bytes that are read at once while an archive is read in order: the headers of a tar are at most
 # this far apart unless a photo is larger, and a request takes as long as some megabytes.
@@ -94,6 +100,7 @@ class ArchiveStorage(Storage):
         self._kept: dict[str, Directory] = {}
         # To count the members again for each of 12,000 archives took 30 s.
         self._held = 0
+        self._grown: defaultdict[tuple[str, int], Counter[int]] = defaultdict(Counter)
         self._block = _REMOTE_BLOCK if inner.is_remote else _BLOCK
         self.is_remote = inner.is_remote
         # The place of a member in a tar is only known when all headers before it were read.
@@ -111,7 +118,7 @@ class ArchiveStorage(Storage):
         for archive in archives:
             if found := self._directory(archive):
                 members = [*_matched(path.name, found.by_name.values())]
-                _check_members(archive, members)
+                _check_members(archive, members, found.stored.size)
                 yield from self._found(f"{archive}!", found.stored, members)
 
     def _found(self, root: str, stored: Stored, members: Iterable[Member]) -> Iterator[FoundFile]:
@@ -190,7 +197,8 @@ class ArchiveStorage(Storage):
         (stored, member), archive = self._readable(path), _parts(path).archive
         read = self._inner.open_ranges(archive, version=stored.version)
         if self._kind == "zip":
-            return io.BufferedReader(ZipText(read, member, path, self._block))
+            grown = self._grown[archive, stored.version]
+            return io.BufferedReader(ZipText(read, member, path, self._block, grown))
         return io.BufferedReader(
             Ranges(lambda start, length: read(member.offset + start, length), member.size),
             self._block,
@@ -202,6 +210,10 @@ class ArchiveStorage(Storage):
         stored, member = self._readable(path)
         if member.size > most:
             raise TooLargeError(member.size, most, path)
+        # Annotations of an image, of which there may be thousands.
+        if self._kind == "zip" and path.lower().endswith((".xml", ".txt")):
+            with self.open_reader(path) as file:
+                return read_head(file, member.size)
         read = self._inner.open_ranges(_parts(path).archive, version=stored.version)
         return _READERS[self._kind](read, member.offset, member.size)
 
@@ -328,11 +340,15 @@ def _matched(pattern: str, members: Iterable[Member]) -> Iterator[Member]:
     return (member for member in members if matches(matched_name(member)))
 
 
-def _check_members(archive: str, members: Sequence[Member]) -> None:
+def _check_members(archive: str, members: Sequence[Member], size: int) -> None:
     """Refuses an archive if the files that a glob matches are many that no program would write."""
     text = sum(len(each.name) + len(each.label) for each in members)
     if text > _MOST_TEXT + _TEXT_OF_FILE * len(members):
         said = f"names and labels of its {len(members)} files have {text} characters: shorten them"
+        raise FinalError(errno.EFBIG, f"{archive}: {said}", archive)
+    grown = sum(each.size for each in members if not each.problem)
+    if grown > _MOST_GROWN + _MOST_GROWN_TIMES * size:
+        said = f"its {len(members)} files would have {grown} bytes, far more than it: unpack it"
         raise FinalError(errno.EFBIG, f"{archive}: {said}", archive)
     # An image without objects has an empty label file of YOLO.
     unread = [

@@ -190,6 +190,30 @@ def test_an_archive_of_long_names_and_labels_is_refused(
         listed(f"{path}!/*")
 
 
+def test_a_zip_that_grows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 93 MB had images of 18 GB, of which none grew more than any may."""
+    path = tmp_path / "a.zip"
+    path.write_bytes(zipped({f"{at}.bmp": bytes(10_000) for at in range(9)}, zipfile.ZIP_DEFLATED))
+    monkeypatch.setattr(archive_storage, "_MOST_GROWN", 50_000)
+    assert len(listed(f"{path}!/[0-4].bmp")) == 5
+    with pytest.raises(FinalError, match="a.zip: its 9 files would have 90000 bytes, far more"):
+        listed(f"{path}!/*")
+
+
+def test_tables_in_a_zip_grow_together(tmp_path: Path) -> None:
+    """2,000 of 200 bytes with 25,000 rows took minutes, and 1,000 of VOC."""
+    tables = {"0.csv": b"0,a\n" * 20_000, "1.csv": b"0,a\n" * 20_000, "2.xml": b"<object/>" * 9_000}
+    (tmp_path / "a.zip").write_bytes(zipped(tables, zipfile.ZIP_DEFLATED))
+    first, *others = (f"{tmp_path}/a.zip!/{name}" for name in tables)
+    for _ in range(3):
+        assert storage_of(first).read_bytes(first) == tables["0.csv"]
+        assert storage_of(first).open_reader(first).read() == tables["0.csv"]
+    with pytest.raises(LabelsError, match="1.csv holds more than 200 times its size: unpack the"):
+        storage_of(first).open_reader(others[0]).read()
+    with pytest.raises(LabelsError, match="2.xml holds more than 200 times"):
+        storage_of(first).read_bytes(others[1])
+
+
 def test_a_text_too_large_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(zipped({"1.txt": bytes(10_000)}, zipfile.ZIP_DEFLATED))
