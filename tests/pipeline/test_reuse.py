@@ -231,6 +231,11 @@ def test_what_an_edited_index_says_of_a_record_is_compared_with_the_record(
     [line] = caplog.messages
     said = ("its index describes an image that cannot exist", "the image is not that of the index")
     assert line.endswith(said[not edit.startswith("no ")])
+    if edit.startswith("a"):
+        made = make_dataset(tmp_path / "made", images=base.folder, max_rejected="50%")
+        assert [each["detail"].partition(": ")[2] for each in made.rejected] == [
+            f"its{said[1][3:]}"
+        ]
 
 
 def test_a_record_with_a_broken_header_is_read_from_its_original(

@@ -18,7 +18,7 @@ from transforms.core.rejections import Reason, RejectedImageError
 from transforms.dataset.output_names import PARTIAL, STAGING
 from transforms.examples.decoder import Kept, decode_example, only_bytes
 from transforms.examples.tfrecord import FRAME_BYTES, TFRecordError, framed_payload, read_frames
-from transforms.images.checked_images import CheckedPartner
+from transforms.images.checked_images import CheckedPartner, ImageInfo
 from transforms.images.headers import image_format, read_header
 from transforms.images.pixel_options import DEFAULT_LIMITS
 from transforms.labels.joins import has_rows
@@ -533,10 +533,7 @@ class ShardOrigins:
             uri = full_uri(self._origins.root, image.path)
             if not storage_of(uri).has_generations:
                 return False
-        format_, info = image_format(data), stored.info
-        if format_ not in _SIZED:
-            return format_ == info.format
-        return read_header(data, format_)[: _SIZED[format_]] == info[: _SIZED[format_]]
+        return _has_info(data, stored.info)
 
     def _log(self, path: str, why: str) -> None:
         """One line for each file of a base: all of its records may have changed."""
@@ -553,11 +550,21 @@ class ShardOrigins:
         source, _ = self._own.get(image.key) or (RecordRun(path, stored, _open), stored)
         example = decode_example(source.payload(stored))
         [data] = example[dataset.feature]
-        if stored.content and content_hash(data) != stored.content:
+        is_final = dataset.is_final and bool(stored.content)
+        is_same = not stored.content or content_hash(data) == stored.content
+        # Of others, what is stored is found out again.
+        if not is_same or (is_final and not dataset.is_pixels and not _has_info(data, stored.info)):
             raise ValueError("its image is not that of the index")
         if self._origins.keeps_values(image):
             kept = Kept(dataset.names, example, stored.labels, (stored.height, stored.width))
-        return ReadImage(data, stored, dataset.is_final and bool(stored.content), kept=kept)
+        return ReadImage(data, stored, is_final, kept=kept)
+
+
+def _has_info(data: bytes, info: ImageInfo) -> bool:
+    """Whether an image has the format and the size that an index says."""
+    format_ = image_format(data)
+    sure = _SIZED.get(format_, 0)
+    return format_ == info.format and (not sure or read_header(data, format_)[:sure] == info[:sure])
 
 
 def _held(data: bytes, known: CheckedPartner) -> CheckedPartner:
