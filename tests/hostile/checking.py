@@ -90,7 +90,7 @@ def _calls(how: str) -> Iterator[Callable[[bytes, Limits], Any]]:
     """What an image goes through; the answers are its size."""
     for mode in ("header", "full") if how == "check" else ():
         yield lambda data, limits, mode=mode: check_image(data, limits=limits, mode=mode)[1:]
-    for options in _OPTIONS if how == "pixels" else ():
+    for options in {"pixels": _OPTIONS, "scaled": _OPTIONS[1:2]}.get(how, ()):
         yield lambda data, limits, options=options: change_pixels(
             data, options, limits=limits
         ).info[1:]

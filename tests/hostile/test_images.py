@@ -309,6 +309,16 @@ def test_bombs(check: Checker, kind: Callable[[], Bombs], reason: str) -> None:
         assert len(data) <= DEFAULT.max_bytes
 
 
+def test_a_palette_is_not_held_beside_its_colors() -> None:
+    """178 megapixels with one took 1.06 GB."""
+    scaler = Checker(DEFAULT, ceiling(DEFAULT), "scaled")
+    head = struct.pack(">IIBBBBB", SIDE, SIDE, 8, 3, 0, 0, 0)
+    parts = [(b"IHDR", head), (b"PLTE", bytes(768)), (b"IDAT", zeros((1 + SIDE) * SIDE))]
+    checked = scaler.check(images.png_file([*parts, (b"IEND", b"")]))
+    scaler.stop()
+    assert checked.reason == "" and checked.growth < 760 << 20
+
+
 def test_what_takes_too_much_would_be_noticed() -> None:
     """Else the tests above would show nothing; `test_guard.py` shows it of what dies."""
     checker = Checker(DEFAULT, 64 << 20)

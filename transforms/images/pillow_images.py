@@ -245,7 +245,12 @@ _Box: TypeAlias = tuple[float, float, float, float]
 
 _GREY = ("1", "L", "LA", "La")
 _SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N")
+# All others take 4 bytes for a pixel, and as many for one in a mode of `decode`.
+_ONCE = (*ALPHA, *_SIXTEEN_BITS, "1", "L", "P", "RGB")
 _COLOR = ("RGB", "RGBX", "RGBA", "RGBa", "P", "PA", "CMYK", "YCbCr", "LAB")
+
+# Of an image that is converted to another mode.
+_PIECES = 32
 
 _DETAIL_LENGTH = 200
 
@@ -298,6 +303,8 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
         if image.format == "PPM":
             check_portable_map(image)
     times = COSTS.get(str(image.format), 1)
+    if image.mode not in _ONCE or (image.mode not in _SIXTEEN_BITS and ";16" in str(image.tile)):
+        times = max(times, 2)
     if image.tile and image.tile[0].codec_name == "bmp_rle":
         _check_run_lengths(image.width, len(data))
         times = 2
@@ -409,7 +416,18 @@ def decode(image: ImageFile.ImageFile) -> Image.Image:
         # The decoder of a portable map with another largest value than 255 or 65,535.
         if image.tile and image.tile[0].codec_name == "ppm":
             return decode_scaled(image)
-        plain = in_mode(decode_as_stored(image), _plain_mode(image))
+        plain = decode_as_stored(image)
+        mode = _plain_mode(image)
+        if plain.mode != mode:
+            # In pieces that are given up one by one, since both may not fit into memory. Each is
+            # so large that it is returned to the system.
+            step = max(1, plain.height // _PIECES)
+            pieces = [*zip(strips(*size_of(plain), step), strips_of(plain, step), strict=True)]
+            plain = Image.new(mode, plain.size, None)
+            image.close()
+            while pieces:
+                rows, piece = pieces.pop()
+                plain.paste(in_mode(piece, mode), (0, rows.start))
     if image.format == HEIC and plain.mode == "I;16":
         plain = Image.fromarray(widened(np.asarray(plain), bits_of(image)))
     plain.info.clear()  # metadata that Pillow would write again, such as a color profile
