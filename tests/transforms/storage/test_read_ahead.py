@@ -214,12 +214,12 @@ def test_threads_get_what_is_not_as_cheap_as_it_seems() -> None:
     here = threading.get_ident()
 
     def is_here(item: int) -> bool:
-        time.sleep(0.02)
+        time.sleep(0.05)
         return threading.get_ident() == here
 
     found = list(read_ahead().map(is_here, range(40), size=one_byte, is_cheap=lambda _: True))
     assert found[0]
-    assert not any(found[10:])
+    assert not any(found[30:])
 
 
 def test_cheap_items_do_not_count_among_those_that_wait() -> None:
