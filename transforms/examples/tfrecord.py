@@ -38,6 +38,9 @@ _MOST_TIMES = 16
 # may have terabytes.
 _SEARCHED, _MOST_SEARCHED = 1 << 20, 256 << 20
 
+# Bytes that are searched first: most damage is short, and there may be much of it.
+_FIRST_SEARCHED = 256
+
 # Bytes that are read at least: a record may have a few.
 _AHEAD = 1 << 16
 
@@ -198,11 +201,13 @@ class _Ahead:
 
     def skip_to_header(self) -> int:
         """Skips at least one byte, to the next header of a record or the end."""
-        skipped = self.skip(1)
+        skipped, size = self.skip(1), _FIRST_SEARCHED
         while self.has(HEAD_BYTES):
-            self.has(_SEARCHED)
-            found = _next_header(self.held)
-            skipped += self.skip(len(self.held) - HEAD_BYTES + 1 if found < 0 else found)
+            self.has(size)
+            searched = self.held[:size]
+            found = _next_header(searched)
+            skipped += self.skip(len(searched) - HEAD_BYTES + 1 if found < 0 else found)
+            size = min(2 * size, _SEARCHED)
             if found >= 0:
                 return skipped
             if skipped > _MOST_SEARCHED:

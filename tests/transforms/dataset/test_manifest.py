@@ -168,6 +168,7 @@ KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "par
             (key, {f"{at}": 1 for at in range(2000)}, EDITED.format(key))
             for key in ("rejected", "pixels")
         ),
+        ("features", [LAYOUTS["slim"][0].to_manifest()] * 20_001, EDITED.format("features")),
         ("index", [{**ENTRY, "bytes": -1}], EDITED.format("index")),
         ("index", [{**ENTRY, "records": "1"}], EDITED.format("index")),
         ("index", [{**ENTRY, "crc32c": "x"}], EDITED.format("index")),
