@@ -143,12 +143,15 @@ def _verify_files(paths: Sequence[str], flags: argparse.Namespace) -> None:
             except OSError as error:
                 unread.append(Problem(path, None, f"cannot be read: {one_line(error)}"))
 
-    # To hand a small record to another thread takes as long as to look at it.
-    ahead = ReadAhead(together=TOGETHER)
-    with show_progress(progress_style(flags)):
+    def found() -> Iterator[Problem]:
+        # To hand a small record to another thread takes as long as to look at it.
+        ahead = ReadAhead(together=TOGETHER)
         for path, part, looked in ahead.map(look, parts(), size=lambda each: 2 * each[1].length):
             PROGRESS.count("verifying")
-            problems.add_problems(held.add(path, part, looked))
+            yield from held.add(path, part, looked)
+
+    with show_progress(progress_style(flags)):
+        problems.add_problems(found())
     problems.add_problems([*unread, *held.differing()])
     if flags.json:
         listed = [problem._asdict() for problem in problems.problems]

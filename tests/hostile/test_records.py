@@ -67,6 +67,16 @@ def test_of_twenty_thousand_damaged_records_the_first_are_checked(tmp_path: Path
     assert last.detail.endswith(" more problems") and "at least" not in last.detail
 
 
+@pytest.mark.slow
+def test_much_damage_takes_no_time_for_each_byte_that_follows(tmp_path: Path) -> None:
+    """It took three minutes."""
+    whole = framed(b"abc")
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes((whole[:8] + b"none" + whole[12:] + whole[:-4] + b"none") * 20_000)
+    ran = run_limited("pipeline.verify", str(path), seconds=60, progress=None)
+    check_ended(ran, 1, "20001 problems in 1 file")
+
+
 def test_a_sparse_file_is_not_read_far_behind_damage(tmp_path: Path) -> None:
     path = tmp_path / "train-00000-of-00001.tfrecord"
     path.write_bytes(b"damaged")

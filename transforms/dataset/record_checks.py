@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import sys
@@ -101,11 +102,14 @@ class Verified(Totals):
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
         """Adds problems; no more than `MAX_PROBLEMS` are kept, whatever the order of merging."""
-        self.problems += problems
-        if len(self.problems) > MAX_PROBLEMS:
-            self.sort_problems()
-            self.more += len(self.problems) - MAX_PROBLEMS
-            del self.problems[MAX_PROBLEMS:]
+        problems = iter(problems)
+        # To sort them takes as long as to find some.
+        while some := [*itertools.islice(problems, MAX_PROBLEMS)]:
+            self.problems += some
+            if len(self.problems) > MAX_PROBLEMS:
+                self.sort_problems()
+                self.more += len(self.problems) - MAX_PROBLEMS
+                del self.problems[MAX_PROBLEMS:]
 
     def sort_problems(self) -> None:
         """Sorts problems by file, those of a file last; those of records stay in their order."""
