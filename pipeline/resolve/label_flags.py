@@ -15,7 +15,7 @@ from pipeline.errors import UsageError, refusing, trying
 from pipeline.open_dataset import open_dataset
 from pipeline.options.beam_flags import has_local_workers
 from pipeline.resolve.decided import SPLIT_WORDS, check_folders
-from pipeline.resolve.layout_flags import SAMPLE_ROWS, Layout
+from pipeline.resolve.layout_flags import Layout
 from pipeline.resolve.path_flags import read_flag_file
 from pipeline.resolve.samples import (
     ImageSample,
@@ -297,6 +297,9 @@ _HINT_ROWS = 1_000
 # for each cell: a segmentation may have a megabyte.
 _FIRST_ROWS, _FIRST_FILES = 20, 1000
 _MOST_HELD, _CELL = 64 << 20, 60
+
+# Rows from which a run is decided.
+SAMPLE_ROWS = 20_000
 
 
 def label_source(sample: Sample) -> str:

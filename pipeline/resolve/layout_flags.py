@@ -253,9 +253,6 @@ def _fitting(cells: Sequence[str], rules: BoxRules, header: Header, tagged: int)
 
 # Checks before a job starts that the inputs have what `--layout` needs.
 
-# Rows read to infer units and types.
-SAMPLE_ROWS = 20_000
-
 
 @dataclasses.dataclass(frozen=True)
 class Layout:

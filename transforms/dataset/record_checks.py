@@ -103,7 +103,7 @@ class Verified(Totals):
     def add_problems(self, problems: Iterable[Problem]) -> None:
         """Adds problems; no more than `MAX_PROBLEMS` are kept, whatever the order of merging."""
         problems = iter(problems)
-        # To sort them takes as long as to find some.
+        # Sorting takes as long for one more problem as for a thousand.
         while some := [*itertools.islice(problems, MAX_PROBLEMS)]:
             self.problems += some
             if len(self.problems) > MAX_PROBLEMS:

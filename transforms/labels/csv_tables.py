@@ -332,13 +332,14 @@ def stored_size(file: Any, size: int = -1) -> int:
         size: its bytes; if they are not given, it is at its end then.
     """
     size = file.seek(0, io.SEEK_END) if size < 0 else size
+    # Of what it has not written yet, ZFS says only that nothing is a hole, which may take seconds:
+    # it is not asked about a small file. Some file systems say no more of any file.
     with contextlib.suppress(OSError, AttributeError):
-        number, at = file.fileno(), os.lseek(file.fileno(), 0, os.SEEK_CUR)
-        # Of what it has not written yet, ZFS says only that nothing is a hole, which may take
-        # seconds: it is not asked about a small file. Some file systems say no more of any file.
-        if size >> 20 and os.lseek(number, 0, os.SEEK_HOLE) < os.fstat(number).st_size:
-            size = min(size, 512 * os.fstat(number).st_blocks)
-        os.lseek(number, at, os.SEEK_SET)
+        if size >> 20:
+            number, at = file.fileno(), os.lseek(file.fileno(), 0, os.SEEK_CUR)
+            if os.lseek(number, 0, os.SEEK_HOLE) < os.fstat(number).st_size:
+                size = min(size, 512 * os.fstat(number).st_blocks)
+            os.lseek(number, at, os.SEEK_SET)
     return size
 
 

@@ -352,8 +352,8 @@ def _most_items(footer: bytes) -> int:
     zeros = np.frombuffer(footer, "u1") == 0
     if np.count_nonzero(zeros[1:] > zeros[:-1]) > _MOST_ENDS:
         raise pa.ArrowInvalid("its footer has too many columns in too many row groups: write fewer")
-    # What is left to come of each level, the bytes of its names, and those of all paths.
-    left, names, held = [1], [0], 0
+    # Of each level, what is left to come and the bytes of its path; and those of all paths.
+    levels, held = [(1, 0)], 0
     try:
         # Of columns that are said twice, Arrow believes the last, be they thousands of levels deep.
         page_header(footer, 0)
@@ -365,13 +365,13 @@ def _most_items(footer: bytes) -> int:
         for _ in range(min(count, _MOST_ITEMS)):
             begin = at
             column, at = page_header(footer, at)
-            while not left[-1]:
-                left.pop()
-            left[-1] -= 1
-            names[len(left) :] = [names[len(left) - 1] + at - begin + _PATH_BYTES]
-            left.append(max(0, column.get(5, 0)))
-            held += names[-1]
-            if len(left) > _MOST_LEVELS + 2 or held > _MOST_PATHS:
+            while not levels[-1][0]:
+                levels.pop()
+            left, path = levels.pop()
+            inner = path + at - begin + _PATH_BYTES
+            levels += [(left - 1, path), (max(0, column.get(5, 0)), inner)]
+            held += inner
+            if len(levels) > _MOST_LEVELS + 2 or held > _MOST_PATHS:
                 problem = f"nests columns more than {_MOST_LEVELS} levels deep, or has too many"
                 raise pa.ArrowInvalid(f"its footer {problem}: write few flat ones")
         groups, _ = _list_start(footer, read_number(footer, at + 1)[1] + 1)
@@ -588,7 +588,7 @@ def page_header(data: bytes, at: int, depth: int = 8) -> tuple[dict[int | None, 
         if head < 16 or number > 99 or not depth:
             raise IndexError
         if kind == 9:
-            # In a list, a truth value takes a byte, too.
+            # A list stores each truth value in a byte.
             kind, (count, at) = max(3, data[at] & 15), _list_start(data, at)
         for _ in range(count):
             if kind == 12:

@@ -380,9 +380,8 @@ class Origins(NamedTuple):
 
     def read_ahead(self) -> ReadAhead:
         """What reads images, as many at once as pays off for their files."""
-        waits = self.are_remote
-        threads = reading_threads(self.root, waits=waits)
-        return ReadAhead(threads=threads, together=1 if waits else TOGETHER)
+        threads = reading_threads(self.root, waits=self.waits)
+        return ReadAhead(threads=threads, together=1 if self.are_remote else TOGETHER)
 
     def keeps_values(self, image: PlannedImage) -> bool:
         """Whether further values are those of the record that is this image."""
@@ -421,6 +420,8 @@ class ShardOrigins:
             logged: files of `--reuse` about which there was a line; of several shards.
         """
         self._origins = origins
+        # A file that is waited for is never small.
+        self._small = -1 if origins.are_remote else _SMALL
         self._logged = {} if logged is None else logged
         self._gone: set[str] = set()
         # An image that is never read there would keep the bytes of its neighbors in memory.
@@ -448,9 +449,8 @@ class ShardOrigins:
         The image is small, or mostly copied from what was read with its neighbors.
         """
         found = self._reused.get(image.key)
-        is_small = image.size <= _SMALL and not self._origins.are_remote
         is_read = found is not None and found[0].is_at_hand
-        return (is_small or is_read) and not self.opened(image)
+        return (image.size <= self._small or is_read) and not self.opened(image)
 
     def opened(self, image: PlannedImage) -> list[PartnerFile]:
         """The masks and further images that are read from their files."""

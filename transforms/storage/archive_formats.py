@@ -522,13 +522,9 @@ def read_zip_member(read: Read, offset: int, size: int) -> bytes:
 
 
 def _zip_pieces(read: Read, offset: int, size: int, block: int) -> Iterator[bytes]:
-    """The bytes of a member, in pieces; the other arguments are `read_zip_member`'s.
+    """The bytes of a member, in pieces; the arguments are those of `read_zip_member`.
 
-    Args:
-        read: see there.
-        offset: see there.
-        size: see there.
-        block: bytes of a piece, and what to read at once of the compressed data.
+    A piece has at most `block` bytes, and so many of the compressed data are read at once.
     """
     wanted = _HEADER.size + _NAME_ROOM + min(block, size + _DESCRIPTOR_BYTES)
     first = read(offset, wanted)

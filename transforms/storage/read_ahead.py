@@ -36,7 +36,7 @@ TOGETHER = 32
 _TOGETHER_BYTES = 1 << 19
 
 # What a cheap item may take, three times as much as it usually does; and how much more all of them
-# may take until other threads get the next ones. While a shard is finished, they take long, too.
+# may take until other threads get the next ones. Finishing a shard beside them slows them down.
 _CHEAP_SECONDS, _LATE_SECONDS = 0.001, 1.0
 
 
