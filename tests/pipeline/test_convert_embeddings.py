@@ -124,6 +124,16 @@ def test_resized_images_of_other_layouts_are_reused(
     assert caplog.messages == []
 
 
+@pytest.mark.slow
+def test_a_program_that_makes_many_datasets_reads_no_warning_of_tensorflow(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """TensorFlow takes models for one function that is traced again if their code is one object."""
+    for _ in range(6):
+        EmbeddingModelHandler(folder / "backbone.keras").load_model()
+    assert caplog.messages == []
+
+
 L: Any = Lazy(lambda: KERAS.layers)
 # The shape and the batch that a model takes, and its layer.
 UNFIT: dict[str, tuple[tuple[int | None, ...], int | None, Callable[[], Any]]] = {

@@ -7,6 +7,7 @@ models and weights are local files.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import sys
@@ -170,7 +171,7 @@ def _keras_model(
         raise ModelError(f"takes {len(inputs)} inputs, not one image input")
     shape = _image_shape(tuple(inputs[0].shape), str(inputs[0].dtype))
     compiled = tensorflow.function(
-        lambda batch: model(batch, training=False),
+        functools.partial(model, training=False),
         input_signature=[tensorflow.TensorSpec((BATCH_IMAGES, *shape), tensorflow.float32)],
     )
     return EmbeddingModel(compiled, shape, preprocess)
