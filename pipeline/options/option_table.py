@@ -38,7 +38,7 @@ class RunOptions(Group, title="run"):
     workers: int | None = option(
         metavar="N",
         parse=at_least_one,
-        help="worker processes on this machine; if omitted: 1; for large jobs, 1 for every 4 cores",
+        help="worker processes on this machine; if omitted: 1; for large jobs, more",
     )
     progress: str = option(
         "auto",

@@ -78,11 +78,10 @@ _LOGGER = logging.getLogger(__name__)
 
 # How many worker processes a local run gets, and Beam's runner with that many.
 
-# Below, one process uses the cores well.
-_FROM_CORES = 8
-
-# The cores that one process uses: its threads take turns with Python, 0.25 ms for each image.
+# The cores that one process uses: its threads take turns with Python, 0.25 ms for each image. For
+# images of a few bytes, they do little else.
 _CORES_OF_PROCESS = 4
+_SMALL = 4096
 
 # Bytes of memory of a worker, with TensorFlow, which some images need for their check.
 _BYTES_OF_PROCESS = 1 << 30
@@ -115,7 +114,7 @@ def decide_workers(
     # A model already uses all cores from one process, and rows are converted from one shuffle.
     fits_one = is_finished or config.embedding is not None or config.of_rows
     names = {flag_name(word) for word in beam_flags if word.startswith("--")}
-    if cores < _FROM_CORES or fits_one or not DECIDE_WORKERS.isdisjoint(names):
+    if cores == 1 or fits_one or not DECIDE_WORKERS.isdisjoint(names):
         return 1, ()
     size = config.sampled
     if not config.images:
@@ -132,9 +131,9 @@ def decide_workers(
 def choose_workers(size: JobSize, cores: int, memory: int | None, *, shards: int | None) -> int:
     """The number of worker processes for a job that converts images.
 
-    Each has at least four cores and 1 GB of memory. There are no more workers than shards, and
-    no more than finish them in the same number of turns. 1 means that they are not worth their
-    start.
+    Each has at least four cores, or one for small images and a known number of shards, and 1 GB
+    of memory. There are no more workers than shards, and no more than finish them in the same
+    number of turns. 1 means that they are not worth their start.
 
     Args:
         size: of the job.
@@ -145,7 +144,9 @@ def choose_workers(size: JobSize, cores: int, memory: int | None, *, shards: int
     seconds = max(size.images * _SECONDS_OF_IMAGE, size.bytes / _BYTES_PER_SECOND)
     if seconds < _WORTH_SECONDS:
         return 1
-    count = cores // _CORES_OF_PROCESS
+    # Without more shards than one, the other workers would have nothing to do.
+    is_small = shards is not None and 0 < size.bytes <= size.images * _SMALL
+    count = cores if is_small else cores // _CORES_OF_PROCESS
     if memory is not None:
         count = min(count, memory // _BYTES_OF_PROCESS)
     if shards is not None and count > 0:

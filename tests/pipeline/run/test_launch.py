@@ -84,6 +84,9 @@ def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(LARGE, 32, 256, 3, 3, id="fewer shards"),
         pytest.param(LARGE, 32, 256, 9, 5, id="two turns, of five and four shards"),
         pytest.param(LARGE, 32, 256, 1, 1, id="one shard"),
+        pytest.param(JobSize(20_000, 20_000 * 4096), 2, 256, 8, 2, id="small images"),
+        pytest.param(JobSize(20_000, 20_000 * 4097), 2, 256, 8, 1, id="larger ones"),
+        pytest.param(JobSize(20_000, 1), 2, 256, None, 1, id="perhaps one shard"),
         pytest.param(LARGE, 32, 256, 1000, 8, id="many shards"),
     ],
 )
