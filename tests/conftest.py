@@ -21,6 +21,7 @@ from tests.privileges import reachable_folder
 from tests.servers.gcs import GcsServer, serve_gcs
 from transforms import write_report as report_images
 from transforms.images.guard import DecodingChild
+from transforms.labels import csv_tables
 from transforms.storage.gcs_requests import _connections, client
 
 CLASSES = ("cat", "dog", "fox")
@@ -120,6 +121,12 @@ class KeptChild(DecodingChild):
 
     def close(self) -> None:
         """Does nothing."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_grew() -> None:
+    """What a test read counts for no other test."""
+    csv_tables.GROWN.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

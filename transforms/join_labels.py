@@ -32,6 +32,7 @@ from transforms.input_readers import (
     divide_labels,
     open_labels,
 )
+from transforms.labels import csv_tables
 from transforms.labels.joins import (
     ONE_LABEL,
     Joined,
@@ -305,6 +306,7 @@ class ReadInputs(beam.PTransform):
         self._csv_paths = path_texts("csv_paths", self.csv_paths) if self.csv_paths else []
 
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
+        csv_tables.GROWN.clear()
         globs = [*map(NameRange, self._globs), *(self.partners.globs if self.partners else [])]
         inputs = [_Input(_GLOB, tuple(glob)) for glob in globs]
         inputs += [_Input(_TABLE, (path,)) for path in self._csv_paths]

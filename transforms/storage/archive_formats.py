@@ -15,7 +15,6 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -598,7 +597,7 @@ def _local_header(data: bytes) -> tuple[int, int, int, int]:
 class ZipText(Ranges):
     """A label file in a zip, decompressed as far as it is read; a way back begins at its start."""
 
-    def __init__(self, read: Read, file: Member, uri: str, block: int, grown: Counter[int]) -> None:
+    def __init__(self, read: Read, file: Member, uri: str, block: int) -> None:
         """Begins with nothing read.
 
         Args:
@@ -606,18 +605,14 @@ class ZipText(Ranges):
             file: what the directory says about it.
             uri: its path, for messages.
             block: see `_zip_pieces`.
-            grown: what the files of the archive that were read hold beyond `MOST_TIMES` their
-                size, by their offsets, and all of them at -1: 2,000 of 200 bytes took minutes.
         """
         super().__init__(read, file.size)
-        self._member, self._path, self._block, self._grown = file, uri, block, grown
+        self._member, self._path, self._block = file, uri, block
         self._begin()
 
     def _begin(self) -> None:
         self._pieces = _zip_pieces(self._counted, self._member.offset, self._size, self._block)
-        self._piece, self._end, self._stored = b"", 0, 0
-        self._grown[-1] -= self._grown.pop(self._member.offset, 0)
-        self._held = self._others = self._grown[-1]
+        self._piece, self._end, self._stored, self._held = b"", 0, 0, 0
 
     def _counted(self, offset: int, length: int) -> bytes:
         data = self._read(offset, length)
@@ -641,9 +636,6 @@ class ZipText(Ranges):
             self._end += len(self._piece)
             self._held += held_bytes(self._piece)
             check_growth(self._held, self._stored, self._path, "unpack the archive")
-            more = max(0, self._held - self._others - MOST_TIMES * self._stored)
-            self._grown[-1] += more - self._grown[self._member.offset]
-            self._grown[self._member.offset] = more
         start = len(self._piece) + self._at - self._end
         data = self._piece[start : start + len(buffer)]
         buffer[: len(data)] = data

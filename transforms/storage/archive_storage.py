@@ -7,7 +7,6 @@ import errno
 import glob
 import io
 import threading
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
@@ -100,7 +99,6 @@ class ArchiveStorage(Storage):
         self._kept: dict[str, Directory] = {}
         # To count the members again for each of 12,000 archives took 30 s.
         self._held = 0
-        self._grown: defaultdict[tuple[str, int], Counter[int]] = defaultdict(Counter)
         self._block = _REMOTE_BLOCK if inner.is_remote else _BLOCK
         self.is_remote = inner.is_remote
         # The place of a member in a tar is only known when all headers before it were read.
@@ -197,8 +195,7 @@ class ArchiveStorage(Storage):
         (stored, member), archive = self._readable(path), _parts(path).archive
         read = self._inner.open_ranges(archive, version=stored.version)
         if self._kind == "zip":
-            grown = self._grown[archive, stored.version]
-            return io.BufferedReader(ZipText(read, member, path, self._block, grown))
+            return io.BufferedReader(ZipText(read, member, path, self._block))
         return io.BufferedReader(
             Ranges(lambda start, length: read(member.offset + start, length), member.size),
             self._block,

@@ -321,9 +321,8 @@ class ImageFile:
         """
         stem = self._path.rpartition("/")[2].rpartition(".")[0]
         chunks, row = self._chunks[groups.start : groups.stop], self._starts[groups.start]
-        # Each may hold what its part of the file allows.
-        stored = sum(each.total_compressed_size for each in chunks)
-        held = csv_tables.FREE_BYTES - csv_tables.FREE_BYTES * len(chunks) // self.groups
+        held, stored = 0, sum(each.total_compressed_size for each in chunks)
+        shown = f"{self._path} from row {row} on" if row else self._path
         with _damage(self._path, LabelsError):
             rows = self._starts[groups.stop] - row
             if sum(each.num_values for each in chunks) != rows:
@@ -338,7 +337,7 @@ class ImageFile:
                 offset, size = place or (0, 0)
                 # One image may be that of any number of rows.
                 held += size if are_placed else 0
-                csv_tables.check_growth(held, stored, self._path, _REMEDY)
+                csv_tables.check_growth(held, stored, shown, _REMEDY)
                 yield Member(name or f"{stem}-{row}", size, offset, problem, label)
                 row += 1
 

@@ -205,13 +205,11 @@ def test_tables_in_a_zip_grow_together(tmp_path: Path) -> None:
     tables = {"0.csv": b"0,a\n" * 20_000, "1.csv": b"0,a\n" * 20_000, "2.xml": b"<object/>" * 9_000}
     (tmp_path / "a.zip").write_bytes(zipped(tables, zipfile.ZIP_DEFLATED))
     first, *others = (f"{tmp_path}/a.zip!/{name}" for name in tables)
-    for _ in range(3):
-        assert storage_of(first).read_bytes(first) == tables["0.csv"]
-        assert storage_of(first).open_reader(first).read() == tables["0.csv"]
-    with pytest.raises(LabelsError, match="1.csv holds more than 200 times its size: unpack the"):
-        storage_of(first).open_reader(others[0]).read()
-    with pytest.raises(LabelsError, match="2.xml holds more than 200 times"):
-        storage_of(first).read_bytes(others[1])
+    for other in others:
+        for _ in range(3):
+            assert storage_of(first).open_reader(first).read() == tables["0.csv"]
+        with pytest.raises(LabelsError, match="[12].* holds more than 200 times its size: unpack"):
+            storage_of(first).open_reader(other).read()
 
 
 def test_a_text_too_large_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
