@@ -428,7 +428,7 @@ def _decided(everything: Everything, target: DatasetTarget) -> tuple[str, Prepar
     """
     dataset, folder, nothing = target.dataset, target.folder, Prepared([], [])
     gathered = in_order(dataset.splits, everything, of_rows=dataset.of_rows)
-    recipe = dataset_recipe(gathered.shards, gathered.run.planned.digest)
+    recipe = dataset_recipe(gathered.shards, gathered.run.rejected.digest)
     published = None if folder.overwrite else read_manifest(join(folder.output, MANIFEST))
     if published is not None:
         _compare(target, gathered, recipe, published)

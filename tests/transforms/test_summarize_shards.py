@@ -111,7 +111,7 @@ def test_nothing_is_lost_of_what_is_added_up() -> None:
     }
     [run] = found["run"]
     assert content(run) == content(added_to(RunTotals(), shards))
-    assert run.of_shards == totals_of([rejection, rejection])
+    assert run.rejected.reasons == totals_of([rejection, rejection]).reasons
     assert run.sample == [rejection, rejection]
 
 

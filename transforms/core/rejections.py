@@ -5,10 +5,10 @@ import decimal
 import enum
 import hashlib
 import heapq
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple, Self
 
 from transforms.core.messages import may_hold_secret, redacted
@@ -21,7 +21,6 @@ from transforms.core.records import Totals
 
 # Characters that JSON allows but that end a line in many programs, or move a cursor.
 _ESCAPED = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 @enum.unique
@@ -138,9 +137,11 @@ class Rejection(NamedTuple):
         """
         # All at once: a wrong key may reject every row.
         texts = map(redacted, self) if may_hold_secret("\n".join(self)) else self
-        named = zip(self._fields, map(_ENCODER.encode, texts), strict=True)
-        line = "{" + ", ".join([f'"{name}": {text}' for name, text in named]) + "}"
+        line = _LINE % tuple(map(encode_basestring, texts))
         return line if line.isprintable() else line.translate(_ESCAPED)
+
+
+_LINE = "{" + ", ".join(f'"{name}": %s' for name in Rejection._fields) + "}"
 
 
 class RejectedImageError(Exception):
@@ -170,7 +171,7 @@ class RejectionTotals(Totals):
 
     Attributes:
         reasons: their number by subject and reason.
-        hash_sum: the sum of the hashes of their lines.
+        hash_sum: the sum of the hashes of the lines of those that a shard does not hold.
         first: the first ones, sorted, of each reason that messages show.
     """
 
@@ -178,11 +179,12 @@ class RejectionTotals(Totals):
     hash_sum: int = 0
     first: dict[str, list[Rejection]] = dataclasses.field(default_factory=dict)
 
-    def add(self, rejection: Rejection) -> None:
-        """Adds one rejection."""
+    def add(self, rejection: Rejection, *, is_of_shard: bool = False) -> None:
+        """Adds one rejection, of a shard, or of the join or the plan."""
         self.reasons[rejection.subject, rejection.reason] += 1
-        line = rejection.to_json().encode()
-        self.hash_sum += int.from_bytes(hashlib.blake2b(line, digest_size=_HASH_BYTES).digest())
+        if not is_of_shard:
+            line = rejection.to_json().encode()
+            self.hash_sum += int.from_bytes(hashlib.blake2b(line, digest_size=_HASH_BYTES).digest())
         if rejection.reason in _SHOWN:
             self._add_first(rejection.reason, [rejection])
 
@@ -202,9 +204,9 @@ class RejectionTotals(Totals):
 
     @property
     def digest(self) -> bytes:
-        """A digest of the lines of all rejections in any order; empty if there are none."""
+        """A digest of the lines of those of the join and the plan; empty if there are none."""
         digest = self.hash_sum % 2 ** (8 * _HASH_BYTES)
-        return digest.to_bytes(_HASH_BYTES) if self.count else b""
+        return digest.to_bytes(_HASH_BYTES) if self.hash_sum else b""
 
     def first_of(self, *reasons: str) -> list[Rejection]:
         """The first rejections with one of these reasons, which messages show."""

@@ -363,35 +363,34 @@ class RunTotals(Totals):
 
     Attributes:
         counts: numbers of the listing, the reading and the join.
-        planned: totals of the rejections of the join and the plan.
-        of_shards: totals of those of shards.
+        rejected: totals of the rejections.
         labels: records of each label text, by split; splits without a shard are left out.
         pixels: records of each change to the pixels, by name.
         statistics: of the images.
     """
 
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
-    planned: RejectionTotals = dataclasses.field(default_factory=RejectionTotals)
-    of_shards: RejectionTotals = dataclasses.field(default_factory=RejectionTotals)
+    rejected: RejectionTotals = dataclasses.field(default_factory=RejectionTotals)
     labels: dict[str, Counter[str]] = dataclasses.field(default_factory=dict)
     pixels: Counter[str] = dataclasses.field(default_factory=Counter)
     statistics: Statistics = dataclasses.field(default_factory=Statistics)
-    _sample: list[tuple[int, Rejection]] = dataclasses.field(default_factory=list)
+    # Plain tuples are pickled in a third of the time.
+    _sample: list[tuple[int, tuple[str, ...]]] = dataclasses.field(default_factory=list)
 
     def add(self, element: Count | Rejection | ShardSummary) -> None:
         """Adds a count, a rejection of the join or the plan, or a shard with its rejections."""
         if isinstance(element, Count):
             self.counts[element.name] += element.value
         elif isinstance(element, Rejection):
-            self.planned.add(element)
-            self._keep([(_place_in_sample(element), element)])
+            self.rejected.add(element)
+            self._keep([_sampled(element)])
         else:
             self._add_labels(ShardName.parse(element.file).split, element.labels)
             self.pixels.update(element.pixels)
             self.statistics.merge(Statistics.from_json(element.statistics))
             for rejection in element.rejections:
-                self.of_shards.add(rejection)
-            self._keep((_place_in_sample(each), each) for each in element.rejections)
+                self.rejected.add(rejection, is_of_shard=True)
+            self._keep(map(_sampled, element.rejections))
 
     def merge(self, other: RunTotals) -> None:
         """Adds the totals of another part of the run."""
@@ -403,8 +402,8 @@ class RunTotals(Totals):
     def _add_labels(self, split: str, labels: Mapping[str, int]) -> None:
         self.labels.setdefault(split, Counter()).update(labels)
 
-    def _keep(self, rejections: Iterable[tuple[int, Rejection]]) -> None:
-        self._sample.extend(rejections)
+    def _keep(self, sample: Iterable[tuple[int, tuple[str, ...]]]) -> None:
+        self._sample.extend(sample)
         if len(self._sample) > 2 * MAX_SAMPLED:
             self._sample = sorted(self._sample)[:MAX_SAMPLED]
 
@@ -421,21 +420,15 @@ class RunTotals(Totals):
         }
 
     @property
-    def rejected(self) -> RejectionTotals:
-        """The totals of all rejections."""
-        totals = RejectionTotals()
-        totals.merge(self.planned)
-        totals.merge(self.of_shards)
-        return totals
-
-    @property
     def sample(self) -> list[Rejection]:
         """All rejections, sorted; of more than `MAX_SAMPLED`, some that every retry gives."""
-        return sorted(rejection for _, rejection in sorted(self._sample)[:MAX_SAMPLED])
+        return sorted(Rejection(*fields) for _, fields in sorted(self._sample)[:MAX_SAMPLED])
 
 
-def _place_in_sample(rejection: Rejection) -> int:
-    return zlib.crc32(f"{rejection.path}\0{rejection.key}".encode(errors="replace"))
+def _sampled(rejection: Rejection) -> tuple[int, tuple[str, ...]]:
+    """The place of a rejection in the sample, and its fields."""
+    path_and_key = f"{rejection.path}\0{rejection.key}"
+    return zlib.crc32(path_and_key.encode(errors="replace")), tuple(rejection)
 
 
 # All counts of a finished run, in a fixed order.

@@ -216,7 +216,7 @@ def test_totals_stand_for_what_is_not_listed() -> None:
     found.check()
     assert found.failed == (1, 7)
     assert found.reasons == Counter((each.subject, each.reason) for each in ALL)
-    assert found.run.planned.digest == totals_of(PLANNED).digest
+    assert found.run.rejected.digest == totals_of(PLANNED).digest
     assert found.unlisted == 0
     assert found.run.sample == sorted(ALL)
     assert found.ledger.rows_unmatched == 30
@@ -237,7 +237,7 @@ def test_everything_is_put_in_order() -> None:
     found = {"totals": [plan], "shards": shards, "run": [added_to(RunTotals(), run)]}
     gathered = in_order(["b", "a"], found)
     assert [shard.file[:7] for shard in gathered.shards] == ["b-00000", "a-00002", "a-00010"]
-    assert gathered.run.planned.digest == totals_of([row, MALFORMED, row]).digest
+    assert gathered.run.rejected.digest == totals_of([row, MALFORMED, row]).digest
     assert gathered.run.sample == sorted([DAMAGED, MALFORMED, row, row])
     ledger = gathered.ledger
     assert (ledger.images_matched, ledger.records_written, ledger.images_rejected) == (8, 6, 1)
