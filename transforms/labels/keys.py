@@ -423,6 +423,7 @@ class ArchivePath(NamedTuple):
     columns: str = ""
 
 
+@functools.lru_cache(maxsize=256)
 def archive_path(path: str) -> ArchivePath | None:
     """The parts of a path into an archive; None for another path.
 

@@ -256,7 +256,7 @@ class ArchiveStorage(Storage):
         finally:
             # A request names the generation that it reads; a local file may change meanwhile.
             stored = seen[0] if self.is_remote else self._inner.find(archive)
-            if stored is None or not is_listed(stored):
+            if stored is None or (stored != seen[0] and not is_listed(stored)):
                 raise _overwritten(uri)
 
     def open_writer(self, path: str) -> AbstractContextManager[Any]:
