@@ -41,7 +41,7 @@ MAX_ITEM = 4 << 20
 # More than the header of any annotation file has: a gzip file of 30 KB may hold ten million. A
 # category takes 3 KB and 75 microseconds of a run, used or not.
 _MAX_NAMES = 1000
-_MAX_OTHERS = 100_000
+_MAX_OTHERS = 50_000
 _UNBOUNDED = ("images", "annotations")
 
 _CHUNK = 1 << 20
