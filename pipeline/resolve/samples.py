@@ -24,6 +24,7 @@ from pipeline.resolve.path_flags import (
 )
 from transforms.core.messages import Decision, first_line
 from transforms.dataset.image_statistics import DatasetWarning
+from transforms.dataset.manifest import INDEXED
 from transforms.examples.layouts import Feature
 from transforms.examples.partners import Partner
 from transforms.input_readers import LeftOut, annotation_files
@@ -59,6 +60,7 @@ from transforms.records.other_datasets import (
     is_unindexed,
 )
 from transforms.records.record_index import RecordIndexError, index_split
+from transforms.records.stored_images import has_records
 from transforms.storage.files import storage_of
 from transforms.storage.interface import FoundFile
 
@@ -543,7 +545,9 @@ class GivenDataset(NamedTuple):
         # An edited manifest may lack its digest: the reader refuses it.
         loose = self.manifest if is_unindexed(self.manifest) else {}
         digest = self.manifest.get("digest", "")
-        return OtherDataset(self.folder, digest, names=names, manifest=loose, **more)
+        kind = "" if has_records(self.manifest) else self.manifest["options"].get("key", "")
+        kind = None if self.manifest.get(INDEXED) else kind
+        return OtherDataset(self.folder, digest, names=names, key_kind=kind, manifest=loose, **more)
 
 
 @contextlib.contextmanager

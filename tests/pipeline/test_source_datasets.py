@@ -20,7 +20,7 @@ from tests.pipeline.commands import (
     plan,
 )
 from tests.pipeline.reading import labels, split_of
-from tests.pipeline.reusing import drawn, flip
+from tests.pipeline.reusing import drawn, edit_index, first, flip, with_column
 
 pytestmark = pytest.mark.slow
 
@@ -125,6 +125,19 @@ def test_a_damaged_record_is_rejected(base: Dataset, tmp_path: Path) -> None:
     assert line["reason"] == "unreadable"
     assert line["detail"].startswith(f"record 0 of {shard}: the checksum of its bytes is wrong")
     assert made.ledger == {"images_matched": 12, "records_written": 11, "images_rejected": 1}
+
+
+@pytest.mark.parametrize("edit", ["key me", "path me", "label me", "height 6", "orientation 6"])
+def test_what_an_edited_index_says_is_compared_or_found_out_again(
+    edit: str, base: Dataset, tmp_path: Path
+) -> None:
+    column, value = edit.split()
+    edited = Dataset(shutil.copytree(base.folder, tmp_path / "edited"))
+    edit_index(edited, with_column(column, first(int(value) if value == "6" else value)))
+    made = make_dataset(tmp_path / "made", images=edited.folder, num_shards=2, max_rejected="50%")
+    details = [each["detail"].partition(" is ")[0] for each in made.rejected]
+    assert [each.endswith(f": its {column}") for each in details] == [True][: column[0] != "o"]
+    assert details or records(made) == records(base)
 
 
 def test_duplicates_are_dropped_by_the_hashes_of_records(images: Path, tmp_path: Path) -> None:

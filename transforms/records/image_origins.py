@@ -10,33 +10,32 @@ import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from transforms.core.messages import ChangedError, MemberError, check_final, first_line
 from transforms.core.records import PartnerFile, PlannedImage, partner_files
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.dataset.output_names import PARTIAL, STAGING
-from transforms.examples.decoder import Kept, decode_example, only_bytes
+from transforms.examples.decoder import Kept, decode_example, only_bytes, values_of
+from transforms.examples.layouts import PATH
 from transforms.examples.tfrecord import FRAME_BYTES, TFRecordError, framed_payload, read_frames
-from transforms.images.checked_images import CheckedPartner, ImageInfo
+from transforms.images.checked_images import CheckedPartner
 from transforms.images.headers import image_format, read_header
 from transforms.images.pixel_options import DEFAULT_LIMITS
+from transforms.images.tags import tags_of
 from transforms.labels.joins import has_rows
 from transforms.labels.keys import (
     IN_STAGING,
     MEMORY,
     content_version,
     full_uri,
+    image_key,
     is_staged_root,
     staged_image,
 )
 from transforms.records.other_datasets import OtherDataset
-from transforms.records.record_index import content_hash
-from transforms.records.stored_images import (
-    COMPRESSED,
-    RECORDS,
-    StoredImage,
-)
+from transforms.records.record_index import content_hash, row_problems
+from transforms.records.stored_images import COMPRESSED, StoredImage
 from transforms.records.written_index import open_records
 from transforms.storage.files import join, storage_of
 from transforms.storage.interface import READERS, Read
@@ -509,8 +508,7 @@ class ShardOrigins:
         base = self._origins.bases[stored.base]
         example = source.payload(stored)
         data = only_bytes(example, base.feature)
-        is_same = content_hash(data) == stored.content
-        if not (is_same and self._is_of(image, stored, data, example)):
+        if content_hash(data) != stored.content or not self._is_of(image, stored, data, example):
             raise ValueError("the image is not that of the index")
         partners = [
             _held(only_bytes(example, own.feature), known) if own and known else None
@@ -520,20 +518,17 @@ class ShardOrigins:
 
     def _is_of(self, image: PlannedImage, stored: StoredImage, data: bytes, example: bytes) -> bool:
         """Whether a record says the same of its image as an index that may have been edited."""
-        base = self._origins.bases[stored.base]
-        if base.path_feature and base.root not in (RECORDS, MEMORY):
-            path = only_bytes(example, base.path_feature).decode()
-            if full_uri(base.root, path) != full_uri(self._origins.root, image.path):
+        base, uri = self._origins.bases[stored.base], full_uri(self._origins.root, image.path)
+        if PATH in base.names and base.root != MEMORY:
+            path = only_bytes(example, base.names[PATH]).decode()
+            if full_uri(base.root, path) != uri:
                 return False
         if base.is_pixels:
             return True
         is_file = stored.changes is None and stored.source_content in ("", stored.content)
         # A record has another size than its image, and a bucket lists bytes that it decompresses.
-        if is_file and len(data) != image.size and not image.record:
-            uri = full_uri(self._origins.root, image.path)
-            if not storage_of(uri).has_generations:
-                return False
-        return _has_info(data, stored.info)
+        is_sized = not is_file or len(data) == image.size or bool(image.record)
+        return (is_sized or storage_of(uri).has_generations) and _is_as_said(data, stored)
 
     def _log(self, path: str, why: str) -> None:
         """One line for each file of a base: all of its records may have changed."""
@@ -548,23 +543,47 @@ class ShardOrigins:
         dataset, kept = self._origins.sources[stored.base], None
         # One that was to be reused is read alone.
         source, _ = self._own.get(image.key) or (RecordRun(path, stored, _open), stored)
-        example = decode_example(source.payload(stored))
+        record = source.payload(stored)
+        example = decode_example(record)
         [data] = example[dataset.feature]
-        is_final = dataset.is_final and bool(stored.content)
         is_same = not stored.content or content_hash(data) == stored.content
-        # Of others, what is stored is found out again.
-        if not is_same or (is_final and not dataset.is_pixels and not _has_info(data, stored.info)):
+        is_final = dataset.is_final and _is_as_said(data, stored)
+        # Of an image that was stored as it is, what is said wrongly is found out again.
+        if not is_same or (dataset.is_final and not is_final and stored.changes):
             raise ValueError("its image is not that of the index")
+        if dataset.key_kind is not None:
+            _check_names(image, stored, dataset, record, example)
         if self._origins.keeps_values(image):
             kept = Kept(dataset.names, example, stored.labels, (stored.height, stored.width))
-        return ReadImage(data, stored, is_final, kept=kept)
+        return ReadImage(data, stored, is_final and bool(stored.content), kept=kept)
 
 
-def _has_info(data: bytes, info: ImageInfo) -> bool:
-    """Whether an image has the format and the size that an index says."""
+def _is_as_said(data: bytes, stored: StoredImage) -> bool:
+    """Whether an image has the format, the size and the tags that an index says."""
     format_ = image_format(data)
-    sure = _SIZED.get(format_, 0)
-    return format_ == info.format and (not sure or read_header(data, format_)[:sure] == info[:sure])
+    if format_ != stored.format or format_ not in _SIZED:
+        return format_ == stored.format
+    header, sure = read_header(data, format_), _SIZED[format_]
+    said = stored.orientation, bool(stored.gps), stored.source_height, stored.source_width
+    # Only an original shows what was changed.
+    is_original = bool(stored.changes) or said == (*tags_of(data, header), None, None)
+    return header[:sure] == stored.info[:sure] and is_original
+
+
+def _check_names(
+    image: PlannedImage, stored: StoredImage, dataset: OtherDataset, record: bytes, example: Any
+) -> None:
+    """Raises ValueError if an edited index says another key, path or label than its record."""
+    ids, texts = [each for each, _ in stored.labels], [text for _, text in stored.labels]
+    own = {"key": image.key, "path": image.path, "label": texts or None, "label_id": ids or None}
+    held = {source: values_of(example, name) for source, name in dataset.names.items()}
+    row = {**stored._asdict(), **own, "content": None}
+    for problem in row_problems(row, record, stored.offset, held):
+        raise ValueError(problem)
+    # Below a bucket, paths stay as they are.
+    uri, kind = f"gs://x/{image.path}", dataset.key_kind
+    if kind in ("stem", "name", "path") and image.key != image_key(uri, kind=kind, root="gs://x"):
+        raise ValueError("its key is not that of its path")
 
 
 def _held(data: bytes, known: CheckedPartner) -> CheckedPartner:

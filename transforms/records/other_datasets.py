@@ -12,7 +12,6 @@ from transforms.core.messages import LabelsError, check_final, first_line
 from transforms.core.records import Count, IndexPart, JoinSide, Plain
 from transforms.dataset.manifest import INDEXED, ManifestError, check_digest, names_of_ids
 from transforms.dataset.output_names import MANIFEST
-from transforms.examples.layouts import PATH
 from transforms.examples.partners import Partner
 from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.images.headers import FORMATS
@@ -82,6 +81,8 @@ class OtherDataset(NamedTuple):
         has_sizes: whether its images have the sizes of their originals in this run.
         split: the only one that is held out; empty for all.
         records: their number, if it is held out.
+        key_kind: of its keys, empty if they are not all made of its paths; None if another program
+            wrote its records.
         manifest: of files of another program that have no index; empty if it is in the folder.
     """
 
@@ -97,17 +98,13 @@ class OtherDataset(NamedTuple):
     has_sizes: bool = True
     split: str = ""
     records: int = 0
+    key_kind: str | None = ""
     manifest: Mapping[str, Any] = {}
 
     @property
     def given(self) -> Sequence[str]:
         """The values of `--images` that name it."""
         return self.manifest["inputs"]["images"] if self.manifest else [self.folder]
-
-    @property
-    def path_feature(self) -> str:
-        """The name of the feature that holds the path of the image; empty without one."""
-        return self.names.get(PATH, "")
 
 
 # What a part says of each file: its name, and a `BaseShard`.
