@@ -108,10 +108,12 @@ _TAIL = 128 << 10
 MAX_READ = 48 << 20
 """Bytes that are read at once: the directory of a zip with a million files, which takes 0.7 GB."""
 
-# An entry of such a directory with an extra field of 4 kB or more, which `zipfile` copies once for
-# each of its parts. Programs write dates, sizes and a second name, of at most 4 kB.
+# An entry of such a directory with an extra field of 256 bytes or more, and of how many times 256,
+# which `zipfile` copies once for each of its parts; and of how many times 256 all of them may be.
+# Programs write dates, sizes and a second name, of at most 4 kB.
 _ENTRY = b"PK\x01\x02"
-_LARGE_EXTRA = re.compile(_ENTRY + b".{27}[\x14-\xff]", re.DOTALL)
+_LARGE_EXTRA = re.compile(_ENTRY + b".{27}([\x01-\xff])", re.DOTALL)
+_MOST_EXTRAS = 1 << 15
 
 # Bytes of the headers of a tar, besides some for each of its files, and what each line and each
 # part of a list in them counts, for which `tarfile` takes as long.
@@ -194,8 +196,10 @@ class ArchiveFile(io.BufferedReader):
             problem = f"its directory has {size} bytes, more than {MAX_READ}: split the archive"
             raise FinalError(errno.EFBIG, problem)
         data = super().read(size)
-        if data.startswith(_ENTRY) and _LARGE_EXTRA.search(data):
-            raise FinalError(errno.EFBIG, "its directory has extra fields of 5 kB: pack it again")
+        sizes = b"".join(_LARGE_EXTRA.findall(data)) if data.startswith(_ENTRY) else b""
+        if max(sizes, default=0) >= 20 or sum(sizes) > _MOST_EXTRAS:
+            problem = "its directory has extra fields of 5 kB, or of 8 MB in all: pack it again"
+            raise FinalError(errno.EFBIG, problem)
         return data
 
 
