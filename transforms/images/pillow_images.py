@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow
 from PIL import Image, ImageFile, UnidentifiedImageError, _imaging
 from PIL.TiffImagePlugin import TiffImageFile
 
@@ -257,6 +258,9 @@ _DETAIL_LENGTH = 200
 # Registers every format now; otherwise the first `Image.open` does, in several threads at once.
 Image.init()
 
+# Only one block of memory can be viewed as an array, and is given back at once.
+_imaging.set_block_size((1 << 31) - (1 << 12))
+
 
 def quiet_pillow() -> None:
     """Keeps Pillow and its libtiff from writing messages about unusual files to standard error.
@@ -499,6 +503,18 @@ def in_strips(
 def array_of(image: Image.Image) -> Any:
     """The pixels of an image; `np.asarray` would hold two copies."""
     return assembled(map(np.asarray, strips_of(image)), image.height)
+
+
+def view_of(image: Image.Image) -> Any:
+    """The pixels `[height, width, channels]` of an image in `L` or `RGB`, in its own memory.
+
+    Color has four channels then. Of more than 2 GB, it is a copy of three.
+    """
+    try:
+        pixels = np.frombuffer(pyarrow.array(image).buffers()[-1], np.uint8)
+    except ValueError:  # it is in several blocks
+        pixels = array_of(image)
+    return pixels.reshape(*size_of(image), -1)
 
 
 def grey_of(image: Image.Image, scale: int) -> Any:

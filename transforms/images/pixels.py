@@ -32,15 +32,16 @@ from transforms.images.pillow_images import (
     FLAT,
     TURNS,
     Pixels,
-    array_of,
     grey_of,
     in_mode,
     in_strips,
     open_image,
     scaled,
     size_of,
+    view_of,
 )
 from transforms.images.pixel_options import (
+    DEFAULT_LIMITS,
     FROM_HEIC,
     MAX_SIDE,
     TO_8_BITS,
@@ -104,15 +105,9 @@ def encode_image(
 
 def _encode_jpeg(image: Image.Image, quality: int, exif: bytes) -> bytes:
     """A baseline JPEG; color in 4:2:0, as `tf.io.encode_jpeg` writes it."""
-    is_grey = image.mode == "L"
-    pixels = array_of(image)
-    data: bytes = simplejpeg.encode_jpeg(
-        pixels[:, :, None] if is_grey else pixels,
-        quality,
-        "GRAY" if is_grey else "RGB",
-        "Gray" if is_grey else "420",
-        fastdct=False,
-    )
+    pixels = view_of(image)
+    kind = ("GRAY", "Gray") if pixels.shape[2] == 1 else ("RGBX"[: pixels.shape[2]], "420")
+    data: bytes = simplejpeg.encode_jpeg(pixels, quality, *kind, fastdct=False)
     if not exif:
         return data
     # After the JFIF segment, which comes first.
@@ -139,6 +134,11 @@ _MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
 # large as its new size: the difference to full decoding is far below the loss of encoding.
 _OVERSAMPLING = 2
 
+# Bytes that an image and its next copy may take together: for each allowed pixel, and for each byte
+# of the file. Photos have so many bytes that the second never refuses them.
+_COPIED_BYTES = 4.5
+_TIMES_OF_FILE = 64
+
 _REENCODED = ("reencoded",)
 
 # Modes by their channels, and those in which colors of transparent pixels have no weight.
@@ -155,6 +155,8 @@ class _ImageFile:
         tag: EXIF orientation of the file, 1 to 8; 0 if it has none.
         turn: the orientation to apply, 1 to 8.
         size: height and width for the pixels, before that.
+        pixels: what was decoded, until it is changed.
+        scale: of these: a large JPEG is decoded at 1/2, 1/4 or 1/8 of its size.
     """
 
     def __init__(self, data: bytes, options: PixelOptions, limits: Limits) -> None:
@@ -205,11 +207,12 @@ class _ImageFile:
         """Its size, and the rotation of its pixels."""
         return Original(self.header.height, self.header.width, self.turn)
 
-    def decoded(self) -> tuple[Any, int]:
-        """The pixels, and the scale: a large JPEG is decoded at 1/2, 1/4 or 1/8 of its size."""
-        pixels, scale = self._decoded()
-        self.check_size(*size_of(pixels), scale)
-        return pixels, scale
+    def decode(self) -> str:
+        """Decodes the pixels, and returns their mode."""
+        self.pixels, self.scale = self._decoded()
+        self.opened = None  # which has them, too
+        self.check_size(*size_of(self.pixels), self.scale)
+        return _mode_of(self.pixels)
 
     def _decoded(self) -> tuple[Any, int]:
         data, header = self.data, self.header
@@ -251,26 +254,42 @@ class _ImageFile:
             return mode
         return "RGB" if color == "rgb" else "L"
 
-    def changed(self, pixels: Any, scale: int, mode: str) -> Image.Image:
-        """What was decoded at a scale, with the wanted mode and size, not turned yet."""
+    def changed(self, mode: str) -> Image.Image:
+        """What was decoded, which is let go, in the wanted mode, size and orientation.
+
+        Raises:
+            RejectedImageError: with reason `TOO_MANY_PIXELS`: copies take too much memory.
+        """
+        pixels, self.pixels = self.pixels, None
         height, width = self.size
         # Rows and columns added by rounding up a smaller scale are outside the image.
-        box = (0, 0, self.header.width / scale, self.header.height / scale)
+        box = (0, 0, self.header.width / self.scale, self.header.height / self.scale)
         mixed = _MIXED.get(mode, mode) if self.is_resized else mode
+        is_array = isinstance(pixels, np.ndarray)
+        is_copied = self.is_resized or is_array or pixels.mode != mode
+        rows, columns = size_of(pixels)
+        before = rows * columns * (pixels.shape[2] if is_array else 1 if pixels.mode == "L" else 4)
+        after = max(rows, height) * width * (1 if mode == "L" else 4)
+        # Each copy is made of the one before.
+        is_copied_again = self.is_resized or self.turn != 1
+        held = after + max(before * is_copied, after * is_copied_again)
+        allowed = _COPIED_BYTES * max(self.limits.max_pixels, DEFAULT_LIMITS.max_pixels)
+        if held > max(allowed, _TIMES_OF_FILE * len(self.data)):
+            size = shown_size(self.header.height, self.header.width)
+            detail = f"{size}, of which a change holds {held} bytes, more than {allowed:.0f}"
+            raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
 
         def narrowed(strip: Image.Image) -> Image.Image:
             strip = in_mode(in_mode(strip, mode), mixed)
             return scaled(strip, strip.height, width, (*box[:3], strip.height))
 
         image: Image.Image = pixels
-        if self.is_resized or _mode_of(pixels) != mode or isinstance(pixels, np.ndarray):
+        if is_copied:
             # As Pillow does it, first each row and then each column.
             image = in_strips(pixels, mixed, width, narrowed)
-            image = in_mode(scaled(image, height, width, (0, 0, width, box[3])), mode)
-        return image
-
-    def turned(self, image: Image.Image) -> Image.Image:
-        """An image in the wanted orientation."""
+            del pixels
+            image = scaled(image, height, width, (0, 0, width, box[3]))
+            image = in_mode(image, mode)
         return image if self.turn == 1 else image.transpose(TURNS[self.turn])
 
     def changed_deep(self, pixels: Pixels) -> Pixels:
@@ -353,15 +372,12 @@ def change_pixels(
         stored, info = encode_image(picture, format_, 0, *kept)
         seen = seen_in_pixels(deep) if with_hash else UNSEEN
     else:
-        pixels, scale = file.decoded()
-        mode = _mode_of(pixels)
+        mode = file.decode()
         final_mode = file.wanted_mode(mode)
         format_ = file.stored_format(final_mode)
         if format_ == "jpeg":
             final_mode = FLAT.get(final_mode, final_mode)
-        # What was decoded is not kept while this is turned and encoded.
-        pixels = file.changed(pixels, scale, final_mode)
-        pixels = file.turned(pixels)
+        pixels = file.changed(final_mode)
         stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
         seen = UNSEEN
         if with_hash:
@@ -396,16 +412,13 @@ def raw_pixels(data: bytes, options: PixelOptions, *, limits: Limits) -> Checked
     file = _ImageFile(data, options, limits)
     header = file.header
     keeps = options.color == "keep" and file.opened is None
-    pixels, scale, mode = None, 1, ""
-    if not keeps or header.channels not in (2, 4):
-        pixels, scale = file.decoded()
-        mode = _mode_of(pixels)
+    mode = "" if keeps and header.channels in (2, 4) else file.decode()
     if keeps and (mode in ("", *ALPHA) or Image.getmodebands(mode) != header.channels):
         # Pillow applies transparent colors and palettes that TensorFlow ignores.
-        pixels = decode_odd(data, header, expand_animations=False)
-        mode = _mode_of(pixels)
+        file.pixels, file.scale = decode_odd(data, header, expand_animations=False), 1
+        mode = _mode_of(file.pixels)
     final_mode = file.wanted_mode(mode)
-    final = file.turned(file.changed(pixels, scale, "L" if final_mode == "I;16" else final_mode))
+    final = file.changed("L" if final_mode == "I;16" else final_mode)
     info = ImageInfo(header.format, final.height, final.width, len(final.getbands()))
     changes = file.changes(mode, final.mode) or UNTOUCHED
     return CheckedImage(final.tobytes(), info, file.original, changes, orientation=file.tag)

@@ -7,13 +7,14 @@ import dataclasses
 import io
 import struct
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import simplejpeg
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, _imaging
 
 from tests import images
 from tests.deep_tiff import samples, tiff
@@ -192,12 +193,26 @@ def test_what_stays_is_checked_as_without_options() -> None:
         change_pixels(cut, HALF, limits=LIMITS, check="header")
 
 
-def test_a_large_image_is_not_copied_in_grey() -> None:
-    """A TIFF of 177 megapixels took 1.07 GB, of which 177 MB were its grey pixels."""
+@pytest.mark.parametrize("options", [AUTO, JPEG])
+def test_a_large_image_is_not_copied(options: PixelOptions) -> None:
+    """One of 177 megapixels took 1.07 GB with its grey pixels, and 1.4 with those of a JPEG."""
     data = saved(Image.new("RGB", (5000, 4000)), "TIFF", compression="tiff_adobe_deflate")
     limits = LIMITS._replace(max_pixels=20_000_000)
     with memory_below(15 << 20):
-        change_pixels(data, AUTO, limits=limits, with_hash=True)
+        change_pixels(data, options, limits=limits, with_hash=True)
+
+
+def test_copies_are_in_proportion_to_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """178 megapixels in kilobytes took 2.9 GB with --resize, and 1.6 to be turned."""
+    few = LIMITS._replace(max_pixels=60 * 60)
+    monkeypatch.setattr(pixels, "DEFAULT_LIMITS", few)
+    noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (60, 60, 3), np.uint8))
+    blank = saved(Image.new("RGB", (60, 60)), "PNG", exif=exif(6))
+    for options in (HALF, GRAY, APPLY):
+        assert changed(saved(noise, "PNG", exif=exif(6)), options, few)
+        with pytest.raises(RejectedImageError, match="a change holds .* bytes, more than 16200"):
+            changed(blank, options, few)
+    assert changed(blank, PixelOptions(resize=Resize("exact", 5, 5)), few)
 
 
 FEW = LIMITS._replace(max_pixels=100)
@@ -246,11 +261,15 @@ def test_strips_of_any_size_give_the_same_bytes(name: str, monkeypatch: pytest.M
     if name.startswith("tiff"):
         # TensorFlow is not needed for grey.
         many += [dataclasses.replace(options, depth=16, color="gray") for options in many]
+    block_size = _imaging.get_block_size()
     for options in many:
         whole = changed(data, options)
         with monkeypatch.context() as patch:
+            # An image is in several blocks of memory then.
+            _imaging.set_block_size(1 << 12)
             patch.setattr(check, "_STRIP", 16)
             assert changed(data, options) == whole
+            _imaging.set_block_size(block_size)
 
 
 def test_the_same_bytes_in_any_thread() -> None:
@@ -361,23 +380,15 @@ class TestResize:
             expected = whole.resize(resize.size(*size)[::-1], Image.Resampling.LANCZOS)
             assert distance(stored, expected) < allowed
 
-    @pytest.mark.parametrize(
-        ("side", "height"), [(161, 161), (81, 161), (40, 81), (20, 41), (10, 21), (2, 21)]
-    )
+    @pytest.mark.parametrize("case", [(161, 1), (81, 1), (40, 2), (20, 4), (10, 8), (2, 8)])
     def test_large_jpegs_are_decoded_at_a_smaller_scale(
-        self, side: int, height: int, monkeypatch: pytest.MonkeyPatch
+        self, case: tuple[int, int], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        decoded: list[Any] = []
-        original = simplejpeg.decode_jpeg
-
-        def decode_jpeg(*arguments: Any, **options: Any) -> Any:
-            decoded.append(original(*arguments, **options))
-            return decoded[-1]
-
-        monkeypatch.setattr(pixels.simplejpeg, "decode_jpeg", decode_jpeg)
+        decode = mock.Mock(wraps=simplejpeg.decode_jpeg)
+        monkeypatch.setattr(pixels.simplejpeg, "decode_jpeg", decode)
         data = saved(picture("RGB", 161, 240), "JPEG")
-        changed(data, PixelOptions("png", Resize("shorter", side, side)))
-        assert decoded[-1].shape[0] == height
+        changed(data, PixelOptions("png", Resize("shorter", case[0], case[0])))
+        assert decode.call_args.kwargs["min_factor"] == case[1]
 
     @given(
         st.tuples(*[st.integers(1, 70)] * 4),
