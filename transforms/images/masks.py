@@ -23,6 +23,7 @@ from transforms.images.pillow_images import (
     TURNS,
     decode_as_stored,
     frame_count,
+    in_strips,
     open_image,
     scaled,
 )
@@ -95,7 +96,8 @@ def store_mask(
     if str(opened.tile[0].args).endswith(";16B") and not opened.mode.startswith("I"):
         detail = "16 bits of color or with alpha: save masks as gray or palette PNG"
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
-    indices = _indices(decode_as_stored(opened))
+    indices = in_strips(decode_as_stored(opened), "L", opened.width, _indices)
+    opened.close()  # and its pixels, of up to 4 bytes each
     if indices.size != (header.width, header.height):
         detail = f"{shown_size(indices.height, indices.width)}, but its header says otherwise"
         raise RejectedImageError(Reason.CORRUPT_IMAGE, detail)
@@ -119,7 +121,7 @@ def _upright(height: int, width: int, orientation: int) -> tuple[int, int]:
 
 
 def _indices(image: Image.Image) -> Image.Image:
-    """The class indices as an image of mode `L`.
+    """The class indices of a strip as an image of mode `L`.
 
     Raises:
         RejectedImageError: its pixels are colors, or do not fit into 8 bits.

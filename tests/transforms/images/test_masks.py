@@ -19,6 +19,7 @@ from pycocotools import mask as coco
 from tests.foreign_images import exif
 from tests.images import picture, png_file, saved
 from tests.pipeline.annotated import decode_runs
+from tests.spies import memory_below
 from transforms.core.rejections import RejectedImageError
 from transforms.images import masks as masks_module
 from transforms.images.masks import ObjectMasks, refitted_mask, store_mask
@@ -102,6 +103,15 @@ def test_a_gray_png_is_stored_byte_for_byte_unless_it_is_stripped() -> None:
 
 LARGE_INDEX = indices().astype(np.uint16)
 LARGE_INDEX[3, 4] = 1001
+
+
+def test_a_large_mask_is_not_copied() -> None:
+    """One of 178 megapixels in gray colors took 1.8 GB."""
+    data = saved(Image.new("RGB", (5000, 4000)), "PNG")
+    with memory_below(15 << 20):
+        store_mask(data, Frame(4000, 5000, stored=(4000, 5000)), limits=DEFAULT_LIMITS)
+
+
 FRAMES = [Image.fromarray(indices(seed)) for seed in range(2)]
 
 
