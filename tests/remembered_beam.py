@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
-from apache_beam.internal import cloudpickle_pickler
+from apache_beam.internal import cloudpickle_pickler, pickler
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.worker import statesampler
-from apache_beam.transforms import core, userstate
+from apache_beam.runners.worker import bundle_processor, statesampler
+from apache_beam.transforms import core, ptransform, userstate
 from apache_beam.typehints import decorators
 
 from tests.campaign import CAMPAIGN
@@ -51,8 +51,21 @@ def remember() -> None:
     # Each bundle waits for a thread that samples every millisecond which step is at work.
     statesampler.StateSampler.start = _start_without_thread
     statesampler.StateSampler.stop = _stop_without_thread
+    bundle_processor.BundleProcessor.monitoring_infos = _of_our_counters
+    # Shows that a step can be pickled, which a graph does later anyway.
+    ptransform.pickler = types.SimpleNamespace(
+        **{**vars(pickler), "roundtrip": lambda value: value}
+    )
     # Reads the metadata of a distribution again for each manifest.
     metadata.version = functools.cache(metadata.version)
+
+
+def _of_our_counters(processor: bundle_processor.BundleProcessor) -> list[Any]:
+    """Without the counts, sizes and times that Beam adds for each step."""
+    infos: dict[Any, Any] = {}
+    for name, step in processor.ops.items():
+        infos.update(step.user_monitoring_infos(name))
+    return list(infos.values())
 
 
 def _start_without_thread(sampler: statesampler.StateSampler) -> None:
