@@ -6,11 +6,12 @@ import argparse
 import importlib
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from PIL import Image
 
 from pipeline import __version__
 from pipeline.options.parser import make_parser, parse_flags
-from tests.pipeline.commands import SMALL_FILES, Ran, run_here
+from tests.pipeline.commands import SMALL_FILES, run_here
 from transforms.core.machine import machine_processes
 from transforms.examples.layouts import LAYOUTS as PRESETS
 from transforms.examples.layouts import ROWS
@@ -37,119 +38,105 @@ def blocks(language: str, path: Path) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture
-def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files that the README's commands name, in the working folder of the test."""
+def write_inputs(folder: Path) -> None:
+    """The files that the commands of the documentation name."""
     rows = ["id,label"]
     for number in range(12):
         label = CLASSES[number % 2]
-        path = tmp_path / "photos" / label / f"{label}{number}.jpg"
+        path = folder / "photos" / label / f"{label}{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (32, 24), (20 * number, 99, 200 - 15 * number)).save(path)
         rows.append(f"{path.stem},{label}")
-    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    (folder / "labels.csv").write_text("\n".join(rows))
     for label in CLASSES:
-        path = tmp_path / "scans" / label / "1.tif"
+        path = folder / "scans" / label / "1.tif"
         path.parent.mkdir(parents=True)
         Image.new("I;16", (32, 24), 40_000).save(path)
-    (tmp_path / "classes.txt").write_text("dog\ncat\n")
-    (tmp_path / "keys.txt").write_text("cat0\ncat2\ndog1\n")
+    (folder / "classes.txt").write_text("dog\ncat\n")
+    (folder / "keys.txt").write_text("cat0\ncat2\ndog1\n")
     boxes, many, table = blocks("csv", LAYOUTS)
     layout, _, pixels = blocks("yaml", LAYOUTS)
-    (tmp_path / "boxes.csv").write_text(boxes)
-    (tmp_path / "many.csv").write_text(many)
-    (tmp_path / "my.yaml").write_text(layout)
-    (tmp_path / "table.csv").write_text(table)
-    (tmp_path / "pixels.yaml").write_text(pixels)
+    (folder / "boxes.csv").write_text(boxes)
+    (folder / "many.csv").write_text(many)
+    (folder / "my.yaml").write_text(layout)
+    (folder / "table.csv").write_text(table)
+    (folder / "pixels.yaml").write_text(pixels)
     files = {"json": "instances.json", "xml": "voc/cat0.xml", "text": "yolo/cat0.txt"}
     for language, name in files.items():
         [content] = blocks(language, ANNOTATIONS)
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content)
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def runnable(command: str) -> list[str]:
-    """The command in this environment; the scripts, which would install one, by what they run."""
-    words = shlex.split(command)
-    if words[0] == "./run_local.sh":
-        words = ["python", "-m", "pipeline.convert", *words[1:]]
-    assert words[0] == "python", f"not known how to run: {command}"
-    return [sys.executable, *words[1:]]
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
+    (folder / "examples").symlink_to(ROOT / "examples")
 
 
 def run_in_turn(commands: Iterable[str]) -> None:
-    """Runs the first command and scripts as they are written, in processes of their own.
-
-    The other commands of the program run in this process, which has Beam already.
-    """
-    for number, command in enumerate(commands):
-        python, *words = runnable(command)
-        if number and words[0] == "-m":
+    """Runs commands in this process, which has Beam; `run_local.sh` would install first."""
+    for command in commands:
+        words = shlex.split(command.replace("./run_local.sh", "python -m pipeline.convert"))[1:]
+        if words[0] == "-m":
             ran = run_here(importlib.import_module(words[1]).main, words[1], words[2:])
-        else:
-            done = subprocess.run([python, *words], capture_output=True, text=True, check=False)
-            ran = Ran(done.returncode, done.stdout, done.stderr)
-        assert ran.code == 0, f"{command}\n{ran.out}{ran.err}"
+            assert ran.code == 0, f"{command}\n{ran.out}{ran.err}"
+            continue
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as end:
+            patch.setattr(sys, "argv", words)
+            runpy.run_path(words[0], run_name="__main__")
+        assert not end.value.code, command
 
 
-@pytest.mark.slow
-def test_commands_of_the_documentation_run(reader_folder: Path) -> None:
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which all commands were run."""
+    folder = tmp_path_factory.mktemp("documents")
+    write_inputs(folder)
     commands = [
         line
         for path in DOCUMENTS
-        # Those have a test of their own below.
-        if path != LAYOUTS
         for block in blocks("sh", path)
         for line in block.splitlines()
-        # Installs and draws a sample: run by the tests marked `fresh`.
+        # That one is run by the tests marked `fresh`.
         if line != "./run_local.sh"
     ]
-    assert len(commands) >= 12
-    run_in_turn(commands)
-    assert sorted(path.name for path in (reader_folder / "out" / "photos").iterdir()) == [
+    tf = importlib.import_module("tensorflow")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        # To compile a network takes ten times as long as these steps of training.
+        tf.config.run_functions_eagerly(True)
+        run_in_turn(commands)
+        yield folder
+        tf.config.run_functions_eagerly(False)
+
+
+def run_blocks(path: Path) -> dict[str, Any]:
+    """Runs the Python of a document; the names that it leaves."""
+    names: dict[str, Any] = {}
+    for block in blocks("python", path):
+        exec(compile(block, path.name, "exec"), names)
+    return names
+
+
+# Keras warns of its own default, and TensorFlow that its pipelines are compiled anyway.
+TRAINING = pytest.mark.filterwarnings(
+    "ignore:.shuffle=True. was passed", "ignore:Even though the .tf.config"
+)
+
+
+@TRAINING
+@pytest.mark.slow
+def test_commands_of_the_documentation_run(everything: Path) -> None:
+    assert sorted(path.name for path in (everything / "out" / "photos").iterdir()) == [
         *sorted(["index", *SMALL_FILES]),
         "train-00000-of-00001.tfrecord",
     ]
-    assert len(list((reader_folder / "out" / "pictures").iterdir())) == 3
-    assert not (reader_folder / "out" / "planned").exists()
+    assert len(list((everything / "out" / "pictures").iterdir())) == 3
 
 
+@TRAINING
 @pytest.mark.slow
-@pytest.mark.usefixtures("reader_folder")
-@pytest.mark.filterwarnings("ignore:.shuffle=True. was passed")  # Keras warns of its own default.
-def test_python_of_the_readme_runs() -> None:
-    command = "./run_local.sh photos labels.csv out/photos"
-    assert command in (ROOT / "README.md").read_text()
-    subprocess.run(runnable(command), check=True, capture_output=True)
-    for block in blocks("python", ROOT / "README.md"):
-        names: dict[str, object] = {}
-        exec(compile(block, "README.md", "exec"), names)
-        network: Any = names["network"]
-        assert network.output_shape == (None, len(CLASSES))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("reader_folder")
-@pytest.mark.filterwarnings("ignore:.shuffle=True. was passed")  # Keras warns of its own default.
-def test_the_first_dataset_trains() -> None:
-    page = ROOT / "docs" / "first_dataset.md"
-    run_in_turn(line for block in blocks("sh", page) for line in block.splitlines())
-    names: dict[str, Any] = {}
-    for block in blocks("python", page):
-        exec(compile(block, page.name, "exec"), names)
-    assert "val_accuracy" in names["history"].history
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("reader_folder")
-def test_python_of_the_layouts_reads_what_its_commands_write() -> None:
-    run_in_turn(line for block in blocks("sh", LAYOUTS) for line in block.splitlines())
-    names: dict[str, object] = {}
-    for block in blocks("python", LAYOUTS):
-        exec(compile(block, "layouts.md", "exec"), names)
+@pytest.mark.usefixtures("everything")
+def test_python_of_the_documentation_reads_what_its_commands_write() -> None:
+    assert run_blocks(ROOT / "README.md")["network"].output_shape == (None, len(CLASSES))
+    assert "val_accuracy" in run_blocks(ROOT / "docs" / "first_dataset.md")["history"].history
+    run_blocks(LAYOUTS)
     for layout in (*PRESETS, ROWS):
         assert f"--layout {layout} " in LAYOUTS.read_text()
 
