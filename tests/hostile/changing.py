@@ -1,18 +1,17 @@
-"""`convert` on a file that changes after it was listed and before it is read.
-
-python -m tests.hostile.changing NAME CHANGE [WORD ...]
-"""
+"""Files that change after they were listed and before they are read."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import sys
-from collections.abc import Callable
+import resource
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pipeline.convert
+import pytest
+
 import transforms.convert_images
-from pipeline.errors import run_command
 from transforms.core.records import PlannedImage
 from transforms.records.image_origins import ReadImage, ShardOrigins
 
@@ -51,21 +50,43 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def main() -> int:
-    """Converts, and makes the change just before the file is read."""
-    name, change, *words = sys.argv[1:]
+@contextlib.contextmanager
+def within_a_minute() -> Iterator[None]:
+    """What waits for somebody to write to a FIFO would wait for ever."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError("it still waits")
+
+    former = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
+
+
+@contextlib.contextmanager
+def changing(name: str, change: str) -> Iterator[None]:
+    """Makes the change just before the file of this name is read for a shard.
+
+    What then reads a device for ever ends with 2 GB more memory.
+    """
 
     class Changing(ShardOrigins):
         def read(self, image: PlannedImage) -> ReadImage:
             path = Path(self._origins.root, image.path)
-            if str(path).endswith(name):
+            if path.name == name:
                 CHANGES[change](path)
             return super().read(image)
 
-    # Only where shards are written: images are read before to be compared.
-    transforms.convert_images.ShardOrigins = Changing
-    return run_command(lambda: pipeline.convert.main(words), "convert")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    with pytest.MonkeyPatch.context() as patch, within_a_minute():
+        # Only where shards are written: images are read before to be compared.
+        patch.setattr(transforms.convert_images, "ShardOrigins", Changing)
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + (2 << 30), limits[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)

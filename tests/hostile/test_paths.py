@@ -15,7 +15,7 @@ import pytest
 import pipeline.show
 import pipeline.verify
 from tests.conftest import draw
-from tests.hostile.changing import CHANGES
+from tests.hostile.changing import CHANGES, changing
 from tests.hostile.limited import run_limited
 from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset, run_here
 from tests.pipeline.reading import labels as labels_of
@@ -283,10 +283,9 @@ def test_a_file_that_changes_after_it_was_listed(photos: Path, change: str) -> N
     flags = {"images": f"{photos}/*/*.jpg", "max_rejected": "1"}
     # Alone in its folder, it takes nobody along.
     draw(photos / "fox/fox-0.jpg", seed=20)
-    words = ("tests.hostile.changing", "fox-0.jpg", change)
-    ran = run_limited(*words, seconds=SECONDS, output=output, **flags)
-    assert ran.code == 0, ran.err
-    assert outcome(Dataset(output)) == (6, [("unreadable", "fox-0.jpg", DETAILS[change])])
+    with changing("fox-0.jpg", change):
+        made = make_dataset(output, **flags)
+    assert outcome(made) == (6, [("unreadable", "fox-0.jpg", DETAILS[change])])
     again = convert(output=output, **flags)
     assert again.code == 2
     assert re.search("dataset of other inputs .*Use --overwrite", again.error())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pipeline.report
 from pipeline.errors import UsageError
 from pipeline.read import load
 from tests.conftest import draw
+from tests.hostile.changing import within_a_minute
 from tests.pipeline import commands
 from tests.pipeline.commands import Ran, check_sound, make_dataset, run_here, show, verify
 from transforms.dataset.manifest import content_digest
@@ -30,17 +30,9 @@ TERABYTE = 1 << 40
 
 
 @pytest.fixture(autouse=True)
-def within_a_minute() -> Iterator[None]:
-    """A command that waits for somebody to write to a FIFO waits forever."""
-
-    def stop(*_: object) -> None:
-        raise TimeoutError("it still waits")
-
-    former = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, former)
+def _ends() -> Iterator[None]:
+    with within_a_minute():
+        yield
 
 
 @pytest.fixture(scope="module")
