@@ -9,10 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tests.pipeline.commands import ROOT
 
+Content = TypeVar("Content")
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -25,6 +26,11 @@ class Died(NamedTuple):
 
 
 Harness = Callable[..., Died]
+
+
+def only_dataset(files: Mapping[str, Content]) -> dict[str, Content]:
+    """Those of an output's files that are the dataset: neither staged nor the report."""
+    return {k: v for k, v in files.items() if ".staging" not in k and "report.html" not in k}
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.campaign import one_of_each
-from tests.crash.killing import running_harness
+from tests.crash.killing import only_dataset, running_harness
 from tests.pipeline.commands import ROOT, arguments, convert, nameless
 from tests.servers.gcs import GcsServer
 
@@ -130,11 +130,6 @@ def test_killed_while_a_dataset_is_replaced_from_its_own_records(
             again = harness(given)
             assert again.code == 0, f"{place}: {again.errors}"
             assert objects(gcs, folder) == reference, place
-
-
-def only_dataset(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Those that are neither staged nor the report."""
-    return {k: v for k, v in files.items() if ".staging" not in k and "report.html" not in k}
 
 
 def sidecars(gcs: GcsServer) -> list[str]:

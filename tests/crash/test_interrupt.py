@@ -142,14 +142,11 @@ def test_at_random_times(photos: Path, tmp_path: Path) -> None:
     rng = random.Random(15)
     flags = {"images": f"{photos}/*/*.jpg", "num_shards": 3}
     started = time.monotonic()
-    whole = interrupt([*arguments(output=tmp_path / "whole", **flags), *WORKERS], never, tmp_path)
+    words = [*arguments(output=tmp_path / "whole", **flags), *WORKERS]
+    whole = interrupt(words, lambda _: False, tmp_path)
     length = time.monotonic() - started
     assert whole.code == 0
-    for number in range(size(2, 10)):
+    for number in range(size(1, 10)):
         output = tmp_path / f"out-{number}"
         due = after(rng.uniform(0.02, 1.0) * length)
         check_quiet(interrupt([*arguments(output=output, **flags), *WORKERS], due, tmp_path))
-
-
-def never(_: int) -> bool:
-    return False
