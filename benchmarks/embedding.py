@@ -35,7 +35,7 @@ def make_model(path: Path) -> Any:
     return model
 
 
-def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[bytes]]:
+def product(paths: Sequence[str], model: Path) -> Callable[[], list[bytes]]:
     """A run over all files as a shard does it, which gives the records."""
     from transforms.convert_images import ImageConverter
     from transforms.core.records import PlannedImage
@@ -47,10 +47,10 @@ def product(paths: Sequence[str], model: Path, dtype: str) -> Callable[[], list[
 
     digests = (files_digest(str(model)), "")
     shape = (7, 7, 1280)
-    embedding = Embedding(str(model), None, dtype, digests, _SHAPE, shape)
+    embedding = Embedding(str(model), None, "float32", digests, _SHAPE, shape)
     converter = ImageConverter(
         origins=Origins(""),
-        features=with_embedding(LAYOUTS["embedding"], shape, dtype),
+        features=with_embedding(LAYOUTS["embedding"], shape, "float32"),
         checks=CheckOptions(max_pixels=10**9, max_bytes=10**9, dedupe="off"),
         embedding=embedding,
     )
@@ -90,8 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = args.work / "efficientnet.keras"
     model = make_model(path)
     runs: dict[str, Callable[[], Any]] = {
-        "the product, float32": product(paths, path, "float32"),
-        "the product, bfloat16": product(paths, path, "bfloat16"),
+        "the product": product(paths, path),
         "model.predict, pixels in memory": predict(paths, model),
     }
     rates: dict[str, list[float]] = {name: [] for name in runs}
@@ -112,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows.append([name, f"{middle:.1f}", f"{low:.1f} to {high:.1f}", sizes[name]])
     header = ["", "images/s", "lowest to highest", "bytes a record"]
     print(f"{len(paths)} JPEGs, EfficientNetB0\n\n{markdown_table(header, rows)}\n")
-    full, _, bare = rates.values()
+    full, bare = rates.values()
     print(f"of model.predict: {paired_ratio(full, bare):.2f} (wanted: at least {_WANTED})")
     return 0
 
