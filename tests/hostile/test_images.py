@@ -324,7 +324,6 @@ def test_what_takes_too_much_would_be_noticed() -> None:
     checker = Checker(DEFAULT, 64 << 20)
     with pytest.raises(DecoderFailure, match="memory"):
         checker.check(black_webp(THIRD))
-    assert checker.check(WHOLE["jpeg"]).reason == ""
     checker.stop()
 
 

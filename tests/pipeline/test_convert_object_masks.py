@@ -162,7 +162,7 @@ def test_again_with_reuse_and_workers(
     again = convert(output=converted.folder, **coco)
     assert again.code == 0 and again.out.startswith("up to date"), again.err
     plain = make_dataset(tmp_path / "plain", **{**coco, "layout": "detection"})
-    others = [{"reuse": converted.folder}, {"reuse": plain.folder}, {"workers": 2}]
+    others = [{"reuse": converted.folder}, {"reuse": plain.folder, "workers": 2}]
     for number, more in enumerate(others):
         made = make_dataset(tmp_path / str(number) / "out", **coco, **more)
         assert digests(made.folder) == digests(converted.folder)

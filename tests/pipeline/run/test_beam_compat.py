@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-from tests.conftest import draw
 
 # Each imports Beam in a process of its own.
 pytestmark = pytest.mark.slow
@@ -91,17 +88,6 @@ def test_beam_that_is_imported_stays_as_it_is() -> None:
     start, call = IMPORT.splitlines()
     code = [start, "import sys, apache_beam", "before = dict(sys.modules)", call]
     assert run("\n".join([*code, "print(sys.modules == before)"])) == "True\n"
-
-
-def test_a_conversion_of_local_files_never_loads_pandas_or_tensorflow(tmp_path: Path) -> None:
-    """They cost 0.3 s and 3 s of start-up, 25 and 400 MB."""
-    draw(tmp_path / "photos" / "1.jpg")
-    flags = [f"--images={tmp_path}/photos/*", f"--output={tmp_path}/out", "--progress=off"]
-    out = run(
-        f"import sys\nfrom pipeline.convert import main\nmain({[*flags, '--label_from=none']!r})\n"
-        "print(*[name for name in ('pandas', 'tensorflow') if name in sys.modules])"
-    )
-    assert out.splitlines()[-1] == ""
 
 
 # Prints how often the method of a step is inspected for two steps, and what is found.

@@ -320,7 +320,7 @@ LOCAL_MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", rest_slow(LOCAL_MODES))
+@pytest.mark.parametrize("mode", rest_slow(["in process", "threads"]))
 def test_no_local_mode_flushes_by_a_timer(
     mode: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
