@@ -309,7 +309,8 @@ def test_a_disk_that_is_full(images: Path, reference: dict[str, str], tmp_path: 
         "from pipeline.convert import main; from pipeline.errors import run_command;"
         "sys.exit(run_command(lambda: main(sys.argv[1:]), 'convert'))"
     )
-    command = [sys.executable, "-c", limited, *words]
+    # Compiled modules, too, would be cut, and stay so: -B.
+    command = [sys.executable, "-B", "-c", limited, *words]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 1, ran.stderr
     assert "raise the limit (ulimit -f)" in ran.stderr.splitlines()[-1]
