@@ -40,9 +40,7 @@ from transforms.labels.label_columns import resolve_columns
 from transforms.labels.label_options import SplitOptions
 from transforms.labels.label_rows import (
     AS_THEY_ARE,
-    COCO,
     FORMATS,
-    VOC,
     YOLO,
     Category,
     LabelRow,
@@ -388,8 +386,8 @@ def label_files(sample: Sample, key: str, layout: Layout) -> LabelFiles:
     )
     spelled = spelling(files.keys, is_key) or AS_THEY_ARE
     files = files._replace(columns=files.columns._replace(key_cells=spelled))
-    # Each file of COCO was read to its end.
-    for path in () if files.first.format in (COCO, VOC, YOLO) else files.paths[1:_FIRST_FILES]:
+    # Annotations have no columns to find, and each file of COCO was read to its end.
+    for path in () if FORMATS[files.first.format].units else files.paths[1:_FIRST_FILES]:
         next(label_rows(flags, files._replace(paths=(path,))), None)
     return files
 

@@ -203,22 +203,22 @@ def value_text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def list_text(values: Sequence[Any], separator: str) -> str:
-    """The text of a list; missing values are left out.
+def list_text(values: Sequence[Any]) -> str:
+    """The text of a list, whose values `LIST_SEPARATOR` separates; missing ones are left out.
 
     Raises:
         ValueError: a value holds the separator.
 
-    >>> list_text([1, None, 2], ";")
-    '1;2'
+    >>> list_text([1, None, 2]).split(LIST_SEPARATOR)
+    ['1', '2']
     """
     if {*map(type, values)} <= {int, float} and "nan" not in (shown := str(values)):
         # Of embeddings, each by itself takes twice as long.
-        return shown[1:-1].replace(", ", separator)
+        return shown[1:-1].replace(", ", LIST_SEPARATOR)
     texts = [text for value in values if (text := value_text(value))]
-    joined = separator.join(texts)
-    if texts and joined.count(separator) != len(texts) - 1:
-        raise ValueError(f"a value of a list holds {separator!r}, which separates them here")
+    joined = LIST_SEPARATOR.join(texts)
+    if texts and joined.count(LIST_SEPARATOR) != len(texts) - 1:
+        raise ValueError(f"a value of a list holds {LIST_SEPARATOR!r}, which separates them here")
     return joined
 
 

@@ -48,7 +48,6 @@ from transforms.labels.label_rows import (
     GZIP_MAGIC,
     HEAD_BYTES,
     JSONL,
-    LIST_SEPARATOR,
     PARQUET,
     VOC,
     YOLO,
@@ -181,7 +180,7 @@ def _rows_of_objects(
             value = row.get(name)
             if isinstance(value, list) and not {list, tuple} & {*map(type, value)}:
                 try:
-                    cells.append(list_text(value, LIST_SEPARATOR))
+                    cells.append(list_text(value))
                 except ValueError as error:
                     cells.append("")
                     problem = problem or f"{name!r}: {error}"
@@ -670,7 +669,7 @@ def cell_texts(column: pa.Array) -> list[str]:
     if _is_list(type_):
         if types.is_float32(type_.value_type):
             values = [None if each is None else _short(each) for each in values]
-        return ["" if each is None else list_text(each, LIST_SEPARATOR) for each in values]
+        return ["" if each is None else list_text(each) for each in values]
     return list(map(value_text, _short(values) if types.is_float32(type_) else values))
 
 
