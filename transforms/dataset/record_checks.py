@@ -360,9 +360,9 @@ def class_problems(split: str, found: Counter[str], listed: Mapping[str, int]) -
         found: records of each class that were read.
         listed: the same by the manifest.
     """
-    for name in sorted({*found, *listed}, key=class_order):
-        if found[name] != listed.get(name, 0):
-            yield (
-                f"split {split!r} has {found[name]} records of class {name!r}, the manifest "
-                f"says {listed.get(name, 0)}"
-            )
+    each = ((name, found.get(name, 0), listed.get(name, 0)) for name in {*found, *listed})
+    unlike = {name: (has, said) for name, has, said in each if has != said}
+    # To order a million names takes 10 s.
+    for name in sorted(unlike, key=class_order if len(unlike) <= MAX_PROBLEMS else None):
+        has, said = unlike[name]
+        yield f"split {split!r} has {has} records of class {name!r}, the manifest says {said}"

@@ -8,6 +8,7 @@ import pytest
 
 from tests.transforms.core.checked_images import OBJECTS, checked
 from transforms.core.rejections import Rejection
+from transforms.dataset import record_checks
 from transforms.dataset.record_checks import RecordCheck, RecordVerifier, rejected_problems
 from transforms.examples.encoder import ExampleEncoder
 from transforms.examples.layouts import LAYOUTS, Feature
@@ -57,9 +58,12 @@ def check_lists(**changed: list[Any]) -> RecordCheck:
     return RecordVerifier(LISTS, {0: "cat", 1: "dog"}, LIMITS).check(record)
 
 
-def test_lists_that_are_right() -> None:
+def test_lists_that_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     found = check_lists()
     assert (found.problems, found.labels) == ((), ("cat", "dog"))
+    # Classes that are as listed are not put in order.
+    monkeypatch.setattr(record_checks, "class_order", lambda _: 1 / 0)
+    assert not [*record_checks.class_problems("", record_checks.Counter("ab"), {"a": 1, "b": 1})]
 
 
 @pytest.mark.parametrize(
