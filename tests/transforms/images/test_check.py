@@ -474,6 +474,15 @@ class TestStoredPixels:
         np.testing.assert_array_equal(pixels, np.asarray(gray)[:, :, None], strict=True)
         assert stored_pixels(COMMON["gray jpeg"], 1, DEFAULT_LIMITS).shape == (12, 16, 1)
 
+    def test_color_of_16_bits_is_stored_and_read_within_one_limit(self) -> None:
+        """PNGs of 90 to 178 megapixels were stored, and refused by `Records`."""
+        for name, times in (("png_2_8", 1), ("png_2_16", 2)):
+            info = check_image(WHOLE[name], limits=LIMITS)
+            few = LIMITS._replace(max_pixels=times * info.height * info.width)
+            assert stored_pixels(WHOLE[name], 3, few).shape == info[1:]
+            less = few._replace(max_pixels=few.max_pixels - 1)
+            assert rejection(WHOLE[name], less).reason is Reason.TOO_MANY_PIXELS
+
     @pytest.mark.parametrize("name", COMMON)
     @pytest.mark.parametrize(
         ("limits", "reason"),
