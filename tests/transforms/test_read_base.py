@@ -81,7 +81,8 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         if digest is not None:
             del manifest["digest"]
             base = base._replace(digest=digest)
-        monkeypatch.setattr(other_datasets, "read_manifest", lambda *_, **__: manifest)
+        found = b"\xff".decode if digest == "no text" else lambda: manifest
+        monkeypatch.setattr(other_datasets, "read_manifest", lambda *_, **__: found())
         monkeypatch.setattr(other_datasets, "read_listed_index", lambda *_, **__: index)
         reader = ReuseReader(
             (base,),
@@ -142,7 +143,7 @@ def test_which_records_may_be_reused(
     assert caplog.messages == lines
 
 
-@pytest.mark.parametrize("digest", ["", "1"])
+@pytest.mark.parametrize("digest", ["", "1", "no text"])
 def test_a_digest_is_needed(digest: str, read: Read, caplog: pytest.LogCaptureFixture) -> None:
     assert read(digest=digest) == []
     [line] = caplog.messages
