@@ -301,9 +301,11 @@ class ImageFile:
         self.step = 1 + self.groups * self._parquet.metadata.serialized_size // _MOST_FOOTERS
         groups = [*map(self._parquet.metadata.row_group, range(self.groups))]
         self._chunks = [group.column(self._leaf) for group in groups]
-        held = sum(each.total_uncompressed_size for each in self._chunks)
-        csv_tables.check_growth(held, size, path, _REMEDY)
         self._starts = [0, *itertools.accumulate(group.num_rows for group in groups)]
+        # 200 files of 748 bytes named four million images.
+        held = csv_tables.ROW_BYTES * self._starts[-1]
+        held += sum(each.total_uncompressed_size for each in self._chunks)
+        csv_tables.check_growth(held, size, path, _REMEDY)
         if self._starts[-1] > (most := _MOST_ROWS + size // _ROW_BYTES):
             raise LabelsError(f"{path} has {self._starts[-1]} rows, more than {most}: {_REMEDY}")
 

@@ -195,6 +195,10 @@ def test_rows_that_take_no_bytes_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"image": pa.nulls(21_000, pa.binary())}), path)
     with pytest.raises(LabelsError, match="has 21000 rows, more than 200"):
         listed(f"{path}!/**")
+    for name in "ab":
+        pq.write_table(pa.table({"image": [bytes(20)] * 19_000}), tmp_path / f"{name}.parquet")
+    with pytest.raises(LabelsError, match="b.parquet holds more than 200 times its size"):
+        listed(f"{tmp_path}/*.parquet!/**")
     rows = pa.table({"image": pa.array([b"ab", b"cd"])})
     pq.write_table(rows, path, use_dictionary=False, data_page_size=1, write_batch_size=1)
     head, count, rest = path.read_bytes().rpartition(b"\x2c\x15\x02")
