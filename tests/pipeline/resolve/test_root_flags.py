@@ -221,7 +221,8 @@ def test_a_root_of_a_base_is_spelled_as_the_globs(
 def manifest_of(config: ConvertConfig) -> dict[str, Any]:
     """What is read of the manifest of a dataset with the same options."""
     return {
-        **{"root": config.root, "inputs": {}},
+        "root": config.root,
+        "inputs": {},
         "features": [feature.to_manifest() for feature in config.features],
         "index": [{}],
         "options": config.options,
