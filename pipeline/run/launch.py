@@ -70,6 +70,7 @@ from transforms.dataset.ledger import LedgerError
 from transforms.dataset.manifest import ManifestError
 from transforms.dataset.output_names import MANIFEST, OUTCOME, STAGING, ForeignNameError
 from transforms.labels.shards import shard_count
+from transforms.records.image_origins import SMALL
 from transforms.storage.files import join, read_manifest, storage_of
 from transforms.storage.metrics import UP_TO_DATE
 from transforms.storage.output_changes import remove_staging
@@ -79,9 +80,8 @@ _LOGGER = logging.getLogger(__name__)
 # How many worker processes a local run gets, and Beam's runner with that many.
 
 # The cores that one process uses: its threads take turns with Python, 0.25 ms for each image. For
-# images of a few bytes, they do little else.
+# small images, they do little else.
 _CORES_OF_PROCESS = 4
-_SMALL = 4096
 
 # Bytes of memory of a worker, with TensorFlow, which some images need for their check.
 _BYTES_OF_PROCESS = 1 << 30
@@ -145,7 +145,7 @@ def choose_workers(size: JobSize, cores: int, memory: int | None, *, shards: int
     if seconds < _WORTH_SECONDS:
         return 1
     # Without more shards than one, the other workers would have nothing to do.
-    is_small = shards is not None and 0 < size.bytes <= size.images * _SMALL
+    is_small = shards is not None and 0 < size.bytes <= size.images * SMALL
     count = cores if is_small else cores // _CORES_OF_PROCESS
     if memory is not None:
         count = min(count, memory // _BYTES_OF_PROCESS)

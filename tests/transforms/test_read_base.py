@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from transforms.records import other_datasets
 from transforms.records.other_datasets import OtherDataset, OtherPartner, ReuseReader
 from transforms.records.record_index import HASHES, LIBRARIES, PARTNERS, read_index
 from transforms.records.stored_images import BaseShard, StoredImage
+from transforms.storage.files import read_manifest
 
 SHARD = "train-00000-of-00001.tfrecord"
 FILE = {"file": SHARD, "records": 2, "bytes": 1000, "crc32c": "0" * 8, "recipe": "r"}
@@ -52,7 +55,7 @@ Read = Callable[..., list[JoinSide]]
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Read:
+def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
     """Gives the records that may be reused, of a dataset with two that are alike."""
 
     def sides(
@@ -81,7 +84,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         if digest is not None:
             del manifest["digest"]
             base = base._replace(digest=digest)
-        found = b"\xff".decode if digest == "no text" else lambda: manifest
+        damaged = tmp_path / "manifest.json"
+        damaged.write_bytes(b"\xff")
+        found = partial(read_manifest, str(damaged)) if digest == "no text" else lambda: manifest
         monkeypatch.setattr(other_datasets, "read_manifest", lambda *_, **__: found())
         monkeypatch.setattr(other_datasets, "read_listed_index", lambda *_, **__: index)
         reader = ReuseReader(

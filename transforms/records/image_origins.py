@@ -392,9 +392,9 @@ class Origins(NamedTuple):
         return is_there and not self.keeps_values(image)
 
 
-# Bytes of a file that is read and checked in less than two changes of threads cost: with more, it
-# is decoded mostly without Python's lock.
-_SMALL = 4096
+SMALL = 4096
+"""Bytes of a file that is read and checked in less than two changes of threads cost: with more, it
+is decoded mostly without Python's lock."""
 
 
 class ShardOrigins:
@@ -420,7 +420,7 @@ class ShardOrigins:
         """
         self._origins = origins
         # A file that is waited for is never small.
-        self._small = -1 if origins.are_remote else _SMALL
+        self._small = -1 if origins.are_remote else SMALL
         self._logged = {} if logged is None else logged
         self._gone: set[str] = set()
         # An image that is never read there would keep the bytes of its neighbors in memory.

@@ -256,7 +256,7 @@ class DatasetReader:
         """Raises what goes wrong with a dataset as one line with its flag."""
         try:
             yield
-        except (RecordIndexError, ManifestError, UnicodeDecodeError) as error:
+        except (RecordIndexError, ManifestError) as error:
             raise LabelsError(f"{self.flag} {dataset.folder}: {first_line(error)}") from error
         except OSError as error:
             check_final(error, dataset.folder)
@@ -424,7 +424,7 @@ class ReuseReader(DatasetReader):
     def _explained(self, dataset: OtherDataset) -> Iterator[None]:
         try:
             yield
-        except (RecordIndexError, ManifestError, UnicodeDecodeError, OSError) as error:
+        except (RecordIndexError, ManifestError, OSError) as error:
             self._say(f"--reuse {dataset.folder} is not used further: {first_line(error)}")
 
     def _say(self, line: str) -> None:

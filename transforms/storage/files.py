@@ -12,7 +12,7 @@ import google_crc32c
 
 from transforms.core.messages import TooLargeError
 from transforms.dataset.ledger import ShardSummary
-from transforms.dataset.manifest import crc32c_hex, parse_manifest
+from transforms.dataset.manifest import ManifestError, crc32c_hex, parse_manifest
 from transforms.dataset.output_names import STAGING
 from transforms.labels.keys import archive_path
 from transforms.storage.archive_storage import ArchiveStorage, ParquetStorage
@@ -167,7 +167,10 @@ def read_manifest(path: str, *, may_index: bool = False) -> dict[str, Any] | Non
     Raises:
         ManifestError: it is not a manifest, or its version is not supported.
     """
-    text = storage_of(path, follow_links=False).read_text(path)
+    try:
+        text = storage_of(path, follow_links=False).read_text(path)
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{path} is not a manifest of this tool: {error}") from error
     return None if text is None else parse_manifest(text, path, may_index=may_index)
 
 
