@@ -1,6 +1,6 @@
 """Makes what the engines need, once, in `.engines/`: `python -m tests.engines.environments`.
 
-Prism is built with Go. Flink's distribution comes from PyPI, into an environment of its own; Beam's
+Prism is built with Go. Flink's distribution comes from PyPI, into a folder of its own; Beam's
 Flink runner comes from Maven Central. `ENGINES` names another folder.
 """
 
@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import venv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,13 +123,12 @@ def flink() -> Path:
         home = folder / "home"
         if not is_made:
             beam = flink_job_server().parent / "lib"
-            environment = folder / "environment"
-            venv.create(environment, with_pip=True, symlinks=True)
+            packages = folder / "packages"
             # Without what the Python API of Flink needs: only its jars and scripts are used.
             pins = (f"apache-flink=={FLINK}", f"apache-flink-libraries=={FLINK}")
-            python = environment / "bin" / "python"
-            _run(python, "-m", "pip", "install", "--quiet", "--no-deps", *pins, cwd=folder)
-            (installed,) = environment.glob("lib/python*/site-packages/pyflink")
+            uv = (sys.executable, "-m", "uv", "pip", "install", "--no-deps", "--target", packages)
+            _run(*uv, *pins, cwd=folder)
+            installed = packages / "pyflink"
             (home / "lib").mkdir(parents=True)
             for name in ("bin", "conf"):
                 (home / name).symlink_to(installed / name)
