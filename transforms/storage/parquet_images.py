@@ -250,7 +250,7 @@ def read_parquet_image(read: Read, place: int, size: int) -> bytes:
     """
     offset, start, is_packed = place >> 17, place >> 1 & _BLOCK - 1, place & 1
     with _damage("its file", MemberError):
-        if not is_packed:
+        if not is_packed or not size:
             data = read(offset + start, size) if size else b""
         else:
             end = start + size

@@ -89,7 +89,7 @@ def test_an_image_is_one_request_of_it(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(
         storage_of(found[0].uri).read_listed.__globals__["_READERS"], "parquet", counted
     )
-    for file in found[7:9]:
+    for file in (found[0], *found[7:9]):
         read(file)
     assert len(asked) == 2
     assert asked[0] < asked[1] <= (SIZES[8] + 2 * 65_536) * 7 / 6
