@@ -394,7 +394,13 @@ def divide_labels(table: TablePart, columns: CsvColumns, encoding: str) -> Itera
 def annotation_files(files: Iterable[FoundFile]) -> Iterator[tuple[str, bytes | str]]:
     """The paths and contents of listed files, or why one cannot be read; not those of classes."""
     found = (file for file in files if is_annotation(file.uri))
-    yield from ReadAhead(threads=READERS).map(_read, found, size=lambda file: file.size)
+    # A small file at hand takes less than to change threads.
+    yield from ReadAhead(threads=READERS).map(
+        _read,
+        found,
+        size=lambda file: file.size,
+        is_cheap=lambda file: not storage_of(file.uri).is_remote,
+    )
 
 
 def _read(file: FoundFile) -> tuple[str, bytes | str]:
