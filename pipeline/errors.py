@@ -190,6 +190,8 @@ def input_error(message: str, error: Exception) -> DatasetError:
         scheduler retries on its exit code.
     """
     text = f"{message}: {one_line(error)}"
+    if (path := str(getattr(error, "filename", None) or "")) not in text:
+        text += f": {path!r}"
     if not isinstance(error, OSError) or error.errno is None or is_final(error):
         return UsageError(text)
     return DatasetError(f"{text}; run the same command again")

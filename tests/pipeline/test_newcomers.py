@@ -166,7 +166,7 @@ REJECTED = {
 UNDERSTOOD = {
     **{f"photos {name} new": "12 matched = 12 to convert" for name in GOOD_FILES},
     "photos nan.csv new": "missing labels 2 cells ... 'nan': not classes",
-    "photos twice.csv new": "label_conflict: several rows give this key different labels",
+    "photos twice.csv new": "label_conflict: its rows have different labels ... --layout detection",
     "classes train.csv new": "labels from    csv ... --labels is given",
     "classes new": "labels from    directory",
     "splits new": "the folders train, val look like splits and are not used: --split_by",

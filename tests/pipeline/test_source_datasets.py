@@ -180,6 +180,8 @@ def refused_folder(kind: str, base: Dataset, folder: Path) -> Path:
             manifest = shutil.copytree(base.folder, folder / kind) / "manifest.json"
             newer = manifest.read_text().replace('"format_version": ', '"format_version": 9')
             manifest.write_text(newer)
+        case "no index":
+            shutil.rmtree(shutil.copytree(base.folder, folder / kind) / "index")
     return folder / kind
 
 
@@ -189,6 +191,7 @@ def refused_folder(kind: str, base: Dataset, folder: Path) -> Path:
         ("gzip", "its shards are compressed"),
         ("writing", "a run is still writing it"),
         ("newer", "a newer image-tfrecords wrote it"),
+        ("no index", "no index: No such file or directory: '"),
     ],
 )
 def test_other_kinds_of_folders_are_refused(

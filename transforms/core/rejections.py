@@ -48,7 +48,7 @@ class Reason(enum.Enum):
     # images: joining
     NO_LABEL = "no row, folder or path gives it a label; see detail"
     UNKNOWN_LABEL = "its label is not a class, see detail; correct the row or --class_names"
-    LABEL_CONFLICT = "several rows give this key different labels; keep one of them"
+    LABEL_CONFLICT = "its rows have different labels; keep one, or use --layout detection for boxes"
     AMBIGUOUS_LABEL = "found several times with different labels, see detail; list it once"
     DUPLICATE_KEY = "several images have this key; rename them, or use another --key"
     # images: their masks and further images
