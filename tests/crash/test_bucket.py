@@ -75,7 +75,7 @@ def test_killed_with_a_shard_staged(gcs: GcsServer, reference: dict[str, bytes])
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
         while not any(name.endswith(".json") for name in sidecars(gcs)):
             assert process.poll() is None
-            time.sleep(0.01)
+            time.sleep(0.05)
         process.kill()
     assert "manifest.json" not in objects(gcs, "flowers")
     gcs.reset()

@@ -54,7 +54,7 @@ class Terminal:
         deadline = time.monotonic() + 60
         while not is_seen(self.lines):
             assert time.monotonic() < deadline, "\n".join(self.lines)
-            time.sleep(0.005)
+            time.sleep(0.05)
 
     def close(self) -> list[str]:
         """Closes it; the last lines that were seen."""

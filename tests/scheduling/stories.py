@@ -193,7 +193,7 @@ def killed_while_it_converts(site: Site) -> Stored:
         with site.airflow.start(DAG, DAY, gcs.environment, **params) as process:
             while not any("/.staging/" in n and n.endswith(".json") for n in shards(gcs)):
                 assert process.poll() is None, process.communicate()[0]
-                time.sleep(0.01)
+                time.sleep(0.1)
             kill_converter(f"{base}/{DAY}")
             gcs.set_latency()
             return stored(ended(process), gcs, "killed")
