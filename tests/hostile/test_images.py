@@ -21,7 +21,7 @@ from tests.campaign import size
 from tests.hostile.checking import Checker
 from tests.hostile.costly_files import small_bombs
 from transforms.images.guard import DecoderFailure
-from transforms.images.headers import MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
+from transforms.images.headers import MAX_FRAMES, MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
 from transforms.images.pixel_options import DEFAULT_LIMITS as DEFAULT
 from transforms.images.pixel_options import Limits
 
@@ -51,8 +51,8 @@ NUMBERS = [
 ]
 # Squared, all that the default limit allows.
 SIDE = 13376
-# Of what counts three times, and four times.
-THIRD, QUARTER = 7722, 6688
+# Of what counts three, four, five and twelve times.
+THIRD, QUARTER, FIFTH, TWELFTH = 7722, 6688, 5982, 3861
 FUZZED = size(400, 1200)
 
 
@@ -215,7 +215,8 @@ def too_large() -> Bombs:
         "bmp_upside_down": images.bmp_file(-(2**31), 2**31 - 1, 24, body=b""),
         "webp_frames": images.webp_file(frames),
         "jxl_100_channels": images.JXL_OF_100_CHANNELS,
-        "jxl": jxl_of(SIDE, 6),
+        "jxl": jxl_of(THIRD, 6),
+        "gif": gif_of(1, THIRD),
         "png_in_doubt": png_in_doubt(SIDE),
         "jpeg_of_2_kb": images.with_size(images.whole_images()["jpeg_progressive"], SIDE, SIDE),
         "jpeg_cmyk_scans": images.with_size(cmyk, 5000, 5000),
@@ -239,7 +240,9 @@ def too_costly() -> Bombs:
     yield "png_990_international_texts", with_texts(b"iTXt", 990, 7 << 20), texts
     yield "png_chunks", chunks, "more than 262144 chunks"
     yield "gif_comments", gif + b"!\xfe" + b"\1x" * 12_000_000 + b"\0;", parts
-    yield "gif_frames", gif_of(MAX_PARTS, 1), parts
+    yield "gif_frames", gif_of(MAX_FRAMES + 1, 1), f"more than {MAX_FRAMES} frames"
+    webp = [images.webp_canvas(1, 1, 0x12), *[(b"ANMF", bytes(24))] * 250_000]
+    yield "webp_frames", images.webp_file(webp), f"more than {MAX_FRAMES} frames"
     yield "jpeg_comments", jpeg[:2] + b"\xff\xfe\0\2" * 6_000_000 + jpeg[2:], parts
 
 
@@ -266,9 +269,9 @@ def lies() -> Bombs:
     """Within the limits by their header, and with little or nothing behind it."""
     yield "bmp", images.bmp_file(SIDE, SIDE, 24, body=b""), ""
     yield "png", png_of(THIRD, chunks=[(b"IDAT", zeros(1 << 10)[:20])]), ""
-    yield "gif", gif_of(1, THIRD), ""
+    yield "gif", gif_of(1, FIFTH), ""
     yield "webp", webp_of(THIRD)[:40], ""
-    yield "jxl", jxl_of(THIRD, 6), ""
+    yield "jxl", jxl_of(TWELFTH - 1, 6), ""
 
 
 def largest() -> Bombs:
@@ -279,7 +282,7 @@ def largest() -> Bombs:
     small = images.whole_images()["jpeg_progressive"]
     yield "jpeg_of_2_kb", images.with_size(small, QUARTER, QUARTER), f"({QUARTER}, {QUARTER}, 3)"
     third = f"({THIRD}, {THIRD}, 3)"
-    yield "gif", images.saved(Image.new("P", (THIRD, THIRD)), "GIF"), third
+    yield "gif", images.saved(Image.new("P", (FIFTH, FIFTH)), "GIF"), f"({FIFTH}, {FIFTH}, 3)"
     yield "webp", black_webp(THIRD), third
     yield "jpeg_scans", progressive("RGB", 4000, MAX_SCANS), "(4000, 4000, 3)"
     yield "gif_10000_small_frames", gif_of(10_000, 1), "(1, 1, 3)"

@@ -21,6 +21,7 @@ from transforms.images.headers import Header, too_costly
 from transforms.images.pillow_images import (
     BACK,
     TURNS,
+    check_pixels,
     decode_as_stored,
     frame_count,
     in_strips,
@@ -90,6 +91,8 @@ def store_mask(
         # Also what Pillow would ignore. The decoded mask is encoded again, which is the check.
         check_image(data, limits=limits)
     opened = open_image(data, (header.format.upper(),), limits)
+    # Colors have 4 bytes, and the indices are made of them.
+    check_pixels(*opened.size, limits, times=1.25 if len(opened.getbands()) > 1 else 1)
     if frame_count(opened) > 1:
         raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, "it has several frames")
     # Pillow would keep only the upper 8 of 16 bits, which are 0 for class indices.

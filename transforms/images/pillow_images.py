@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow
 from PIL import Image, ImageFile, UnidentifiedImageError, _imaging
-from PIL.TiffImagePlugin import TiffImageFile
+from PIL.TiffImagePlugin import PHOTOMETRIC_INTERPRETATION, TiffImageFile
 
 from transforms.core.messages import shown_size
 from transforms.core.rejections import Reason, RejectedImageError
@@ -225,6 +225,7 @@ _SIDEWAYS = (5, 6, 7, 8)
 # A TIFF's page that is a smaller version of another page.
 _SUBFILE_TYPE = 0x00FE
 _THUMBNAIL = 1
+_YCBCR = 6
 
 _BITS_PER_SAMPLE = 258
 _DEEP_COLOR = ((16, 16, 16), (16, 16, 16, 16))
@@ -316,6 +317,8 @@ def open_image(data: bytes, formats: tuple[str, ...], limits: Limits) -> ImageFi
         if image.tag_v2.get(_SUBFILE_TYPE) == _THUMBNAIL:
             detail = "its first page is a thumbnail, as in raw camera files"
             raise RejectedImageError(Reason.UNSUPPORTED_IMAGE, detail)
+        if image.tag_v2.get(PHOTOMETRIC_INTERPRETATION) == _YCBCR and "RGBX" in str(image.tile):
+            times = 2  # of YCbCr, libtiff converts each color by itself
         _correct_planes(image)
     check_pixels(*image.size, limits, times=times)
     return image

@@ -32,6 +32,7 @@ from transforms.images.pillow_images import (
     FLAT,
     TURNS,
     Pixels,
+    check_pixels,
     grey_of,
     in_mode,
     in_strips,
@@ -214,6 +215,13 @@ class _ImageFile:
         self.check_size(*size_of(self.pixels), self.scale)
         return _mode_of(self.pixels)
 
+    def _check_held(self, held: int) -> None:
+        allowed = _COPIED_BYTES * max(self.limits.max_pixels, DEFAULT_LIMITS.max_pixels)
+        if held > max(allowed, _TIMES_OF_FILE * len(self.data)):
+            size = shown_size(self.header.height, self.header.width)
+            detail = f"{size}, of which a change holds {held} bytes, more than {allowed:.0f}"
+            raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
+
     def _decoded(self) -> tuple[Any, int]:
         data, header = self.data, self.header
         if self.opened is not None:
@@ -222,6 +230,9 @@ class _ImageFile:
         if header.format == "jpeg" and header.plain:
             times = min(header.height // self.size[0], header.width // self.size[1])
             scale = next((each for each in (8, 4, 2) if each * _OVERSAMPLING <= times), 1)
+            if header.has_scans:
+                held = min(4 * header.planes, 2 * header.channels) + header.channels // scale
+                self._check_held(held * header.height * header.width)
             is_grey = self.options.color == "gray" or header.channels == 1
             color = "GRAY" if is_grey else "RGB"
             pixels = decode_jpeg(data, header, color, scale, **AS_TENSORFLOW)
@@ -272,12 +283,7 @@ class _ImageFile:
         after = max(rows, height) * width * (1 if mode == "L" else 4)
         # Each copy is made of the one before.
         is_copied_again = self.is_resized or self.turn != 1
-        held = after + max(before * is_copied, after * is_copied_again)
-        allowed = _COPIED_BYTES * max(self.limits.max_pixels, DEFAULT_LIMITS.max_pixels)
-        if held > max(allowed, _TIMES_OF_FILE * len(self.data)):
-            size = shown_size(self.header.height, self.header.width)
-            detail = f"{size}, of which a change holds {held} bytes, more than {allowed:.0f}"
-            raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
+        self._check_held(after + max(before * is_copied, after * is_copied_again))
 
         def narrowed(strip: Image.Image) -> Image.Image:
             strip = in_mode(in_mode(strip, mode), mixed)
@@ -357,9 +363,14 @@ def change_pixels(
     """
     file = _ImageFile(data, options, limits)
     header = file.header
+    is_deep = deep_pixels.is_deep(data, header, file.opened)
+    if is_deep and options.depth == 16:
+        # As `stored_pixels` counts them.
+        own = header.channels if file.opened is None else len(file.opened.getbands())
+        channels = {"rgb": 3, "gray": 1}.get(options.color, own)
+        check_pixels(*file.size[::-1], limits, times=channels)
     if file.is_right:
         return unchanged_image(data, header, UNTOUCHED, mode=check, with_hash=with_hash)
-    is_deep = deep_pixels.is_deep(data, header, file.opened)
     deep = None
     if options.depth == 16:
         deep = deep_pixels.deep_pixels(data, header, file.opened, limits)

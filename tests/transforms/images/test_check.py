@@ -482,6 +482,11 @@ class TestStoredPixels:
             assert stored_pixels(WHOLE[name], 3, few).shape == info[1:]
             less = few._replace(max_pixels=few.max_pixels - 1)
             assert rejection(WHOLE[name], less).reason is Reason.TOO_MANY_PIXELS
+        # With `--depth 16`, each channel counts, whether its pixels change or not.
+        for color in ("keep", "rgb"):
+            deep = PixelOptions(depth=16, color=color, exif_orientation="apply")
+            with pytest.raises(RejectedImageError, match="count 3 times"):
+                change_pixels(WHOLE["png_2_16"], deep, limits=few)
 
     @pytest.mark.parametrize("name", COMMON)
     @pytest.mark.parametrize(
