@@ -75,7 +75,7 @@ def test_an_index_describes_no_more_than_its_shard_can_hold(
 
 def test_pixels_that_tensorflow_decodes_are_not_copied() -> None:
     """The largest WebP and GIF took 1.4 GB; those of TensorFlow itself are not counted here."""
-    data, limits = saved(Image.new("RGB", (1000, 1000)), "gif"), Limits(3 * 10**6, 10**7)
+    data, limits = saved(Image.new("RGB", (1000, 1000)), "gif"), Limits(5 * 10**6, 10**7)
     header = checked_header(data, limits)
     examine_image(data, header, mode="full", with_hash=True)
     with memory_below(3_000_000):

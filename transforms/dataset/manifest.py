@@ -33,6 +33,7 @@ from transforms.dataset.output_names import (
 )
 from transforms.examples.layouts import Feature, Role
 from transforms.images.pixel_options import FROM_HEIC
+from transforms.labels.label_rows import MAX_KEY
 from transforms.labels.shards import (
     OBJECT_MASK_LIBRARIES,
     ShardName,
@@ -117,6 +118,8 @@ def damage(manifest: Mapping[str, Any]) -> Iterator[str]:
     Args:
         manifest: a JSON object, of this format version.
     """
+    if len(manifest) > _MOST_KINDS:
+        yield f"it has more than {_MOST_KINDS} entries"
     for key, check in (_CHECKS | _OPTIONAL).items():
         if key not in manifest:
             if key in _CHECKS:
@@ -226,7 +229,8 @@ _SPLIT: dict[str, Check] = {
     "shards": _list_of(_with({**_INDEX, "recipe": _is_text})),
 }
 _CHECKS: dict[str, Check] = {
-    **dict.fromkeys(("recipe", "options_digest", "root", "labels"), _is_text),
+    **dict.fromkeys(("recipe", "options_digest", "labels"), _is_text),
+    "root": _few(_is_text, MAX_KEY),
     **dict.fromkeys(("inputs", "versions"), _is_mapping),
     "options": _are_options,
     "ledger": _is_ledger,

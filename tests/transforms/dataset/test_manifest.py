@@ -163,6 +163,7 @@ KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "par
     [
         *((key, value, EDITED.format(key)) for key in KINDS for value in (None, 5)),
         ("partners", {"mask": 1}, EDITED.format("partners")),
+        ("root", "/" * 5000, EDITED.format("root")),
         # Each of these takes the report, or a reading of rejections, the time of all.
         *(
             (key, {f"{at}": 1 for at in range(2000)}, EDITED.format(key))
@@ -183,6 +184,8 @@ def test_an_edit_is_refused(key: str, value: object, says: str) -> None:
     assert parsed(partners={"mask": "in/masks"}, index=[ENTRY])
     with pytest.raises(ManifestError, match=says):
         parsed(**{key: value})
+    with pytest.raises(ManifestError, match="more than 1000 entries"):
+        parsed(**{f"{at}": 1 for at in range(1000)})
 
 
 # Digests are of what decides.
