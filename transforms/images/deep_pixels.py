@@ -103,6 +103,11 @@ def is_deep(data: bytes, header: Header, opened: ImageFile.ImageFile | None) -> 
     return opened.mode == "I"
 
 
+def channels_of(header: Header, opened: ImageFile.ImageFile | None) -> int:
+    """The channels of an image; the arguments are those of `is_deep`."""
+    return header.channels if opened is None else len(opened.getbands())
+
+
 def deep_pixels(
     data: bytes, header: Header, opened: ImageFile.ImageFile | None, limits: Limits
 ) -> Pixels | None:
@@ -126,7 +131,7 @@ def deep_pixels(
     may_be_deep = is_tiff or header.format in ("png", "heif")
     if not may_be_deep or not is_deep(data, header, opened):
         return None
-    channels = header.channels if opened is None else len(opened.getbands())
+    channels = channels_of(header, opened)
     pixels: Pixels
     check_pixels(header.width, header.height, limits, times=channels)
     if opened is None:

@@ -366,8 +366,8 @@ def change_pixels(
     is_deep = deep_pixels.is_deep(data, header, file.opened)
     if is_deep and options.depth == 16:
         # As `stored_pixels` counts them.
-        own = header.channels if file.opened is None else len(file.opened.getbands())
-        channels = {"rgb": 3, "gray": 1}.get(options.color, own)
+        wanted = {"rgb": 3, "gray": 1}.get(options.color)
+        channels = wanted or deep_pixels.channels_of(header, file.opened)
         check_pixels(*file.size[::-1], limits, times=channels)
     if file.is_right:
         return unchanged_image(data, header, UNTOUCHED, mode=check, with_hash=with_hash)
