@@ -152,18 +152,17 @@ def template_metadata() -> str:
 
 
 def _parameter(option: Option) -> Iterator[Mapping[str, Any]]:
-    asked = option.parameter
-    if asked is None:
+    if not option.is_parameter:
         return
     values = ("true", "false") if option.is_switch else option.choices
     usual = _GCS_PATH if option.is_path else f"^({'|'.join(values)})$"
     shown = f" (default: {option.default})" if option.default not in (None, "") else ""
     yield {
         "name": option.name,
-        "label": asked.label,
-        "helpText": f"{asked.help or option.help}{shown}",
+        "label": option.name.replace("_", " ").capitalize(),
+        "helpText": f"{option.template_help or option.help}{shown}",
         **({} if option.is_required else {"isOptional": True}),
-        "regexes": [asked.regex or usual],
+        "regexes": [option.regex or usual],
     }
 
 

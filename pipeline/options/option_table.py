@@ -26,7 +26,7 @@ from transforms.labels.label_options import InputOptions, ShardOptions, SplitOpt
 
 # Not parameters of the template: its launcher ends before the job begins, on other machines.
 @dataclasses.dataclass(frozen=True)
-class RunOptions(Group, title="run"):
+class RunOptions(Group, title="run", is_parameter=False):
     """How a command runs."""
 
     config: str | None = option(

@@ -193,20 +193,6 @@ class Conflict(NamedTuple):
     why: str = ""
 
 
-class Parameter(NamedTuple):
-    """An option as a parameter of the Flex Template.
-
-    Attributes:
-        label: the name of its field.
-        regex: POSIX pattern of a value; empty for a choice, a switch or a path.
-        help: replaces the help of the command line; empty if that fits.
-    """
-
-    label: str
-    regex: str = ""
-    help: str = ""
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Option:
     """One option, read by the parser, its help, the recipe, the template and the reference.
@@ -232,7 +218,9 @@ class Option:
         recorded: makes of its value the one that a dataset's manifest and the recipes of its shards
             hold, or `NOT_RECORDED`. None if the option affects no byte.
         recorded_as: the names of its parts there; empty for its own name.
-        parameter: of the template; None if the template has no use for it.
+        is_parameter: whether it is one of the Flex Template.
+        regex: POSIX pattern of a value in the template; empty for a choice, a switch or a path.
+        template_help: replaces the help there; empty if that fits.
         python: the type in the Python interface; empty if the other attributes or the type that
             `parse` returns give it.
         unit: of a number in the Python interface, which a text has to name.
@@ -256,7 +244,9 @@ class Option:
     conflicts: Sequence[Conflict] = ()
     recorded: Callable[[Any], Any] | None = None
     recorded_as: Sequence[str] = ()
-    parameter: Parameter | None = None
+    is_parameter: bool = True
+    regex: str = ""
+    template_help: str = ""
     python: str = ""
     unit: str = ""
 

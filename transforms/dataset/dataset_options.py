@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from transforms.core.option import (
     Group,
     Need,
-    Parameter,
     as_it_is,
     if_any,
     not_empty,
@@ -198,13 +197,11 @@ class DatasetOptions(Group, title="output"):
         help="folder of the dataset",
         is_required=True,
         is_path=True,
-        parameter=Parameter("Output folder"),
     )
     overwrite: bool = option(
         is_switch=True,
         is_usual=True,
         help="replace an existing dataset",
-        parameter=Parameter("Overwrite"),
     )
 
 
@@ -217,20 +214,18 @@ class FileOptions(Group, title="shards", recorded=as_it_is):
         choices=FILES,
         help="shards, or one file per image, named after its key",
         of_images=True,
-        parameter=Parameter("Files"),
     )
     compression: str = option(
         "none",
         choices=("none", "gzip"),
         help="compression of the shards",
-        parameter=Parameter("Compression"),
     )
     file_name: str | None = option(
         metavar="NAME",
         parse=check_file_name,
         help="names of the shards, of {split}, {shard:05d} and {shards:05d}, or of the files of "
         f"images, as {{label}}/{{stem}}.tfrecords; if omitted: {DEFAULT_FILE_NAME}",
-        parameter=Parameter("Names of the files", f"^[^/]+(/[^/]+)?{FILE_ENDING}$"),
+        regex=f"^[^/]+(/[^/]+)?{FILE_ENDING}$",
         recorded=if_any,
     )
 
@@ -283,46 +278,43 @@ class CardOptions(Group, title="card", needs=(_WITH_NAME,), recorded=if_any):
         parse=check_name,
         needs=(),
         help="name of the dataset: adds README.md, croissant.json and the name that tfds.load uses",
-        parameter=Parameter("Name", "^[a-z][a-z0-9_]*$"),
+        regex="^[a-z][a-z0-9_]*$",
     )
     dataset_version: str | None = option(
         metavar="X.Y.Z",
         parse=check_version,
         help=f"version of the dataset, also as --version X.Y.Z; if omitted: {DEFAULT_VERSION}",
-        parameter=Parameter(
-            "Version",
-            f"^{_NUMBER}[.]{_NUMBER}[.]{_NUMBER}$",
-            help=f"version of the dataset; if omitted: {DEFAULT_VERSION}",
-        ),
+        regex=f"^{_NUMBER}[.]{_NUMBER}[.]{_NUMBER}$",
+        template_help=f"version of the dataset; if omitted: {DEFAULT_VERSION}",
     )
     description: str | None = option(
         metavar="TEXT",
         parse=check_text,
         help="what the dataset is, as text or Markdown",
-        parameter=Parameter("Description", _TEXT),
+        regex=_TEXT,
     )
     citation: str | None = option(
         metavar="TEXT",
         parse=check_text,
         help="how to cite the dataset, such as BibTeX",
-        parameter=Parameter("Citation", _TEXT),
+        regex=_TEXT,
     )
     license: str | None = option(
         metavar="LICENSE",
         parse=check_text,
         help="license of the dataset: an SPDX identifier (CC-BY-4.0), a web address or a text",
-        parameter=Parameter("License", _TEXT),
+        regex=_TEXT,
     )
     homepage: str | None = option(
         metavar="URL",
         parse=check_homepage,
         help="web page of the dataset",
-        parameter=Parameter("Homepage", "^https?://[^ /]+[^ ]*$"),
+        regex="^https?://[^ /]+[^ ]*$",
     )
     croissant: str | None = option(
         metavar="FILE|JSON",
         parse=not_empty,
         help="further properties of croissant.json, as YAML or JSON: creator, datePublished, "
         "keywords, rai:dataBiases and others of responsible AI",
-        parameter=Parameter("Properties of croissant.json", "^(gs://[a-z0-9._-]+/.+|[{].*[}])$"),
+        regex="^(gs://[a-z0-9._-]+/.+|[{].*[}])$",
     )

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from transforms.core.option import (
     NOT_RECORDED,
     Group,
-    Parameter,
     alike,
     as_it_is,
     declared,
@@ -486,7 +485,7 @@ class LayoutOptions(Group, title="layout and boxes", of_images=True, recorded=as
         is_usual=True,
         help=f"features of the Examples: {', '.join(LAYOUT_NAMES)}, or your own .yaml file",
         is_path=True,
-        parameter=Parameter("Features", _LAYOUT),
+        regex=_LAYOUT,
         of_images=False,
     )
     boxes: BoxRules = option(
@@ -497,7 +496,7 @@ class LayoutOptions(Group, title="layout and boxes", of_images=True, recorded=as
         "normalized; columns=COL,COL,COL,COL, names or numbers; orientation=stored, or upright "
         "(after EXIF rotation)",
         recorded_as=("box_columns", "box_form", "box_units", "box_orientation"),
-        parameter=Parameter("Boxes", f"^{_BOX}(,{_BOX})*$"),
+        regex=f"^{_BOX}(,{_BOX})*$",
         python="Several | Mapping[str, Several]",
     )
 
@@ -510,18 +509,16 @@ class EmbeddingOptions(Group, title="embeddings", of_images=True, recorded=as_it
         metavar="MODEL",
         help="Keras file, SavedModel folder or keras.applications name, for --layout embedding",
         is_path=True,
-        parameter=Parameter("Model", "^(gs://[a-z0-9._-]+/.+|[A-Za-z][A-Za-z0-9_]*)$"),
+        regex="^(gs://[a-z0-9._-]+/.+|[A-Za-z][A-Za-z0-9_]*)$",
     )
     model_weights: str | None = option(
         metavar="FILE",
         help="weights for a keras.applications name",
         is_path=True,
-        parameter=Parameter("Weights of the model"),
     )
     embed_dtype: str | None = option(
         choices=EMBED_DTYPES,
         help="type of the embeddings; bfloat16 takes half the size; if omitted: float32",
-        parameter=Parameter("Type of embeddings"),
     )
 
     def check(self, layout: str, features: Sequence[Feature]) -> None:

@@ -12,7 +12,6 @@ from transforms.core.messages import shown_size
 from transforms.core.option import (
     Conflict,
     Group,
-    Parameter,
     as_it_is,
     at_least_one,
     if_any,
@@ -326,7 +325,6 @@ class PixelOptions(Group, title="pixels", of_images=True, recorded=as_it_is):
         "keep",
         choices=TRANSCODINGS,
         help="keep formats, convert what TensorFlow cannot read (auto), or convert every image",
-        parameter=Parameter("Image formats"),
     )
     resize: Resize | None = option(
         metavar="SIZE",
@@ -334,43 +332,38 @@ class PixelOptions(Group, title="pixels", of_images=True, recorded=as_it_is):
         is_usual=True,
         help="shorter=N, longer=N or WIDTHxHEIGHT; with ,never_enlarge small images stay as they "
         "are",
-        parameter=Parameter(
-            "Image sizes", f"^((shorter|longer)={_SIDE}|{_SIDE}x{_SIDE})(,never_enlarge)?$"
-        ),
+        regex=f"^((shorter|longer)={_SIDE}|{_SIDE}x{_SIDE})(,never_enlarge)?$",
         recorded=lambda resize: resize and str(resize),
     )
     color: str = option(
         "keep",
         choices=COLORS,
         help="keep the channels, or convert to three (rgb) or one (gray)",
-        parameter=Parameter("Channels"),
     )
     quality: int | None = option(
         metavar="N",
         parse=_jpeg_quality,
         help=f"quality of re-encoded JPEGs, 1 to 100; if omitted: {DEFAULT_QUALITY}",
-        parameter=Parameter("Quality of JPEGs", "^([1-9][0-9]?|100)$"),
+        regex="^([1-9][0-9]?|100)$",
         recorded=lambda quality: quality or DEFAULT_QUALITY,
     )
     exif_orientation: str = option(
         "keep",
         choices=ORIENTATIONS,
         help="keep the EXIF tag, or apply it by rotating the pixels",
-        parameter=Parameter("EXIF orientation"),
     )
     depth: int = option(
         DEPTHS[0],
         metavar="8|16",
         parse=_image_depth,
         help="bits of changed PNGs, TIFFs and HEICs with more than 8: 8 for color, or 16",
-        parameter=Parameter("Bits of images", "^(8|16)$"),
+        regex="^(8|16)$",
         recorded=only(16),
     )
     strip_metadata: bool = option(
         is_switch=True,
         help="remove GPS, EXIF, XMP, IPTC and texts from image files, without touching pixels; "
         "orientation and color profile stay",
-        parameter=Parameter("Strip metadata"),
         recorded=only(True),
     )
 
@@ -431,7 +424,6 @@ class CheckOptions(Group, title="checks", of_images=True):
         "full",
         choices=CHECK_MODES,
         help="decode every pixel, or read only the headers",
-        parameter=Parameter("Check"),
         recorded=as_it_is,
     )
     max_pixels: int = option(
@@ -439,7 +431,7 @@ class CheckOptions(Group, title="checks", of_images=True):
         metavar="N",
         parse=at_least_one,
         help="reject images with more pixels before they are decoded",
-        parameter=Parameter("Maximum pixels", "^[1-9][0-9]*$"),
+        regex="^[1-9][0-9]*$",
         recorded=as_it_is,
     )
     max_bytes: int = option(
@@ -447,9 +439,7 @@ class CheckOptions(Group, title="checks", of_images=True):
         metavar="SIZE",
         parse=parse_size,
         help="reject larger files before they are read",
-        parameter=Parameter(
-            "Maximum bytes", "^([1-9][0-9]*([.][0-9]+)?(B|[KMG]i?B)|[1-9][0-9]{3,})$"
-        ),
+        regex="^([1-9][0-9]*([.][0-9]+)?(B|[KMG]i?B)|[1-9][0-9]{3,})$",
         recorded=as_it_is,
         unit="B",
     )
@@ -458,17 +448,13 @@ class CheckOptions(Group, title="checks", of_images=True):
         metavar="SHARE|COUNT",
         parse=RejectionLimit.parse,
         help="publish nothing if more images are rejected; with 'or', the larger limit counts",
-        parameter=Parameter(
-            "Maximum rejected images",
-            "^([0-9]+|(0?[.][0-9]+|1[.]0+|[0-9]{1,2}([.][0-9]+)?%|100%)( or [0-9]+)?)$",
-        ),
+        regex="^([0-9]+|(0?[.][0-9]+|1[.]0+|[0-9]{1,2}([.][0-9]+)?%|100%)( or [0-9]+)?)$",
         python="str | int | float",
         of_images=False,
     )
     strict: bool = option(
         is_switch=True,
         help="publish nothing if there are warnings",
-        parameter=Parameter("Strict"),
         of_images=False,
     )
     dedupe: str = option(
@@ -476,7 +462,6 @@ class CheckOptions(Group, title="checks", of_images=True):
         choices=DEDUPE_MODES,
         is_usual=True,
         help="off; report exact and near-duplicates; drop exact duplicates, keeping one",
-        parameter=Parameter("Duplicates"),
         recorded=only("drop"),
     )
     holdout: Sequence[str] | None = option(
@@ -486,14 +471,12 @@ class CheckOptions(Group, title="checks", of_images=True):
         is_repeatable=True,
         is_path=True,
         conflicts=(Conflict("dedupe", ("off",), "it searches for duplicates"),),
-        parameter=Parameter("Datasets to hold out"),
         recorded=if_any,
     )
     quarantine: str | None = option(
         metavar="DIR",
         help="copy rejected images to DIR/REASON/PATH",
         is_path=True,
-        parameter=Parameter("Folder for rejected images"),
     )
 
     @property

@@ -10,7 +10,6 @@ from transforms.core.option import (
     Conflict,
     Group,
     Need,
-    Parameter,
     as_it_is,
     at_least_one,
     if_any,
@@ -46,12 +45,12 @@ Shares = tuple[tuple[str, float], ...]
 _NO_LABELS = Conflict("label_from", ("none",), "there are no labels")
 
 
-def _column(label: str, **declaration: Any) -> Any:
+def _column(**declaration: Any) -> Any:
     """An option that names a column of the label files."""
     return option(
         metavar="COL",
         needs=(LABELS,),
-        parameter=Parameter(label, "^.+$"),
+        regex="^.+$",
         python="str | int",
         **declaration,
     )
@@ -94,11 +93,8 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         "lists the images",
         is_repeatable=True,
         is_path=True,
-        parameter=Parameter(
-            "Images",
-            help="one image glob, in which ** is any depth of folders; if omitted, the CSV lists "
-            "the images",
-        ),
+        template_help="one image glob, in which ** is any depth of folders; if omitted, the CSV "
+        "lists the images",
         of_images=False,
         recorded=None,
     )
@@ -107,9 +103,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         parse=lambda text: record_features(utf8_text(text)),
         help="columns of Parquet, or features of TFRecord files of other programs, of image, label "
         "and key; key= for file and number, label= for none",
-        parameter=Parameter(
-            "Features of records", "^(image|label|key)=[^,]*(,(image|label|key)=[^,]*)*$"
-        ),
+        regex="^(image|label|key)=[^,]*(,(image|label|key)=[^,]*)*$",
         recorded=if_any,
     )
     masks: Sequence[str] | None = option(
@@ -118,7 +112,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         "1_mask.png for 1.jpg; repeatable",
         is_repeatable=True,
         is_path=True,
-        parameter=Parameter("Masks", help="one glob of masks, joined by --key"),
+        template_help="one glob of masks, joined by --key",
         recorded=None,
     )
     labels: str | None = option(
@@ -128,7 +122,6 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         help="labels, a path or a glob: CSV, Parquet, JSON Lines, or boxes of COCO, Pascal VOC or "
         "YOLO; text may be compressed (.gz)",
         is_path=True,
-        parameter=Parameter("Label file"),
         of_images=False,
         recorded=None,
     )
@@ -141,17 +134,13 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         "as its group 'label', or only group",
         needs=(LABELS._replace(values=("csv",)), Need("--label_from regex:EXPR", ("regex",))),
         recorded_as=("label_from", "label_regex"),
-        parameter=Parameter(
-            "Source of labels", "^(csv|directory|regex:.*[(].*[)].*|webdataset|records|none)$"
-        ),
+        regex="^(csv|directory|regex:.*[(].*[)].*|webdataset|records|none)$",
     )
     label_key: str | None = _column(
-        "Key column",
         help="column that identifies the image: its name, or 1, 2, ...",
         of_images=False,
     )
     label_column: str | None = _column(
-        "Label column",
         help="column that holds the label: its name, or 1, 2, ...",
         conflicts=(
             Conflict("label_from", ("directory", "regex", "webdataset", "records", "none")),
@@ -161,32 +150,28 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         metavar="TEXT",
         parse=not_blank,
         help="separates several labels in one cell, such as |",
-        parameter=Parameter("Separator of labels", "^.*[^ ].*$"),
+        regex="^.*[^ ].*$",
     )
     label_kind: str = option(
         "auto",
         choices=("auto", "integer", "text"),
         help="type of the labels; auto: integers if all of them are",
         conflicts=(_NO_LABELS,),
-        parameter=Parameter("Kind of labels"),
     )
     dense_labels: bool = option(
         is_switch=True,
         help="number integer labels from 0 without gaps",
         conflicts=(_NO_LABELS, Conflict("label_kind", ("text",), "its class ids have no gaps")),
-        parameter=Parameter("Dense class ids"),
     )
     key: str | None = option(
         choices=KEY_KINDS,
         help="how CSV rows identify images: stem, name, relative path or URI",
-        parameter=Parameter("Key of images"),
     )
     root: str | None = option(
         metavar="DIR",
         help="folder that record paths and keys are relative to; if omitted, the common folder "
         "of --images",
         is_path=True,
-        parameter=Parameter("Root folder"),
         of_images=False,
         recorded=None,
     )
@@ -194,7 +179,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         metavar="FILE",
         help="keep only images with these keys, one per line; - for standard input",
         is_path=True,
-        parameter=Parameter("Keys to keep", help="keep only images with these keys, one per line"),
+        template_help="keep only images with these keys, one per line",
         recorded=None,
     )
     reuse: Sequence[str] | None = option(
@@ -202,7 +187,6 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         help="take unchanged images from the records of this dataset; repeatable",
         is_repeatable=True,
         is_path=True,
-        parameter=Parameter("Datasets to reuse"),
         recorded=None,
     )
     key_cells: str = option(
@@ -210,7 +194,6 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         choices=("auto", "as_is"),
         help="how rows spell keys; auto: also with backslashes, or relative to another folder",
         needs=(LABELS,),
-        parameter=Parameter("Spelling of keys"),
     )
     csv_delimiter: str | None = option(
         metavar="CHAR",
@@ -218,9 +201,7 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         help="separator of cells, such as ; or tab; if omitted, inferred from the first line of "
         "each file",
         needs=(LABELS,),
-        parameter=Parameter(
-            "Separator of the label file", '^([^A-Za-z0-9"]|tab|space|comma|semicolon)$'
-        ),
+        regex='^([^A-Za-z0-9"]|tab|space|comma|semicolon)$',
         of_images=False,
     )
     csv_encoding: str = option(
@@ -228,12 +209,13 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         metavar="ENC",
         help="text encoding of the label file, such as cp949 or utf-16",
         needs=(LABELS,),
-        parameter=Parameter("Encoding of the label file", "^[A-Za-z0-9_.-]+$"),
+        regex="^[A-Za-z0-9_.-]+$",
         of_images=False,
     )
     allow_outside: bool = option(
         is_switch=True,
         help="let rows list local files anywhere, not only where the CSV and its first images are",
+        is_parameter=False,
         of_images=False,
         recorded=None,
     )
@@ -243,7 +225,6 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         "whose ids are kept",
         is_path=True,
         conflicts=(_NO_LABELS,),
-        parameter=Parameter("Class names"),
         python="PathText | Sequence[str]",
     )
     new_classes: str | None = option(
@@ -251,7 +232,6 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
         help="labels that --class_names lacks: new classes after the known ones (append), or an "
         "error (refuse); if omitted, their images are rejected",
         needs=(Need("--class_names FILE|DATASET"),),
-        parameter=Parameter("New classes"),
         recorded=only("append"),
     )
 
@@ -281,12 +261,11 @@ class SplitOptions(Group, title="splits", recorded=as_it_is):
         parse=parse_splits,
         is_usual=True,
         help="splits and their shares, assigned by a hash of the key",
-        parameter=Parameter("Splits", f"^{_SHARE}(,{_SHARE})*$"),
+        regex=f"^{_SHARE}(,{_SHARE})*$",
         recorded=dict,
         python="Several",
     )
     group_by: str | None = _column(
-        "Group column",
         help="column whose equal cells stay together in one split",
         conflicts=(Conflict("split_by", ("folder",)),),
     )
@@ -296,7 +275,7 @@ class SplitOptions(Group, title="splits", recorded=as_it_is):
         "without --splits, else hash",
         needs=(LABELS._replace(values=("column",)),),
         recorded_as=("split_from", "split_column"),
-        parameter=Parameter("Source of the split", "^(hash|folder|column(:.+)?|records)$"),
+        regex="^(hash|folder|column(:.+)?|records)$",
     )
     stratify: str | None = option(
         choices=("label",),
@@ -307,7 +286,6 @@ class SplitOptions(Group, title="splits", recorded=as_it_is):
             _NO_LABELS,
             Conflict("split_by", ("folder", "column", "records"), "the inputs name the splits"),
         ),
-        parameter=Parameter("Stratified splits"),
         recorded=if_any,
     )
     seed: int = option(
@@ -315,7 +293,7 @@ class SplitOptions(Group, title="splits", recorded=as_it_is):
         metavar="N",
         parse=_seed,
         help="seed for record order and split assignment",
-        parameter=Parameter("Seed", "^-?[0-9]{1,38}$"),
+        regex="^-?[0-9]{1,38}$",
     )
 
     @property
@@ -381,15 +359,13 @@ class ShardOptions(Group, title="shards", recorded=as_it_is, conflicts=(_PER_IMA
         parse=_shard_number,
         help="number of shards of each split",
         conflicts=(Conflict("shard_size", why="give one of them"), _PER_IMAGE),
-        parameter=Parameter("Shards of each split", "^[1-9][0-9]{0,4}$"),
+        regex="^[1-9][0-9]{0,4}$",
     )
     shard_size: int | None = option(
         metavar="SIZE",
         parse=parse_shard_size,
         help="approximate size of a shard, at least 1MB; if omitted: 150MB",
-        parameter=Parameter(
-            "Size of a shard", "^([1-9][0-9]*([.][0-9]+)?[MG]i?B|[1-9][0-9]{3,}Ki?B)$"
-        ),
+        regex="^([1-9][0-9]*([.][0-9]+)?[MG]i?B|[1-9][0-9]{3,}Ki?B)$",
         recorded=lambda size: size or DEFAULT_SHARD_SIZE,
         unit="B",
     )
@@ -397,7 +373,6 @@ class ShardOptions(Group, title="shards", recorded=as_it_is, conflicts=(_PER_IMA
         "hash",
         choices=("hash", "records"),
         help="shards are equal ranges of the hash of the key, or have equal numbers of records",
-        parameter=Parameter("Division into shards"),
         recorded=only("records"),
     )
 
