@@ -4,8 +4,6 @@
 that a failure in CI fails here too, and holds at least one case of every kind.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Inputs that many tests share. They are made once; tests read them and leave them as they are."""
 
-from __future__ import annotations
-
 import functools
 import gc as collector
 import os

@@ -1,7 +1,5 @@
 """Draws TIFFs of 16 bits in colour, which Pillow cannot write."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import Any

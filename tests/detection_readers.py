@@ -7,8 +7,6 @@ Both are of github.com/tensorflow/models (Apache-2.0), read there in November 20
   015ec401bc54, and its label map, `protos/string_int_label_map.proto` at 23341a239100.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format

@@ -1,7 +1,5 @@
 """Draws images that TensorFlow cannot read, and images with an EXIF orientation, by code."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

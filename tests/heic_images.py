@@ -1,7 +1,5 @@
 """Draws HEIC photos by code, with the encoder of the package that also decodes them."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -3,8 +3,6 @@
 Every process that collects a test module runs its imports, for one test of it or for none.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping

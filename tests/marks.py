@@ -1,7 +1,5 @@
 """Which cases of a parametrized test are quick: a few stand for all, and CI runs all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models with random weights, the same in every run."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path

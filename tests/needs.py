@@ -1,7 +1,5 @@
 """What a test needs that pip does not install: a browser, Java, another environment."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

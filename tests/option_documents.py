@@ -4,8 +4,6 @@ These are `deploy/metadata.json`, the parameters of the Flex Template, `docs/opt
 `transforms/core/option_types.py`, the types of the options in Python.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

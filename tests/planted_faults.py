@@ -6,8 +6,6 @@
 that the line is in, a test module by its name: files may move.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import functools

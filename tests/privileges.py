@@ -1,7 +1,5 @@
 """Tests of permissions run as a user whom they bind."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """`python -m tests.python_reference`: writes `docs/python_reference.md` from the code."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

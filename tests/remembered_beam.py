@@ -6,8 +6,6 @@ keeps for its own messages and for times of steps, which nothing here reads, is 
 (`CAMPAIGN=1 ./run_tests.sh`) runs the same tests with Beam as it is.
 """
 
-from __future__ import annotations
-
 import bz2
 import copy
 import functools

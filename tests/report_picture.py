@@ -3,8 +3,6 @@
 The report of the sample of `examples/make_sample.py`, seen by Chromium.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

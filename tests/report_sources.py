@@ -1,7 +1,5 @@
 """What a report is made of, for datasets of any size that nobody has to convert."""
 
-from __future__ import annotations
-
 import base64
 import math
 import random

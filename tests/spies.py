@@ -1,7 +1,5 @@
 """Notes which files are read, and how much memory is taken."""
 
-from __future__ import annotations
-
 import contextlib
 import tracemalloc
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The Pythons that are declared: everywhere the same, and the dependencies resolve on each."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

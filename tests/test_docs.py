@@ -1,7 +1,5 @@
 """Every command and every Python block of the documentation runs, in the order it is written."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

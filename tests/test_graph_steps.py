@@ -1,7 +1,5 @@
 """Steps of the graph: labelled, and only names cross their shuffles."""
 
-from __future__ import annotations
-
 import re
 import typing
 from collections.abc import Iterator

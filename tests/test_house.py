@@ -1,7 +1,5 @@
 """The house stays within its budgets; `scripts/measure_house.py` counts."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

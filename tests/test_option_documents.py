@@ -1,7 +1,5 @@
 """What is made from the table of options is as the table has it now."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The sdist and the wheel: what is in them, what their metadata says, and that the wheel works."""
 
-from __future__ import annotations
-
 import email
 import email.message
 import json

@@ -1,7 +1,5 @@
 """The faults of `planted_faults.txt` can be planted."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """`docs/python_reference.md` is what the code has now."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

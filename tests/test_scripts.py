@@ -1,7 +1,5 @@
 """The scripts of the root say what they do without installing anything."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Only the storage room reads the scheme of a path."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """Puts `benchmarks/` on the path, as running one of its scripts does."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

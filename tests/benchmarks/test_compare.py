@@ -1,7 +1,5 @@
 """The parts of the benchmarks that can be wrong without a stopwatch."""
 
-from __future__ import annotations
-
 import struct
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The estimate of `cores.py` follows from the parts of an image's work."""
 
-from __future__ import annotations
-
 import cores
 import pytest
 from cores import Parts, Runs

@@ -1,7 +1,5 @@
 """The measurement of near-duplicates: copies of pictures are found, and a false pair shows."""
 
-from __future__ import annotations
-
 import io
 
 import near_duplicates

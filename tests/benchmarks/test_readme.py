@@ -3,8 +3,6 @@
 Scripts with a test module of their own run in a campaign alone.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

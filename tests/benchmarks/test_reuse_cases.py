@@ -1,7 +1,5 @@
 """`reuse.py` compares what it times with a fresh run, byte for byte."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -9,12 +7,7 @@ import reuse
 import reuse_cases
 from jobs import Job, Result
 from measure import Run
-from reuse_cases import (
-    Case,
-    FailedError,
-    Measured,
-    run_case,
-)
+from reuse_cases import Case, FailedError, Measured, run_case
 
 
 def test_other_bytes_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

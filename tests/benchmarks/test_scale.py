@@ -1,7 +1,5 @@
 """The parts of `scale.py`: what crosses a shuffle is counted, and tables follow from numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The soak: it finds everything that was planted, and fails when the plan is another."""
 
-from __future__ import annotations
-
 import copy
 import os
 import re

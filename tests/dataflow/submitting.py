@@ -1,7 +1,5 @@
 """A copy of the tree, from which `run_dataflow.sh` submits, so that no test writes into ours."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The progress of a job on Dataflow comes from its metrics, requested while it runs."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `run_dataflow.sh` makes of variables and flags; `python` is a stub that tells its words."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 All jobs run at once, for each waits for Beam's five-second naps more than it works.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

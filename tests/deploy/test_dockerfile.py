@@ -1,7 +1,5 @@
 """The image as far as it can be checked without building it: versions, files, the last checks."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

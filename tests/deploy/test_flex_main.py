@@ -1,7 +1,5 @@
 """What a Flex Template launches, as its launcher calls it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

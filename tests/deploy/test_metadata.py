@@ -1,7 +1,5 @@
 """The template's parameters are the flags of `convert`: none is missing, and none has drifted."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The golden conversions: a table of flags, small enough to run all of them in seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 All files get the same modification time, which is a part of the recipes of shards.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -133,7 +131,7 @@ def _tables() -> dict[str, list[str]]:
             *(
                 f"{['TRAIN', 'TEST', 'VALIDATION', ''][at % 4]},photos/{name}/{stem}.jpg,{name}"
                 for at, (stem, name) in enumerate(labelled)
-            ),
+            )
         ],
         "rows/listed.csv": [
             "image_uri,label",
@@ -184,7 +182,7 @@ def _tables() -> dict[str, list[str]]:
         "pixels.yaml": ["features: {pixels: image.pixels, label: label.id, text: label.text}"],
         "objects.yaml": [
             "features: {image: image.bytes, ids: object.ids, texts: object.texts, "
-            "left: box.xmin, crowd: object.is_crowd}",
+            "left: box.xmin, crowd: object.is_crowd}"
         ],
         "table.csv": [
             "id,smoker,age,city,weight,set",

@@ -6,8 +6,6 @@ installation differs in versions alone: `_without_versions` takes them out of th
 them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -10,8 +10,6 @@ the inputs differ. After an upgrade: run the update with the new versions and no
 commit `hashes.json` alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Writes `hashes.json` after a change of bytes that is meant: `python -m tests.golden.update`."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files that change after they were listed and before they are read."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """Checks images in the child that decodes suspects, with limits on what each may take."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Files of kilobytes that make Pillow take seconds or gigabytes, unless they are bounded first."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Runs a command in a process that may not have more than so much memory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What is read back from an output folder is a stranger's: nothing outside of it changes."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -3,8 +3,6 @@
 Commands on files that could fill the memory run in a process with a ceiling on its address space.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from functools import partial

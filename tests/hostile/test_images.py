@@ -3,8 +3,6 @@
 No file ends the process, takes longer than `checking.SECONDS`, or gets memory over a ceiling.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 import sys
@@ -141,7 +139,9 @@ def progressive(mode: str, side: int, scans: int) -> bytes:
     return b"".join(front) + front[-1] * (scans - there) + end
 
 
-def png_of(side: int, depth: int = 8, color: int = 2, *, chunks: list[images.Chunk]) -> bytes:
+def png_of(
+    side: int, depth: int = 8, color: int = 2, *, chunks: list[tuple[bytes, bytes]]
+) -> bytes:
     """A PNG that says it has `side` x `side` pixels."""
     header = (b"IHDR", struct.pack(">IIBBBBB", side, side, depth, color, 0, 0, 0))
     return images.png_file([header, *chunks, (b"IEND", b"")])

@@ -1,7 +1,5 @@
 """Small files that would take the memory or the time of large ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Names and folders as nobody should make them, and files that change under the job."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,7 +1,5 @@
 """TFRecord files made to be large: a small gzip file must not fill the memory."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import struct

@@ -1,7 +1,5 @@
 """Rows of a stranger's CSV point at files that are none of its business."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """No credential, token or signed address gets into messages, logs or files of a dataset."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """FIFOs, devices, folders and links instead of a dataset's files end in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -239,8 +237,7 @@ def test_a_file_of_a_dataset_that_has_a_terabyte(
 
 
 @pytest.mark.parametrize(
-    ("name", "code"),
-    [("small_files.json", 2), ("former.json", 2), ("outcome.json", 0)],
+    ("name", "code"), [("small_files.json", 2), ("former.json", 2), ("outcome.json", 0)]
 )
 def test_a_staged_file_of_a_terabyte(
     dataset: Path, convert: Callable[..., Ran], name: str, code: int

@@ -3,8 +3,6 @@
 `whole_images` gives one image of each kind; `mutants` damages them where it hurts.
 """
 
-from __future__ import annotations
-
 import functools
 
 from tests.images.damage import flipped, mutants

@@ -1,7 +1,5 @@
 """Damages images where it hurts, in the same way on every run."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 

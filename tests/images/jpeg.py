@@ -1,7 +1,5 @@
 """JPEGs of every kind that Pillow writes, and JPEGs cut at their markers."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """GIF, BMP, WebP and JPEG XL, whole and odd, and files that TensorFlow does not read."""
 
-from __future__ import annotations
-
 import base64
 import struct
 import zlib

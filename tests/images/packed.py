@@ -1,7 +1,5 @@
 """Archives for tests: zips, tars and Parquet files, also those that no program writes."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct

@@ -1,7 +1,5 @@
 """Pictures without a file, and the files that Pillow makes of them."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """PNGs built chunk by chunk: of every kind, and with right checksums around wrong contents."""
 
-from __future__ import annotations
-
 import random
 import struct
 import zlib

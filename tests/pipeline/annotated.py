@@ -4,8 +4,6 @@ The expected features follow `create_coco_tf_record.py` and `create_pascal_tf_re
 Object Detection API.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings

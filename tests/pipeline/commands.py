@@ -1,7 +1,5 @@
 """Runs the commands in this process, as a shell would, and looks at the folders they leave."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """What tests of the commands share."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

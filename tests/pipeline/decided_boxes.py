@@ -1,7 +1,5 @@
 """Rows of the table of `test_decided.py` about boxes, and about CSV files and globs."""
 
-from __future__ import annotations
-
 from tests.pipeline.decided_table import few, lacking, row
 
 PHOTOS = "p/a.jpg p/b.jpg"

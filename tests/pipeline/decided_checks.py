@@ -1,7 +1,5 @@
 """Rows of the table of `test_decided.py` about what is left out, warned about, and refused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.pipeline.decided_table import Row, row

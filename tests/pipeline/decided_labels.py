@@ -1,7 +1,5 @@
 """Rows of the table of `test_decided.py` about labels and types of columns."""
 
-from __future__ import annotations
-
 from tests.pipeline.decided_table import Row, row
 
 

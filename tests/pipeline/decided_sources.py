@@ -1,7 +1,5 @@
 """Rows of the table of `test_decided.py` about sources of labels, columns, keys, splits, roots."""
 
-from __future__ import annotations
-
 from tests.pipeline.decided_table import few, lacking, row
 
 PETS = "p/cat/1.jpg p/cat/2.jpg p/dog/3.jpg"

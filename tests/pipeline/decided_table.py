@@ -1,7 +1,5 @@
 """A row of the table of `test_decided.py`: inputs, flags, and what is printed and comes out."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path

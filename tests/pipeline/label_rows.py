@@ -1,7 +1,5 @@
 """Label files that tests write, and datasets with these labels."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Compares the indexes of many records in a process of its own, and prints its peak memory."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Photos with masks, and what tests ask of their datasets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Photos with masks and further images, for tests of `--reuse`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

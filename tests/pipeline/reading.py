@@ -1,7 +1,5 @@
 """Reads datasets the way a training script does: `TFRecordDataset` and `parse_example`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any

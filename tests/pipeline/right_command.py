@@ -1,7 +1,5 @@
 """A command that is right, for tests that make one mistake in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

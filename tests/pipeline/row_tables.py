@@ -1,7 +1,5 @@
 """Converts a table without images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

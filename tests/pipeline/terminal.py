@@ -1,7 +1,5 @@
 """A pseudo-terminal, and what a person sees on it."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

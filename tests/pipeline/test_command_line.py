@@ -1,7 +1,5 @@
 """The program `image-tfrecords`: the same commands as `python -m pipeline.X`, from any folder."""
 
-from __future__ import annotations
-
 import email.message
 import importlib
 import json

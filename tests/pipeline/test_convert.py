@@ -1,7 +1,5 @@
 """The whole job: what goes in, what comes out, and where everything else is listed."""
 
-from __future__ import annotations
-
 import os
 import unicodedata
 from collections import Counter
@@ -12,13 +10,7 @@ import pytest
 from examples.make_sample import EXPECTED, KOREAN_ID, PAINTERS
 from tests.conftest import draw
 from tests.images import chunk
-from tests.pipeline.commands import (
-    SMALL_FILES,
-    Dataset,
-    Ran,
-    convert,
-    make_dataset,
-)
+from tests.pipeline.commands import SMALL_FILES, Dataset, Ran, convert, make_dataset
 from tests.pipeline.reading import filenames, labels, read, shape
 
 
@@ -100,9 +92,7 @@ def test_the_folder_holds_the_dataset_and_nothing_else(sample_run: tuple[Dataset
     assert sum(listed["classes"].values()) == listed["records"] == EXPECTED.records
 
 
-def test_the_summary_says_what_was_counted_and_where_it_is(
-    sample_run: tuple[Dataset, Ran],
-) -> None:
+def test_the_summary_says_what_was_counted_and_where_it_is(sample_run: tuple[Dataset, Ran]) -> None:
     dataset, ran = sample_run
     lines = ran.out.splitlines()
     assert {

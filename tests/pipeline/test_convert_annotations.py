@@ -1,7 +1,5 @@
 """Annotations of COCO, Pascal VOC and YOLO become what TensorFlow's own scripts write."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -248,11 +246,7 @@ YOLO = {"images": "images/train/*.jpg", "labels": "labels/train/*.txt"}
     ],
 )
 def test_usage_errors(
-    tmp_path: Path,
-    flags: dict[str, Any],
-    content: str,
-    says: str,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, flags: dict[str, Any], content: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_coco(tmp_path)

@@ -1,7 +1,5 @@
 """Images inside archives: the same dataset as from a folder with the same files."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

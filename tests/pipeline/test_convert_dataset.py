@@ -1,7 +1,5 @@
 """The whole command as one transform, and the options that each public transform takes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any, get_args, get_type_hints

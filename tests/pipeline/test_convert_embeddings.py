@@ -4,8 +4,6 @@ Keras takes seconds, so most of these tests are slow. A quick one of `tests/gold
 conversion with this layout.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import tempfile

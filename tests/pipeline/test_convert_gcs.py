@@ -1,7 +1,5 @@
 """The whole job on buckets: a real server on loopback, with the failures of a network."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,15 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.images import picture, saved
-from tests.pipeline.commands import (
-    Ran,
-    check_sound,
-    convert,
-    digests,
-    make_dataset,
-    plan,
-    show,
-)
+from tests.pipeline.commands import Ran, check_sound, convert, digests, make_dataset, plan, show
 from tests.servers.gcs import GcsServer, requester_pays
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,5 @@
 """Label files through the whole job: how they are written, what joins, what contradicts itself."""
 
-from __future__ import annotations
-
 import gzip
 import unicodedata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What happens to a long listing: failing ranges, and names that are gone when they are read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Images that the rows of a CSV list: no glob is given, and rows may say nothing of labels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -173,11 +171,7 @@ def test_rows_without_labels_say_split_and_columns(folder: Path) -> None:
     ],
 )
 def test_what_does_not_go(
-    folder: Path,
-    rows: list[str],
-    flags: dict[str, str],
-    says: str,
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, rows: list[str], flags: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     write_layout(folder, "  a: object.texts\n")

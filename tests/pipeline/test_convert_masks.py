@@ -1,7 +1,5 @@
 """`--masks`, and further images of a layout file: found, joined, checked and stored."""
 
-from __future__ import annotations
-
 import io
 import json
 import unicodedata

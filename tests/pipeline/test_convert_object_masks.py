@@ -1,7 +1,5 @@
 """`--layout detection_masks`: segmentations of COCO become what TensorFlow's own script writes."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

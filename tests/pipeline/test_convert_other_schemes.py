@@ -1,7 +1,5 @@
 """The whole job on a scheme that only Beam's FileSystems know, as it does on s3:// or hdfs://."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +8,7 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, S3Options
 
-from tests.pipeline.commands import (
-    convert,
-    digests,
-    make_dataset,
-    plan,
-)
+from tests.pipeline.commands import convert, digests, make_dataset, plan
 from tests.servers import mem_filesystem
 from tests.servers.mem_filesystem import FILES, MemFileSystem
 

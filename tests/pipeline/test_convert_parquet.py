@@ -1,7 +1,5 @@
 """Images in Parquet files: the same dataset as from the files that they hold."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`--transcode`, `--resize`, `--color`, `--quality`, `--exif_orientation`: files to records."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile
@@ -15,14 +13,7 @@ from tests.foreign_images import exif, laid
 from tests.heic_images import heic
 from tests.images import bmp_file, picture, saved, webp_animation
 from tests.marks import rest_slow
-from tests.pipeline.commands import (
-    ROOT,
-    Dataset,
-    arguments,
-    convert,
-    make_dataset,
-    run_process,
-)
+from tests.pipeline.commands import ROOT, Dataset, arguments, convert, make_dataset, run_process
 from tests.pipeline.reading import TUTORIAL, read, shape
 
 FILES = {

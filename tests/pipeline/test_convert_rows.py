@@ -1,7 +1,5 @@
 """Boxes, many labels and columns of the CSV through the whole job, read back with TensorFlow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

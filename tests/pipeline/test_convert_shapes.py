@@ -1,7 +1,5 @@
 """Decoded pixels and lists of a fixed shape, through the whole job, restored as readers do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

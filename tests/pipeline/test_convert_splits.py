@@ -1,7 +1,5 @@
 """Splits and shards of whole datasets: what decides them, what is warned of, and what stays."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Label tables in Parquet and JSON Lines give the records of the same table in CSV."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """`diff` says what differs between two datasets, and in one line why it cannot say so."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

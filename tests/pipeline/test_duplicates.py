@@ -1,7 +1,5 @@
 """`statistics.json`, `--dedupe` and what a run tells of duplicates, on disk and in buckets."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import itertools
@@ -16,14 +14,7 @@ import tensorflow as tf
 
 from tests.hostile.changing import changing
 from tests.images import picture, saved, scene
-from tests.pipeline.commands import (
-    Dataset,
-    check_sound,
-    convert,
-    digests,
-    make_dataset,
-    plan,
-)
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 from tests.servers.gcs import GcsServer
 from tests.servers.gcs_requests import parameters_of
 from transforms.images.tags import exif_of

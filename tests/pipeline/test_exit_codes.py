@@ -1,7 +1,5 @@
 """How a run ends: with 0, with 2 for a mistake, or with 130 if someone interrupts it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

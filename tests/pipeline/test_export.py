@@ -1,7 +1,5 @@
 """`export` writes what other readers need: the index files of NVIDIA DALI."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 from pathlib import Path

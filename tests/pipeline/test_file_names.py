@@ -1,7 +1,5 @@
 """`--file_name`: shards with names that people choose, with all that a dataset promises."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

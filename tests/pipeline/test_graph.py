@@ -1,7 +1,5 @@
 """The graph of the commands is one that every engine can start."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`--holdout`: images of another dataset are reported like duplicates, or left out."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every shard is published with its index, which `verify` compares with the records."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable
@@ -11,14 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.pipeline.commands import (
-    ROOT,
-    Dataset,
-    check_ended,
-    check_sound,
-    make_dataset,
-    verify,
-)
+from tests.pipeline.commands import ROOT, Dataset, check_ended, check_sound, make_dataset, verify
 from tests.pipeline.reusing import edit_index, first, flip, with_column, write_manifest
 from tests.test_docs import blocks
 from transforms.dataset.manifest import crc32c_hex

@@ -1,7 +1,5 @@
 """`--keys` keeps only the listed images, of any source, and accounts for all others."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path
@@ -9,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.commands import (
-    Dataset,
-    check_sound,
-    convert,
-    digests,
-    make_dataset,
-    plan,
-)
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
 from tests.pipeline.reading import labels
 from transforms import packing
 

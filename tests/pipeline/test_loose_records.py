@@ -1,7 +1,5 @@
 """TFRecord files of other programs: `verify` finds what is wrong, `salvage` saves the rest."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -6,8 +6,6 @@ others.
 Parts of the answer are separated by ` ... `.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import shlex

@@ -1,7 +1,5 @@
 """`--name` and what is said about a dataset: its files, reruns, and mistakes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

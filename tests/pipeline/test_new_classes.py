@@ -1,7 +1,5 @@
 """Classes keep their ids from one version of a dataset to the next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -75,8 +73,7 @@ def test_a_number_is_a_new_class_and_a_missing_cell_is_not(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "added", "reasons"),
-    [(None, ["0"], ["no_label"]), ("text", ["0", "NA"], [])],
+    ("kind", "added", "reasons"), [(None, ["0"], ["no_label"]), ("text", ["0", "NA"], [])]
 )
 def test_a_repeated_run_reads_missing_cells_and_numbers_as_the_first(
     kind: str | None, added: list[str], reasons: list[str], tmp_path: Path

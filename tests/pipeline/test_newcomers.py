@@ -6,8 +6,6 @@ parts are separated by ` ... `. Permissions and full disks are in `test_permissi
 mistakes in `test_mistakes.py`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

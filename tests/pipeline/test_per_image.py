@@ -1,7 +1,5 @@
 """`--files per_image`: a file for each image, with all that a dataset of shards promises."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

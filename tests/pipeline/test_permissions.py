@@ -1,7 +1,5 @@
 """What a user may not read or write is a wrong input: exit code 2, one line, nothing done."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

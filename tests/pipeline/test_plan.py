@@ -1,7 +1,5 @@
 """The dry run: it writes nothing, and tells what `convert` then does."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

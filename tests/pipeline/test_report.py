@@ -1,7 +1,5 @@
 """`report.html`: what is in it, that it is made again the same, and what it does without."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

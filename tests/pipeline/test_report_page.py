@@ -1,7 +1,5 @@
 """The report in a real browser: it works, and everybody can read it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

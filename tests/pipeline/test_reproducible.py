@@ -1,7 +1,5 @@
 """Same inputs and options, same bytes: whatever the workers and the order of things."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """`--reuse`: what a base holds is neither opened nor decoded, and the result is a fresh one."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

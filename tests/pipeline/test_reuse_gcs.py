@@ -1,7 +1,5 @@
 """`--reuse` of a dataset in a bucket: what it requests, and what fails or changes there."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

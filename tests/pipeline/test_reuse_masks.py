@@ -1,7 +1,5 @@
 """`--reuse` of images with masks and further images, and what their index says of them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable
@@ -34,13 +32,7 @@ from tests.pipeline.paired import (
     with_layout,
     write_pairs,
 )
-from tests.pipeline.reusing import (
-    check_equal,
-    edit_index,
-    edit_record,
-    with_column,
-    write_manifest,
-)
+from tests.pipeline.reusing import check_equal, edit_index, edit_record, with_column, write_manifest
 from transforms.core.messages import format_bytes
 from transforms.records.record_index import PARTNERS
 

@@ -1,7 +1,5 @@
 """Rows without images: a CSV to Examples, read back as the TensorFlow guide reads its own."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from pathlib import Path

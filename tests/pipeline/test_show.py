@@ -1,7 +1,5 @@
 """`show` prints records, finds them by split, class and key, and saves their pictures."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`--images DATASET`: the records of a dataset are images, when the originals are gone."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

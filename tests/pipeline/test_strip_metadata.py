@@ -1,7 +1,5 @@
 """`--strip_metadata`, and how many images carry GPS coordinates without it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the summary says of a dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A read that may succeed later fails the run, not the image: no dataset has holes from it."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import os

@@ -1,7 +1,5 @@
 """The same command again, commands that are not the same, and `--overwrite`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

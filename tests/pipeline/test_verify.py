@@ -1,7 +1,5 @@
 """`verify` finds every difference between a folder and its manifest, and names its place."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What PyTorch's `DataLoader` does in its processes; PyTorch is too large to be installed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import Any

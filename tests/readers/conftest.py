@@ -1,7 +1,5 @@
 """One dataset of every layout, which all readers read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """All readers over a dataset in a bucket. TensorFlow finds it by Google's own addresses."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Datasets of `--depth 16`: every reader gives uint16, and the same values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

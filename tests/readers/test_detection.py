@@ -1,7 +1,5 @@
 """The layout `detection` is what the Model Garden and the Object Detection API read."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The Python of docs/readers.md runs on what its command writes."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Any

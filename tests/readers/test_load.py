@@ -1,7 +1,5 @@
 """`pipeline.read.load`: a split as a `tf.data.Dataset`."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

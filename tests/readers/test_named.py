@@ -1,7 +1,5 @@
 """A dataset with a name is read by `tfds.load` and `mlcroissant`: the packages themselves."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import Counter

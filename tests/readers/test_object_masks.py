@@ -1,7 +1,5 @@
 """Masks of objects, of which an image may have none, in every reader."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

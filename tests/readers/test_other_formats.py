@@ -1,7 +1,5 @@
 """What `export` writes, as WebDataset, Hugging Face and ArrayRecord read it back."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import json
@@ -232,10 +230,7 @@ def test_to_and_from_a_bucket(datasets: dict[str, Dataset], gcs: GcsServer, tmp_
 
 
 def test_a_mistake_is_one_line(
-    datasets: dict[str, Dataset],
-    tmp_path: Path,
-    photos: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    datasets: dict[str, Dataset], tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = {"images": f"{photos}/cat/*", "label_from": "none"}
     other = make_dataset(tmp_path / "other", **flags)

@@ -1,7 +1,5 @@
 """`pipeline.Records`: single records in any order, the same that `load` gives."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """The commands and the Python of docs/story.md, on 200 photos with boxes and masks in a bucket."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections import Counter

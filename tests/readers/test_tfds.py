@@ -3,8 +3,6 @@
 It takes seconds to import. `tests/golden` compares the files that it reads, of every layout.
 """
 
-from __future__ import annotations
-
 import random
 from bisect import bisect_right
 from collections.abc import Iterable

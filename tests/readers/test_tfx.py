@@ -3,8 +3,6 @@
 It takes seconds to import. `tests/golden` compares the schema of every layout.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

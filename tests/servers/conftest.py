@@ -1,7 +1,5 @@
 """The server as its own tests see it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.servers.gcs import GcsServer

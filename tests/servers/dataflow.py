@@ -3,8 +3,6 @@
 Beam speaks HTTP to an endpoint only if it is called `localhost`, not `127.0.0.1`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -10,8 +10,6 @@ installed editable. The dependencies stand for those of the worker image.
 prints `{"counters": [[namespace, name, value], ...], "modules": {name: file}}`.
 """
 
-from __future__ import annotations
-
 import ensurepip
 import hashlib
 import importlib.util

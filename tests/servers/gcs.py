@@ -1,7 +1,5 @@
 """Google Cloud Storage on the loopback interface: fake-gcs-server behind `gcs_proxy`."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import http.client

@@ -1,7 +1,5 @@
 """What a test may ask `gcs_proxy` to do: to answer with errors, and to change objects."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ with the same small image. It serves until its standard input ends, and prints w
 each line of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

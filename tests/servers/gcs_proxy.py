@@ -10,8 +10,6 @@ lists at most 1,000 names a page.
 `page`, `faults`, `seed`; what is not named stays) and forgets everything with DELETE.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import base64

@@ -1,7 +1,5 @@
 """Describes requests to Google Cloud Storage."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -4,8 +4,6 @@ A proxy on the loopback interface takes its connections to `*.googleapis.com`, a
 certificate of an authority made for the test, and asks the server. Nothing leaves the machine.
 """
 
-from __future__ import annotations
-
 import datetime
 import http.client
 import http.server
@@ -133,8 +131,6 @@ def _write_certificates(authority: Path, chain: Path) -> None:
     is_authority = x509.BasicConstraints(ca=True, path_length=0)
     authority.write_bytes(certificate(issuer, own_key, is_authority, critical=True))
     private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     chain.write_bytes(certificate(subject, key, names, critical=False) + private)

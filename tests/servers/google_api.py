@@ -3,8 +3,6 @@
 They reach it through a proxy, which shows a certificate of its own and stands for no other host.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Sorted names of up to 100 million objects, computed and not stored."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Callable
 from typing import NamedTuple

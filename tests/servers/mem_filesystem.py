@@ -4,8 +4,6 @@ Where they differ it is the strictest of them: like object stores it has no fold
 single objects, like Hadoop it renames onto nothing that is there.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 from collections.abc import Iterator, Sequence
@@ -60,19 +58,13 @@ class MemFileSystem(FileSystem):  # type: ignore[misc]
         return (self.metadata(path) for path in sorted(FILES) if path.startswith(dir_or_prefix))
 
     def create(
-        self,
-        path: str,
-        mime_type: str = "",
-        compression_type: str = CompressionTypes.AUTO,
+        self, path: str, mime_type: str = "", compression_type: str = CompressionTypes.AUTO
     ) -> Any:
         assert compression_type == CompressionTypes.UNCOMPRESSED
         return _Writer(path)
 
     def open(
-        self,
-        path: str,
-        mime_type: str = "",
-        compression_type: str = CompressionTypes.AUTO,
+        self, path: str, mime_type: str = "", compression_type: str = CompressionTypes.AUTO
     ) -> Any:
         assert compression_type == CompressionTypes.UNCOMPRESSED
         return io.BytesIO(self._stored(path).data)

@@ -1,7 +1,5 @@
 """Lets requests to Google Cloud Storage fail after a moment, and not after minutes."""
 
-from __future__ import annotations
-
 import pytest
 
 from transforms.storage import gcs_requests

@@ -1,7 +1,5 @@
 """The processes of the loopback Google Cloud Storage: they start, and none outlives its tests."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Options of Beam, and those of ours that look like them."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 from collections.abc import Iterator

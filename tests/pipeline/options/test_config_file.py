@@ -1,7 +1,5 @@
 """`--config`: options of a file are those of the command line, which wins."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table of options: its entries agree with each other, and its rules are applied."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """Sizes have units; a size that nobody can mean is refused with the one that was meant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

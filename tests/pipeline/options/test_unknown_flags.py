@@ -1,7 +1,5 @@
 """Flags in both spellings; one that does not exist is named with the one that was meant."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Sequence

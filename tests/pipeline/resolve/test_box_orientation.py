@@ -1,7 +1,5 @@
 """Images that EXIF turns tell whether boxes are of the stored pixels or of the upright picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 What contradicts itself is refused instead, in one line.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One sample of the images, however many globs there are."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """A hint is tried before it is given: who follows it has no error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`--class_names` takes the classes of a dataset with their ids, and says what is in the way."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

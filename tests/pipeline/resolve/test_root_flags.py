@@ -1,7 +1,5 @@
 """`--root`, and roots of datasets that are reused."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Beam comes without its optional packages where a command needs none; what is replaced in it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

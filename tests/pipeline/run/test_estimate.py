@@ -1,7 +1,5 @@
 """How long a conversion takes, and what it costs: what follows from a sample."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

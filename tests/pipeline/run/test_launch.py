@@ -1,7 +1,5 @@
 """What a run starts with on this machine: its worker processes, Beam's options and buffers."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import runpy

@@ -1,7 +1,5 @@
 """One run at a time for an output folder, on disk and in a bucket."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

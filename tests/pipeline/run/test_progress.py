@@ -1,7 +1,5 @@
 """On a terminal, progress is bars with rate and time left; elsewhere it is lines."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

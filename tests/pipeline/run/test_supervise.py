@@ -1,7 +1,5 @@
 """A command ends with all that it has printed, whether it runs in a child or not."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """`-v` and `-q`, and colors: what a command prints beside its result."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os
