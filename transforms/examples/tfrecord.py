@@ -243,35 +243,28 @@ def _next_header(held: bytearray) -> int:
     """The first place where a length and its checksum are; -1 if there is none."""
     import numpy as np
 
-    data = np.frombuffer(held, np.uint8)
-    count = len(data) - HEAD_BYTES + 1
-    byte = [data[at : at + count] for at in range(HEAD_BYTES)]
-    # A length has 64 bits, that of a record fewer than 32; a length of zeros has another checksum.
-    is_short = (byte[3] < 0x80) & ((byte[4] | byte[5] | byte[6] | byte[7]) == 0)
-    places = np.flatnonzero(is_short & ((byte[0] | byte[1] | byte[2] | byte[3] | byte[8]) != 0))
-    tables, zeros = _length_tables()
-    crc = np.full(len(places), zeros, np.uint32)
-    stored = np.zeros(len(places), np.uint32)
-    for at, table in enumerate(tables):
-        crc ^= table[byte[at][places]]
-    for at in range(4):
-        stored |= byte[8 + at][places].astype(np.uint32) << np.uint32(8 * at)
-    masked = ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(0xA282EAD8)
-    found = places[masked == stored]
+    count = len(held) - HEAD_BYTES + 1
+    # What begins at each byte.
+    sizes = np.ndarray(count, "<u8", held, 0, (1,))
+    checksums = np.ndarray(count, "<u4", held, 8, (1,))
+    # A length of zeros has another checksum than zeros.
+    places = np.flatnonzero((sizes < MAX_RECORD) & ((sizes | checksums) != 0))
+    left, crc = sizes[places], np.full(len(places), 0xFFFFFFFF, np.uint32)
+    for _ in range(8):
+        crc = _crc_table()[(left ^ crc) & 255] ^ (crc >> 8)
+        left >>= 8
+    masked = (~crc >> 15 | ~crc << 17) + np.uint32(0xA282EAD8)
+    found = places[masked == checksums[places]]
     return int(found[0]) if len(found) else -1
 
 
 @functools.cache
-def _length_tables() -> tuple[list[Any], int]:
-    """What each byte of eight changes in their CRC32C, which is linear, and that of zeros."""
+def _crc_table() -> Any:
+    """What each byte makes of a CRC32C (Sarwate's table)."""
     import numpy as np
 
-    def changed(at: int, byte: int) -> int:
-        return int(google_crc32c.value(bytes(at) + bytes([byte]) + bytes(7 - at))) ^ zeros
-
-    zeros = int(google_crc32c.value(bytes(8)))
-    tables = ([changed(at, byte) for byte in range(256)] for at in range(8))
-    return [np.array(table, np.uint32) for table in tables], zeros
+    values = (google_crc32c.value(bytes([byte ^ 255])) ^ 0xFF << 24 for byte in range(256))
+    return np.fromiter(values, np.uint32)
 
 
 def read_frames(read: Callable[[int, int], bytes], offset: int, length: int) -> bytes:
