@@ -16,8 +16,7 @@ METADATA = Path(__file__).parents[2] / "deploy" / "metadata.json"
 # The client refuses a field that the API does not know.
 TEMPLATE = TemplateMetadata.from_json(METADATA.read_text("utf-8"))
 PARAMETERS: dict[str, ParameterMetadata] = {each.name: each for each in TEMPLATE.parameters}
-SHOWN = [each for each in make_parser("convert")._actions if each.help != argparse.SUPPRESS]
-ACTIONS: dict[str, argparse.Action] = {each.dest: each for each in SHOWN}
+ACTIONS: dict[str, argparse.Action] = {each.dest: each for each in make_parser("convert")._actions}
 
 NOT_HERE = {
     "help": "a template has no shell",

@@ -59,12 +59,6 @@ LOADED = "out/chosen"
             "without labels",
         ),
         (FindImages, (GLOB,), {"split_by": "column"}, "split_by column needs labels CSV"),
-        (
-            FindImages,
-            (GLOB,),
-            {"split_from": "hash", "split_column": "set"},
-            "split_column cannot be used with another split_by",
-        ),
         (FindImages, (GLOB,), {"labels": "labels.csv", "csv_delimiter": 9}, "'9' cannot separate"),
         (FindImages, (GLOB,), {"labels": ["labels.csv"]}, "labels is a path"),
         (FindImages, (GLOB,), {"labels": "odd.csv"}, "whether its first line is a header"),
