@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.images import picture, saved
+from tests.marks import cases
 from tests.transforms.indexed_shards import framed
 from transforms import convert_images, embed_images
 from transforms.convert_images import ImageConverter
@@ -151,19 +152,16 @@ class NoModel:
         return loaded
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "options"),
-    [
-        (pixels, "change_pixels", {"pixels": PixelOptions("png")}),
-        (
-            embeddings,
-            "input_pixels",
-            {"embedding": Embedding("", None, "float32", ("", ""), (8, 8, 3), (4,))},
-        ),
-    ],
+@cases(
+    (pixels, "change_pixels", {"pixels": PixelOptions("png")}),
+    (
+        embeddings,
+        "input_pixels",
+        {"embedding": Embedding("", None, "float32", ("", ""), (8, 8, 3), (4,))},
+    ),
 )
 def test_no_more_images_are_decoded_at_once_than_there_are_cores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, options: dict[str, Any]
+    module: Any, name: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = saved(picture("RGB", 300, 400), "JPEG")
     (tmp_path / "1.jpg").write_bytes(data)

@@ -12,6 +12,7 @@ import apache_beam as beam
 import pytest
 
 from tests.conftest import draw
+from tests.marks import cases
 from tests.pipeline.commands import Ran, convert
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import collect
@@ -94,16 +95,13 @@ def test_no_copy_gets_out_of_the_folder(images: Path, monkeypatch: pytest.Monkey
     assert files_of(Path("q/corrupt_image")) == {"%2E%2E/in/cat/cut.jpg": cut}
 
 
-@pytest.mark.parametrize(
-    ("folder", "message"),
-    [
-        ("in/q", "would match the copies"),
-        ("out/q", "must not contain each other"),
-        (".", "must not contain each other"),
-        ("file", "cannot write to --quarantine"),
-    ],
+@cases(
+    ("in/q", "would match the copies"),
+    ("out/q", "must not contain each other"),
+    (".", "must not contain each other"),
+    ("file", "cannot write to --quarantine"),
 )
-def test_a_folder_that_cannot_be_used(images: Path, folder: str, message: str) -> None:
+def test_a_folder_that_cannot_be_used(folder: str, message: str, images: Path) -> None:
     (images.parent / "file").touch()
     flags = {"images": f"{images}/**/*.jpg", "label_from": "none"}
     ran = run(images, **flags, quarantine=images.parent / folder)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.lazy import lazy_module
+from tests.marks import cases
 from tests.pipeline.commands import ROOT, Dataset, check_sound, digests, make_dataset
 from tests.pipeline.reading import TEXT, TUTORIAL, labels, read
 from tests.transforms.beam import run_steps
@@ -85,28 +86,21 @@ def test_images_that_are_rejected_are_not_encoded(folder: Path) -> None:
 PLACES = {"images": "photos/*/*.jpg", "labels": "places.csv"}
 
 
-@pytest.mark.parametrize(
-    ("find", "write"),
-    [
-        (
-            {**PLACES, "labels": "labels.csv", "splits": "train=0.7,test=0.3", "seed": 3},
-            {"num_shards": 2, "max_rejected": "100%"},
-        ),
-        (
-            {**PLACES, "split_by": "column:set", "group_by": "who"},
-            {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
-        ),
-        (
-            {
-                "images": "photos/*/*.jpg",
-                "label_from": r"regex:(cat|dog)",
-                "split_by": "folder",
-            },
-            {"dedupe": "drop", "max_rejected": "100%"},
-        ),
-    ],
+@cases(
+    (
+        {**PLACES, "labels": "labels.csv", "splits": "train=0.7,test=0.3", "seed": 3},
+        {"num_shards": 2, "max_rejected": "100%"},
+    ),
+    (
+        {**PLACES, "split_by": "column:set", "group_by": "who"},
+        {"files": "per_image", "quarantine": "left", "max_rejected": "100%"},
+    ),
+    (
+        {"images": "photos/*/*.jpg", "label_from": r"regex:(cat|dog)", "split_by": "folder"},
+        {"dedupe": "drop", "max_rejected": "100%"},
+    ),
 )
-def test_options_give_its_bytes(folder: Path, find: dict[str, Any], write: dict[str, Any]) -> None:
+def test_options_give_its_bytes(find: dict[str, Any], write: dict[str, Any], folder: Path) -> None:
     rows = [
         "id,label,set,who",
         "cat0,cat,test,a",

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that
 
+from tests.marks import cases
 from tests.transforms.beam import collect, make_pipeline
 from tests.transforms.records.tables import IndexedImage, index_of
 from tests.transforms.records.test_stored_images import ROW
@@ -218,16 +219,13 @@ def test_records_are_named_by_that_compared(source: OtherDataset, has_holdouts: 
     assert name(image) == ((b"o" * 16).hex(), image)
 
 
-@pytest.mark.parametrize(
-    ("held", "given", "is_by_size"),
-    [
-        ([True], [], True),
-        ([False], [], False),
-        ([True], [True], True),
-        ([True], [True, False], False),
-        # Only holdouts are compared with originals.
-        ([], [False], True),
-    ],
+@cases(
+    ([True], [], True),
+    ([False], [], False),
+    ([True], [True], True),
+    ([True], [True, False], False),
+    # Only holdouts are compared with originals.
+    ([], [False], True),
 )
 def test_any_image_may_equal_one_whose_size_is_not_known(
     held: list[bool], given: list[bool], is_by_size: bool

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms.convert_images import ImageConverter
 from transforms.examples.layouts import LAYOUTS, Embedding
@@ -77,15 +77,12 @@ def made(layout: str, pixels: PixelOptions = RESIZED) -> RecipeMaker:
     )
 
 
-@pytest.mark.parametrize(
-    ("layout", "of_all", "of_changed"),
-    [
-        ("slim", (), OF_PIXELS),
-        # Masks of objects depend on what draws them.
-        ("detection_masks", ("pycocotools", "pillow"), OF_PIXELS),
-        # All images need the same libraries, whether a shard changes them or not.
-        ("embedding", ("keras", "numpy", *OF_PIXELS), ()),
-    ],
+@cases(
+    ("slim", (), OF_PIXELS),
+    # Masks of objects depend on what draws them.
+    ("detection_masks", ("pycocotools", "pillow"), OF_PIXELS),
+    # All images need the same libraries, whether a shard changes them or not.
+    ("embedding", ("keras", "numpy", *OF_PIXELS), ()),
 )
 @pytest.mark.parametrize(
     "library", [*OF_PIXELS, "keras", "numpy", "pycocotools", "xxhash", "apache-beam", "pyarrow"]

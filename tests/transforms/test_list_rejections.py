@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.pipeline.commands import digests
 from tests.transforms.added import added_to, totals_of
 from tests.transforms.beam import changed, collect, convert, make_config, make_images
@@ -133,16 +134,13 @@ def test_parts_of_any_size_are_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     assert len((tmp_path / "one/rejected.jsonl").read_text().splitlines()) == 6
 
 
-@pytest.mark.parametrize(
-    ("limit", "most", "message"),
-    [
-        ("0", 300, "1 of 2 images rejected, more than --max_rejected (0); nothing published. "),
-        ("1", 300, "301 images and rows left out, more than rejected.jsonl can list (300)"),
-        ("0", 301, "1 of 2 images rejected, more than --max_rejected (0); nothing published. "),
-    ],
+@cases(
+    ("0", 300, "1 of 2 images rejected, more than --max_rejected (0); nothing published. "),
+    ("1", 300, "301 images and rows left out, more than rejected.jsonl can list (300)"),
+    ("0", 301, "1 of 2 images rejected, more than --max_rejected (0); nothing published. "),
 )
 def test_too_many_are_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, message: str
+    limit: str, most: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If there is room for all, all are listed."""
     monkeypatch.setattr(rejections, "MAX_LISTED", most)

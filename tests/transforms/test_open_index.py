@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.servers.gcs import GcsServer
 from tests.transforms.indexed_shards import SHARDS, Shards, entry, table, whole, write_shards
 from transforms.dataset.metadata import ShardRange
@@ -74,15 +75,12 @@ def test_files_of_one_record_share_an_index(tmp_path: Path) -> None:
         IndexReader(str(tmp_path), manifest).files(ranges)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"offset": [0, 17, 36]},
-        {"offset": [0, 17, None]},
-        {"length": [1, 2, 1]},
-        {"length": [1, 2, -1], "offset": [0, 17, 35]},
-        {"length": [1, 2**63 - 1, 0]},
-    ],
+@cases(
+    {"offset": [0, 17, 36]},
+    {"offset": [0, 17, None]},
+    {"length": [1, 2, 1]},
+    {"length": [1, 2, -1], "offset": [0, 17, 35]},
+    {"length": [1, 2**63 - 1, 0]},
 )
 def test_an_index_of_other_records_is_refused(
     changed: dict[str, Any], manifest: dict[str, Any], tmp_path: Path
@@ -126,17 +124,14 @@ def test_keys_are_found_where_they_are_first(keys: list[str], other: str, start:
     assert made.closest(other) in (*keys, None)
 
 
-@pytest.mark.parametrize(
-    ("key", "closest"),
-    [
-        ("photos/cat/cat-4.jpg", "cat-4"),
-        ("cat-4.jpg", "cat-4"),
-        ("wolf-1", "wolves/wolf-1.jpg"),
-        ("other/wolf-1.png", "wolves/wolf-1.jpg"),
-        ("cat-44", "cat-4"),
-        ("dgo-1", "dog-1"),
-        ("quite different", None),
-    ],
+@cases(
+    ("photos/cat/cat-4.jpg", "cat-4"),
+    ("cat-4.jpg", "cat-4"),
+    ("wolf-1", "wolves/wolf-1.jpg"),
+    ("other/wolf-1.png", "wolves/wolf-1.jpg"),
+    ("cat-44", "cat-4"),
+    ("dgo-1", "dog-1"),
+    ("quite different", None),
 )
 def test_the_closest_key(key: str, closest: str | None) -> None:
     assert keys_of(["dog-1", "cat-4", "wolves/wolf-1.jpg"]).closest(key) == closest
@@ -226,9 +221,7 @@ def test_any_places_give_their_records(shards: list[list[bytes]], places: list[i
         assert [made.read(place) for place in chosen] == expected
 
 
-@pytest.mark.parametrize(
-    ("at", "part"), [(17, "length"), (27, "length"), (30, "bytes"), (34, "bytes")]
-)
+@cases((17, "length"), (27, "length"), (30, "bytes"), (34, "bytes"))
 def test_a_damaged_record_is_named(at: int, part: str, files: RecordFiles, tmp_path: Path) -> None:
     path = tmp_path / FIRST
     data = bytearray(path.read_bytes())

@@ -19,6 +19,7 @@ from apache_beam.typehints import typehints
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.transforms.beam import collect, make_pipeline, step_named
 from transforms import packing
 from transforms.core import records
@@ -121,14 +122,11 @@ def test_long_cells_take_less_space() -> None:
 LONG = "1" * (1 << 20)
 
 
-@pytest.mark.parametrize(
-    ("element", "count", "step", "sizes"),
-    [
-        # 25 MB, and not 25 GB.
-        (("key", JoinSide("", 0, 0, "", "a.json:1", cells=LONG)), 30, packing_sides, [5, 25]),
-        # A batch is whole in memory where its images get their shards: 4 MB, and not 4 GB.
-        (PlannedImage(0, "k", "p", 1, 1, "", cells=LONG), 9, packing_records, [1, 4, 4]),
-    ],
+@cases(
+    # 25 MB, and not 25 GB.
+    (("key", JoinSide("", 0, 0, "", "a.json:1", cells=LONG)), 30, packing_sides, [5, 25]),
+    # A batch is whole in memory where its images get their shards: 4 MB, and not 4 GB.
+    (PlannedImage(0, "k", "p", 1, 1, "", cells=LONG), 9, packing_records, [1, 4, 4]),
 )
 def test_few_long_names_are_held(element: Any, count: int, step: Any, sizes: list[int]) -> None:
     found = collect(lambda p: {"all": p | beam.Create([element] * count, False) | step()})["all"]

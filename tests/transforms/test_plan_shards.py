@@ -13,6 +13,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.pvalue import AsSingleton
 
+from tests.marks import cases
 from tests.transforms.beam import collect, make_pipeline, step_named
 from transforms import packing, plan_shards
 from transforms.core.messages import LabelsError
@@ -29,13 +30,7 @@ from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import ShardPlan, SplitAssigner, Splits, shard_index
 from transforms.labels.vocabulary import LabelCells, Vocabulary
 from transforms.packing import pack, packing_records, unpack
-from transforms.plan_shards import (
-    FindCuts,
-    PlanShards,
-    StratifySplits,
-    TotalLabels,
-    with_starts,
-)
+from transforms.plan_shards import FindCuts, PlanShards, StratifySplits, TotalLabels, with_starts
 from transforms.selection import hash_cuts
 from transforms.selection.hash_cuts import ClassLines, Cuts, Draw, Ranks, bin_count
 
@@ -137,16 +132,13 @@ def test_elsewhere_a_shard_of_too_many_names_ends_the_run(monkeypatch: pytest.Mo
         plan(images, how=plan_of_two)
 
 
-@pytest.mark.parametrize(
-    ("cells", "labels", "kind", "counted"),
-    [
-        # The kind is that of all cells, not of the images that are there.
-        ([LabelCells(1), LabelCells(0, 1), LabelCells()], {"7": 1}, "text", (1, 1)),
-        # A row relabels one record, and the others keep names or numbers.
-        ([LabelCells(integers=1)], {"7": 1, "cat": 8, "": 2}, "text", (1, 8)),
-        ([LabelCells(integers=9)], {"7": 9, "": 2}, "integer", (9, 0)),
-        ([LabelCells(others=1)], {"cat": 1, "7": 2}, "text", (2, 1)),
-    ],
+@cases(
+    # The kind is that of all cells, not of the images that are there.
+    ([LabelCells(1), LabelCells(0, 1), LabelCells()], {"7": 1}, "text", (1, 1)),
+    # A row relabels one record, and the others keep names or numbers.
+    ([LabelCells(integers=1)], {"7": 1, "cat": 8, "": 2}, "text", (1, 8)),
+    ([LabelCells(integers=9)], {"7": 9, "": 2}, "integer", (9, 0)),
+    ([LabelCells(others=1)], {"cat": 1, "7": 2}, "text", (2, 1)),
 )
 def test_the_kind_of_labels_is_that_of_rows_and_records(
     cells: list[LabelCells], labels: dict[str, int], kind: str, counted: tuple[int, int]
@@ -161,12 +153,9 @@ def test_the_kind_of_labels_is_that_of_rows_and_records(
     assert kind == "text" or ids.items() <= {"7": 7, "": 0}.items()
 
 
-@pytest.mark.parametrize(
-    ("labels", "cells", "says"),
-    [
-        ({"7": 1}, LabelCells(9, 1, odd=(("a.csv", 9, "x"),)), r"but 'x' \(a.csv:9\)"),
-        ({"cat": 1, "7": 9}, LabelCells(integers=1), r"but 'cat' \(of a record"),
-    ],
+@cases(
+    ({"7": 1}, LabelCells(9, 1, odd=(("a.csv", 9, "x"),)), r"but 'x' \(a.csv:9\)"),
+    ({"cat": 1, "7": 9}, LabelCells(integers=1), r"but 'cat' \(of a record"),
 )
 def test_contradictions_end_the_run(labels: dict[str, int], cells: LabelCells, says: str) -> None:
     images = [labelled(n, label=name) for n, name in enumerate(Counter(labels).elements())]

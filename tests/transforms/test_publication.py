@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import cases
 from tests.servers.gcs import GcsServer
 from tests.transforms.added import added_to
 from tests.transforms.beam import make_config
@@ -339,13 +340,10 @@ def test_a_folder_is_synced_before_its_manifest_and_after_it(
     assert done.count("sync .staging") == 1
 
 
-@pytest.mark.parametrize(
-    ("left", "said"),
-    [
-        # A shard that a run was writing has the recipe of one with unchanged images.
-        ([f".{'a' * 32}.partial"], []),
-        (["", ".json"], ["dropped 1 shard staged by an earlier run with other inputs or options"]),
-    ],
+@cases(
+    # A shard that a run was writing has the recipe of one with unchanged images.
+    ([f".{'a' * 32}.partial"], []),
+    (["", ".json"], ["dropped 1 shard staged by an earlier run with other inputs or options"]),
 )
 def test_only_complete_shards_of_other_inputs_are_work_that_is_lost(
     left: list[str], said: list[str], folder: Make, caplog: pytest.LogCaptureFixture

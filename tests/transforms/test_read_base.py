@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.marks import cases
 from tests.transforms.indexed_shards import table
 from transforms.core.records import JoinSide
 from transforms.dataset.manifest import content_digest
@@ -102,40 +103,35 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
     return sides
 
 
-@pytest.mark.parametrize(
-    ("changes", "count", "lines"),
-    [
-        ({}, 2, []),
-        # It proves nothing.
-        ({"version": 0}, 0, []),
-        ({"libraries": b"pillow 0"}, 2, []),
-        (
-            {"libraries": b"pillow 0", "changes": "resized"},
-            0,
-            [
-                "--reuse out: changed images are not reused: other versions of libraries made them",
-            ],
-        ),
-        (
-            {"libraries": b"pillow 0", "is_pixels": True},
-            0,
-            ["--reuse out: its pixels are not reused: other versions of libraries made them"],
-        ),
-        *(
-            ({name: None}, 0, [f"{NOT_USED}its index is not that of shards of images"])
-            for name in COLUMNS
-            if name not in ("content", "key")
-        ),
-        *(
-            ({name: value}, 0, [f"{NOT_USED}its index describes an image that cannot exist"])
-            for name, value in {"height": -1, "channels": 9, "orientation": 77}.items()
-        ),
-        (
-            {"files": [{**FILE, "file": "train/a.tfrecord", "records": 1}]},
-            1,
-            [f"{NOT_USED}its manifest lacks files of its records"],
-        ),
-    ],
+@cases(
+    ({}, 2, []),
+    # It proves nothing.
+    ({"version": 0}, 0, []),
+    ({"libraries": b"pillow 0"}, 2, []),
+    (
+        {"libraries": b"pillow 0", "changes": "resized"},
+        0,
+        ["--reuse out: changed images are not reused: other versions of libraries made them"],
+    ),
+    (
+        {"libraries": b"pillow 0", "is_pixels": True},
+        0,
+        ["--reuse out: its pixels are not reused: other versions of libraries made them"],
+    ),
+    *(
+        ({name: None}, 0, [f"{NOT_USED}its index is not that of shards of images"])
+        for name in COLUMNS
+        if name not in ("content", "key")
+    ),
+    *(
+        ({name: value}, 0, [f"{NOT_USED}its index describes an image that cannot exist"])
+        for name, value in {"height": -1, "channels": 9, "orientation": 77}.items()
+    ),
+    (
+        {"files": [{**FILE, "file": "train/a.tfrecord", "records": 1}]},
+        1,
+        [f"{NOT_USED}its manifest lacks files of its records"],
+    ),
 )
 def test_which_records_may_be_reused(
     changes: dict[str, Any],
@@ -170,22 +166,19 @@ OTHER_MASK = {**MASK, "name": "masks.other", "path": "1/b.png"}
 OURS = RecipeMaker("", Libraries((), PIXEL_LIBRARIES)).versions(is_changed=True, has_heic=False)
 
 
-@pytest.mark.parametrize(
-    ("entries", "libraries", "is_reused"),
-    [
-        ([OTHER_MASK, MASK], OURS, True),
-        ([MASK], "pillow 0", False),
-        ([], OURS, False),
-        ([None], OURS, False),
-        # Not below the root of this run.
-        *(([{**MASK, "path": path}], OURS, False) for path in ("a.png", "/a.png")),
-        *(
-            ([{**MASK, name: None}], OURS, False)
-            for name in ("name", "path", "size", "version", "length", "content")
-        ),
-        ([{**MASK, "version": 0}], OURS, False),
-        ([{**MASK, "length": -1}], OURS, False),
-    ],
+@cases(
+    ([OTHER_MASK, MASK], OURS, True),
+    ([MASK], "pillow 0", False),
+    ([], OURS, False),
+    ([None], OURS, False),
+    # Not below the root of this run.
+    *(([{**MASK, "path": path}], OURS, False) for path in ("a.png", "/a.png")),
+    *(
+        ([{**MASK, name: None}], OURS, False)
+        for name in ("name", "path", "size", "version", "length", "content")
+    ),
+    ([{**MASK, "version": 0}], OURS, False),
+    ([{**MASK, "length": -1}], OURS, False),
 )
 def test_which_masks_may_be_reused(
     entries: list[Any],
@@ -208,23 +201,20 @@ SINGLE = [{**FILE, "file": f"train/{name}.tfrecord", "records": 1} for name in "
 WHOLE = BaseShard(2, 1000, "0" * 8, "r")
 
 
-@pytest.mark.parametrize(
-    ("changes", "places"),
-    [
-        # The first record has its shard.
-        ({}, [(SHARD, 0, 0, WHOLE), (SHARD, 1, 106, None)]),
-        # A record of a compressed shard has no offset.
-        (
-            {
-                "files": [{**FILE, "file": f"{SHARD}.gz", "bytes": 10}],
-                "shard": f"{SHARD}.gz",
-                "offset": None,
-            },
-            [(f"{SHARD}.gz", 0, -1, WHOLE._replace(bytes=10)), (f"{SHARD}.gz", 1, -1, None)],
-        ),
-        # Each image may have its own file.
-        ({"files": SINGLE, "offset": 0}, [(each["file"], 0, 0, None) for each in SINGLE]),
-    ],
+@cases(
+    # The first record has its shard.
+    ({}, [(SHARD, 0, 0, WHOLE), (SHARD, 1, 106, None)]),
+    # A record of a compressed shard has no offset.
+    (
+        {
+            "files": [{**FILE, "file": f"{SHARD}.gz", "bytes": 10}],
+            "shard": f"{SHARD}.gz",
+            "offset": None,
+        },
+        [(f"{SHARD}.gz", 0, -1, WHOLE._replace(bytes=10)), (f"{SHARD}.gz", 1, -1, None)],
+    ),
+    # Each image may have its own file.
+    ({"files": SINGLE, "offset": 0}, [(each["file"], 0, 0, None) for each in SINGLE]),
 )
 def test_where_a_record_is(changes: dict[str, Any], places: list[Any], read: Read) -> None:
     found = [StoredImage.of(side.record[0]) for side in read(**changes)]

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.servers.gcs import GcsServer
 from tests.transforms.beam import collect
 from transforms import input_readers, packing
@@ -88,18 +89,15 @@ def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
     assert found["counts"] == [Count("rows_read", 6)]
 
 
-@pytest.mark.parametrize(
-    ("options", "cells", "labels", "counted"),
-    [
-        ({}, ["nan", "7.0", "", "NA", "x"], ["", "7.0", "", "", "x"], (1, 1, 3)),
-        ({"missing": frozenset()}, ["nan", "", "NA"], ["nan", "", "NA"], (0, 2, 1)),
-        # Among several of a cell.
-        ({"separator": "|"}, ["cat|nan| |dog", "nan|"], ["cat|dog", ""], (0, 2, 1)),
-        ({"separator": "|"}, ["cat|" * 2000], ["cat" + "|cat" * 1999], (0, 2000, 0)),
-    ],
+@cases(
+    ({}, ["nan", "7.0", "", "NA", "x"], ["", "7.0", "", "", "x"], (1, 1, 3)),
+    ({"missing": frozenset()}, ["nan", "", "NA"], ["nan", "", "NA"], (0, 2, 1)),
+    # Among several of a cell.
+    ({"separator": "|"}, ["cat|nan| |dog", "nan|"], ["cat|dog", ""], (0, 2, 1)),
+    ({"separator": "|"}, ["cat|" * 2000], ["cat" + "|cat" * 1999], (0, 2000, 0)),
 )
 def test_missing_labels_are_empty(
-    tmp_path: Path, options: Any, cells: list[str], labels: list[str], counted: tuple[int, ...]
+    options: Any, cells: list[str], labels: list[str], counted: tuple[int, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("id,label\n" + "".join(f"{n},{cell}\n" for n, cell in enumerate(cells)))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from apache_beam.metrics.metric import Lineage
 
+from tests.marks import cases
 from tests.transforms.beam import collect
 from tests.transforms.indexed_shards import table, write_dataset
 from tests.transforms.test_read_base import COLUMNS, SHARD, two_rows
@@ -60,14 +61,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
     return listed
 
 
-@pytest.mark.parametrize(
-    ("label_from", "cells", "counted"),
-    [
-        ("records", '["7"]', LabelCells(integers=2)),
-        # Those that are not used are not counted.
-        ("csv", '["7"]', LabelCells()),
-        ("none", "[]", LabelCells()),
-    ],
+@cases(
+    ("records", '["7"]', LabelCells(integers=2)),
+    # Those that are not used are not counted.
+    ("csv", '["7"]', LabelCells()),
+    ("none", "[]", LabelCells()),
 )
 def test_records_are_listed(label_from: str, cells: str, counted: LabelCells, read: Read) -> None:
     *images, count, found = read(label_from=label_from)
@@ -77,24 +75,21 @@ def test_records_are_listed(label_from: str, cells: str, counted: LabelCells, re
     assert (count, found) == (Count("images_found", 2), counted)
 
 
-@pytest.mark.parametrize(
-    ("changed", "problem"),
-    [
-        ({"digest": "other"}, "it was replaced since this run began"),
-        *(
-            (changed, "names records that the dataset does not have")
-            for changed in (
-                {"offset": 900},
-                {"offset": -16},
-                # Any number of rows could name the same bytes.
-                {"offset": 0},
-                {"length": -5},
-                {"shard": "test-00000-of-00001.tfrecord"},
-                {"shard": "../x/y"},
-            )
-        ),
-        ({"offset": None}, "is not the index of images in uncompressed files"),
-    ],
+@cases(
+    ({"digest": "other"}, "it was replaced since this run began"),
+    *(
+        (changed, "names records that the dataset does not have")
+        for changed in (
+            {"offset": 900},
+            {"offset": -16},
+            # Any number of rows could name the same bytes.
+            {"offset": 0},
+            {"length": -5},
+            {"shard": "test-00000-of-00001.tfrecord"},
+            {"shard": "../x/y"},
+        )
+    ),
+    ({"offset": None}, "is not the index of images in uncompressed files"),
 )
 def test_what_does_not_fit_ends_the_run(changed: dict[str, Any], problem: str, read: Read) -> None:
     with pytest.raises(LabelsError, match=problem):

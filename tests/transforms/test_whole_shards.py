@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import cases
 from tests.transforms.core.checked_images import checked
 from transforms.core.records import JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
@@ -97,23 +98,20 @@ def test_all_that_the_base_rejected_is_read_at_once_and_last() -> None:
     assert asked == [others]
 
 
-@pytest.mark.parametrize(
-    "images",
-    [
-        [],
-        [REJECTED],
-        [FIRST],
-        [SECOND],
-        [SECOND, FIRST],
-        [FIRST, planned(2)],
-        [FIRST, planned(1, base=0)],
-        [FIRST, SECOND, planned(2)],
-        [planned(0), SECOND],
-        [planned(0, whole=WHOLE._replace(recipe="other")), SECOND],
-        [planned(0, whole=WHOLE._replace(records=3)), SECOND],
-        # That of a shard with a changed image.
-        [planned(0, whole=WHOLE._replace(recipe="changed")), SECOND],
-    ],
+@cases(
+    [],
+    [REJECTED],
+    [FIRST],
+    [SECOND],
+    [SECOND, FIRST],
+    [FIRST, planned(2)],
+    [FIRST, planned(1, base=0)],
+    [FIRST, SECOND, planned(2)],
+    [planned(0), SECOND],
+    [planned(0, whole=WHOLE._replace(recipe="other")), SECOND],
+    [planned(0, whole=WHOLE._replace(records=3)), SECOND],
+    # That of a shard with a changed image.
+    [planned(0, whole=WHOLE._replace(recipe="changed")), SECOND],
 )
 def test_other_records_make_another_shard(images: list[PlannedImage]) -> None:
     assert find(images) is None
@@ -204,9 +202,7 @@ def test_the_same_files_are_not_read() -> None:
     assert compared("r", None) == ("r", 0)
 
 
-@pytest.mark.parametrize(
-    "roots", [Roots(("elsewhere", "masks")), Roots(("photos", "elsewhere")), Roots(("photos",))]
-)
+@cases(Roots(("elsewhere", "masks")), Roots(("photos", "elsewhere")), Roots(("photos",)))
 def test_files_of_other_folders_are_compared_by_their_bytes(roots: Roots) -> None:
     assert compared("r", roots) == ("r", 1)
     assert compared("r", roots, crc32c="cd") == ("other files", 1)

@@ -18,6 +18,7 @@ from PIL import Image, ImageOps
 
 from pipeline.resolve.config import ConvertConfig
 from tests.images import picture, saved
+from tests.marks import cases
 from tests.transforms.beam import (
     changed,
     convert,
@@ -185,18 +186,15 @@ def with_odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"compression": "gzip"},
-        {"files": FileOptions(files="per_image")},
-        {"dedupe": "off"},
-        {"check": "header"},
-    ],
+@cases(
+    {},
+    {"compression": "gzip"},
+    {"files": FileOptions(files="per_image")},
+    {"dedupe": "off"},
+    {"check": "header"},
 )
 def test_odd_images_and_the_ends_of_the_histograms_are_pictured(
-    with_odd: Path, tmp_path: Path, changes: dict[str, Any]
+    changes: dict[str, Any], with_odd: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
     convert(make_config(with_odd, output, **changes))

@@ -14,6 +14,7 @@ import google_crc32c
 import pytest
 
 from tests.lazy import lazy_module
+from tests.marks import cases
 from tests.transforms.core.checked_images import checked
 from tests.transforms.shard_writing import NAME, identity, plan, staged, write
 from transforms import write_shards
@@ -171,16 +172,13 @@ def _cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 1)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "damage"),
-    [("", _flip), ("", _cut), ("", Path.unlink), (".json", _cut), (".parquet", _flip)],
-)
+@cases(("", _flip), ("", _cut), ("", Path.unlink), (".json", _cut), (".parquet", _flip))
 def test_a_damaged_shard_is_written_again(
+    suffix: str,
+    damage: Callable[[Path], None],
     tmp_path: Path,
     output: Path,
     images: list[PlannedImage],
-    suffix: str,
-    damage: Callable[[Path], None],
 ) -> None:
     first = write(tmp_path, output, [(NAME, images)])
     [path] = staged(output).values()
@@ -222,22 +220,19 @@ def test_another_recipe_is_another_shard(
     assert set(staged(output)) - {partial.name} == {former, f"{NAME}.{recipe}"}
 
 
-@pytest.mark.parametrize(
-    ("owner", "operation", "says"),
-    [
-        (ChecksummedFile, "write", "the disk is full"),
-        (LocalStorage, "rename", "No space left on device"),
-        (LocalStorage, "write_whole", "No space left on device"),
-    ],
+@cases(
+    (ChecksummedFile, "write", "the disk is full"),
+    (LocalStorage, "rename", "No space left on device"),
+    (LocalStorage, "write_whole", "No space left on device"),
 )
 def test_a_full_disk_ends_the_run(
+    owner: type,
+    operation: str,
+    says: str,
     tmp_path: Path,
     output: Path,
     images: list[PlannedImage],
     monkeypatch: pytest.MonkeyPatch,
-    owner: type,
-    operation: str,
-    says: str,
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -316,16 +311,13 @@ def test_a_shard_that_fails_waits_for_the_former_one(
 TURNED, HEIC = ("turned", "reencoded"), ("transcoded", FROM_HEIC)
 
 
-@pytest.mark.parametrize(
-    ("changes", "right", "recipe"),
-    [
-        ([UNTOUCHED, UNTOUCHED], (), "unchanged"),
-        ([TURNED, UNTOUCHED], (), "changed"),
-        ([UNTOUCHED, TURNED], (), "changed"),
-        ([HEIC, UNTOUCHED], (), "from HEIC"),
-        ([UNTOUCHED], HEIC, "from HEIC"),
-        ([HEIC], HEIC, "from HEIC"),
-    ],
+@cases(
+    ([UNTOUCHED, UNTOUCHED], (), "unchanged"),
+    ([TURNED, UNTOUCHED], (), "changed"),
+    ([UNTOUCHED, TURNED], (), "changed"),
+    ([HEIC, UNTOUCHED], (), "from HEIC"),
+    ([UNTOUCHED], HEIC, "from HEIC"),
+    ([HEIC], HEIC, "from HEIC"),
 )
 def test_one_changed_image_brings_the_versions_of_libraries_into_the_recipe(
     changes: list[tuple[str, ...]], right: tuple[str, ...], recipe: str

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.core import option as check
 from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
@@ -74,15 +75,12 @@ def test_what_is_wrong_is_named(at: int) -> None:
     assert "--" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"transcode": "jpg"}, "--transcode 'jpg' is not one of keep, auto, jpeg, png; did you"),
-        ({"color": "blue"}, "--color 'blue' is not one of keep, rgb, gray"),
-        ({"color": "gray", "quality": 0}, "--quality '0' is not a whole number above 0"),
-        ({"exif_orientation": "yes"}, "--exif_orientation 'yes' is not one of keep, apply"),
-        ({"depth": 12}, "--depth '12' is neither 8 nor 16"),
-    ],
+@cases(
+    ({"transcode": "jpg"}, "--transcode 'jpg' is not one of keep, auto, jpeg, png; did you"),
+    ({"color": "blue"}, "--color 'blue' is not one of keep, rgb, gray"),
+    ({"color": "gray", "quality": 0}, "--quality '0' is not a whole number above 0"),
+    ({"exif_orientation": "yes"}, "--exif_orientation 'yes' is not one of keep, apply"),
+    ({"depth": 12}, "--depth '12' is neither 8 nor 16"),
 )
 def test_options_of_pixels_that_no_flag_gives(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
@@ -110,21 +108,18 @@ def test_labels_are_plain_texts_without_empty_and_repeated_ones() -> None:
     assert {type(each) for each in (key, *labels, split)} == {str}
 
 
-@pytest.mark.parametrize(
-    ("element", "says"),
-    [
-        ("a.jpg", r"an image is a tuple \(key, bytes\).*, not the str 'a.jpg'"),
-        (("a",), r"an image is a tuple .*, not the tuple \('a',\)"),
-        ((1, b"x"), "the key of an image is a str, not the int 1"),
-        ((Path("a"), b"x"), "the key of an image is a str, not the PosixPath"),
-        ((" ", b"x"), "the key of an image is empty"),
-        (("a", "cat"), r"image 'a' is the str 'cat', not bytes.*LabelImages takes paths"),
-        (("a", None, "cat"), "the image 'a' is None, not bytes"),
-        (("a", b"x", b"cat"), "a label of 'a' is a str or a number, not the bytes b'cat'"),
-        (("a", b"x", {"cat": 1}), "a label of 'a' is a str or a number, not the dict"),
-        (("a", b"x", ["cat", ["dog"]]), "a label of 'a' is a str or a number, not the list"),
-        (("a", b"x", "cat", 3), "the split of 'a' is a str or None, not the int 3"),
-    ],
+@cases(
+    ("a.jpg", r"an image is a tuple \(key, bytes\).*, not the str 'a.jpg'"),
+    (("a",), r"an image is a tuple .*, not the tuple \('a',\)"),
+    ((1, b"x"), "the key of an image is a str, not the int 1"),
+    ((Path("a"), b"x"), "the key of an image is a str, not the PosixPath"),
+    ((" ", b"x"), "the key of an image is empty"),
+    (("a", "cat"), r"image 'a' is the str 'cat', not bytes.*LabelImages takes paths"),
+    (("a", None, "cat"), "the image 'a' is None, not bytes"),
+    (("a", b"x", b"cat"), "a label of 'a' is a str or a number, not the bytes b'cat'"),
+    (("a", b"x", {"cat": 1}), "a label of 'a' is a str or a number, not the dict"),
+    (("a", b"x", ["cat", ["dog"]]), "a label of 'a' is a str or a number, not the list"),
+    (("a", b"x", "cat", 3), "the split of 'a' is a str or None, not the int 3"),
 )
 def test_an_element_of_another_form_is_refused_in_one_line(element: object, says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says) as raised:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.core import machine as machine_module
 from transforms.core.machine import (
     PROCESSES_VARIABLE,
@@ -54,25 +55,22 @@ AROUND = {f"{JOB}/cpu.max": NONE, "batch.slice/cpu.max": "400000 100000\n"}
 BOTH = {"unified/jobs/7/cpu.max": "300000 100000\n"}
 
 
-@pytest.mark.parametrize(
-    ("groups", "limits", "cores"),
-    [
-        pytest.param("", {}, 16, id="no groups"),
-        pytest.param("", {"cpu.max": TWO}, 16, id="no group of its own"),
-        pytest.param("0::/\n", {"cpu.max": TWO}, 2, id="container"),
-        pytest.param("0::/\n", {"cpu.max": "250000 100000\n"}, 3, id="part of a core"),
-        pytest.param("0::/\n", {"cpu.max": NONE}, 16, id="no quota"),
-        pytest.param("0::/\n", {"cpu.max": "9900000 100000\n"}, 16, id="above the machine"),
-        pytest.param(IN_A_SLICE, AROUND, 4, id="quota of the group around it"),
-        pytest.param(
-            "3:cpu,cpuacct:/docker/0a1b\n0::/\n", version_1("cpu,cpuacct", 50_000), 1, id="docker"
-        ),
-        pytest.param(
-            "3:cpu:/jobs/7\n", version_1("cpu/jobs/7", 600_000) | version_1("cpu", -1), 6, id="job"
-        ),
-        pytest.param("3:cpuset:/jobs/7\n0::/jobs/7\n", BOTH, 3, id="both versions"),
-        pytest.param("damaged\n0::/../..\n", {"cpu.max": "0 0 0"}, 16, id="unreadable"),
-    ],
+@cases(
+    pytest.param("", {}, 16, id="no groups"),
+    pytest.param("", {"cpu.max": TWO}, 16, id="no group of its own"),
+    pytest.param("0::/\n", {"cpu.max": TWO}, 2, id="container"),
+    pytest.param("0::/\n", {"cpu.max": "250000 100000\n"}, 3, id="part of a core"),
+    pytest.param("0::/\n", {"cpu.max": NONE}, 16, id="no quota"),
+    pytest.param("0::/\n", {"cpu.max": "9900000 100000\n"}, 16, id="above the machine"),
+    pytest.param(IN_A_SLICE, AROUND, 4, id="quota of the group around it"),
+    pytest.param(
+        "3:cpu,cpuacct:/docker/0a1b\n0::/\n", version_1("cpu,cpuacct", 50_000), 1, id="docker"
+    ),
+    pytest.param(
+        "3:cpu:/jobs/7\n", version_1("cpu/jobs/7", 600_000) | version_1("cpu", -1), 6, id="job"
+    ),
+    pytest.param("3:cpuset:/jobs/7\n0::/jobs/7\n", BOTH, 3, id="both versions"),
+    pytest.param("damaged\n0::/../..\n", {"cpu.max": "0 0 0"}, 16, id="unreadable"),
 )
 def test_usable_cores(groups: str, limits: Mapping[str, str], cores: int, tmp_path: Path) -> None:
     assert usable_cores(machine(tmp_path, groups, limits), schedulable=16) == cores
@@ -92,14 +90,11 @@ POD = {"pod/memory.max": f"{2 << 30}\n", "memory.max": "max\n"}
 OLD = {"memory/memory.limit_in_bytes": f"{1 << 30}\n"}
 
 
-@pytest.mark.parametrize(
-    ("total", "groups", "limits", "megabytes"),
-    [
-        pytest.param("", "", {}, None, id="unknown"),
-        pytest.param(TOTAL, "", {}, 8192, id="all"),
-        pytest.param(TOTAL, "0::/pod\n", POD, 2048, id="container"),
-        pytest.param(TOTAL, "5:memory:/docker/0a1b\n", OLD, 1024, id="version 1"),
-    ],
+@cases(
+    pytest.param("", "", {}, None, id="unknown"),
+    pytest.param(TOTAL, "", {}, 8192, id="all"),
+    pytest.param(TOTAL, "0::/pod\n", POD, 2048, id="container"),
+    pytest.param(TOTAL, "5:memory:/docker/0a1b\n", OLD, 1024, id="version 1"),
 )
 def test_usable_memory(
     total: str, groups: str, limits: Mapping[str, str], megabytes: int | None, tmp_path: Path
@@ -118,24 +113,21 @@ DATAFLOW = {"runner": "DataflowRunner", "experiments": ["use_runner_v2"]}
 ONE_PROCESS = {**DATAFLOW, "experiments": ["no_use_multiple_sdk_containers"]}
 
 
-@pytest.mark.parametrize(
-    ("environment", "processes"),
-    [
-        ({}, 1),
-        ({"PIPELINE_OPTIONS": "no JSON"}, 1),
-        ({"PIPELINE_OPTIONS": "[]"}, 1),
-        ({PROCESSES_VARIABLE: "24"}, 24),
-        ({PROCESSES_VARIABLE: "24", **portable(**DATAFLOW)}, 24),
-        ({PROCESSES_VARIABLE: "0"}, 1),
-        ({PROCESSES_VARIABLE: "many"}, 1),
-        (portable(sdk_worker_parallelism="8"), 8),
-        (portable(sdk_worker_parallelism=0.0), 96),
-        (portable(sdk_worker_parallelism=-2), 1),
-        (portable(sdk_worker_parallelism=None), 1),
-        ({"PIPELINE_OPTIONS": json.dumps({"options": DATAFLOW})}, 96),
-        (portable(**DATAFLOW), 96),
-        ({"PIPELINE_OPTIONS": json.dumps({"options": ONE_PROCESS})}, 1),
-    ],
+@cases(
+    ({}, 1),
+    ({"PIPELINE_OPTIONS": "no JSON"}, 1),
+    ({"PIPELINE_OPTIONS": "[]"}, 1),
+    ({PROCESSES_VARIABLE: "24"}, 24),
+    ({PROCESSES_VARIABLE: "24", **portable(**DATAFLOW)}, 24),
+    ({PROCESSES_VARIABLE: "0"}, 1),
+    ({PROCESSES_VARIABLE: "many"}, 1),
+    (portable(sdk_worker_parallelism="8"), 8),
+    (portable(sdk_worker_parallelism=0.0), 96),
+    (portable(sdk_worker_parallelism=-2), 1),
+    (portable(sdk_worker_parallelism=None), 1),
+    ({"PIPELINE_OPTIONS": json.dumps({"options": DATAFLOW})}, 96),
+    (portable(**DATAFLOW), 96),
+    ({"PIPELINE_OPTIONS": json.dumps({"options": ONE_PROCESS})}, 1),
 )
 def test_processes_of_a_machine(environment: Mapping[str, str], processes: int) -> None:
     assert machine_processes(environment, 96) == processes
@@ -156,13 +148,10 @@ def test_processes_together_use_every_core_and_few_more(cores: int, processes: i
     assert cores <= share * processes < cores + processes
 
 
-@pytest.mark.parametrize(
-    ("processes", "decoders", "read_ahead"),
-    [
-        pytest.param(1, 96, 64 << 20, id="threads"),
-        pytest.param(24, 96, 1536 << 20, id="--workers 24"),
-        pytest.param(96, 96, 1536 << 20, id="Dataflow"),
-    ],
+@cases(
+    pytest.param(1, 96, 64 << 20, id="threads"),
+    pytest.param(24, 96, 1536 << 20, id="--workers 24"),
+    pytest.param(96, 96, 1536 << 20, id="Dataflow"),
 )
 def test_96_cores_have_96_decoders(processes: int, decoders: int, read_ahead: int) -> None:
     """Not 96 in each of 96 processes, which were 9,216, with 6 GB of read-ahead."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import UsageError
 from pipeline.options.parser import parse_flags
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from transforms.core.messages import (
     HIDDEN,
     MAX_ENTRIES,
@@ -48,26 +48,23 @@ from transforms.report.card_files import PropertiesError, parse_properties
 SECRET = "0ecretE7-_.~%2F"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "https://storage.googleapis.com/b/1.jpg?X-Goog-Algorithm=a&X-Goog-Signature={}",
-        "https://storage.googleapis.com/b/1.jpg?GoogleAccessId=me%40x&Expires=1&Signature={}",
-        "https://b.s3.amazonaws.com/1.jpg?X-Amz-Security-Token={}&X-Amz-Expires=9",
-        "https://b.s3.amazonaws.com/1.jpg?AWSAccessKeyId={}&Expires=9",
-        "https://a.blob.core.windows.net/c/1.jpg?sv=2020&sig={}&se=2030",
-        "https://storage.googleapis.com/upload?uploadType=resumable&upload_id={}",
-        "https://host/1.jpg?of_some_scheme_of_its_own={}: 403",
-        *("HTTPS://HOST/1.JPG?TOKEN={}", "gs://b/1.jpg?x-goog-signature={}: no such object"),
-        *("gs://b/1.jpg#token={}", "gs://b/1.jpg#access_token={}&token_type=bearer"),
-        *("gs://b/a#id_token={}: no such object", "/a/b;jsessionid={}", "/a/b;PHPSESSID={}"),
-        *("az://c/1.jpg?sas={}", "az://c/1.jpg?sv=1&sas_token={}", "oss://b/1?OSSAccessKeyId={}"),
-        *("s3://b/1?X-Amz-Credential={}&X-Amz-Expires=9", "s3://b/1.jpg?X-Amz-Signature={}"),
-        *("/1.jpg?x-oss-signature={}", "/1.jpg?private_token={}", "/1.jpg?api-key={}"),
-        *("/1.jpg?auth={}", "/1.jpg?passwd={}", "/fetch?of=https%3A%2F%2Fhost%2F1%3Fsig%3D{}"),
-        *("https://{}@host/1.jpg", "http://me:{}@host:80/1.jpg", "s3://AKIA:{}@bucket/1.jpg"),
-        *("Authorization: Basic {}", "Authorization: Bearer {}", "('url: /1.jpg?key={}', 3)"),
-    ],
+@cases(
+    "https://storage.googleapis.com/b/1.jpg?X-Goog-Algorithm=a&X-Goog-Signature={}",
+    "https://storage.googleapis.com/b/1.jpg?GoogleAccessId=me%40x&Expires=1&Signature={}",
+    "https://b.s3.amazonaws.com/1.jpg?X-Amz-Security-Token={}&X-Amz-Expires=9",
+    "https://b.s3.amazonaws.com/1.jpg?AWSAccessKeyId={}&Expires=9",
+    "https://a.blob.core.windows.net/c/1.jpg?sv=2020&sig={}&se=2030",
+    "https://storage.googleapis.com/upload?uploadType=resumable&upload_id={}",
+    "https://host/1.jpg?of_some_scheme_of_its_own={}: 403",
+    *("HTTPS://HOST/1.JPG?TOKEN={}", "gs://b/1.jpg?x-goog-signature={}: no such object"),
+    *("gs://b/1.jpg#token={}", "gs://b/1.jpg#access_token={}&token_type=bearer"),
+    *("gs://b/a#id_token={}: no such object", "/a/b;jsessionid={}", "/a/b;PHPSESSID={}"),
+    *("az://c/1.jpg?sas={}", "az://c/1.jpg?sv=1&sas_token={}", "oss://b/1?OSSAccessKeyId={}"),
+    *("s3://b/1?X-Amz-Credential={}&X-Amz-Expires=9", "s3://b/1.jpg?X-Amz-Signature={}"),
+    *("/1.jpg?x-oss-signature={}", "/1.jpg?private_token={}", "/1.jpg?api-key={}"),
+    *("/1.jpg?auth={}", "/1.jpg?passwd={}", "/fetch?of=https%3A%2F%2Fhost%2F1%3Fsig%3D{}"),
+    *("https://{}@host/1.jpg", "http://me:{}@host:80/1.jpg", "s3://AKIA:{}@bucket/1.jpg"),
+    *("Authorization: Basic {}", "Authorization: Bearer {}", "('url: /1.jpg?key={}', 3)"),
 )
 def test_secrets_are_hidden_and_all_else_stays(text: str) -> None:
     secret = text.format(SECRET)
@@ -81,14 +78,11 @@ def test_secrets_are_hidden_and_all_else_stays(text: str) -> None:
     assert redacted(shown) == shown
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("photos/*/?ig=1.jpg", "gs://bucket/day=2024-01-01/?.jpg", "gs://bucket/a:b@c.jpg"),
-        *("http://host:80/photos/1.jpg", "abfss://a@b.dfs.core.windows.net/1.jpg"),
-        *("monkey=3&keys=2", "photos/#1;2.jpg", "photos/a;key=2.jpg", "token = 3, signature=4"),
-        *("https://docs.host/page#section", "me@host.org", "gs://bucket/50%25/1.jpg", ""),
-    ],
+@cases(
+    *("photos/*/?ig=1.jpg", "gs://bucket/day=2024-01-01/?.jpg", "gs://bucket/a:b@c.jpg"),
+    *("http://host:80/photos/1.jpg", "abfss://a@b.dfs.core.windows.net/1.jpg"),
+    *("monkey=3&keys=2", "photos/#1;2.jpg", "photos/a;key=2.jpg", "token = 3, signature=4"),
+    *("https://docs.host/page#section", "me@host.org", "gs://bucket/50%25/1.jpg", ""),
 )
 def test_other_text_stays(text: str) -> None:
     assert redacted(text) == text
@@ -123,20 +117,17 @@ def test_json_of_millions_of_values_is_refused(
         parse_json(encode(text))
 
 
-@pytest.mark.parametrize(
-    ("read", "error"),
-    [
-        (parse_layout, LayoutError),
-        (yaml_class_names, LabelsError),
-        (lambda _, path: parse_flags("convert", ["--config", path]), UsageError),
-        (lambda text, _: parse_properties(text), PropertiesError),
-    ],
+@cases(
+    (parse_layout, LayoutError),
+    (yaml_class_names, LabelsError),
+    (lambda _, path: parse_flags("convert", ["--config", path]), UsageError),
+    (lambda text, _: parse_properties(text), PropertiesError),
 )
 def test_yaml_of_thousands_of_lines_is_refused(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     read: Callable[[str, str], object],
     error: type[Exception],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     texts = ["a: 1\n" * 30_000, "a: 1\r" * 30_000, f"a: [{'b,' * 30_000}]", "b" * 3_000_000]
@@ -156,28 +147,22 @@ def test_a_table_of_thousands_of_columns_is_refused() -> None:
 # What rejects an image, and what fails its shard.
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        *(FileNotFoundError(errno.ENOENT, "gone"), IsADirectoryError(errno.EISDIR, "a folder")),
-        *(PermissionError(errno.EACCES, "no permission"), OSError(errno.EPERM, "no permission")),
-        *(OSError(errno.ELOOP, "links"), OSError(errno.ENAMETOOLONG, "name")),
-        ChangedError(errno.ESTALE, "it was overwritten meanwhile"),
-        FinalError(errno.EIO, "its gzip encoding is damaged"),
-        ForeignNameError("../me is not the name of a shard"),
-    ],
+@cases(
+    *(FileNotFoundError(errno.ENOENT, "gone"), IsADirectoryError(errno.EISDIR, "a folder")),
+    *(PermissionError(errno.EACCES, "no permission"), OSError(errno.EPERM, "no permission")),
+    *(OSError(errno.ELOOP, "links"), OSError(errno.ENAMETOOLONG, "name")),
+    ChangedError(errno.ESTALE, "it was overwritten meanwhile"),
+    FinalError(errno.EIO, "its gzip encoding is damaged"),
+    ForeignNameError("../me is not the name of a shard"),
 )
 def test_what_another_try_ends_with_again(error: OSError) -> None:
     assert is_final(error)
     check_final(error, "1.jpg")
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNRESET, errno.EHOSTDOWN),
-        *(errno.EMFILE, errno.ENOMEM, errno.EAGAIN, None),
-    ],
+@cases(
+    *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNRESET, errno.EHOSTDOWN),
+    *(errno.EMFILE, errno.ENOMEM, errno.EAGAIN, None),
 )
 def test_what_may_pass_names_file_reason_and_remedy(number: int | None) -> None:
     error = OSError("no answer") if number is None else OSError(number, "no answer", "1.jpg")

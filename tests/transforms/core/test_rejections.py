@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.transforms.added import totals_of
 from transforms.core.rejections import (
     Reason,
@@ -33,17 +34,14 @@ def test_a_reason_is_one_word_with_help() -> None:
         assert help_for(reason.code, {}) == reason.value
 
 
-@pytest.mark.parametrize(
-    ("reason", "options", "says", "never"),
-    [
-        ("not_an_image", {"transcode": "keep"}, "TIFF, AVIF, HEIC, JPEG 2000", "not HEIC"),
-        ("not_an_image", {"transcode": "auto"}, "such as PSD; convert it to JPEG", "auto"),
-        ("not_an_image", {"transcode": "png"}, "such as PSD; convert it to JPEG", "auto"),
-        ("duplicate_key", {"key": "stem", "label_key": "id"}, "if the rows hold paths", "rename"),
-        ("duplicate_key", {"key": "name", "label_key": None}, "--key path tells", "if the rows"),
-        ("duplicate_key", {"key": "path"}, "rename them", "--key"),
-        ("duplicate_key", {"key": "uri"}, "rename them", "--key"),
-    ],
+@cases(
+    ("not_an_image", {"transcode": "keep"}, "TIFF, AVIF, HEIC, JPEG 2000", "not HEIC"),
+    ("not_an_image", {"transcode": "auto"}, "such as PSD; convert it to JPEG", "auto"),
+    ("not_an_image", {"transcode": "png"}, "such as PSD; convert it to JPEG", "auto"),
+    ("duplicate_key", {"key": "stem", "label_key": "id"}, "if the rows hold paths", "rename"),
+    ("duplicate_key", {"key": "name", "label_key": None}, "--key path tells", "if the rows"),
+    ("duplicate_key", {"key": "path"}, "rename them", "--key"),
+    ("duplicate_key", {"key": "uri"}, "rename them", "--key"),
 )
 def test_advice_is_not_what_is_in_use(
     reason: str, options: dict[str, str | None], says: str, never: str
@@ -110,22 +108,19 @@ def test_the_digest_depends_on_every_rejection() -> None:
 # `--max_rejected` is a count or a share, and allows exactly that.
 
 
-@pytest.mark.parametrize(
-    ("text", "limit", "shown"),
-    [
-        ("0.01", (0.01, True, 0), "1%"),
-        ("1%", (0.01, True, 0), "1%"),
-        (" 0.5% ", (0.005, True, 0), "0.5%"),
-        ("0.7%", (0.007, True, 0), "0.7%"),
-        ("100%", (1, True, 0), "100%"),
-        ("1.0", (1, True, 0), "100%"),
-        ("0%", (0, True, 0), "0%"),
-        ("0", (0, False, 0), "0"),
-        ("1", (1, False, 0), "1"),
-        ("25", (25, False, 0), "25"),
-        ("1000000", (1_000_000, False, 0), "1000000"),
-        ("1% or 10", (0.01, True, 10), "1% or 10"),
-    ],
+@cases(
+    ("0.01", (0.01, True, 0), "1%"),
+    ("1%", (0.01, True, 0), "1%"),
+    (" 0.5% ", (0.005, True, 0), "0.5%"),
+    ("0.7%", (0.007, True, 0), "0.7%"),
+    ("100%", (1, True, 0), "100%"),
+    ("1.0", (1, True, 0), "100%"),
+    ("0%", (0, True, 0), "0%"),
+    ("0", (0, False, 0), "0"),
+    ("1", (1, False, 0), "1"),
+    ("25", (25, False, 0), "25"),
+    ("1000000", (1_000_000, False, 0), "1000000"),
+    ("1% or 10", (0.01, True, 10), "1% or 10"),
 )
 def test_parse(text: str, limit: tuple[float, bool, int], shown: str) -> None:
     assert RejectionLimit.parse(text) == limit
@@ -144,26 +139,23 @@ def test_anything_else_is_refused() -> None:
             RejectionLimit.parse(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "rejected", "matched", "allowed"),
-    [
-        ("0", 0, 0, True),
-        ("0", 1, 100, False),
-        ("2", 2, 2, True),
-        ("2", 3, 10**9, False),
-        ("0%", 0, 0, True),
-        ("1%", 0, 0, True),
-        ("1%", 1, 100, True),
-        ("1%", 1, 99, False),
-        ("1%", 2, 199, False),
-        ("100%", 5, 5, True),
-        ("1% or 10", 10, 11, True),
-        ("1% or 10", 10, 10, False),
-        ("1% or 10", 11, 1099, False),
-        ("1% or 10", 11, 1100, True),
-        ("1% or 10", 1, 1, False),
-        ("1% or 10", 0, 0, True),
-    ],
+@cases(
+    ("0", 0, 0, True),
+    ("0", 1, 100, False),
+    ("2", 2, 2, True),
+    ("2", 3, 10**9, False),
+    ("0%", 0, 0, True),
+    ("1%", 0, 0, True),
+    ("1%", 1, 100, True),
+    ("1%", 1, 99, False),
+    ("1%", 2, 199, False),
+    ("100%", 5, 5, True),
+    ("1% or 10", 10, 11, True),
+    ("1% or 10", 10, 10, False),
+    ("1% or 10", 11, 1099, False),
+    ("1% or 10", 11, 1100, True),
+    ("1% or 10", 1, 1, False),
+    ("1% or 10", 0, 0, True),
 )
 def test_allows(text: str, rejected: int, matched: int, allowed: bool) -> None:
     assert RejectionLimit.parse(text).allows(rejected, matched) == allowed

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.core.messages import entries_of
 from transforms.dataset.image_statistics import (
     DatasetWarning,
@@ -33,35 +34,29 @@ def warned(
 MOST = {"train": 6000, "test": 4000}
 
 
-@pytest.mark.parametrize(
-    ("records", "options", "found"),
-    [
-        *(({"train": 20}, {}, []), ({"train": 0, "test": 0}, {}, [])),
-        ({"train": 10, "test": 10}, {}, []),
-        ({"train": 20, "test": 0}, {}, ["empty_split"]),
-        ({"train": 4, "test": 0}, {}, ["empty_split", "tiny_split"]),
-        ({"train": 20, "test": 9}, {}, ["tiny_split"]),
-        ({"train": 5200, "test": 4800}, {}, []),
-        (MOST, {}, ["share_differs", "share_differs"]),
-        # Shares are compared only where they were asked for.
-        (MOST, {"split_from": "csv"}, []),
-        (MOST, {"splits": {"train": 0.6, "test": 0.4}}, []),
-    ],
+@cases(
+    *(({"train": 20}, {}, []), ({"train": 0, "test": 0}, {}, [])),
+    ({"train": 10, "test": 10}, {}, []),
+    ({"train": 20, "test": 0}, {}, ["empty_split"]),
+    ({"train": 4, "test": 0}, {}, ["empty_split", "tiny_split"]),
+    ({"train": 20, "test": 9}, {}, ["tiny_split"]),
+    ({"train": 5200, "test": 4800}, {}, []),
+    (MOST, {}, ["share_differs", "share_differs"]),
+    # Shares are compared only where they were asked for.
+    (MOST, {"split_from": "csv"}, []),
+    (MOST, {"splits": {"train": 0.6, "test": 0.4}}, []),
 )
 def test_split_sizes(records: dict[str, int], options: dict[str, Any], found: list[str]) -> None:
     assert [warning.code for warning in warned(records, **options)] == found
 
 
-@pytest.mark.parametrize(
-    ("names", "each", "is_warned"),
-    [
-        ([f"a photo of {at}" for at in range(20)], 1, True),
-        ([f"a photo of {at}" for at in range(19)], 1, False),
-        (map(str, range(20)), 1, True),
-        (map(str, range(20)), 2, False),
-        ([f"{at}.5" for at in range(-2, 18)], 9, True),
-        ([f"{at}.5" for at in range(3)], 9, False),
-    ],
+@cases(
+    ([f"a photo of {at}" for at in range(20)], 1, True),
+    ([f"a photo of {at}" for at in range(19)], 1, False),
+    (map(str, range(20)), 1, True),
+    (map(str, range(20)), 2, False),
+    ([f"{at}.5" for at in range(-2, 18)], 9, True),
+    ([f"{at}.5" for at in range(3)], 9, False),
 )
 def test_labels_that_may_be_no_classes(names: Iterable[str], each: int, is_warned: bool) -> None:
     counts = dict.fromkeys(names, each)
@@ -78,14 +73,11 @@ def test_groups_are_named_as_the_cause() -> None:
     assert off.text.endswith(": --group_by who may have few or large groups")
 
 
-@pytest.mark.parametrize(
-    ("train", "test", "found"),
-    [
-        ({"cat": 10, "dog": 2, "": 3}, {"cat": 12}, "1 of 2 classes ('dog')"),
-        ({"": 12}, {"": 12}, None),
-        # Integers are in the order of numbers.
-        ({"100": 4, "9": 4, "10": 4, "1": 4}, {"1": 12}, "3 of 4 classes ('9', '10', '100')"),
-    ],
+@cases(
+    ({"cat": 10, "dog": 2, "": 3}, {"cat": 12}, "1 of 2 classes ('dog')"),
+    ({"": 12}, {"": 12}, None),
+    # Integers are in the order of numbers.
+    ({"100": 4, "9": 4, "10": 4, "1": 4}, {"1": 12}, "3 of 4 classes ('9', '10', '100')"),
 )
 def test_a_class_is_missing(train: dict[str, int], test: dict[str, int], found: str | None) -> None:
     warnings = warned({"train": 16, "test": 12}, {"train": train, "test": test})

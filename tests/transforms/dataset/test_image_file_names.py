@@ -6,19 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.dataset.output_names import image_file, image_files
 from transforms.labels.keys import nfc
 
 
-@pytest.mark.parametrize(
-    ("key", "name"),
-    [
-        *((key, key) for key in ("cat0", "IMG 0001 (2)", "한강", "a.b", "x" * 246)),
-        ("cat/1.jpg", "cat%2F1.jpg"),
-        ("gs://b/1.jpg", "gs%3A%2F%2Fb%2F1.jpg"),
-        *(("..", "%2E."), (".hidden", "%2Ehidden"), ("100%", "100%25"), ("a\nb", "a%0Ab")),
-        *(("a*?[1]~", "a%2A%3F%5B1%5D%7E"), ("a\u3000b", "a%E3%80%80b")),
-    ],
+@cases(
+    *((key, key) for key in ("cat0", "IMG 0001 (2)", "한강", "a.b", "x" * 246)),
+    ("cat/1.jpg", "cat%2F1.jpg"),
+    ("gs://b/1.jpg", "gs%3A%2F%2Fb%2F1.jpg"),
+    *(("..", "%2E."), (".hidden", "%2Ehidden"), ("100%", "100%25"), ("a\nb", "a%0Ab")),
+    *(("a*?[1]~", "a%2A%3F%5B1%5D%7E"), ("a\u3000b", "a%E3%80%80b")),
 )
 def test_names(key: str, name: str) -> None:
     assert image_file("train", key, gzip=False) == f"train/{name}.tfrecord"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.transforms.added import added_to, totals_of
 from transforms.core import rejections
 from transforms.core.messages import LabelsError
@@ -125,19 +126,16 @@ def of_rows(rejected: int, written: int) -> Ledger:
     return Ledger(0, written, 0, 9, 0, 0, 0, rejected, rows_written=written)
 
 
-@pytest.mark.parametrize(
-    ("found", "changes", "says"),
-    [
-        (LEDGER, {}, ""),
-        (LEDGER, {"rows_read": 99}, "99 rows read, but 8 used + 4 repeated + 2 unmatched + "),
-        (LEDGER, {"rows_read": 99}, "2 unmatched + 1 rejected = 15"),
-        (LEFT_OUT, {}, ""),
-        (LEFT_OUT, {"images_matched": 16}, " 7 written + 3 rejected + 5 left out = 15"),
-        (LEFT_OUT, {"rows_read": 16}, " 1 rejected + 2 left out = 17"),
-        (of_rows(1, 8), {}, ""),
-        (of_rows(0, 8), {}, "0 rejected + 8 written = "),
-        (of_rows(1, 9), {}, "1 rejected + 9 written = "),
-    ],
+@cases(
+    (LEDGER, {}, ""),
+    (LEDGER, {"rows_read": 99}, "99 rows read, but 8 used + 4 repeated + 2 unmatched + "),
+    (LEDGER, {"rows_read": 99}, "2 unmatched + 1 rejected = 15"),
+    (LEFT_OUT, {}, ""),
+    (LEFT_OUT, {"images_matched": 16}, " 7 written + 3 rejected + 5 left out = 15"),
+    (LEFT_OUT, {"rows_read": 16}, " 1 rejected + 2 left out = 17"),
+    (of_rows(1, 8), {}, ""),
+    (of_rows(0, 8), {}, "0 rejected + 8 written = "),
+    (of_rows(1, 9), {}, "1 rejected + 9 written = "),
 )
 def test_a_ledger_shows_its_sum(found: Ledger, changes: dict[str, int], says: str) -> None:
     changed = dataclasses.replace(found, **changes)

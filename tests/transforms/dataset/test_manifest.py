@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.transforms.added import added_to, totals_of
 from transforms.core.messages import Decision
 from transforms.core.records import Count, RejectedPart
@@ -145,9 +146,7 @@ def test_the_digest_is_that_of_the_whole_text(content: dict[str, Any]) -> None:
 # What is no manifest, and what was edited.
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", "3", '"text"', "{}", '{"version": 1}', '{\n "a": 1']
-)
+@cases("", "{", "[]", "null", "3", '"text"', "{}", '{"version": 1}', '{\n "a": 1')
 def test_another_file_is_no_manifest(text: str) -> None:
     with pytest.raises(ManifestError, match=r"^out/manifest\.json is not a manifest of this tool"):
         parse_manifest(text, "out/manifest.json")
@@ -158,27 +157,24 @@ EDITED = "^m was edited: its '{}' cannot be read"
 KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "partners")
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "says"),
-    [
-        *((key, value, EDITED.format(key)) for key in KINDS for value in (None, 5)),
-        ("partners", {"mask": 1}, EDITED.format("partners")),
-        ("root", "/" * 5000, EDITED.format("root")),
-        # Each of these takes the report, or a reading of rejections, the time of all.
-        *(
-            (key, {f"{at}": 1 for at in range(2000)}, EDITED.format(key))
-            for key in ("rejected", "pixels")
-        ),
-        ("features", [LAYOUTS["slim"][0].to_manifest()] * 20_001, EDITED.format("features")),
-        ("index", [{**ENTRY, "bytes": -1}], EDITED.format("index")),
-        ("index", [{**ENTRY, "records": "1"}], EDITED.format("index")),
-        ("index", [{**ENTRY, "crc32c": "x"}], EDITED.format("index")),
-        ("index", [{**ENTRY, "file": "../me/a.parquet"}], "'../me/a.parquet', which is not a file"),
-        *(
-            ("format_version", version, f"has format version {version}, this program reads")
-            for version in (0, FORMAT_VERSION + 1, "1", None)
-        ),
-    ],
+@cases(
+    *((key, value, EDITED.format(key)) for key in KINDS for value in (None, 5)),
+    ("partners", {"mask": 1}, EDITED.format("partners")),
+    ("root", "/" * 5000, EDITED.format("root")),
+    # Each of these takes the report, or a reading of rejections, the time of all.
+    *(
+        (key, {f"{at}": 1 for at in range(2000)}, EDITED.format(key))
+        for key in ("rejected", "pixels")
+    ),
+    ("features", [LAYOUTS["slim"][0].to_manifest()] * 20_001, EDITED.format("features")),
+    ("index", [{**ENTRY, "bytes": -1}], EDITED.format("index")),
+    ("index", [{**ENTRY, "records": "1"}], EDITED.format("index")),
+    ("index", [{**ENTRY, "crc32c": "x"}], EDITED.format("index")),
+    ("index", [{**ENTRY, "file": "../me/a.parquet"}], "'../me/a.parquet', which is not a file"),
+    *(
+        ("format_version", version, f"has format version {version}, this program reads")
+        for version in (0, FORMAT_VERSION + 1, "1", None)
+    ),
 )
 def test_an_edit_is_refused(key: str, value: object, says: str) -> None:
     assert parsed(partners={"mask": "in/masks"}, index=[ENTRY])
@@ -191,14 +187,11 @@ def test_an_edit_is_refused(key: str, value: object, says: str) -> None:
 # Digests are of what decides.
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"options": {**DATASET.options, "seed": 1}},
-        {"options": {}},
-        {"features": LAYOUTS["slim"]},
-        {"features": DATASET.features[::-1]},
-    ],
+@cases(
+    {"options": {**DATASET.options, "seed": 1}},
+    {"options": {}},
+    {"features": LAYOUTS["slim"]},
+    {"features": DATASET.features[::-1]},
 )
 def test_the_digest_depends_on_what_decides_bytes(change: dict[str, Any]) -> None:
     assert dataclasses.replace(DATASET, **change).digest != DATASET.digest

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import cases
 from tests.transforms.core.checked_images import OBJECTS, checked
 from transforms.core.rejections import Rejection
 from transforms.dataset import record_checks
@@ -30,16 +31,13 @@ def text(*lines: str) -> list[bytes]:
     return [f"{line}\n".encode() for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (LINES[:2], "counts of reasons differ"),
-        ([*LINES, LINES[0]], "lists 3 images, the ledger counts 2"),
-        ([LINES[0], LINES[1].replace('"image"', '"row"'), LINES[2]], "lists 1 images, the ledger"),
-        ([*LINES[:2], "{}"], "not a rejection"),
-        ([*LINES[:2], "["], "not a rejection"),
-        ([*LINES[:2], "7"], "not a rejection"),
-    ],
+@cases(
+    (LINES[:2], "counts of reasons differ"),
+    ([*LINES, LINES[0]], "lists 3 images, the ledger counts 2"),
+    ([LINES[0], LINES[1].replace('"image"', '"row"'), LINES[2]], "lists 1 images, the ledger"),
+    ([*LINES[:2], "{}"], "not a rejection"),
+    ([*LINES[:2], "["], "not a rejection"),
+    ([*LINES[:2], "7"], "not a rejection"),
 )
 def test_rejections_that_differ_from_the_ledger(lines: list[str], message: str) -> None:
     assert list(rejected_problems(MANIFEST, text(*LINES))) == []
@@ -66,18 +64,15 @@ def test_lists_that_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [*record_checks.class_problems("", record_checks.Counter("ab"), {"a": 1, "b": 1})]
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"image__object__class__label": [0, 2, 0]}, "label 2 is not a line of labels.txt"),
-        ({"image__object__class__label": [1, 1, 0]}, "label 1 is 'dog' in labels.txt"),
-        ({"image__object__class__label": [0, 1]}, "has 2 object ids but 3 object texts"),
-        ({"image__class__text": [b"cat", b"cat"]}, "label 1 is 'dog' in labels.txt"),
-        ({"image__class__text": [b"cat", b"\xff"]}, "label 1 is 'dog' in labels.txt"),
-        ({"image__object__bbox__xmin": [0.0, 0.1]}, "different lengths"),
-        ({"image__object__bbox__xmin": [0.0, 0.1, 1.5]}, "is not between 0 and 1"),
-        ({"image__object__area": [1.0]}, "lists of box attributes and of boxes have different len"),
-    ],
+@cases(
+    ({"image__object__class__label": [0, 2, 0]}, "label 2 is not a line of labels.txt"),
+    ({"image__object__class__label": [1, 1, 0]}, "label 1 is 'dog' in labels.txt"),
+    ({"image__object__class__label": [0, 1]}, "has 2 object ids but 3 object texts"),
+    ({"image__class__text": [b"cat", b"cat"]}, "label 1 is 'dog' in labels.txt"),
+    ({"image__class__text": [b"cat", b"\xff"]}, "label 1 is 'dog' in labels.txt"),
+    ({"image__object__bbox__xmin": [0.0, 0.1]}, "different lengths"),
+    ({"image__object__bbox__xmin": [0.0, 0.1, 1.5]}, "is not between 0 and 1"),
+    ({"image__object__area": [1.0]}, "lists of box attributes and of boxes have different len"),
 )
 def test_lists_that_are_wrong(changed: dict[str, list[Any]], message: str) -> None:
     (problem,) = check_lists(**changed).problems

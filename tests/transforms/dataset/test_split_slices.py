@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.dataset.ledger import Gathered, PlanTotals, RunTotals, ShardSummary
 from transforms.dataset.manifest import Dataset
 from transforms.dataset.metadata import shard_ranges, tfds_files
@@ -30,57 +31,51 @@ TRAIN = [*(f"a{n}" for n in range(4)), *(f"c{n}" for n in range(6))]
 TEST = [f"d{n}" for n in range(3)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("train", TRAIN),
-        ("train+test", TRAIN + TEST),
-        (" test + train[:1] ", [*TEST, "a0"]),
-        ("all", TRAIN + TEST),
-        ("none", []),
-        ("train[3:5]", ["a3", "c0"]),
-        ("train[-2:]", ["c4", "c5"]),
-        ("train[:-8]", ["a0", "a1"]),
-        ("train[:50%]", TRAIN[:5]),
-        ("train[50%:]", TRAIN[5:]),
-        ("train[-10%:]", TRAIN[9:]),
-        ("train[:25%]", TRAIN[:2]),  # 2.5 is rounded to the even number
-        ("train[12.5%:90%]", TRAIN[1:9]),
-        *(("train[:33%]", TRAIN[:3]), ("train[33%:]", TRAIN[3:])),
-        ("train[0:1]", ["a0"]),
-        ("train[0shard]", TRAIN[:4]),
-        ("train[-1shard]", TRAIN[4:]),
-        ("train[1shard:]", TRAIN[4:]),
-        ("train[:-1shard]", TRAIN[:4]),
-    ],
+@cases(
+    ("train", TRAIN),
+    ("train+test", TRAIN + TEST),
+    (" test + train[:1] ", [*TEST, "a0"]),
+    ("all", TRAIN + TEST),
+    ("none", []),
+    ("train[3:5]", ["a3", "c0"]),
+    ("train[-2:]", ["c4", "c5"]),
+    ("train[:-8]", ["a0", "a1"]),
+    ("train[:50%]", TRAIN[:5]),
+    ("train[50%:]", TRAIN[5:]),
+    ("train[-10%:]", TRAIN[9:]),
+    ("train[:25%]", TRAIN[:2]),  # 2.5 is rounded to the even number
+    ("train[12.5%:90%]", TRAIN[1:9]),
+    *(("train[:33%]", TRAIN[:3]), ("train[33%:]", TRAIN[3:])),
+    ("train[0:1]", ["a0"]),
+    ("train[0shard]", TRAIN[:4]),
+    ("train[-1shard]", TRAIN[4:]),
+    ("train[1shard:]", TRAIN[4:]),
+    ("train[:-1shard]", TRAIN[:4]),
 )
 def test_a_text_names_records(text: str, expected: list[str]) -> None:
     assert records(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("val", "there is no split 'val', only train, test, none"),
-        ("train+val[:3]", "there is no split 'val', only train, test, none"),
-        ("all[:3]", "there is no split 'all'"),
-        ("", "'' is not a split: write it like train, "),
-        ("train[", r"'train\[' is not a split: write it like"),
-        ("train+", "'' is not a split"),
-        ("train[:]", r"'train\[:\]' has no valid slice"),
-        ("train[]", "has no valid slice"),
-        ("train[3]", "has no valid slice"),
-        ("train[1:2:3]", "has no valid slice"),
-        ("train[1.5:]", "has no valid slice"),
-        ("train[:x%]", "has no valid slice"),
-        ("train[10%:20]", "has no valid slice"),
-        ("train[:11]", r"'train\[:11\]' goes beyond the 10 records of the split"),
-        ("train[:101%]", "goes beyond the 100 percent of the split"),
-        ("train[4shard:]", "goes beyond the 3 shards of the split"),
-        ("train[5:5]", r"'train\[5:5\]' has no records: the split has 10"),
-        ("train[:1%]", r"'train\[:1%\]' has no records: the split has 10"),
-        ("none[:50%]", "has no records: the split has 0"),
-    ],
+@cases(
+    ("val", "there is no split 'val', only train, test, none"),
+    ("train+val[:3]", "there is no split 'val', only train, test, none"),
+    ("all[:3]", "there is no split 'all'"),
+    ("", "'' is not a split: write it like train, "),
+    ("train[", r"'train\[' is not a split: write it like"),
+    ("train+", "'' is not a split"),
+    ("train[:]", r"'train\[:\]' has no valid slice"),
+    ("train[]", "has no valid slice"),
+    ("train[3]", "has no valid slice"),
+    ("train[1:2:3]", "has no valid slice"),
+    ("train[1.5:]", "has no valid slice"),
+    ("train[:x%]", "has no valid slice"),
+    ("train[10%:20]", "has no valid slice"),
+    ("train[:11]", r"'train\[:11\]' goes beyond the 10 records of the split"),
+    ("train[:101%]", "goes beyond the 100 percent of the split"),
+    ("train[4shard:]", "goes beyond the 3 shards of the split"),
+    ("train[5:5]", r"'train\[5:5\]' has no records: the split has 10"),
+    ("train[:1%]", r"'train\[:1%\]' has no records: the split has 10"),
+    ("none[:50%]", "has no records: the split has 0"),
 )
 def test_a_wrong_text_is_refused_in_one_line(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as raised:

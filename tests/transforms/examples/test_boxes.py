@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.marks import cases
 from transforms.core.messages import LabelsError
 from transforms.core.rejections import RejectedImageError
 from transforms.examples.boxes import (
@@ -33,38 +34,32 @@ from transforms.images.pixel_options import Frame
 # Boxes become shares of the image, follow its turns, and are refused outside of it.
 
 
-@pytest.mark.parametrize(
-    ("box", "units", "shares"),
-    [
-        (Box(4, 8, 3, 12), "pixel", Box(0.25, 0.5, 0.25, 1)),
-        (Box(0.25, 0.5, 0.25, 1), "normalized", Box(0.25, 0.5, 0.25, 1)),
-        # What rounding puts outside is on the edge.
-        (Box(-0.5, 16.5, 0, 12.25), "pixel", Box(0, 1, 0, 1)),
-        (Box(8, 16, -0.5, 6), "pixel", Box(0.5, 1, 0, 0.5)),
-        (Box(-1e-7, 1.0000001, 0.25, 1.000001), "normalized", Box(0, 1, 0.25, 1)),
-    ],
+@cases(
+    (Box(4, 8, 3, 12), "pixel", Box(0.25, 0.5, 0.25, 1)),
+    (Box(0.25, 0.5, 0.25, 1), "normalized", Box(0.25, 0.5, 0.25, 1)),
+    # What rounding puts outside is on the edge.
+    (Box(-0.5, 16.5, 0, 12.25), "pixel", Box(0, 1, 0, 1)),
+    (Box(8, 16, -0.5, 6), "pixel", Box(0.5, 1, 0, 0.5)),
+    (Box(-1e-7, 1.0000001, 0.25, 1.000001), "normalized", Box(0, 1, 0.25, 1)),
 )
 def test_boxes_become_shares(box: Box, units: str, shares: Box) -> None:
     assert normalized(box, units=units, height=12, width=16) == shares
 
 
-@pytest.mark.parametrize(
-    ("box", "units", "says"),
-    [
-        (Box(4, 17, 0, 12), "pixel", "xmax 17 is outside of the image, 0 to 16"),
-        (Box(4, 8, 0, 13), "pixel", "ymax 13 is outside of the image, 0 to 12"),
-        (Box(-1, 8, 0, 12), "pixel", "xmin -1 is outside"),
-        (Box(0, 8, 0, 12), "normalized", "xmax 8 is outside of the image, 0 to 1"),
-        (Box(8, 4, 0, 12), "pixel", "xmin 8 is not below xmax 4"),
-        (Box(0, 4, 5, 5), "pixel", "ymin 5 is not below ymax 5"),
-        (Box(0, math.nan, 0, 5), "pixel", "xmax is nan"),
-        (Box(0, 4, 0, math.inf), "pixel", "ymax is inf"),
-        # More than rounding.
-        (Box(0, 16.51, 0, 12), "pixel", "xmax 16.51 is outside"),
-        (Box(0, 8, -0.51, 12), "pixel", "ymin -0.51 is outside"),
-        (Box(0, 1.00001, 0, 1), "normalized", "xmax 1.00001 is outside"),
-        (Box(16, 16.4, 0, 12), "pixel", "xmin 16 is not below xmax 16"),
-    ],
+@cases(
+    (Box(4, 17, 0, 12), "pixel", "xmax 17 is outside of the image, 0 to 16"),
+    (Box(4, 8, 0, 13), "pixel", "ymax 13 is outside of the image, 0 to 12"),
+    (Box(-1, 8, 0, 12), "pixel", "xmin -1 is outside"),
+    (Box(0, 8, 0, 12), "normalized", "xmax 8 is outside of the image, 0 to 1"),
+    (Box(8, 4, 0, 12), "pixel", "xmin 8 is not below xmax 4"),
+    (Box(0, 4, 5, 5), "pixel", "ymin 5 is not below ymax 5"),
+    (Box(0, math.nan, 0, 5), "pixel", "xmax is nan"),
+    (Box(0, 4, 0, math.inf), "pixel", "ymax is inf"),
+    # More than rounding.
+    (Box(0, 16.51, 0, 12), "pixel", "xmax 16.51 is outside"),
+    (Box(0, 8, -0.51, 12), "pixel", "ymin -0.51 is outside"),
+    (Box(0, 1.00001, 0, 1), "normalized", "xmax 1.00001 is outside"),
+    (Box(16, 16.4, 0, 12), "pixel", "xmin 16 is not below xmax 16"),
 )
 def test_boxes_that_cannot_be(box: Box, units: str, says: str) -> None:
     with pytest.raises(BoxError, match=says):
@@ -91,36 +86,30 @@ def test_a_box_holds_the_same_pixels_after_a_turn(orientation: int) -> None:
 # Columns and units of boxes are inferred from headers and rows of common tools.
 
 
-@pytest.mark.parametrize(
-    ("header", "form", "columns"),
-    [
-        ("ImageID,LabelName,XMin,XMax,YMin,YMax", "corners", (2, 4, 3, 5)),
-        ("filename,width,height,class,xmin,ymin,xmax,ymax", "corners", (4, 5, 6, 7)),
-        ("image,x1,y1,x2,y2,label", "corners", (1, 2, 3, 4)),
-        ("image,x_0,y_0,x_1,y_1,label", "corners", (1, 2, 3, 4)),
-        ("image,left,top,right,bottom,label", "corners", (1, 2, 3, 4)),
-        ("image,bbox_x1,bbox_y1,bbox_x2,bbox_y2,label", "corners", (1, 2, 3, 4)),
-        ("file,xtl,ytl,xbr,ybr,label", "corners", (1, 2, 3, 4)),
-        ("label_name,bbox_x,bbox_y,bbox_width,bbox_height,image_name", "xywh", (1, 2, 3, 4)),
-        ("image,x,y,w,h,label", "xywh", (1, 2, 3, 4)),
-        ("image,width,height,x,y,w,h,label", "xywh", (3, 4, 5, 6)),
-        ("image,bbox.left,bbox.top,bbox.width,bbox.height", "xywh", (1, 2, 3, 4)),
-        ("image,class,x_center,y_center,width,height", "center", (2, 3, 4, 5)),
-        ("image,class,cx,cy,w,h", "center", (2, 3, 4, 5)),
-    ],
+@cases(
+    ("ImageID,LabelName,XMin,XMax,YMin,YMax", "corners", (2, 4, 3, 5)),
+    ("filename,width,height,class,xmin,ymin,xmax,ymax", "corners", (4, 5, 6, 7)),
+    ("image,x1,y1,x2,y2,label", "corners", (1, 2, 3, 4)),
+    ("image,x_0,y_0,x_1,y_1,label", "corners", (1, 2, 3, 4)),
+    ("image,left,top,right,bottom,label", "corners", (1, 2, 3, 4)),
+    ("image,bbox_x1,bbox_y1,bbox_x2,bbox_y2,label", "corners", (1, 2, 3, 4)),
+    ("file,xtl,ytl,xbr,ybr,label", "corners", (1, 2, 3, 4)),
+    ("label_name,bbox_x,bbox_y,bbox_width,bbox_height,image_name", "xywh", (1, 2, 3, 4)),
+    ("image,x,y,w,h,label", "xywh", (1, 2, 3, 4)),
+    ("image,width,height,x,y,w,h,label", "xywh", (3, 4, 5, 6)),
+    ("image,bbox.left,bbox.top,bbox.width,bbox.height", "xywh", (1, 2, 3, 4)),
+    ("image,class,x_center,y_center,width,height", "center", (2, 3, 4, 5)),
+    ("image,class,cx,cy,w,h", "center", (2, 3, 4, 5)),
 )
 def test_headers_of_common_tools(header: str, form: str, columns: tuple[int, ...]) -> None:
     assert find_boxes(header.split(","), "a.csv") == (form, columns)
 
 
-@pytest.mark.parametrize(
-    ("header", "says"),
-    [
-        (["id", "label"], "a.csv: it has no box columns; it has 'id', 'label'"),
-        (["id", "xmin", "xmax", "ymin"], "it has no column 'ymax' for boxes; it has 'id', 'xmin'"),
-        (["xmin", "x_min", "ymin", "xmax", "ymax"], "there are several box columns 'xmin'"),
-        ([], "a.csv has no header: give four column numbers: --boxes columns=2,3,4,5"),
-    ],
+@cases(
+    (["id", "label"], "a.csv: it has no box columns; it has 'id', 'label'"),
+    (["id", "xmin", "xmax", "ymin"], "it has no column 'ymax' for boxes; it has 'id', 'xmin'"),
+    (["xmin", "x_min", "ymin", "xmax", "ymax"], "there are several box columns 'xmin'"),
+    ([], "a.csv has no header: give four column numbers: --boxes columns=2,3,4,5"),
 )
 def test_headers_without_boxes(header: list[str], says: str) -> None:
     with pytest.raises(LabelsError, match=says):
@@ -150,20 +139,17 @@ def test_further_columns() -> None:
     assert further_columns(["id"], names) == {}
 
 
-@pytest.mark.parametrize(
-    ("row", "is_so"),
-    [
-        # cloud.google.com/vision/automl/object-detection/docs/csv-format: "Four sample rows".
-        ("TRAINING,gs://folder/image1.png,car,0.1,0.1,,,0.3,0.3,,", True),
-        ("TRAINING,gs://folder/image1.png,bike,.7,.6,,,.8,.9,,", True),
-        ("UNASSIGNED,gs://folder/im2.png,car,0.1,0.1,0.2,0.1,0.2,0.3,0.1,0.3", True),
-        ("TEST,gs://folder/im3.png,,,,,,,,,", True),
-        ("TRAINING,gs://folder/image1.png,car", True),
-        ("TRAINING,gs://folder/image1.png,car,0.1,0.1,,,0.3,0.3,", False),
-        ("dev,gs://folder/image1.png,car,0.1,0.1,,,0.3,0.3,,", False),
-        ("TRAINING,gs://folder/image1.png,car,a,b,c,d,e,f,g,h", False),
-        (",x,y", False),
-    ],
+@cases(
+    # cloud.google.com/vision/automl/object-detection/docs/csv-format: "Four sample rows".
+    ("TRAINING,gs://folder/image1.png,car,0.1,0.1,,,0.3,0.3,,", True),
+    ("TRAINING,gs://folder/image1.png,bike,.7,.6,,,.8,.9,,", True),
+    ("UNASSIGNED,gs://folder/im2.png,car,0.1,0.1,0.2,0.1,0.2,0.3,0.1,0.3", True),
+    ("TEST,gs://folder/im3.png,,,,,,,,,", True),
+    ("TRAINING,gs://folder/image1.png,car", True),
+    ("TRAINING,gs://folder/image1.png,car,0.1,0.1,,,0.3,0.3,", False),
+    ("dev,gs://folder/image1.png,car,0.1,0.1,,,0.3,0.3,,", False),
+    ("TRAINING,gs://folder/image1.png,car,a,b,c,d,e,f,g,h", False),
+    (",x,y", False),
 )
 def test_rows_of_automl(row: str, is_so: bool) -> None:
     assert is_automl(row.split(","), lambda cell: cell.endswith(".png")) == is_so
@@ -172,14 +158,11 @@ def test_rows_of_automl(row: str, is_so: bool) -> None:
 WITHIN = "no number is above 1 in the first 2 boxes"
 
 
-@pytest.mark.parametrize(
-    ("boxes", "form", "units", "because"),
-    [
-        (["0,0,1,1", "0.5,0,1.0000001,1"], "corners", "normalized", WITHIN),
-        (["0,0,1,1", "0,0,20,12"], "corners", "pixel", "xmax 20 in line 3"),
-        (["0.5,0.5,.1,48"], "xywh", "pixel", "height 48 in line 2"),
-        (["x,,nan,1", "0,0,inf,1"], "corners", "", "the first rows have no boxes"),
-    ],
+@cases(
+    (["0,0,1,1", "0.5,0,1.0000001,1"], "corners", "normalized", WITHIN),
+    (["0,0,1,1", "0,0,20,12"], "corners", "pixel", "xmax 20 in line 3"),
+    (["0.5,0.5,.1,48"], "xywh", "pixel", "height 48 in line 2"),
+    (["x,,nan,1", "0,0,inf,1"], "corners", "", "the first rows have no boxes"),
 )
 def test_far_corners_tell_the_units(boxes: list[str], form: str, units: str, because: str) -> None:
     found = guess_units(
@@ -244,19 +227,16 @@ def refused(*cells: str, **flags: Any) -> tuple[str, str]:
 UPRIGHT = {"orientation": "upright", "tagged": 6}
 
 
-@pytest.mark.parametrize(
-    ("cells", "flags", "sides"),
-    [
-        ("4,3,12,9", {"form": "corners"}, [0.25, 0.25, 0.75, 0.75]),
-        ("4,3,8,6", {"form": "xywh"}, [0.25, 0.25, 0.75, 0.75]),
-        ("8,6,8,6", {"form": "center"}, [0.25, 0.25, 0.75, 0.75]),
-        # EXIF 6 shows 12 x 16 pixels as 16 x 12: the stored left edge is the top of the picture,
-        # and its upper right quarter the upper left one of the stored pixels.
-        ("6,0,12,8", UPRIGHT, [0, 0, 0.5, 0.5]),
-        ("0,0,8,6", {"tagged": 6}, [0, 0, 0.5, 0.5]),
-        ("6,0,12,8", {**UPRIGHT, "applied": 6}, [0.5, 0, 1, 0.5]),
-        ("0,0,8,6", {"tagged": 6, "applied": 6}, [0.5, 0, 1, 0.5]),
-    ],
+@cases(
+    ("4,3,12,9", {"form": "corners"}, [0.25, 0.25, 0.75, 0.75]),
+    ("4,3,8,6", {"form": "xywh"}, [0.25, 0.25, 0.75, 0.75]),
+    ("8,6,8,6", {"form": "center"}, [0.25, 0.25, 0.75, 0.75]),
+    # EXIF 6 shows 12 x 16 pixels as 16 x 12: the stored left edge is the top of the picture,
+    # and its upper right quarter the upper left one of the stored pixels.
+    ("6,0,12,8", UPRIGHT, [0, 0, 0.5, 0.5]),
+    ("0,0,8,6", {"tagged": 6}, [0, 0, 0.5, 0.5]),
+    ("6,0,12,8", {**UPRIGHT, "applied": 6}, [0.5, 0, 1, 0.5]),
+    ("0,0,8,6", {"tagged": 6, "applied": 6}, [0.5, 0, 1, 0.5]),
 )
 def test_boxes(cells: str, flags: dict[str, Any], sides: list[float]) -> None:
     assert box(cells, **flags) == sides
@@ -320,20 +300,17 @@ OF_AREA = {"further": FURTHER}
 WRONG_SIZE = '0,0,8,6,{"size": [1, 1], "counts": [1]}'
 
 
-@pytest.mark.parametrize(
-    ("cells", "flags", "reason", "detail"),
-    [
-        ("0,12,12,16", {"tagged": 3}, "bad_box", OUTSIDE),
-        ("0,12,12,16", {"tagged": 6}, "bad_box", f"{OUTSIDE}; EXIF turns this image, and --boxes"),
-        ("4,,8,12", {}, "bad_box", "a.csv:2, column 'y' (ymin): the cell is empty"),
-        ("4,nan,8,12", {}, "bad_box", "a.csv:2: ymin is nan"),
-        ("4,3,x,12", {}, "bad_box", "a.csv:2, column 'w' (xmax): 'x' is not a number"),
-        ("0,0,8,6,x,0,0,0", OF_AREA, "bad_cell", "a.csv:2, column 'area': 'x' is not an area"),
-        ("0,0,8,6,-1,0,0,0", OF_AREA, "bad_cell", "a.csv:2, column 'area': '-1' is not an area"),
-        ("0,0,8,6,1e300,0,0,0", OF_AREA, "bad_cell", "a.csv:2, column 'area': '1e300' is not"),
-        ("0,0,8,6,1,2,0,0", OF_AREA, "bad_cell", "a.csv:2, column 'iscrowd': '2' is neither 0"),
-        (WRONG_SIZE, {"further": MASKS}, "mask_size", "a.csv:2, column 'segmentation': its size"),
-    ],
+@cases(
+    ("0,12,12,16", {"tagged": 3}, "bad_box", OUTSIDE),
+    ("0,12,12,16", {"tagged": 6}, "bad_box", f"{OUTSIDE}; EXIF turns this image, and --boxes"),
+    ("4,,8,12", {}, "bad_box", "a.csv:2, column 'y' (ymin): the cell is empty"),
+    ("4,nan,8,12", {}, "bad_box", "a.csv:2: ymin is nan"),
+    ("4,3,x,12", {}, "bad_box", "a.csv:2, column 'w' (xmax): 'x' is not a number"),
+    ("0,0,8,6,x,0,0,0", OF_AREA, "bad_cell", "a.csv:2, column 'area': 'x' is not an area"),
+    ("0,0,8,6,-1,0,0,0", OF_AREA, "bad_cell", "a.csv:2, column 'area': '-1' is not an area"),
+    ("0,0,8,6,1e300,0,0,0", OF_AREA, "bad_cell", "a.csv:2, column 'area': '1e300' is not"),
+    ("0,0,8,6,1,2,0,0", OF_AREA, "bad_cell", "a.csv:2, column 'iscrowd': '2' is neither 0"),
+    (WRONG_SIZE, {"further": MASKS}, "mask_size", "a.csv:2, column 'segmentation': its size"),
 )
 def test_cells_that_do_not_fit(cells: str, flags: dict[str, Any], reason: str, detail: str) -> None:
     code, found = refused(cells, **flags)

@@ -10,6 +10,7 @@ import pytest
 
 import pipeline
 import transforms
+from tests.marks import cases
 from transforms.examples.encoder import VALUES
 from transforms.examples.layout_files import LayoutError, parse_layout
 from transforms.examples.layouts import (
@@ -34,30 +35,24 @@ def test_every_feature_has_a_known_source_and_type(layout: str) -> None:
     assert {"image.bytes", "image.embedding"} & {feature.source for feature in features}
 
 
-@pytest.mark.parametrize(
-    ("layout", "texts", "integers"),
-    [
-        # research/slim/datasets/dataset_utils.py and build_imagenet_data.py
-        (
-            "slim",
-            "image/encoded image/format image/class/text image/filename",
-            "image/class/label image/height image/width",
-        ),
-        ("tutorial", "image_raw", "height width depth label"),
-    ],
+@cases(
+    # research/slim/datasets/dataset_utils.py and build_imagenet_data.py
+    (
+        "slim",
+        "image/encoded image/format image/class/text image/filename",
+        "image/class/label image/height image/width",
+    ),
+    ("tutorial", "image_raw", "height width depth label"),
 )
 def test_layouts_are_what_their_programs_write(layout: str, texts: str, integers: str) -> None:
     expected = dict.fromkeys(texts.split(), "bytes") | dict.fromkeys(integers.split(), "int64")
     assert {feature.name: feature.dtype for feature in LAYOUTS[layout]} == expected
 
 
-@pytest.mark.parametrize(
-    ("layout", "dropped"),
-    [
-        ("slim", {"image/class/label", "image/class/text"}),
-        ("tutorial", {"label"}),
-        ("landmark", {"landmark_id"}),
-    ],
+@cases(
+    ("slim", {"image/class/label", "image/class/text"}),
+    ("tutorial", {"label"}),
+    ("landmark", {"landmark_id"}),
 )
 def test_without_labels_their_features_are_left_out(layout: str, dropped: set[str]) -> None:
     labelled = layout_features(layout, labelled=True)
@@ -99,42 +94,39 @@ features:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "is empty"),
-        ("- a", "line 1: the layout must be written as NAME: VALUE"),
-        ("feature: {a: image.key}", "line 1: unknown key 'feature'; did you mean 'features'?"),
-        ("features:\n  a: [", "line 2: invalid YAML"),
-        ("features: {}", "line 1: there are no features"),
-        ("features:\n  a: image.hieght", "line 2: unknown source 'image.hieght'; did you mean"),
-        ("features:\n  a: csv.", "line 2: unknown source 'csv.'"),
-        ("features:\n  a:\n    sources: x", "line 3: unknown key 'sources'; did you mean 'source'"),
-        ("features:\n  a:\n    type: int64", "line 3: the feature 'a' has no source"),
-        ("features:\n  a: image.key\n  a: label.id", "line 3: 'a' is given twice, first in line 2"),
-        ("features:\n  a: {source: csv.a, type: int}", "line 2: unknown type 'int'; did you mean"),
-        ("features:\n  a: {source: label.id, type: float}", "line 2: label.id is int64, not float"),
-        ("features:\n  a: {source: label.id, default: 0}", "line 2: default is only for sources"),
-        ("features:\n  a: {source: csv.a, list: maybe}", "line 2: list must be true or false"),
-        ("features:\n  a: {source: csv.a, separator: ''}", "line 2: a separator must not be empty"),
-        ("features: {a: {source: csv.a, type: int64,\n default: x}}", "line 2: the default 'x' is"),
-        ("features:\n  a:\n    source: csv.a\n    shape: 4", "line 4: shape must be a list of"),
-        ("features:\n  a: {source: csv.a, shape: [2, 0]}", "line 2: shape must be a list of"),
-        ("features:\n  a: {source: csv.a, shape: []}", "line 2: shape must be a list of"),
-        ("features:\n  a: {source: csv.a, shape: [[2]]}", "line 2: shape must be a list of"),
-        ("features:\n  a: {source: csv.a,\n    shape: [2]}", "line 3: a shape needs a separator"),
-        ("features:\n  a: {source: label.ids, shape: [2]}", "line 2: shape is for image.pixels"),
-        ("features:\n  a: {source: image.pixels, shape: [3, 32, 32]}", "line 2: the shape of"),
-        (
-            "features:\n  a: {source: csv.a, separator: ';', shape: [3],\n    default: 1;2}",
-            "line 3: the default '1;2' does not have 3 values",
-        ),
-        ("images:\n  a-b: x/*.png\nfeatures: {i: image.bytes}", "line 2: 'a-b' is not a name of"),
-        ("masks:\n  a: []\nfeatures: {i: masks.a.bytes}", "line 2: masks.a has no glob"),
-        ("masks: {a: {b: c}}\nfeatures: {i: masks.a.bytes}", "line 1: the glob of masks.a must be"),
-        ("masks: {a: x/*}\nfeatures: {i: image.bytes}", "no feature has the source masks.a.bytes"),
-        ("masks: {a: x/*}\nfeatures: {i: images.a.bytes}", "line 2: unknown source 'images.a.byte"),
-    ],
+@cases(
+    ("", "is empty"),
+    ("- a", "line 1: the layout must be written as NAME: VALUE"),
+    ("feature: {a: image.key}", "line 1: unknown key 'feature'; did you mean 'features'?"),
+    ("features:\n  a: [", "line 2: invalid YAML"),
+    ("features: {}", "line 1: there are no features"),
+    ("features:\n  a: image.hieght", "line 2: unknown source 'image.hieght'; did you mean"),
+    ("features:\n  a: csv.", "line 2: unknown source 'csv.'"),
+    ("features:\n  a:\n    sources: x", "line 3: unknown key 'sources'; did you mean 'source'"),
+    ("features:\n  a:\n    type: int64", "line 3: the feature 'a' has no source"),
+    ("features:\n  a: image.key\n  a: label.id", "line 3: 'a' is given twice, first in line 2"),
+    ("features:\n  a: {source: csv.a, type: int}", "line 2: unknown type 'int'; did you mean"),
+    ("features:\n  a: {source: label.id, type: float}", "line 2: label.id is int64, not float"),
+    ("features:\n  a: {source: label.id, default: 0}", "line 2: default is only for sources"),
+    ("features:\n  a: {source: csv.a, list: maybe}", "line 2: list must be true or false"),
+    ("features:\n  a: {source: csv.a, separator: ''}", "line 2: a separator must not be empty"),
+    ("features: {a: {source: csv.a, type: int64,\n default: x}}", "line 2: the default 'x' is"),
+    ("features:\n  a:\n    source: csv.a\n    shape: 4", "line 4: shape must be a list of"),
+    ("features:\n  a: {source: csv.a, shape: [2, 0]}", "line 2: shape must be a list of"),
+    ("features:\n  a: {source: csv.a, shape: []}", "line 2: shape must be a list of"),
+    ("features:\n  a: {source: csv.a, shape: [[2]]}", "line 2: shape must be a list of"),
+    ("features:\n  a: {source: csv.a,\n    shape: [2]}", "line 3: a shape needs a separator"),
+    ("features:\n  a: {source: label.ids, shape: [2]}", "line 2: shape is for image.pixels"),
+    ("features:\n  a: {source: image.pixels, shape: [3, 32, 32]}", "line 2: the shape of"),
+    (
+        "features:\n  a: {source: csv.a, separator: ';', shape: [3],\n    default: 1;2}",
+        "line 3: the default '1;2' does not have 3 values",
+    ),
+    ("images:\n  a-b: x/*.png\nfeatures: {i: image.bytes}", "line 2: 'a-b' is not a name of"),
+    ("masks:\n  a: []\nfeatures: {i: masks.a.bytes}", "line 2: masks.a has no glob"),
+    ("masks: {a: {b: c}}\nfeatures: {i: masks.a.bytes}", "line 1: the glob of masks.a must be"),
+    ("masks: {a: x/*}\nfeatures: {i: image.bytes}", "no feature has the source masks.a.bytes"),
+    ("masks: {a: x/*}\nfeatures: {i: images.a.bytes}", "line 2: unknown source 'images.a.byte"),
 )
 def test_mistakes_are_named_with_their_lines(text: str, says: str) -> None:
     with pytest.raises(LayoutError) as caught:

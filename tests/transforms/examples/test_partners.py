@@ -7,12 +7,12 @@ import itertools
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from tests.images import saved
+from tests.marks import cases
 from transforms.core.records import Count, JoinSide, Kind, PartnerFile, PlannedImage, partner_files
 from transforms.core.rejections import Rejection
 from transforms.examples.partners import (
@@ -57,14 +57,11 @@ def join(
 LEFT_FILE, OTHER_FILE = PartnerFile("k.png", 30, 5), PartnerFile("한/k.png", 21, 4)
 
 
-@pytest.mark.parametrize(
-    ("sides", "partners", "files"),
-    [
-        ([MASK, PHOTO], (MASKS,), [MASK_FILE]),
-        ([LEFT_ONE, ROW, PHOTO, OTHER], (LEFT, MASKS), [LEFT_FILE, OTHER_FILE]),
-        # A mask that two globs match is one in its newest version.
-        ([OLDER, MASK, PHOTO], (MASKS,), [MASK_FILE]),
-    ],
+@cases(
+    ([MASK, PHOTO], (MASKS,), [MASK_FILE]),
+    ([LEFT_ONE, ROW, PHOTO, OTHER], (LEFT, MASKS), [LEFT_FILE, OTHER_FILE]),
+    # A mask that two globs match is one in its newest version.
+    ([OLDER, MASK, PHOTO], (MASKS,), [MASK_FILE]),
 )
 def test_an_image_gets_a_file_of_each_partner_in_their_order(
     sides: list[JoinSide], partners: tuple[Partner, ...], files: list[PartnerFile]
@@ -90,31 +87,25 @@ NO_LABEL = rejected("image", "no_label", "no row has the key 'k'")
 ALONE = ("partner", "partner_without_image", "no image has the key 'k' of this file of --masks")
 
 
-@pytest.mark.parametrize(
-    ("sides", "results"),
-    [
-        ([PHOTO, ROW, LEFT_ONE], [NONE, *gone(rows=1, partners=1)]),
-        (
-            [PHOTO, ROW, MASK, OTHER],
-            [rejected("image", "several_partners", TWO), *gone(rows=1, partners=2)],
-        ),
-        ([PHOTO, MASK], [NO_LABEL, *gone(partners=1)]),
-        ([OTHER, MASK], [rejected(*ALONE, "m/k.png"), rejected(*ALONE, "m/한/k.png")]),
-    ],
+@cases(
+    ([PHOTO, ROW, LEFT_ONE], [NONE, *gone(rows=1, partners=1)]),
+    (
+        [PHOTO, ROW, MASK, OTHER],
+        [rejected("image", "several_partners", TWO), *gone(rows=1, partners=2)],
+    ),
+    ([PHOTO, MASK], [NO_LABEL, *gone(partners=1)]),
+    ([OTHER, MASK], [rejected(*ALONE, "m/k.png"), rejected(*ALONE, "m/한/k.png")]),
 )
 def test_files_that_find_no_match(sides: list[JoinSide], results: list[Joined]) -> None:
     assert join(*sides, label_from="csv") == results
 
 
-@pytest.mark.parametrize(
-    ("key", "extension", "more"),
-    [
-        ("a/k.JPG", ".jpg", "; the key of its file is 'a/k.jpg', with '.jpg' as in --images"),
-        ("k.jpg", ".JPG", "; the key of its file is 'k.JPG', with '.JPG' as in --images"),
-        ("k.jpg", ".jpg", ""),
-        ("k.png", ".jpg", ""),
-        ("k", "", ""),
-    ],
+@cases(
+    ("a/k.JPG", ".jpg", "; the key of its file is 'a/k.jpg', with '.jpg' as in --images"),
+    ("k.jpg", ".JPG", "; the key of its file is 'k.JPG', with '.JPG' as in --images"),
+    ("k.jpg", ".jpg", ""),
+    ("k.png", ".jpg", ""),
+    ("k", "", ""),
 )
 def test_the_case_of_an_extension_is_said(key: str, extension: str, more: str) -> None:
     [found] = join(PHOTO, partners=(MASKS._replace(extension=extension),), key=key)
@@ -171,31 +162,28 @@ def problems(held: dict[str, list[bytes]]) -> tuple[list[str], int]:
     return list(partner_problems(held, (12, 16), decode)), len(decoded)
 
 
-@pytest.mark.parametrize(
-    ("held", "found"),
-    [
-        ({"object.mask": []}, []),
-        ({"object.mask": [STORED_MASK, STORED_MASK]}, []),
-        (
-            {"object.mask": [STORED_MASK, TALL]},
-            ["the mask of object 1 (object.mask) is 16 x 12, the image 12 x 16"],
-        ),
-        (
-            {"object.mask": [COLORED, STORED_MASK, b""]},
-            [
-                "the mask of object 0 (object.mask) is a png of 3 channels, not a gray PNG",
-                "the mask of object 2 (object.mask) is empty_file: 0 bytes",
-            ],
-        ),
-        ({"mask.bytes": [WIDE]}, ["the mask (mask.bytes) is 12 x 20, the image 12 x 16"]),
-        (
-            {"mask.bytes": [TALL], "mask.format": [b"gif"]},
-            [
-                "the mask (mask.bytes) is png, the record says gif",
-                "the mask (mask.bytes) is 16 x 12, the image 12 x 16",
-            ],
-        ),
-    ],
+@cases(
+    ({"object.mask": []}, []),
+    ({"object.mask": [STORED_MASK, STORED_MASK]}, []),
+    (
+        {"object.mask": [STORED_MASK, TALL]},
+        ["the mask of object 1 (object.mask) is 16 x 12, the image 12 x 16"],
+    ),
+    (
+        {"object.mask": [COLORED, STORED_MASK, b""]},
+        [
+            "the mask of object 0 (object.mask) is a png of 3 channels, not a gray PNG",
+            "the mask of object 2 (object.mask) is empty_file: 0 bytes",
+        ],
+    ),
+    ({"mask.bytes": [WIDE]}, ["the mask (mask.bytes) is 12 x 20, the image 12 x 16"]),
+    (
+        {"mask.bytes": [TALL], "mask.format": [b"gif"]},
+        [
+            "the mask (mask.bytes) is png, the record says gif",
+            "the mask (mask.bytes) is 16 x 12, the image 12 x 16",
+        ],
+    ),
 )
 def test_masks_of_records(held: dict[str, list[bytes]], found: list[str]) -> None:
     assert problems(held)[0] == found
@@ -229,67 +217,61 @@ def key_of(uri: str, *globs: str, images: tuple[str, ...] = (JPEG,), kind: str =
 CITYSCAPES = "l/**/*_leftImg8bit.png"
 
 
-@pytest.mark.parametrize(
-    "uri, glob, images, key",
-    [
-        ("m/1.png", "m/*.png", JPEG, "1"),
-        # Carvana.
-        ("m/1_mask.gif", "m/*_mask.gif", JPEG, "1"),
-        ("m/1_mask.GIF", "m/*_mask.gif", JPEG, "1"),
-        ("m/1_mask.png", "m/*_mask.*", "p/*.*", "1"),
-        ("m/1_mask.png", "m/**/*_mask.[pP][nN][gG]", "p/**", "1"),
-        ("m/1_mask", "m/*_mask", "p/*", "1"),
-        ("m/IMG_0001_mask.png", "m/IMG_????_mask.png", JPEG, "IMG_0001"),
-        ("m/1_a.png", "m/*_{a,b}.png", JPEG, "1"),
-        ("m/1_b.png", "m/*_{a,b}.png", JPEG, "1"),
-        ("a.zip!/m/1_mask.png", "a.zip!/m/*_mask.png", "a.zip!**/*.jpg", "1"),
-        # Cityscapes: the key of an image stays whole.
-        ("g/x/1_gtFine_labelIds.png", "g/**/*_gtFine_labelIds.png", CITYSCAPES, "1_leftImg8bit"),
-        ("m/1_mask.png", "m/*_mask.png", "p/*_sat.{jpg,png}", "1_sat"),
-        # What is not fixed is no ending.
-        ("m/1_a.png", "m/*_[ab].png", JPEG, "1_a"),
-        ("m/1_mask2.png", "m/*_mask?.png", JPEG, "1_mask2"),
-        ("m/1[.png", "m/*[.]png", JPEG, "1["),
-        # Globs may also select files: these names can be equal.
-        ("m/10.png", "m/*0.png", "p/*0.jpg", "10"),
-        ("m/10.png", "m/*0.png", "p/*{0,5}.jpg", "10"),
-        ("m/a_1.png", "m/*1.png", "p/*_1.jpg", "a_1"),
-        ("m/1.png", "m/*.png", "p/*_sat.jpg", "1"),
-        # Images with several endings are found by their whole keys.
-        ("m/1_left_mask.png", "m/*_mask.png", "p/*_{left,right}.jpg", "1_left"),
-        # Files that are named one by one.
-        ("m/1.png", "m/1.png", JPEG, "1"),
-        ("m/1_mask.png", "m/1_mask.png", JPEG, "1_mask"),
-        ("m/1_mask.png", "m/1_mask.png", "p/1.jpg", "1"),
-        ("m/1_mask.png", "m/*_mask.png", "p/{1,2}.jpg", "1"),
-        # A name that is nothing but the ending.
-        ("m/_mask.png", "m/*_mask.png", JPEG, "_mask"),
-        # Images that rows list have no ending.
-        ("m/1_mask.png", "m/*_mask.png", "", "1"),
-    ],
+@cases(
+    ("m/1.png", "m/*.png", JPEG, "1"),
+    # Carvana.
+    ("m/1_mask.gif", "m/*_mask.gif", JPEG, "1"),
+    ("m/1_mask.GIF", "m/*_mask.gif", JPEG, "1"),
+    ("m/1_mask.png", "m/*_mask.*", "p/*.*", "1"),
+    ("m/1_mask.png", "m/**/*_mask.[pP][nN][gG]", "p/**", "1"),
+    ("m/1_mask", "m/*_mask", "p/*", "1"),
+    ("m/IMG_0001_mask.png", "m/IMG_????_mask.png", JPEG, "IMG_0001"),
+    ("m/1_a.png", "m/*_{a,b}.png", JPEG, "1"),
+    ("m/1_b.png", "m/*_{a,b}.png", JPEG, "1"),
+    ("a.zip!/m/1_mask.png", "a.zip!/m/*_mask.png", "a.zip!**/*.jpg", "1"),
+    # Cityscapes: the key of an image stays whole.
+    ("g/x/1_gtFine_labelIds.png", "g/**/*_gtFine_labelIds.png", CITYSCAPES, "1_leftImg8bit"),
+    ("m/1_mask.png", "m/*_mask.png", "p/*_sat.{jpg,png}", "1_sat"),
+    # What is not fixed is no ending.
+    ("m/1_a.png", "m/*_[ab].png", JPEG, "1_a"),
+    ("m/1_mask2.png", "m/*_mask?.png", JPEG, "1_mask2"),
+    ("m/1[.png", "m/*[.]png", JPEG, "1["),
+    # Globs may also select files: these names can be equal.
+    ("m/10.png", "m/*0.png", "p/*0.jpg", "10"),
+    ("m/10.png", "m/*0.png", "p/*{0,5}.jpg", "10"),
+    ("m/a_1.png", "m/*1.png", "p/*_1.jpg", "a_1"),
+    ("m/1.png", "m/*.png", "p/*_sat.jpg", "1"),
+    # Images with several endings are found by their whole keys.
+    ("m/1_left_mask.png", "m/*_mask.png", "p/*_{left,right}.jpg", "1_left"),
+    # Files that are named one by one.
+    ("m/1.png", "m/1.png", JPEG, "1"),
+    ("m/1_mask.png", "m/1_mask.png", JPEG, "1_mask"),
+    ("m/1_mask.png", "m/1_mask.png", "p/1.jpg", "1"),
+    ("m/1_mask.png", "m/*_mask.png", "p/{1,2}.jpg", "1"),
+    # A name that is nothing but the ending.
+    ("m/_mask.png", "m/*_mask.png", JPEG, "_mask"),
+    # Images that rows list have no ending.
+    ("m/1_mask.png", "m/*_mask.png", "", "1"),
 )
 def test_stems(uri: str, glob: str, images: str, key: str) -> None:
     assert key_of(uri, glob, images=(images,) if images else ()) == key
 
 
-@pytest.mark.parametrize(
-    "uri, glob, images, key",
-    [
-        ("m/a/1.png", "m/*/*.png", "p/*/*.png", "a/1.png"),
-        # DAVIS: stems repeat, and extensions differ.
-        ("m/bear/00000.png", "m/*/*.png", "p/*/*.jpg", "bear/00000.jpg"),
-        ("m/bear/1_mask.png", "m/*/*_mask.png", "p/*/*.jpg", "bear/1.jpg"),
-        ("g/x/1_gtFine.png", "g/*/*_gtFine.png", CITYSCAPES, "x/1_leftImg8bit.png"),
-        ("m/a/1.PNG", "m/*/*.png", "p/*/*.png", "a/1.PNG"),
-        # Which extension the image has is not known.
-        ("m/a/1_mask.png", "m/*/*_mask.png", "p/*/*.{png,jpg}", "a/1.png"),
-        ("m/a/1_mask.png", "m/*/*_mask.png", "p/**", "a/1.png"),
-        ("m/a/1_mask.png", "m/*/*_mask.png", "", "a/1.png"),
-        # The folder is the name.
-        ("c/7/mask.png", "c/*/mask.png", "c/*/image.jpg", "7/image.jpg"),
-        ("c/7/mask.png", "c/*/mask.png", "c/*/{image,photo}.jpg", "7/mask.jpg"),
-        ("c/7/mask.png", "c/*/mask.png", "c/*/*.jpg", "7/mask.jpg"),
-    ],
+@cases(
+    ("m/a/1.png", "m/*/*.png", "p/*/*.png", "a/1.png"),
+    # DAVIS: stems repeat, and extensions differ.
+    ("m/bear/00000.png", "m/*/*.png", "p/*/*.jpg", "bear/00000.jpg"),
+    ("m/bear/1_mask.png", "m/*/*_mask.png", "p/*/*.jpg", "bear/1.jpg"),
+    ("g/x/1_gtFine.png", "g/*/*_gtFine.png", CITYSCAPES, "x/1_leftImg8bit.png"),
+    ("m/a/1.PNG", "m/*/*.png", "p/*/*.png", "a/1.PNG"),
+    # Which extension the image has is not known.
+    ("m/a/1_mask.png", "m/*/*_mask.png", "p/*/*.{png,jpg}", "a/1.png"),
+    ("m/a/1_mask.png", "m/*/*_mask.png", "p/**", "a/1.png"),
+    ("m/a/1_mask.png", "m/*/*_mask.png", "", "a/1.png"),
+    # The folder is the name.
+    ("c/7/mask.png", "c/*/mask.png", "c/*/image.jpg", "7/image.jpg"),
+    ("c/7/mask.png", "c/*/mask.png", "c/*/{image,photo}.jpg", "7/mask.jpg"),
+    ("c/7/mask.png", "c/*/mask.png", "c/*/*.jpg", "7/mask.jpg"),
 )
 def test_paths(uri: str, glob: str, images: str, key: str) -> None:
     listed = (images,) if images else ()
@@ -297,9 +279,7 @@ def test_paths(uri: str, glob: str, images: str, key: str) -> None:
     assert key_of(uri, glob, images=listed, kind="name") == key.rpartition("/")[2]
 
 
-@pytest.mark.parametrize(
-    ("name", "key"), [("1_gt_color", "1"), ("1_color", "1"), ("1", "1"), ("1_gt", "1_gt")]
-)
+@cases(("1_gt_color", "1"), ("1_color", "1"), ("1", "1"), ("1_gt", "1_gt"))
 def test_of_several_globs_the_longest_ending_counts(name: str, key: str) -> None:
     globs = ("g/*/*.png", "g/**/*_color.png", "./g/*/*_gt_color.png")
     assert key_of(f"g/a/{name}.png", *globs) == key

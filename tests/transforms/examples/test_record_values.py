@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.images import picture, saved
+from tests.marks import cases
 from tests.transforms.core.checked_images import checked
 from transforms.core.rejections import RejectedImageError
 from transforms.examples.decoder import Kept, KeptValues, RecordFields, RecordParser
@@ -95,16 +96,13 @@ def test_images_are_decoded(channels: int, shape: tuple[int, ...]) -> None:
     assert image.shape == shape
 
 
-@pytest.mark.parametrize(
-    ("values", "name", "problem"),
-    [
-        ({"tags": [b"a"]}, "label", "it has no 'label'"),
-        ({"label": b"7"}, "label", "'label' is not of type int64"),
-        ({"label": [7, 8]}, "label", "'label' has 2 values, not 1"),
-        ({"three": [1.0]}, "three", r"'three' has 1 values, not those of \(3,\)"),
-        ({"small": b"abcdef"}, "small", "'small' has 3 values"),
-        ({"small": b"abc"}, "small", "'small' has 3 bytes"),
-    ],
+@cases(
+    ({"tags": [b"a"]}, "label", "it has no 'label'"),
+    ({"label": b"7"}, "label", "'label' is not of type int64"),
+    ({"label": [7, 8]}, "label", "'label' has 2 values, not 1"),
+    ({"three": [1.0]}, "three", r"'three' has 1 values, not those of \(3,\)"),
+    ({"small": b"abcdef"}, "small", "'small' has 3 values"),
+    ({"small": b"abc"}, "small", "'small' has 3 bytes"),
 )
 def test_other_records_are_named(values: dict[str, Any], name: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.convert_images import RowConverter
 from transforms.core.messages import LabelsError
 from transforms.core.records import JoinSide, PlannedImage, ShardRow
@@ -31,13 +32,7 @@ from transforms.examples.row_features import (
 )
 from transforms.images.checked_images import CheckedImage
 from transforms.images.pixel_options import Frame
-from transforms.labels.joins import (
-    RowRequirements,
-    class_texts,
-    row_labels,
-    rows_text,
-    with_ids,
-)
+from transforms.labels.joins import RowRequirements, class_texts, row_labels, rows_text, with_ids
 from transforms.labels.label_rows import LabelRow
 from transforms.packing import pack, unpack
 
@@ -74,29 +69,26 @@ def test_detection_asks_for_its_boxes_and_they_follow_the_pixels() -> None:
     assert found == {f"image/object/bbox/{side}": each for side, each in sides.items()}
 
 
-@pytest.mark.parametrize(
-    ("text", "dtype", "expected"),
-    [
-        ("-9223372036854775808", "int64", -(2**63)),
-        ("+7", "int64", 7),
-        ("007", "int64", 7),
-        ("False", "int64", 0),
-        (".5", "float", 0.5),
-        ("-1E-3", "float", -0.001),
-        ("한강", "bytes", "한강".encode()),
-        # None of these fits.
-        ("9223372036854775808", "int64", None),
-        ("2147483648", "int32", None),
-        ("-1", "uint32", None),
-        ("1.0", "int64", None),
-        ("1_0", "int64", None),
-        ("x", "int64", None),
-        ("nan", "float", None),
-        ("inf", "float", None),
-        ("1e39", "float", None),
-        ("1_0.0", "float", None),
-        ("1,5", "float", None),
-    ],
+@cases(
+    ("-9223372036854775808", "int64", -(2**63)),
+    ("+7", "int64", 7),
+    ("007", "int64", 7),
+    ("False", "int64", 0),
+    (".5", "float", 0.5),
+    ("-1E-3", "float", -0.001),
+    ("한강", "bytes", "한강".encode()),
+    # None of these fits.
+    ("9223372036854775808", "int64", None),
+    ("2147483648", "int32", None),
+    ("-1", "uint32", None),
+    ("1.0", "int64", None),
+    ("1_0", "int64", None),
+    ("x", "int64", None),
+    ("nan", "float", None),
+    ("inf", "float", None),
+    ("1e39", "float", None),
+    ("1_0.0", "float", None),
+    ("1,5", "float", None),
 )
 def test_cells(text: str, dtype: str, expected: object) -> None:
     if expected is not None:
@@ -116,38 +108,32 @@ def test_marks(text: str, mark: int) -> None:
 TAGS = column("bytes", shape=None, separator="|")
 
 
-@pytest.mark.parametrize(
-    ("feature", "cells", "expected"),
-    [
-        (column(), ["7"], 7),
-        (column("float"), ["7"], 7.0),
-        (column("bytes"), ["7"], b"7"),
-        # Rows become a list in their order, and a cell may be a list.
-        (column(shape=None), ["3", "1", "3"], [3, 1, 3]),
-        (TAGS, ["x| y |"], [b"x", b"y"]),
-        (TAGS, [""], []),
-        # A default stands for an empty cell.
-        (column(default="-1"), [""], -1),
-        (column(shape=None, default="-1"), ["5", ""], [5, -1]),
-    ],
+@cases(
+    (column(), ["7"], 7),
+    (column("float"), ["7"], 7.0),
+    (column("bytes"), ["7"], b"7"),
+    # Rows become a list in their order, and a cell may be a list.
+    (column(shape=None), ["3", "1", "3"], [3, 1, 3]),
+    (TAGS, ["x| y |"], [b"x", b"y"]),
+    (TAGS, [""], []),
+    # A default stands for an empty cell.
+    (column(default="-1"), [""], -1),
+    (column(shape=None, default="-1"), ["5", ""], [5, -1]),
 )
 def test_values(feature: Feature, cells: list[str], expected: object) -> None:
     assert value(feature, *cells) == expected
 
 
-@pytest.mark.parametrize(
-    ("feature", "cells", "reason", "detail"),
-    [
-        (column(), ["x"], "bad_cell", "a.csv:2, column 'a': 'x' is not of type int64"),
-        (
-            column(shape=None),
-            ["1", ""],
-            "bad_cell",
-            "a.csv:3, column 'a': the cell is empty; give it a default",
-        ),
-        (column(), ["1", "2"], "row_conflict", "column 'a' is '1' in a.csv:2, but '2' in a.csv:3"),
-        (TAGS, ["x", "y"], "row_conflict", "column 'a' is 'x' in a.csv:2, but 'y' in a.csv:3"),
-    ],
+@cases(
+    (column(), ["x"], "bad_cell", "a.csv:2, column 'a': 'x' is not of type int64"),
+    (
+        column(shape=None),
+        ["1", ""],
+        "bad_cell",
+        "a.csv:3, column 'a': the cell is empty; give it a default",
+    ),
+    (column(), ["1", "2"], "row_conflict", "column 'a' is '1' in a.csv:2, but '2' in a.csv:3"),
+    (TAGS, ["x", "y"], "row_conflict", "column 'a' is 'x' in a.csv:2, but 'y' in a.csv:3"),
 )
 def test_what_is_wrong_with_a_cell_names_row_and_column(
     feature: Feature, cells: list[str], reason: str, detail: str
@@ -214,79 +200,73 @@ INTEGERS = "all are integers, first '1' (line 2)"
 REJECTED = "cells missing: rejected without a default"
 
 
-@pytest.mark.parametrize(
-    ("feature", "cells", "dtype", "because"),
-    [
-        (OPEN, ["1", "-7"], "int64", INTEGERS),
-        (OPEN, ["1", "2.5"], "float", "'2.5' (line 3) is not an integer"),
-        (OPEN, ["1", "2.5", "x", "y"], "bytes", "'x' (line 4) is not a number"),
-        (OPEN, ["x"], "bytes", "'x' (line 2) is not a number"),
-        (OPEN, ["true", "false"], "int64", "all are integers, first 'true' (line 2)"),
-        (OPEN, ["1", "007"], "int64", f"{INTEGERS}; '007' (line 3) loses its zeros"),
-        (OPEN, ["", ""], "bytes", f"no cell has a value; 2 of 2 {REJECTED}"),
-        (OPEN, ["1", "NA", "nan", ""], "int64", f"{INTEGERS}; 3 of 4 {REJECTED}"),
-        (OPEN, ["NA", "x"], "bytes", "'x' (line 3) is not a number"),
-        (OPEN, ["NA", "x", ""], "bytes", f"'x' (line 3) is not a number; 1 of 3 {REJECTED}"),
-        # A default is a value, and stands for missing cells.
-        (OPEN._replace(default="unknown"), ["1"], "bytes", "'unknown' (default) is not a number"),
-        (
-            OPEN._replace(default="-1"),
-            ["3", "NA", ""],
-            "int64",
-            "all are integers, first '-1' (default); 2 of 3 cells missing: read as '-1'",
-        ),
-        # Lists.
-        (LISTS, ["1|2", "3"], "int64", INTEGERS),
-        (LISTS, ["1|x"], "bytes", "'x' (line 2) is not a number"),
-        (LISTS, ["1", "NA"], "int64", f"{INTEGERS}; 1 of 2 cells missing: empty lists"),
-        (PAIRS, ["1|2", ""], "int64", f"{INTEGERS}; 1 of 2 {REJECTED}"),
-        (
-            PAIRS,
-            ["1|2", "3"],
-            "int64",
-            f"{INTEGERS}; 1 of 2 cells do not fit, first '3' (line 3): rejected",
-        ),
-        (PAIRS._replace(separator=""), ["1", "2"], "int64", INTEGERS),
-        # A type that is given stays.
-        (GIVEN, ["x"], "int64", "given; 1 of 1 cells do not fit, first 'x' (line 2): rejected"),
-        (GIVEN, ["1", "NA", "", "007"], "int64", f"given; 2 of 4 {REJECTED}"),
-        (
-            GIVEN._replace(default="5"),
-            ["1", "NA", "", "007"],
-            "int64",
-            "given; 2 of 4 cells missing: read as '5'",
-        ),
-        (
-            LISTS._replace(dtype="int64"),
-            ["1", "NA", "", "007"],
-            "int64",
-            "given; 2 of 4 cells missing: empty lists",
-        ),
-        (OPEN._replace(dtype="bytes"), ["1", "NA", ""], "bytes", f"given; 1 of 3 {REJECTED}"),
-        (
-            OPEN._replace(dtype="bytes", default="none"),
-            ["1", "NA", ""],
-            "bytes",
-            "given; 2 of 3 cells missing: read as 'none'",
-        ),
-    ],
+@cases(
+    (OPEN, ["1", "-7"], "int64", INTEGERS),
+    (OPEN, ["1", "2.5"], "float", "'2.5' (line 3) is not an integer"),
+    (OPEN, ["1", "2.5", "x", "y"], "bytes", "'x' (line 4) is not a number"),
+    (OPEN, ["x"], "bytes", "'x' (line 2) is not a number"),
+    (OPEN, ["true", "false"], "int64", "all are integers, first 'true' (line 2)"),
+    (OPEN, ["1", "007"], "int64", f"{INTEGERS}; '007' (line 3) loses its zeros"),
+    (OPEN, ["", ""], "bytes", f"no cell has a value; 2 of 2 {REJECTED}"),
+    (OPEN, ["1", "NA", "nan", ""], "int64", f"{INTEGERS}; 3 of 4 {REJECTED}"),
+    (OPEN, ["NA", "x"], "bytes", "'x' (line 3) is not a number"),
+    (OPEN, ["NA", "x", ""], "bytes", f"'x' (line 3) is not a number; 1 of 3 {REJECTED}"),
+    # A default is a value, and stands for missing cells.
+    (OPEN._replace(default="unknown"), ["1"], "bytes", "'unknown' (default) is not a number"),
+    (
+        OPEN._replace(default="-1"),
+        ["3", "NA", ""],
+        "int64",
+        "all are integers, first '-1' (default); 2 of 3 cells missing: read as '-1'",
+    ),
+    # Lists.
+    (LISTS, ["1|2", "3"], "int64", INTEGERS),
+    (LISTS, ["1|x"], "bytes", "'x' (line 2) is not a number"),
+    (LISTS, ["1", "NA"], "int64", f"{INTEGERS}; 1 of 2 cells missing: empty lists"),
+    (PAIRS, ["1|2", ""], "int64", f"{INTEGERS}; 1 of 2 {REJECTED}"),
+    (
+        PAIRS,
+        ["1|2", "3"],
+        "int64",
+        f"{INTEGERS}; 1 of 2 cells do not fit, first '3' (line 3): rejected",
+    ),
+    (PAIRS._replace(separator=""), ["1", "2"], "int64", INTEGERS),
+    # A type that is given stays.
+    (GIVEN, ["x"], "int64", "given; 1 of 1 cells do not fit, first 'x' (line 2): rejected"),
+    (GIVEN, ["1", "NA", "", "007"], "int64", f"given; 2 of 4 {REJECTED}"),
+    (
+        GIVEN._replace(default="5"),
+        ["1", "NA", "", "007"],
+        "int64",
+        "given; 2 of 4 cells missing: read as '5'",
+    ),
+    (
+        LISTS._replace(dtype="int64"),
+        ["1", "NA", "", "007"],
+        "int64",
+        "given; 2 of 4 cells missing: empty lists",
+    ),
+    (OPEN._replace(dtype="bytes"), ["1", "NA", ""], "bytes", f"given; 1 of 3 {REJECTED}"),
+    (
+        OPEN._replace(dtype="bytes", default="none"),
+        ["1", "NA", ""],
+        "bytes",
+        "given; 2 of 3 cells missing: read as 'none'",
+    ),
 )
 def test_types(feature: Feature, cells: list[str], dtype: str, because: str) -> None:
     assert infer(feature, *cells) == (dtype, because)
 
 
-@pytest.mark.parametrize(
-    ("cell", "dtype", "reason"),
-    [
-        ("1e39", "bytes", "outside the range of 32-bit floats"),
-        ("-inf", "bytes", "not finite"),
-        ("Infinity", "bytes", "not finite"),
-        ("+nan", "bytes", "not finite"),
-        ("1_0", "bytes", "not a number"),
-        ("9" * 19, "float", "outside the range of int64"),
-        ("9" * 40, "bytes", "outside the range of 32-bit floats"),
-        ("2.5", "float", "not an integer"),
-    ],
+@cases(
+    ("1e39", "bytes", "outside the range of 32-bit floats"),
+    ("-inf", "bytes", "not finite"),
+    ("Infinity", "bytes", "not finite"),
+    ("+nan", "bytes", "not finite"),
+    ("1_0", "bytes", "not a number"),
+    ("9" * 19, "float", "outside the range of int64"),
+    ("9" * 40, "bytes", "outside the range of 32-bit floats"),
+    ("2.5", "float", "not an integer"),
 )
 def test_the_cell_that_decides_is_described_as_it_is(cell: str, dtype: str, reason: str) -> None:
     assert infer(OPEN, "1", cell) == (dtype, f"{cell!r} (line 3) is {reason}")
@@ -330,15 +310,12 @@ def test_the_cells_that_are_counted_are_those_that_reject(
         assert sum(map(int, counts)) == rejected
 
 
-@pytest.mark.parametrize(
-    ("dtype", "default", "cell", "value"),
-    [
-        *[("int64", "-1", cell, -1) for cell in ("", "NA", "nan", "null", "None")],
-        *[("float", "0.5", cell, 0.5) for cell in ("", "NA", "nan", "null", "None")],
-        # Texts may say NA unless there is a default.
-        ("bytes", None, "NA", b"NA"),
-        ("bytes", "unknown", "NA", b"unknown"),
-    ],
+@cases(
+    *[("int64", "-1", cell, -1) for cell in ("", "NA", "nan", "null", "None")],
+    *[("float", "0.5", cell, 0.5) for cell in ("", "NA", "nan", "null", "None")],
+    # Texts may say NA unless there is a default.
+    ("bytes", None, "NA", b"NA"),
+    ("bytes", "unknown", "NA", b"unknown"),
 )
 def test_defaults_fill_cells(dtype: str, default: str | None, cell: str, value: object) -> None:
     feature = Feature("x", "csv.a", dtype, (), default)
@@ -346,12 +323,9 @@ def test_defaults_fill_cells(dtype: str, default: str | None, cell: str, value: 
     assert RowValues([feature]).of_row(("a.csv", 2), [cell]) == {"x": value}
 
 
-@pytest.mark.parametrize(
-    ("cell", "says"),
-    [
-        ("", "the cell is empty; give it a default"),
-        ("NA", "'NA' is a missing value; give it a default"),
-    ],
+@cases(
+    ("", "the cell is empty; give it a default"),
+    ("NA", "'NA' is a missing value; give it a default"),
 )
 def test_missing_numbers_without_a_default_are_reported(cell: str, says: str) -> None:
     with pytest.raises(RejectedImageError) as caught:
@@ -395,13 +369,10 @@ def test_an_empty_cell_is_what_its_default_says() -> None:
     assert (row.values["t"], row.values["l"]) == (b"", [])
 
 
-@pytest.mark.parametrize(
-    ("cells", "detail"),
-    [
-        (("-1", "2", "", ""), "a.csv:7, column 'n': '-1' is not of type uint32"),
-        (("1", "", "", ""), "a.csv:7, column 'x': the cell is empty; give it a default"),
-        (("1", "2", "", "1;b"), "a.csv:7, column 'l': 'b' is not of type int64"),
-    ],
+@cases(
+    (("-1", "2", "", ""), "a.csv:7, column 'n': '-1' is not of type uint32"),
+    (("1", "", "", ""), "a.csv:7, column 'x': the cell is empty; give it a default"),
+    (("1", "2", "", "1;b"), "a.csv:7, column 'l': 'b' is not of type int64"),
 )
 def test_a_cell_that_does_not_fit(cells: tuple[str, ...], detail: str) -> None:
     assert checked(*cells, key="k") == Rejection("row", "bad_cell", detail, "data/sub/a.csv:7", "k")
@@ -410,10 +381,7 @@ def test_a_cell_that_does_not_fit(cells: tuple[str, ...], detail: str) -> None:
 
 
 def test_rows_travel_unchanged() -> None:
-    rows = [
-        ShardRow(-5, "", "a.csv", 2, 'a"\n\0한'),
-        ShardRow(2**63 - 1, "key", "a.csv", 3, ""),
-    ]
+    rows = [ShardRow(-5, "", "a.csv", 2, 'a"\n\0한'), ShardRow(2**63 - 1, "key", "a.csv", 3, "")]
     assert list(unpack(pack(rows), ShardRow)) == rows
 
 
@@ -422,10 +390,7 @@ def test_features_of_a_header() -> None:
     assert [(each.name, each.source) for each in found] == [("a", "csv.a"), ("c", "csv.c")]
 
 
-@pytest.mark.parametrize(
-    ("header", "says"),
-    [(["a", ""], "column 2 has no name"), (["a", "a"], "'a' .1 and 2.: rename")],
-)
+@cases((["a", ""], "column 2 has no name"), (["a", "a"], "'a' .1 and 2.: rename"))
 def test_headers_that_name_no_features(header: list[str], says: str) -> None:
     with pytest.raises(LabelsError, match=says):
         table_features(header, None, path="t.csv")

@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.lazy import lazy_module
+from tests.marks import cases
 from transforms.examples.tfrecord import (
     LARGEST_RECORD,
     TFRecordError,
@@ -108,13 +109,10 @@ def test_every_cut_is_found_in_its_record() -> None:
 LENGTH = (2**40).to_bytes(8, "little")
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (GOLDEN + b"\n", f"record 3 at byte {len(GOLDEN)}: the file ends inside the record's"),
-        # A length beyond any message is damage.
-        (LENGTH + masked_crc32c(LENGTH).to_bytes(4, "little"), "checksum of its length"),
-    ],
+@cases(
+    (GOLDEN + b"\n", f"record 3 at byte {len(GOLDEN)}: the file ends inside the record's"),
+    # A length beyond any message is damage.
+    (LENGTH + masked_crc32c(LENGTH).to_bytes(4, "little"), "checksum of its length"),
 )
 def test_what_is_no_record_is_found(data: bytes, says: str) -> None:
     assert says in str(failure(data)[1])
@@ -172,10 +170,7 @@ def test_records_that_an_index_names_are_found() -> None:
         assert framed_payload(GOLDEN, start, length, record=0, offset=0) == payload
 
 
-@pytest.mark.parametrize(
-    ("length", "problem"),
-    [(19, "it has 20 bytes, and the index says 19"), (21, "the file ends inside the record")],
-)
+@cases((19, "it has 20 bytes, and the index says 19"), (21, "the file ends inside the record"))
 def test_another_length_than_in_the_index_is_found(length: int, problem: str) -> None:
     with pytest.raises(TFRecordError, match=problem):
         framed_payload(GOLDEN, STARTS[2], length, record=2, offset=35)

@@ -19,7 +19,7 @@ from PIL import Image, ImageFilter
 
 from tests import images
 from tests.images import gif_file, picture, saved, scene
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.spies import memory_below
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import check
@@ -227,21 +227,18 @@ class TestTensorFlow:
 
 
 @MODES
-@pytest.mark.parametrize(
-    ("reason", "data", "limits", "detail"),
-    [
-        (Reason.EMPTY_FILE, b"", LIMITS, "0 bytes"),
-        (Reason.TOO_MANY_BYTES, b"x" * 11, Limits(100, 10), "11 bytes, more than 10"),
-        (Reason.NOT_AN_IMAGE, b"II*\0rest", LIMITS, "begins with the bytes 49 49 2a 00 72 65"),
-        (Reason.NOT_AN_IMAGE, b"RIFF\x04\0\0\0WEBP", LIMITS, "begins with the bytes 52 49 46 46"),
-        (
-            Reason.TOO_MANY_PIXELS,
-            WHOLE["jpeg"],
-            Limits(37 * 45 - 1, 1 << 20),
-            "37 x 45 pixels (height x width), more than 1664",
-        ),
-        (Reason.CORRUPT_IMAGE, b"\xff\xd8\xff\xd9", LIMITS, "broken jpeg header: marker 0xFFD9"),
-    ],
+@cases(
+    (Reason.EMPTY_FILE, b"", LIMITS, "0 bytes"),
+    (Reason.TOO_MANY_BYTES, b"x" * 11, Limits(100, 10), "11 bytes, more than 10"),
+    (Reason.NOT_AN_IMAGE, b"II*\0rest", LIMITS, "begins with the bytes 49 49 2a 00 72 65"),
+    (Reason.NOT_AN_IMAGE, b"RIFF\x04\0\0\0WEBP", LIMITS, "begins with the bytes 52 49 46 46"),
+    (
+        Reason.TOO_MANY_PIXELS,
+        WHOLE["jpeg"],
+        Limits(37 * 45 - 1, 1 << 20),
+        "37 x 45 pixels (height x width), more than 1664",
+    ),
+    (Reason.CORRUPT_IMAGE, b"\xff\xd8\xff\xd9", LIMITS, "broken jpeg header: marker 0xFFD9"),
 )
 def test_reasons_found_without_decoding(
     reason: Reason, data: bytes, limits: Limits, detail: str, mode: str
@@ -362,13 +359,7 @@ class TestPerceptualHash:
 
     # Five of nine columns are black and four are white: each row has one soft step, and cells that
     # are equally bright are none. What is nearly even has no bits for compression to change.
-    @pytest.mark.parametrize(
-        ("columns", "corner", "expected"),
-        [
-            ([0] * 5 + [255] * 4, 255, int.from_bytes([0b00011100] * 8)),
-            (range(100, 109), 0, 0),
-        ],
-    )
+    @cases(([0] * 5 + [255] * 4, 255, int.from_bytes([0b00011100] * 8)), (range(100, 109), 0, 0))
     def test_steps(self, columns: list[int], corner: int, expected: int) -> None:
         pixels = np.repeat(np.array(columns, np.uint8), 10)[None, :, None].repeat(80, axis=0)
         pixels[:10, 80:] = corner
@@ -415,16 +406,13 @@ class TestPerceptualHash:
         flat[:, :250] = 255
         assert known(seen_in_pixels(pixels)) == known(seen_in_pixels(flat))
 
-    @pytest.mark.parametrize(
-        ("data", "options"),
-        [
-            (saved(Image.new("L", (200, 100), 200), "JPEG"), {}),
-            (saved(Image.new("RGB", (200, 100), 200), "JPEG"), {}),
-            # What is not decoded has none.
-            (saved(scene(1), "PNG"), {}),
-            (saved(scene(1), "JPEG"), {"mode": "header"}),
-            (saved(scene(1), "JPEG"), {"with_hash": False}),
-        ],
+    @cases(
+        (saved(Image.new("L", (200, 100), 200), "JPEG"), {}),
+        (saved(Image.new("RGB", (200, 100), 200), "JPEG"), {}),
+        # What is not decoded has none.
+        (saved(scene(1), "PNG"), {}),
+        (saved(scene(1), "JPEG"), {"mode": "header"}),
+        (saved(scene(1), "JPEG"), {"with_hash": False}),
     )
     def test_a_blank_picture_has_no_hash(self, data: bytes, options: dict[str, Any]) -> None:
         assert self.hash_of(data, **options) is None
@@ -489,12 +477,11 @@ class TestStoredPixels:
                 change_pixels(WHOLE["png_2_16"], deep, limits=few)
 
     @pytest.mark.parametrize("name", COMMON)
-    @pytest.mark.parametrize(
-        ("limits", "reason"),
-        [(Limits(1, 1 << 20), Reason.TOO_MANY_PIXELS), (Limits(1 << 20, 1), Reason.TOO_MANY_BYTES)],
+    @cases(
+        (Limits(1, 1 << 20), Reason.TOO_MANY_PIXELS), (Limits(1 << 20, 1), Reason.TOO_MANY_BYTES)
     )
     def test_no_image_above_the_limits_is_decoded(
-        self, name: str, limits: Limits, reason: Reason, monkeypatch: pytest.MonkeyPatch
+        self, limits: Limits, reason: Reason, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for decoder in ("decode_jpeg", "_pillow_pixels", "decode_odd"):
             monkeypatch.setattr(f"transforms.images.pixels.{decoder}", None)
@@ -503,16 +490,13 @@ class TestStoredPixels:
         assert caught.value.reason is reason
 
 
-@pytest.mark.parametrize(
-    ("bits", "stored"),
-    [
-        (0x3F800000, "803f"),
-        (0x3F808000, "803f"),  # a tie, to even
-        (0x3F808001, "813f"),
-        (0x3F818000, "823f"),  # a tie, to even
-        (0x80000001, "0080"),
-        (0x7F7F7FFF, "7f7f"),  # the largest that is finite
-    ],
+@cases(
+    (0x3F800000, "803f"),
+    (0x3F808000, "803f"),  # a tie, to even
+    (0x3F808001, "813f"),
+    (0x3F818000, "823f"),  # a tie, to even
+    (0x80000001, "0080"),
+    (0x7F7F7FFF, "7f7f"),  # the largest that is finite
 )
 def test_a_bfloat16_of_an_embedding_is_the_nearest(bits: int, stored: str) -> None:
     value = np.array([bits], np.uint32).view(np.float32)

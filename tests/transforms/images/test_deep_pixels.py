@@ -15,6 +15,7 @@ from tests.foreign_images import deep_picture, foreign_images
 from tests.heic_images import DEEP_SHAPE, deep_heic, heic
 from tests.images import picture, saved
 from tests.lazy import lazy_module
+from tests.marks import cases
 from tests.transforms.core.pixel_changes import AUTO, LIMITS, WHOLE, changed, reason, slopes
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import deep_pixels
@@ -86,19 +87,13 @@ class TestTiff:
         assert found[0, 0].tolist() == [0, 0, 0, 0]
         assert decoded(tiff(samples(4), extra=0)).shape == (6, 5, 3)
 
-    @pytest.mark.parametrize(
-        "data",
-        [saved(deep_picture(), "TIFF"), *(saved(picture(m), "TIFF") for m in ("RGB", "CMYK"))],
-    )
+    @cases(saved(deep_picture(), "TIFF"), *(saved(picture(m), "TIFF") for m in ("RGB", "CMYK")))
     def test_grey_and_all_else_are_as_without_it(self, data: bytes) -> None:
         assert changed(data, DEEP) == changed(data, AUTO)
 
-    @pytest.mark.parametrize(
-        ("values", "deep", "plain"),
-        [
-            ((0.0, 0.25, 0.5, 1.0), [0, 16_384, 32_768, 65_535], [0, 64, 128, 255]),
-            ((0, 1, 300, 65_535), [0, 1, 300, 65_535], [0, 0, 1, 255]),
-        ],
+    @cases(
+        ((0.0, 0.25, 0.5, 1.0), [0, 16_384, 32_768, 65_535], [0, 64, 128, 255]),
+        ((0, 1, 300, 65_535), [0, 1, 300, 65_535], [0, 0, 1, 255]),
     )
     def test_numbers(self, values: tuple[float, ...], deep: list[int], plain: list[int]) -> None:
         """Floating point from 0 to 1 fills all bits; of integers the low ones are left out."""
@@ -111,15 +106,12 @@ class TestTiff:
         assert made.changes == ("transcoded", "to_8_bits")
         assert np.asarray(Image.open(io.BytesIO(made.data))).tolist() == [plain]
 
-    @pytest.mark.parametrize(
-        ("values", "why"),
-        [
-            ((0.5, 1.5), "from 0.5 to 1.5, but only floating point from 0 to 1 is read"),
-            ((-0.1, 1), "from -0.1 to 1,"),
-            ((np.nan, 1), "from nan to nan,"),
-            ((3, 65_536), "from 3 to 65536, but only integers from 0 to 65535"),
-            ((-1, 5), "from -1 to 5,"),
-        ],
+    @cases(
+        ((0.5, 1.5), "from 0.5 to 1.5, but only floating point from 0 to 1 is read"),
+        ((-0.1, 1), "from -0.1 to 1,"),
+        ((np.nan, 1), "from nan to nan,"),
+        ((3, 65_536), "from 3 to 65536, but only integers from 0 to 65535"),
+        ((-1, 5), "from -1 to 5,"),
     )
     @pytest.mark.parametrize("options", [AUTO, DEEP])
     def test_other_numbers_are_rejected_and_why(
@@ -138,13 +130,10 @@ class TestChanges:
         expected = lying if orientation == 1 else lying.transpose(TURNS[orientation])
         assert np.array_equal(deep_pixels.turned(pixels, orientation) >> 8, expected)
 
-    @pytest.mark.parametrize(
-        ("row", "color", "expected"),
-        [
-            ([[0], [1234]], "rgb", [[0] * 3, [1234] * 3]),
-            ([[65_535] * 3], "gray", [[65_535]]),
-            ([[100, 200, 300, 0], [1, 2, 3, 65_535]], "rgb", [[65_535] * 3, [1, 2, 3]]),
-        ],
+    @cases(
+        ([[0], [1234]], "rgb", [[0] * 3, [1234] * 3]),
+        ([[65_535] * 3], "gray", [[65_535]]),
+        ([[100, 200, 300, 0], [1, 2, 3, 65_535]], "rgb", [[65_535] * 3, [1, 2, 3]]),
     )
     def test_color(self, row: list[list[int]], color: str, expected: list[list[int]]) -> None:
         assert deep_pixels.recolored(np.array([row], np.uint16), color).tolist() == [expected]
@@ -193,14 +182,11 @@ class TestStored:
         turned = changed(tagged, dataclasses.replace(DEEP, exif_orientation="apply"))
         assert turned.changes == ("turned",) and orientation_tag(turned.data, "png") == 0
 
-    @pytest.mark.parametrize(
-        ("options", "limits", "expected"),
-        [
-            # Each of its channels counts.
-            (DEEP, LIMITS._replace(max_pixels=89), Reason.TOO_MANY_PIXELS),
-            (LARGER, LIMITS._replace(max_pixels=2999), Reason.TOO_MANY_PIXELS),
-            (LARGER, LIMITS._replace(max_bytes=1000), Reason.TOO_MANY_BYTES),
-        ],
+    @cases(
+        # Each of its channels counts.
+        (DEEP, LIMITS._replace(max_pixels=89), Reason.TOO_MANY_PIXELS),
+        (LARGER, LIMITS._replace(max_pixels=2999), Reason.TOO_MANY_PIXELS),
+        (LARGER, LIMITS._replace(max_bytes=1000), Reason.TOO_MANY_BYTES),
     )
     def test_limits_hold(self, options: PixelOptions, limits: Limits, expected: Reason) -> None:
         assert reason(tiff(samples(3)), options, limits) is expected
@@ -224,41 +210,38 @@ def jpeg_xl_of_10_bits() -> bytes:
 PGM = b"P5 4 3 65535\n" + bytes(24)
 
 
-@pytest.mark.parametrize(
-    ("data", "options", "is_counted"),
-    [
-        (tiff(samples(3)), AUTO, True),
-        (tiff(samples(4), extra=2), AUTO, True),
-        (tiff(samples(4), ">", 2, packed=True), AUTO, True),
-        # Grey is stored with 16 bits, but not as JPEG.
-        (saved(deep_picture(), "TIFF"), AUTO, False),
-        (saved(deep_picture(), "TIFF"), JPEG, True),
-        (saved(deep_picture(), "PNG"), PixelOptions(color="rgb"), True),
-        (saved(deep_picture(), "PNG"), SMALL, False),
-        (WHOLE["png_2_16"], SMALL, True),
-        (WHOLE["png_2_16"], AUTO, False),
-        (WHOLE["png_2_8"], JPEG, False),
-        (saved(picture("RGB"), "TIFF"), AUTO, False),
-        *((avif_of_10_bits(), options, True) for options in (AUTO, DEEP)),
-        *((saved(slopes(), "AVIF"), options, False) for options in (AUTO, DEEP)),
-        (jpeg_xl_of_10_bits(), AUTO, False),
-        *((jpeg_xl_of_10_bits(), PixelOptions("png", depth=depth), True) for depth in (8, 16)),
-        *((WHOLE["jxl_grey"], PixelOptions("png", depth=depth), False) for depth in (8, 16)),
-        # Color of portable maps has 8 bits with both depths.
-        (b"P6 4 3 65535\n" + bytes(72), AUTO, True),
-        (b"P6 4 3 1023\n" + bytes(72), AUTO, True),
-        (b"P6 4 3 255\n" + bytes(36), AUTO, False),
-        (b"P3 1 1 1023 1 2 3", AUTO, True),
-        (PGM, AUTO, False),
-        (PGM, JPEG, True),
-        (b"P5 4 3 255\n" + bytes(12), JPEG, False),
-        (b"P4 8 1\n\0", AUTO, False),
-        (b"P1 2 1\n0 1", AUTO, False),
-        (FOREIGN["jp2_RGB"], AUTO, False),
-        (FOREIGN["jp2_L"], JPEG, False),
-        (FOREIGN["jp2_16"], AUTO, False),
-        (FOREIGN["jp2_16"], JPEG, True),
-    ],
+@cases(
+    (tiff(samples(3)), AUTO, True),
+    (tiff(samples(4), extra=2), AUTO, True),
+    (tiff(samples(4), ">", 2, packed=True), AUTO, True),
+    # Grey is stored with 16 bits, but not as JPEG.
+    (saved(deep_picture(), "TIFF"), AUTO, False),
+    (saved(deep_picture(), "TIFF"), JPEG, True),
+    (saved(deep_picture(), "PNG"), PixelOptions(color="rgb"), True),
+    (saved(deep_picture(), "PNG"), SMALL, False),
+    (WHOLE["png_2_16"], SMALL, True),
+    (WHOLE["png_2_16"], AUTO, False),
+    (WHOLE["png_2_8"], JPEG, False),
+    (saved(picture("RGB"), "TIFF"), AUTO, False),
+    *((avif_of_10_bits(), options, True) for options in (AUTO, DEEP)),
+    *((saved(slopes(), "AVIF"), options, False) for options in (AUTO, DEEP)),
+    (jpeg_xl_of_10_bits(), AUTO, False),
+    *((jpeg_xl_of_10_bits(), PixelOptions("png", depth=depth), True) for depth in (8, 16)),
+    *((WHOLE["jxl_grey"], PixelOptions("png", depth=depth), False) for depth in (8, 16)),
+    # Color of portable maps has 8 bits with both depths.
+    (b"P6 4 3 65535\n" + bytes(72), AUTO, True),
+    (b"P6 4 3 1023\n" + bytes(72), AUTO, True),
+    (b"P6 4 3 255\n" + bytes(36), AUTO, False),
+    (b"P3 1 1 1023 1 2 3", AUTO, True),
+    (PGM, AUTO, False),
+    (PGM, JPEG, True),
+    (b"P5 4 3 255\n" + bytes(12), JPEG, False),
+    (b"P4 8 1\n\0", AUTO, False),
+    (b"P1 2 1\n0 1", AUTO, False),
+    (FOREIGN["jp2_RGB"], AUTO, False),
+    (FOREIGN["jp2_L"], JPEG, False),
+    (FOREIGN["jp2_16"], AUTO, False),
+    (FOREIGN["jp2_16"], JPEG, True),
 )
 def test_what_loses_bits_is_counted(data: bytes, options: PixelOptions, is_counted: bool) -> None:
     assert ("to_8_bits" in changed(data, options).changes) is is_counted

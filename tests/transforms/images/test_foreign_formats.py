@@ -24,6 +24,7 @@ from tests.foreign_images import (
 )
 from tests.heic_images import heic
 from tests.images import mutants, picture, saved
+from tests.marks import cases
 from tests.transforms.core.pixel_changes import AUTO, LIMITS, changed, distance, slopes
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import pillow_images
@@ -80,25 +81,22 @@ def test_the_limit_is_checked_before_the_pixels_are_decoded() -> None:
 ANY = Limits(1 << 60, 1 << 60)
 
 
-@pytest.mark.parametrize(
-    ("data", "limits", "expected"),
-    [
-        (tiff_bomb(), LIMITS, Reason.TOO_MANY_PIXELS),
-        (tiff_bomb(), ANY, Reason.TOO_MANY_PIXELS),
-        (icon_bomb(), LIMITS, Reason.TOO_MANY_PIXELS),
-        (b"<!DOCTYPE html>", LIMITS, Reason.NOT_AN_IMAGE),
-        (bytes(1000), LIMITS, Reason.NOT_AN_IMAGE),
-        (b"", LIMITS, Reason.NOT_AN_IMAGE),
-        (saved(picture("RGB"), "TIFF")[:50], LIMITS, Reason.CORRUPT_IMAGE),
-        (saved(picture("RGB"), "JPEG2000")[:60], LIMITS, Reason.CORRUPT_IMAGE),
-        # Of a format that was not requested.
-        (saved(picture("RGB"), "PNG"), LIMITS, Reason.NOT_AN_IMAGE),
-        # Other samples are not guessed at, and a thumbnail is not the picture.
-        (saved(Image.new("I", (5, 4)), "TIFF"), LIMITS, Reason.UNSUPPORTED_IMAGE),
-        (saved(Image.new("F", (5, 4)), "TIFF"), LIMITS, Reason.UNSUPPORTED_IMAGE),
-        (saved(picture("RGB"), "TIFF", tiffinfo={254: 1}), LIMITS, Reason.UNSUPPORTED_IMAGE),
-        (saved(picture("RGB"), "TIFF", tiffinfo={254: 0}), LIMITS, None),
-    ],
+@cases(
+    (tiff_bomb(), LIMITS, Reason.TOO_MANY_PIXELS),
+    (tiff_bomb(), ANY, Reason.TOO_MANY_PIXELS),
+    (icon_bomb(), LIMITS, Reason.TOO_MANY_PIXELS),
+    (b"<!DOCTYPE html>", LIMITS, Reason.NOT_AN_IMAGE),
+    (bytes(1000), LIMITS, Reason.NOT_AN_IMAGE),
+    (b"", LIMITS, Reason.NOT_AN_IMAGE),
+    (saved(picture("RGB"), "TIFF")[:50], LIMITS, Reason.CORRUPT_IMAGE),
+    (saved(picture("RGB"), "JPEG2000")[:60], LIMITS, Reason.CORRUPT_IMAGE),
+    # Of a format that was not requested.
+    (saved(picture("RGB"), "PNG"), LIMITS, Reason.NOT_AN_IMAGE),
+    # Other samples are not guessed at, and a thumbnail is not the picture.
+    (saved(Image.new("I", (5, 4)), "TIFF"), LIMITS, Reason.UNSUPPORTED_IMAGE),
+    (saved(Image.new("F", (5, 4)), "TIFF"), LIMITS, Reason.UNSUPPORTED_IMAGE),
+    (saved(picture("RGB"), "TIFF", tiffinfo={254: 1}), LIMITS, Reason.UNSUPPORTED_IMAGE),
+    (saved(picture("RGB"), "TIFF", tiffinfo={254: 0}), LIMITS, None),
 )
 def test_reasons(data: bytes, limits: Limits, expected: Reason | None) -> None:
     assert reason(data, limits) is expected
@@ -177,22 +175,16 @@ def test_the_largest_picture_of_an_icon_counts() -> None:
 
 class TestHeic:
     # One plane, as Samsung codes grey photos, and three.
-    @pytest.mark.parametrize(
-        ("mode", "options"),
-        [("L", {"chroma": 420, "matrix_coefficients": 6}), ("RGB", {}), ("RGBA", {})],
-    )
+    @cases(("L", {"chroma": 420, "matrix_coefficients": 6}), ("RGB", {}), ("RGBA", {}))
     def test_every_pixel_of_a_lossless_is_there(self, mode: str, options: dict[str, Any]) -> None:
         image = decoded(heic(picture(mode, 64, 96), **options))
         assert image.mode == mode and not image.info
         assert np.array_equal(image, picture(mode, 64, 96))
 
-    @pytest.mark.parametrize(
-        ("mode", "options", "info"),
-        [
-            ("RGB", AUTO, ImageInfo("jpeg", 37, 45, 3)),
-            ("RGBA", AUTO, ImageInfo("png", 37, 45, 4)),
-            ("RGB", PixelOptions("png", Resize.parse("9x8"), "gray"), ImageInfo("png", 8, 9, 1)),
-        ],
+    @cases(
+        ("RGB", AUTO, ImageInfo("jpeg", 37, 45, 3)),
+        ("RGBA", AUTO, ImageInfo("png", 37, 45, 4)),
+        ("RGB", PixelOptions("png", Resize.parse("9x8"), "gray"), ImageInfo("png", 8, 9, 1)),
     )
     def test_what_is_stored(self, mode: str, options: PixelOptions, info: ImageInfo) -> None:
         assert changed(heic(picture(mode)), options).info == info

@@ -20,16 +20,11 @@ from PIL import Image
 
 from tests.hostile.costly_files import tag_bomb
 from tests.images import picture, saved
+from tests.marks import cases
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import guard as guard_module
 from transforms.images.check import check_image
-from transforms.images.guard import (
-    Budget,
-    DecoderFailure,
-    DecoderGuard,
-    DecodingChild,
-    Turns,
-)
+from transforms.images.guard import Budget, DecoderFailure, DecoderGuard, DecodingChild, Turns
 from transforms.images.pixel_options import Limits
 
 LIMITS = Limits(10**6, 10**7)
@@ -142,23 +137,20 @@ class TestChild:
         assert raised.value.detail == f"a decoder crashes with {number.name}"
         assert (child.call(BUDGET, len, b"on"), child.started) == (2, 2)
 
-    @pytest.mark.parametrize(
-        ("budget", "call", "message"),
-        [
-            (Budget(100 << 20, 60), (bytes, 200 << 20), "takes more than 100 MB of memory"),
-            # All of its tags point at the same megabyte, which Pillow copies for each.
-            (
-                Budget(512 << 20, 60),
-                (Image.open, io.BytesIO(tag_bomb(4000, 1 << 20))),
-                "takes more than 512 MB of memory",
-            ),
-            (Patient(1 << 30, 0.2), (sum, range(10**12)), "of CPU time"),
-            (Budget(1 << 30, 0.2), (time.sleep, 60), "does not end within 1 s"),
-        ],
+    @cases(
+        (Budget(100 << 20, 60), (bytes, 200 << 20), "takes more than 100 MB of memory"),
+        # All of its tags point at the same megabyte, which Pillow copies for each.
+        (
+            Budget(512 << 20, 60),
+            (Image.open, io.BytesIO(tag_bomb(4000, 1 << 20))),
+            "takes more than 512 MB of memory",
+        ),
+        (Patient(1 << 30, 0.2), (sum, range(10**12)), "of CPU time"),
+        (Budget(1 << 30, 0.2), (time.sleep, 60), "does not end within 1 s"),
         ids=["memory", "tags", "processor", "clock"],
     )
     def test_limits(
-        self, child: DecodingChild, budget: Budget, call: tuple[Any, Any], message: str
+        self, budget: Budget, call: tuple[Any, Any], message: str, child: DecodingChild
     ) -> None:
         with pytest.raises(DecoderFailure, match=message) as raised:
             child.call(budget, *call)
@@ -199,9 +191,7 @@ class TestChild:
         data = saved(Image.effect_noise((1000, 1000), 40), "PNG")
         assert child.call(BUDGET, check_image, data, limits=LIMITS).height == 1000
 
-    @pytest.mark.parametrize(
-        ("pixels", "seconds"), [(1, 60), (178_956_970, 60), (357_913_940, 120), (2**63, 3600)]
-    )
+    @cases((1, 60), (178_956_970, 60), (357_913_940, 120), (2**63, 3600))
     def test_the_budget_grows_with_the_pixels(self, pixels: int, seconds: float) -> None:
         budget = Budget.of_pixels(pixels)
         assert budget.seconds == seconds
@@ -215,11 +205,9 @@ def check(guard: DecoderGuard, number: int, data: bytes = PHOTO) -> str:
 class TestGuard:
     """What a process may have died over before is decoded in a child, and nothing else."""
 
-    @pytest.mark.parametrize(
-        ("isolates", "suspects", "started"), [(False, [], 0), (False, ["7.jpg"], 1), (True, [], 1)]
-    )
+    @cases((False, [], 0), (False, ["7.jpg"], 1), (True, [], 1))
     def test_suspects_are_decoded_in_one_child(
-        self, child: DecodingChild, isolates: bool, suspects: list[str], started: int
+        self, isolates: bool, suspects: list[str], started: int, child: DecodingChild
     ) -> None:
         guard = DecoderGuard(LIMITS.max_pixels, isolates=isolates)
         guard.suspects.update(suspects)

@@ -16,6 +16,7 @@ from tests import images
 from tests.foreign_images import foreign_images
 from tests.hostile import costly_files as costly
 from tests.images import picture, saved
+from tests.marks import cases
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images import headers
 from transforms.images.headers import (
@@ -64,20 +65,17 @@ def with_texts(count: int, kind: bytes, *, late: bool) -> bytes:
     return images.png_file([first, *front, *texts, end] if late else [first, *texts, *front, end])
 
 
-@pytest.mark.parametrize(
-    ("make", "limit", "what"),
-    [
-        (with_scans, MAX_SCANS, "scans"),
-        # A truncated file does not circumvent it.
-        (functools.partial(with_scans, cut=-9), MAX_SCANS, "scans"),
-        (functools.partial(with_scans, data=one_scan_each(JPEG)), MAX_SCANS, "scans"),
-        *(
-            (functools.partial(with_texts, kind=kind, late=late), MAX_PACKED_TEXTS, text)
-            for text in ["compressed texts"]
-            for kind in (b"zTXt", b"iTXt")
-            for late in (False, True)
-        ),
-    ],
+@cases(
+    (with_scans, MAX_SCANS, "scans"),
+    # A truncated file does not circumvent it.
+    (functools.partial(with_scans, cut=-9), MAX_SCANS, "scans"),
+    (functools.partial(with_scans, data=one_scan_each(JPEG)), MAX_SCANS, "scans"),
+    *(
+        (functools.partial(with_texts, kind=kind, late=late), MAX_PACKED_TEXTS, text)
+        for text in ["compressed texts"]
+        for kind in (b"zTXt", b"iTXt")
+        for late in (False, True)
+    ),
 )
 def test_what_takes_time_has_a_limit(make: Callable[[int], bytes], limit: int, what: str) -> None:
     assert header(make(limit)).height
@@ -124,16 +122,10 @@ def test_parts_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
             header(data)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        images.png_file(images.png_chunks(extra=[(b"abCd", bytes(1000))] * 2)),
-        JPEG[:2] + (b"\xff\xe1\x03\xea" + bytes(1000)) * 2 + JPEG[2:],
-        images.gif_file((9, 7), [(0, 0, 9, 7)], b"")
-        + b"!\xfe"
-        + (b"\xff" + bytes(255)) * 8
-        + b"\0;",
-    ],
+@cases(
+    images.png_file(images.png_chunks(extra=[(b"abCd", bytes(1000))] * 2)),
+    JPEG[:2] + (b"\xff\xe1\x03\xea" + bytes(1000)) * 2 + JPEG[2:],
+    images.gif_file((9, 7), [(0, 0, 9, 7)], b"") + b"!\xfe" + (b"\xff" + bytes(255)) * 8 + b"\0;",
     ids=["png", "jpeg", "gif"],
 )
 def test_metadata_has_a_limit(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,10 +145,7 @@ def test_boxes_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         header(whole[:32] + box * 2000 + whole[32:])
 
 
-@pytest.mark.parametrize(
-    ("mode", "subsampling", "planes"),
-    [("RGB", 0, 2), ("RGB", 1, 1), ("RGB", 2, 1), ("CMYK", 0, 2), ("L", 0, 1)],
-)
+@cases(("RGB", 0, 2), ("RGB", 1, 1), ("RGB", 2, 1), ("CMYK", 0, 2), ("L", 0, 1))
 def test_what_libjpeg_holds_counts_as_pixels(mode: str, subsampling: int, planes: int) -> None:
     """132 megapixels in CMYK, of 3 MB, took 2.1 GB."""
     for progressive, expected in ((False, 1), (True, planes)):
@@ -188,23 +177,20 @@ def test_jpegs_that_simplejpeg_decodes_as_tensorflow_are_plain(mode: str, is_pla
 # Files that TensorFlow does not read are named, with what reads them.
 
 
-@pytest.mark.parametrize(
-    ("data", "name"),
-    [
-        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100), ": HEIC, which --transcode auto"),
-        (b"\0\0\0\x1cftypmif1\0\0\0\0mif1heic" + bytes(100), ": HEIC, which --transcode auto"),
-        (b"\0\0\0\x1cftypmif1\0\0\0\0avifmif1" + bytes(100), ": AVIF, which --transcode auto"),
-        (saved(COLOR, "AVIF"), ": AVIF, which --transcode auto reads"),
-        (saved(COLOR, "TIFF"), ": TIFF, which --transcode auto reads"),
-        (b"MM\0*" + bytes(20), ": TIFF, which --transcode auto reads"),
-        (saved(COLOR, "JPEG2000"), ": JPEG 2000, which --transcode auto reads"),
-        (b"\0\0\0\x20ftypisom" + bytes(20), ": a video of the MP4 family"),
-        (b"\n<!DOCTYPE html><html>", ": a web page"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'>", ": SVG or other XML"),
-        (b"version https://git-lfs.github.com/spec/v1\n", ": a pointer of Git LFS: run git lfs"),
-        (b"The picture has moved.", "54 68 65 20 70 69 63 74"),
-        (b"x", "begins with the bytes 78"),
-    ],
+@cases(
+    (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100), ": HEIC, which --transcode auto"),
+    (b"\0\0\0\x1cftypmif1\0\0\0\0mif1heic" + bytes(100), ": HEIC, which --transcode auto"),
+    (b"\0\0\0\x1cftypmif1\0\0\0\0avifmif1" + bytes(100), ": AVIF, which --transcode auto"),
+    (saved(COLOR, "AVIF"), ": AVIF, which --transcode auto reads"),
+    (saved(COLOR, "TIFF"), ": TIFF, which --transcode auto reads"),
+    (b"MM\0*" + bytes(20), ": TIFF, which --transcode auto reads"),
+    (saved(COLOR, "JPEG2000"), ": JPEG 2000, which --transcode auto reads"),
+    (b"\0\0\0\x20ftypisom" + bytes(20), ": a video of the MP4 family"),
+    (b"\n<!DOCTYPE html><html>", ": a web page"),
+    (b"<svg xmlns='http://www.w3.org/2000/svg'>", ": SVG or other XML"),
+    (b"version https://git-lfs.github.com/spec/v1\n", ": a pointer of Git LFS: run git lfs"),
+    (b"The picture has moved.", "54 68 65 20 70 69 63 74"),
+    (b"x", "begins with the bytes 78"),
 )
 def test_names(data: bytes, name: str) -> None:
     found = describe_start(data)
@@ -252,30 +238,24 @@ def test_a_header_of_megabytes_is_refused(filler: bytes, end: bytes) -> None:
     assert caught.value.reason is Reason.TOO_COSTLY
 
 
-@pytest.mark.parametrize(
-    ("data", "width"),
-    [
-        (b"P4 1024 1024\n" + b" " * (1 << 17), 1024),
-        (b"P5 1024 1024 255\n" + b" " * (1 << 20), 1024),
-        (b"P6\n# by hand\n512 512\n255\n" + b"#" * (3 << 18), 512),
-        (b"P6" + b"\n" * 60_000 + b"4 4 255\n" + b"\n" * 48, 4),
-        (costly.plain_map(64), 64),
-        (costly.plain_bitmap(64), 64),
-    ],
+@cases(
+    (b"P4 1024 1024\n" + b" " * (1 << 17), 1024),
+    (b"P5 1024 1024 255\n" + b" " * (1 << 20), 1024),
+    (b"P6\n# by hand\n512 512\n255\n" + b"#" * (3 << 18), 512),
+    (b"P6" + b"\n" * 60_000 + b"4 4 255\n" + b"\n" * 48, 4),
+    (costly.plain_map(64), 64),
+    (costly.plain_bitmap(64), 64),
 )
 def test_a_header_of_kilobytes_is_read(data: bytes, width: int) -> None:
     assert decoded(data).width == width
 
 
-@pytest.mark.parametrize(
-    ("data", "reason", "detail"),
-    [
-        (costly.gray_map(20, 100)[:-1], Reason.CORRUPT_IMAGE, "buffer is smaller"),
-        *(
-            (make(int(MAX_PLAIN_SAMPLES**0.5) + 1), Reason.TOO_COSTLY, "in plain text")
-            for make in (costly.plain_map, costly.plain_bitmap)
-        ),
-    ],
+@cases(
+    (costly.gray_map(20, 100)[:-1], Reason.CORRUPT_IMAGE, "buffer is smaller"),
+    *(
+        (make(int(MAX_PLAIN_SAMPLES**0.5) + 1), Reason.TOO_COSTLY, "in plain text")
+        for make in (costly.plain_map, costly.plain_bitmap)
+    ),
 )
 def test_a_map_that_is_refused(data: bytes, reason: Reason, detail: str) -> None:
     with pytest.raises(RejectedImageError, match=detail) as caught:
@@ -286,14 +266,11 @@ def test_a_map_that_is_refused(data: bytes, reason: Reason, detail: str) -> None
 # A JPEG 2000 of more tiles than an image needs is refused by its header.
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        *(data for name, data in foreign_images().items() if name.startswith("jp2")),
-        saved(Image.new("L", (640, 480)), "JPEG2000", tile_size=(16, 16)),
-        costly.jpeg2000_of_tiles(int(MAX_TILES**0.5)),
-        b"\xff\x4f\xff\x51 cut",
-    ],
+@cases(
+    *(data for name, data in foreign_images().items() if name.startswith("jp2")),
+    saved(Image.new("L", (640, 480)), "JPEG2000", tile_size=(16, 16)),
+    costly.jpeg2000_of_tiles(int(MAX_TILES**0.5)),
+    b"\xff\x4f\xff\x51 cut",
 )
 def test_few_tiles_are_opened(data: bytes) -> None:
     check_jpeg2000(data)
@@ -338,36 +315,30 @@ def tiff_of_a_tile(kind: int, side: int) -> bytes:
     return b"II*\0\x08\0\0\0\2\0" + tags + bytes(4) + struct.pack("<Q", side)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        *(data for name, data in foreign_images().items() if name.startswith("tiff")),
-        tiff_of_a_tile(4, 8192),
-        tiff_with_metadata(big=False),
-        tiff_with_metadata(big=True),
-        costly.tiff_of_pages(100_000),
-    ],
+@cases(
+    *(data for name, data in foreign_images().items() if name.startswith("tiff")),
+    tiff_of_a_tile(4, 8192),
+    tiff_with_metadata(big=False),
+    tiff_with_metadata(big=True),
+    costly.tiff_of_pages(100_000),
 )
 def test_other_tiffs_are_opened(data: bytes) -> None:
     check_tiff(data)
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (costly.tiff_of_tags(300, 10_000), "refer to more bytes than the file has"),
-        (costly.tag_bomb(100, 65_000), "refer to more bytes than the file has"),
-        (costly.tag_bomb(MAX_TAGS + 1, 4), f"4097 tags, more than {MAX_TAGS}"),
-        (costly.tiff_of_strips(MAX_NUMBERS + 1), f"has more than {MAX_NUMBERS} numbers"),
-        # Strips are counted by the size of the image, too.
-        (tiff_of_a_height(1 << 30), "strips or tiles"),
-        # One of 200 bytes took 1.6 GB.
-        *((tiff_of_a_tile(kind, 8193), "a tile of 67125249 pixels, more") for kind in (4, 16)),
-        (b"II*\0", "the file ends inside its directory"),
-        (b"II*\0\xff\xff\xff\x7f" + bytes(8), "the file ends inside its directory"),
-        (b"II", "no TIFF structure"),
-        (b"PK" * 9, "no TIFF structure"),
-    ],
+@cases(
+    (costly.tiff_of_tags(300, 10_000), "refer to more bytes than the file has"),
+    (costly.tag_bomb(100, 65_000), "refer to more bytes than the file has"),
+    (costly.tag_bomb(MAX_TAGS + 1, 4), f"4097 tags, more than {MAX_TAGS}"),
+    (costly.tiff_of_strips(MAX_NUMBERS + 1), f"has more than {MAX_NUMBERS} numbers"),
+    # Strips are counted by the size of the image, too.
+    (tiff_of_a_height(1 << 30), "strips or tiles"),
+    # One of 200 bytes took 1.6 GB.
+    *((tiff_of_a_tile(kind, 8193), "a tile of 67125249 pixels, more") for kind in (4, 16)),
+    (b"II*\0", "the file ends inside its directory"),
+    (b"II*\0\xff\xff\xff\x7f" + bytes(8), "the file ends inside its directory"),
+    (b"II", "no TIFF structure"),
+    (b"PK" * 9, "no TIFF structure"),
 )
 def test_what_is_made_to_be_slow_or_is_broken_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(RejectedImageError, match=message):
@@ -378,17 +349,14 @@ def orientation_entry(kind: int, value: int) -> bytes:
     return b"II*\0\x08\0\0\0\1\0" + struct.pack("<HHII", 0x0112, kind, 1, value) + bytes(12)
 
 
-@pytest.mark.parametrize(
-    ("block", "expected"),
-    [
-        (orientation_entry(3, 6), 6),
-        (orientation_entry(4, 8), 8),
-        (orientation_entry(1, 6), 0),
-        (orientation_entry(5, 6), 0),
-        (b"II*\0\x08\0\0\0\0\0" + bytes(4), None),
-        (b"no structure", None),
-        (costly.tag_bomb(MAX_TAGS + 1, 4), None),
-    ],
+@cases(
+    (orientation_entry(3, 6), 6),
+    (orientation_entry(4, 8), 8),
+    (orientation_entry(1, 6), 0),
+    (orientation_entry(5, 6), 0),
+    (b"II*\0\x08\0\0\0\0\0" + bytes(4), None),
+    (b"no structure", None),
+    (costly.tag_bomb(MAX_TAGS + 1, 4), None),
 )
 def test_an_orientation_is_one_number(block: bytes, expected: int | None) -> None:
     assert read_exif(block) == (expected, False)

@@ -18,6 +18,7 @@ from pycocotools import mask as coco
 
 from tests.foreign_images import exif
 from tests.images import picture, png_file, saved
+from tests.marks import cases
 from tests.pipeline.annotated import decode_runs
 from tests.spies import memory_below
 from transforms.core.rejections import RejectedImageError
@@ -78,15 +79,12 @@ def store(data: bytes, frame: Frame = FRAME, **options: Any) -> bytes:
     return store_mask(data, frame, limits=DEFAULT_LIMITS, **options)
 
 
-@pytest.mark.parametrize(
-    ("data", "largest"),
-    [
-        *((palette(indices(), format_), 255) for format_ in ("PNG", "GIF", "BMP")),
-        *((palette(indices() % 2**bits, bits=bits), 2**bits - 1) for bits in (1, 2, 4)),
-        (merged("RGB"), 255),
-        (merged("LA"), 255),
-        (gray(indices().astype(np.uint16)), 255),
-    ],
+@cases(
+    *((palette(indices(), format_), 255) for format_ in ("PNG", "GIF", "BMP")),
+    *((palette(indices() % 2**bits, bits=bits), 2**bits - 1) for bits in (1, 2, 4)),
+    (merged("RGB"), 255),
+    (merged("LA"), 255),
+    (gray(indices().astype(np.uint16)), 255),
 )
 def test_what_a_mask_may_be(data: bytes, largest: int) -> None:
     assert np.array_equal(read(store(data)), indices() & largest)
@@ -115,30 +113,27 @@ def test_a_large_mask_is_not_copied() -> None:
 FRAMES = [Image.fromarray(indices(seed)) for seed in range(2)]
 
 
-@pytest.mark.parametrize(
-    ("data", "reason", "detail"),
-    [
-        (gray(LARGE_INDEX), "unsupported_image", "a class index is 1001"),
-        *(
-            (deep_mask(color, channels), "unsupported_image", "16 bits of color or with alpha")
-            for color, channels in ((2, 3), (4, 2), (6, 4))
-        ),
-        (
-            saved(FRAMES[0], "GIF", save_all=True, append_images=FRAMES[1:]),
-            "unsupported_image",
-            "several frames",
-        ),
-        (saved(picture("RGB", *SIZE), "PNG"), "unsupported_image", "are colors"),
-        (saved(picture("LA", *SIZE), "PNG"), "unsupported_image", "transparent"),
-        (saved(picture("L", *SIZE), "JPEG"), "unsupported_image", "save masks as PNG"),
-        (saved(Image.new("1", (14_000, 14_000)), "PNG"), "too_many_pixels", "14000 x 14000"),
-        (gray(indices().T.copy()), "mask_size", "14 x 9 pixels, but its image is 9 x 14"),
-        (b"", "empty_file", "0 bytes"),
-        (b"no mask", "not_an_image", "begins with the bytes"),
-        # TensorFlow decides about a damaged file, as for images.
-        pytest.param(gray(indices())[:-30], "corrupt_image", "PNG", marks=pytest.mark.slow),
-        pytest.param(palette(indices())[:-30], "corrupt_image", "PNG", marks=pytest.mark.slow),
-    ],
+@cases(
+    (gray(LARGE_INDEX), "unsupported_image", "a class index is 1001"),
+    *(
+        (deep_mask(color, channels), "unsupported_image", "16 bits of color or with alpha")
+        for color, channels in ((2, 3), (4, 2), (6, 4))
+    ),
+    (
+        saved(FRAMES[0], "GIF", save_all=True, append_images=FRAMES[1:]),
+        "unsupported_image",
+        "several frames",
+    ),
+    (saved(picture("RGB", *SIZE), "PNG"), "unsupported_image", "are colors"),
+    (saved(picture("LA", *SIZE), "PNG"), "unsupported_image", "transparent"),
+    (saved(picture("L", *SIZE), "JPEG"), "unsupported_image", "save masks as PNG"),
+    (saved(Image.new("1", (14_000, 14_000)), "PNG"), "too_many_pixels", "14000 x 14000"),
+    (gray(indices().T.copy()), "mask_size", "14 x 9 pixels, but its image is 9 x 14"),
+    (b"", "empty_file", "0 bytes"),
+    (b"no mask", "not_an_image", "begins with the bytes"),
+    # TensorFlow decides about a damaged file, as for images.
+    pytest.param(gray(indices())[:-30], "corrupt_image", "PNG", marks=pytest.mark.slow),
+    pytest.param(palette(indices())[:-30], "corrupt_image", "PNG", marks=pytest.mark.slow),
 )
 def test_what_is_no_mask_of_the_image_is_rejected(data: bytes, reason: str, detail: str) -> None:
     with pytest.raises(RejectedImageError, match=detail) as raised:
@@ -212,15 +207,12 @@ def normalized(height: int, width: int) -> Any:
     return {"normalized": [each.ravel().tolist() for each in sides]}
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        # They are cut off at the border.
-        ([[-WIDTH, -HEIGHT, 2 * WIDTH, -HEIGHT, 2 * WIDTH, 18, -WIDTH, 18]], 1),
-        ([[-5, 0, -5, 8, -1, 8]], 0),
-        ("", 0),
-        ("[]", 0),
-    ],
+@cases(
+    # They are cut off at the border.
+    ([[-WIDTH, -HEIGHT, 2 * WIDTH, -HEIGHT, 2 * WIDTH, 18, -WIDTH, 18]], 1),
+    ([[-5, 0, -5, 8, -1, 8]], 0),
+    ("", 0),
+    ("[]", 0),
 )
 def test_all_or_nothing(value: Any, expected: int) -> None:
     assert np.array_equal(drawn(value), np.full(SIZE, expected))
@@ -289,16 +281,13 @@ def test_resizing_takes_nearest_neighbours() -> None:
     assert refitted_mask(mask, FRAME) is mask
 
 
-@pytest.mark.parametrize(
-    ("mask", "reason"),
-    [
-        (b"no image", "not_an_image"),
-        (saved(Image.new("L", (WIDTH, HEIGHT + 1)), "PNG"), "too_many_pixels"),
-        (saved(Image.new("L", (HEIGHT, WIDTH)), "PNG"), "mask_size"),
-        (saved(Image.new("RGB", (WIDTH, HEIGHT)), "PNG"), "mask_size"),
-        (saved(Image.new("L", (WIDTH, HEIGHT)), "JPEG"), "mask_size"),
-        (saved(Image.new("L", (WIDTH, HEIGHT)), "PNG")[:-20], "corrupt_image"),
-    ],
+@cases(
+    (b"no image", "not_an_image"),
+    (saved(Image.new("L", (WIDTH, HEIGHT + 1)), "PNG"), "too_many_pixels"),
+    (saved(Image.new("L", (HEIGHT, WIDTH)), "PNG"), "mask_size"),
+    (saved(Image.new("RGB", (WIDTH, HEIGHT)), "PNG"), "mask_size"),
+    (saved(Image.new("L", (WIDTH, HEIGHT)), "JPEG"), "mask_size"),
+    (saved(Image.new("L", (WIDTH, HEIGHT)), "PNG")[:-20], "corrupt_image"),
 )
 @pytest.mark.parametrize("turn", [1, 3])
 def test_a_record_may_hold_anything(mask: bytes, reason: str, turn: int) -> None:
@@ -388,14 +377,11 @@ def test_run_lengths_of_another_size(size: Any) -> None:
 STEPS = [1, 1, 12, 1] * 50_000
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ([STEPS], "an outline of 1100000 pixels, more than"),
-        ([STEPS[:100_000], STEPS[100_000:]], "an outline of 1100000 pixels, more than"),
-        ([TRIANGLE] * 10_001, "10001 polygons, more than 10000"),
-        ([], "are too many for masks of objects"),
-    ],
+@cases(
+    ([STEPS], "an outline of 1100000 pixels, more than"),
+    ([STEPS[:100_000], STEPS[100_000:]], "an outline of 1100000 pixels, more than"),
+    ([TRIANGLE] * 10_001, "10001 polygons, more than 10000"),
+    ([], "are too many for masks of objects"),
 )
 def test_too_long_is_not_drawn(value: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not value:
@@ -417,12 +403,9 @@ def long_runs() -> Iterator[str]:
         yield json.dumps({"size": [2000, 2000], "counts": runs})
 
 
-@pytest.mark.parametrize(
-    ("limit", "texts", "detail"),
-    [
-        ("MAX_OUTLINES", zigzags, "the outlines of its objects have more than 1048576 pixels"),
-        ("MAX_SEGMENTATIONS", long_runs, "the segmentations of its objects have more than 1048576"),
-    ],
+@cases(
+    ("MAX_OUTLINES", zigzags, "the outlines of its objects have more than 1048576 pixels"),
+    ("MAX_SEGMENTATIONS", long_runs, "the segmentations of its objects have more than 1048576"),
 )
 def test_all_objects_of_an_image_are_bounded(
     limit: str, texts: Callable[[], Iterator[str]], detail: str, monkeypatch: pytest.MonkeyPatch
@@ -443,12 +426,9 @@ def test_equal_segmentations_share_their_mask() -> None:
     assert len(set(map(id, found))) == 2
 
 
-@pytest.mark.parametrize(
-    ("frame", "most", "pixels"),
-    [
-        (Frame(64, 64, stored=(4000, 4000)), 33, 544_000_000),
-        (Frame(5000, 4000, stored=(50, 40)), 67_108, 536_872_000),
-    ],
+@cases(
+    (Frame(64, 64, stored=(4000, 4000)), 33, 544_000_000),
+    (Frame(5000, 4000, stored=(50, 40)), 67_108, 536_872_000),
 )
 def test_masks_have_the_cost_of_their_pixels(frame: Frame, most: int, pixels: int) -> None:
     masks = ObjectMasks(frame, is_upright=False)

@@ -20,7 +20,7 @@ from tests import images
 from tests.deep_tiff import samples, tiff
 from tests.foreign_images import deep_images, deep_picture, exif, laid, lossless_images
 from tests.images import picture, saved
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.spies import memory_below
 from tests.transforms.core.pixel_changes import (
     AUTO,
@@ -218,20 +218,17 @@ def test_copies_are_in_proportion_to_the_file(monkeypatch: pytest.MonkeyPatch) -
 FEW = LIMITS._replace(max_pixels=100)
 
 
-@pytest.mark.parametrize(
-    ("data", "options", "limits", "expected"),
-    [
-        # They are checked before anything is decoded, and on what is stored.
-        (WHOLE["jpeg"], AUTO, FEW, "too_many_pixels"),
-        (FOREIGN["tga_RGB"][:500], AUTO, FEW, "too_many_pixels"),
-        (FOREIGN["jp2_RGB"][:300], AUTO, FEW, "too_many_pixels"),
-        (FOREIGN["tiff_RGB"], AUTO, Limits(1 << 24, 99), "too_many_bytes"),
-        (b"", AUTO, LIMITS, "empty_file"),
-        (WHOLE["jpeg"], PNG, LIMITS._replace(max_bytes=len(WHOLE["jpeg"])), "too_many_bytes"),
-        (saved(Image.new("L", (65_501, 1)), "PNG"), JPEG, LIMITS, "unsupported_image"),
-        # TensorFlow reads no such PNG, and Pillow raises MemoryError for far longer rows.
-        (saved(Image.new("L", (1_000_001, 1)), "TIFF"), AUTO, LIMITS, "unsupported_image"),
-    ],
+@cases(
+    # They are checked before anything is decoded, and on what is stored.
+    (WHOLE["jpeg"], AUTO, FEW, "too_many_pixels"),
+    (FOREIGN["tga_RGB"][:500], AUTO, FEW, "too_many_pixels"),
+    (FOREIGN["jp2_RGB"][:300], AUTO, FEW, "too_many_pixels"),
+    (FOREIGN["tiff_RGB"], AUTO, Limits(1 << 24, 99), "too_many_bytes"),
+    (b"", AUTO, LIMITS, "empty_file"),
+    (WHOLE["jpeg"], PNG, LIMITS._replace(max_bytes=len(WHOLE["jpeg"])), "too_many_bytes"),
+    (saved(Image.new("L", (65_501, 1)), "PNG"), JPEG, LIMITS, "unsupported_image"),
+    # TensorFlow reads no such PNG, and Pillow raises MemoryError for far longer rows.
+    (saved(Image.new("L", (1_000_001, 1)), "TIFF"), AUTO, LIMITS, "unsupported_image"),
 )
 def test_limits(data: bytes, options: PixelOptions, limits: Limits, expected: str) -> None:
     assert reason(data, options, limits).code == expected
@@ -285,14 +282,11 @@ def opened(data: bytes) -> Image.Image:
 
 
 class TestColor:
-    @pytest.mark.parametrize(
-        ("name", "options", "drawn"),
-        [
-            ("png_pillow_RGB", GRAY, picture("RGB").convert("L")),
-            ("png_pillow_L", RGB, picture("L").convert("RGB")),
-            # Of a JPEG the decoder makes it gray.
-            ("jpeg", PixelOptions("png", color="gray"), opened(WHOLE["jpeg"]).convert("L")),
-        ],
+    @cases(
+        ("png_pillow_RGB", GRAY, picture("RGB").convert("L")),
+        ("png_pillow_L", RGB, picture("L").convert("RGB")),
+        # Of a JPEG the decoder makes it gray.
+        ("jpeg", PixelOptions("png", color="gray"), opened(WHOLE["jpeg"]).convert("L")),
     )
     def test_pixels(self, name: str, options: PixelOptions, drawn: Image.Image) -> None:
         assert distance(shown(changed(WHOLE[name], options).data).squeeze(), drawn) < 1
@@ -428,9 +422,7 @@ class TestTranscode:
             expected = np.asarray(drawn.convert(mode)).reshape(stored.info[1:])
             assert np.array_equal(shown(stored.data), expected), name
 
-    @pytest.mark.parametrize(
-        "options", [PixelOptions("jpeg", quality=100), PixelOptions("auto", color="rgb")]
-    )
+    @cases(PixelOptions("jpeg", quality=100), PixelOptions("auto", color="rgb"))
     def test_16_bits_become_their_high_byte_without_room(self, options: PixelOptions) -> None:
         high = np.asarray(deep_picture()) >> 8
         stored = changed(deep_images()["tiff_16"], options)
@@ -489,15 +481,12 @@ RESIZES = st.one_of(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "resize"),
-    [
-        ("shorter=256", Resize("shorter", 256, 256)),
-        ("longer=512,never_enlarge", Resize("longer", 512, 512, never_enlarge=True)),
-        ("640x480", Resize("exact", height=480, width=640)),
-        (" 224x224,never_enlarge ", Resize("exact", 224, 224, never_enlarge=True)),
-        ("65500x1", Resize("exact", height=1, width=65_500)),
-    ],
+@cases(
+    ("shorter=256", Resize("shorter", 256, 256)),
+    ("longer=512,never_enlarge", Resize("longer", 512, 512, never_enlarge=True)),
+    ("640x480", Resize("exact", height=480, width=640)),
+    (" 224x224,never_enlarge ", Resize("exact", 224, 224, never_enlarge=True)),
+    ("65500x1", Resize("exact", height=1, width=65_500)),
 )
 def test_sizes(text: str, resize: Resize) -> None:
     assert Resize.parse(text) == resize

@@ -22,6 +22,7 @@ from tests.hostile.costly_files import (
     webp_with_exif,
 )
 from tests.images import chunk, flipped, picture, png_chunks, png_file, saved, whole_images
+from tests.marks import cases
 from tests.spies import memory_below
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.examples.encoder import Decoding, decode_image
@@ -71,42 +72,36 @@ OF_16_MEGABYTES = b"Raw profile type exif\0\0" + zlib.compress(bytes(1 << 24))
 DAMAGED = (b"tEXt", b"Raw profile type exif\0\nexif\n  1\nno digits")
 
 
-@pytest.mark.parametrize(
-    ("data", "found"),
-    [
-        *(
-            (saved(PICTURE, format_, exif=exif_of(orientation)), (orientation, False))
-            for format_ in ("JPEG", "PNG", "WEBP")
-            for orientation in range(1, 9)
-        ),
-        *((saved(PICTURE, format_), (0, False)) for format_ in ("JPEG", "PNG", "WEBP")),
-        (jpeg_in_big_endian(), (8, False)),
-        (
-            jpeg_with([b"\xe1Exif\0\0" + part for part in (exif_of(7)[6:20], exif_of(7)[20:])]),
-            (7, False),
-        ),
-        # A value that makes no sense is none.
-        *((jpeg_of_value(value), (0, False)) for value in (0, 9, 255)),
-        # The tag of XMP counts where there is no other.
-        *((saved(PICTURE, format_, xmp=XMP), (8, False)) for format_ in ("JPEG", "WEBP")),
-        *(
-            (saved(PICTURE, each, xmp=XMP, exif=exif_of(3)), (3, False))
-            for each in ("JPEG", "WEBP")
-        ),
-        *((saved(PICTURE, format_, xmp=PLACE), (6, True)) for format_ in ("JPEG", "WEBP")),
-        (png_with(png_with_xmp(XMP)), (8, False)),
-        (png_with(png_with_xmp(zlib.compress(XMP), 1)), (8, False)),
-        # Old versions of ImageMagick write profiles as texts.
-        (png_with_raw_profile(exif_of(5)), (5, False)),
-        (png_with_raw_profile(exif_of(5), b"APP1"), (5, False)),
-        (png_with_raw_profile(b"http://ns.adobe.com/xap/1.0/\0" + PLACE, b"APP1"), (6, True)),
-        (png_with_raw_profile(PLACE, b"xmp"), (6, True)),
-        (png_with_raw_profile(PLACE, b"iptc"), (0, False)),
-        (png_with((b"zTXt", OF_16_MEGABYTES)), (0, False)),
-        # A damaged profile hides no other block.
-        (png_with(DAMAGED), (0, False)),
-        (png_with(DAMAGED, png_with_xmp(PLACE)), (6, True)),
-    ],
+@cases(
+    *(
+        (saved(PICTURE, format_, exif=exif_of(orientation)), (orientation, False))
+        for format_ in ("JPEG", "PNG", "WEBP")
+        for orientation in range(1, 9)
+    ),
+    *((saved(PICTURE, format_), (0, False)) for format_ in ("JPEG", "PNG", "WEBP")),
+    (jpeg_in_big_endian(), (8, False)),
+    (
+        jpeg_with([b"\xe1Exif\0\0" + part for part in (exif_of(7)[6:20], exif_of(7)[20:])]),
+        (7, False),
+    ),
+    # A value that makes no sense is none.
+    *((jpeg_of_value(value), (0, False)) for value in (0, 9, 255)),
+    # The tag of XMP counts where there is no other.
+    *((saved(PICTURE, format_, xmp=XMP), (8, False)) for format_ in ("JPEG", "WEBP")),
+    *((saved(PICTURE, each, xmp=XMP, exif=exif_of(3)), (3, False)) for each in ("JPEG", "WEBP")),
+    *((saved(PICTURE, format_, xmp=PLACE), (6, True)) for format_ in ("JPEG", "WEBP")),
+    (png_with(png_with_xmp(XMP)), (8, False)),
+    (png_with(png_with_xmp(zlib.compress(XMP), 1)), (8, False)),
+    # Old versions of ImageMagick write profiles as texts.
+    (png_with_raw_profile(exif_of(5)), (5, False)),
+    (png_with_raw_profile(exif_of(5), b"APP1"), (5, False)),
+    (png_with_raw_profile(b"http://ns.adobe.com/xap/1.0/\0" + PLACE, b"APP1"), (6, True)),
+    (png_with_raw_profile(PLACE, b"xmp"), (6, True)),
+    (png_with_raw_profile(PLACE, b"iptc"), (0, False)),
+    (png_with((b"zTXt", OF_16_MEGABYTES)), (0, False)),
+    # A damaged profile hides no other block.
+    (png_with(DAMAGED), (0, False)),
+    (png_with(DAMAGED, png_with_xmp(PLACE)), (6, True)),
 )
 def test_tags(data: bytes, found: tuple[int, bool]) -> None:
     format_ = image_format(data)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.spies import memory_below
 from transforms.core.messages import LabelsError
 from transforms.labels import annotations as json_members
@@ -75,17 +76,14 @@ def test_what_becomes_no_feature_is_counted() -> None:
     assert others == (("segmentations", 2), ("keypoints", 1))
 
 
-@pytest.mark.parametrize(
-    ("segmentation", "cell"),
-    [
-        ([[1, 2.5, 3, 4, 5, 6]], "[[1,2.5,3,4,5,6]]"),
-        ({"size": [2, 1], "counts": [0, 2]}, '{"size":[2,1],"counts":[0,2]}'),
-        ({"size": [2, 1], "counts": "한"}, '{"size":[2,1],"counts":"\\ud55c"}'),
-        ([], ""),
-        (None, ""),
-        ([[1.5] * 300_000], "more than 1048576 characters"),
-        ([1.5] * 250_000, f"[{','.join(['1.5'] * 250_000)}]"),
-    ],
+@cases(
+    ([[1, 2.5, 3, 4, 5, 6]], "[[1,2.5,3,4,5,6]]"),
+    ({"size": [2, 1], "counts": [0, 2]}, '{"size":[2,1],"counts":[0,2]}'),
+    ({"size": [2, 1], "counts": "한"}, '{"size":[2,1],"counts":"\\ud55c"}'),
+    ([], ""),
+    (None, ""),
+    ([[1.5] * 300_000], "more than 1048576 characters"),
+    ([1.5] * 250_000, f"[{','.join(['1.5'] * 250_000)}]"),
 )
 def test_segmentations_are_cells_if_they_are_needed(segmentation: Any, cell: str) -> None:
     file = stream(document(annotations=[{**BOX, "segmentation": segmentation}]))
@@ -94,22 +92,19 @@ def test_segmentations_are_cells_if_they_are_needed(segmentation: Any, cell: str
     assert rows(file)[0][1][8:] == [""]
 
 
-@pytest.mark.parametrize(
-    ("changed", "cells", "problem"),
-    [
-        ({"category_id": 7}, ["category 7", *SIDES], ""),
-        ({"category_id": "18"}, ["dog", *SIDES], ""),
-        ({"category_id": 18.0}, ["dog", *SIDES], ""),
-        ({"category_id": 18.5}, ["category 18.5", *SIDES], ""),
-        ({"category_id": [18]}, ["category [18]", *SIDES], ""),
-        ({"category_id": "\ud800"}, ["category '\\ud800'", *SIDES], ""),
-        ({"bbox": [1, 2, 3]}, ["dog", *[""] * 4], ""),
-        ({"bbox": None}, ["dog", *[""] * 4], ""),
-        ({"bbox": [1, 2, 3, "\0"]}, ["dog", "1", "2", "3", "'\\x00'"], ""),
-        ({"bbox": [1, None, float("nan"), "x"]}, ["dog", "1", "", "", "x"], ""),
-        ({"image_id": 9}, [], "its image_id 9 is not that of an image"),
-        ({"image_id": "\ud800"}, [], "its image_id '\\ud800' is not that of an image"),
-    ],
+@cases(
+    ({"category_id": 7}, ["category 7", *SIDES], ""),
+    ({"category_id": "18"}, ["dog", *SIDES], ""),
+    ({"category_id": 18.0}, ["dog", *SIDES], ""),
+    ({"category_id": 18.5}, ["category 18.5", *SIDES], ""),
+    ({"category_id": [18]}, ["category [18]", *SIDES], ""),
+    ({"category_id": "\ud800"}, ["category '\\ud800'", *SIDES], ""),
+    ({"bbox": [1, 2, 3]}, ["dog", *[""] * 4], ""),
+    ({"bbox": None}, ["dog", *[""] * 4], ""),
+    ({"bbox": [1, 2, 3, "\0"]}, ["dog", "1", "2", "3", "'\\x00'"], ""),
+    ({"bbox": [1, None, float("nan"), "x"]}, ["dog", "1", "", "", "x"], ""),
+    ({"image_id": 9}, [], "its image_id 9 is not that of an image"),
+    ({"image_id": "\ud800"}, [], "its image_id '\\ud800' is not that of an image"),
 )
 def test_an_error_rejects_an_image(changed: dict[str, Any], cells: list[str], problem: str) -> None:
     """It keeps a row, so that the image is not stored without an object."""
@@ -118,10 +113,7 @@ def test_an_error_rejects_an_image(changed: dict[str, Any], cells: list[str], pr
     assert first[2] == problem
 
 
-@pytest.mark.parametrize(
-    ("of_image", "of_box"),
-    [(1, "1"), ("1", 1), (1.0, 1), (1, 1.0), (2**70, 2**70), ("9" * 30, "9" * 30)],
-)
+@cases((1, "1"), ("1", 1), (1.0, 1), (1, 1.0), (2**70, 2**70), ("9" * 30, "9" * 30))
 def test_ids_of_images_may_differ_in_type(of_image: Any, of_box: Any) -> None:
     images = [{"id": of_image, "file_name": "a.jpg"}]
     found = rows(stream(document(images=images, annotations=[{**BOX, "image_id": of_box}])))
@@ -136,26 +128,23 @@ def test_ids_that_have_the_same_hash_take_no_time() -> None:
     assert time.process_time() - began < 5
 
 
-@pytest.mark.parametrize(
-    ("sections", "says"),
-    [
-        ({"categories": None}, "not a COCO file with boxes: it has no categories"),
-        ({"images": None, "categories": None}, "it has no images and no categories"),
-        ({"annotations": [{"image_id": 1, "caption": "-"}]}, "its annotations have no bbox"),
-        ({"images": [*IMAGES, {"id": 1, "file_name": "c.jpg"}]}, "have the same id 1"),
-        ({"images": [{"id": 1}]}, "an image has no id or no file_name"),
-        ({"images": {"1": "a.jpg"}}, "'images' is not a list of objects"),
-        ({"images": ["a.jpg"]}, "'images' is not a list of objects"),
-        ({"annotations": [[]]}, "'annotations' is not a list of objects"),
-        ({"categories": [*CATEGORIES, {"id": 1, "name": "cat"}]}, "have the same id 1"),
-        ({"categories": [{"id": "x", "name": "cat"}]}, "no integer id or no name"),
-        ({"categories": [{"id": 1, "name": " "}]}, "no integer id or no name"),
-        ({"categories": [{"id": 1, "name": "\ud800"}]}, "no integer id or no name"),
-        # What is held is bounded: 200 categories with names of a million characters took 3.8 GB.
-        ({"categories": [{"id": 1, "name": LONG}]}, "a.json: the name of the category 1 has more"),
-        ({"images": [{"id": 1, "file_name": LONG}]}, "a.json: an image has an id or a file_name"),
-        ({"images": [{"id": LONG, "file_name": "x"}]}, "a.json: an image has an id or a file_name"),
-    ],
+@cases(
+    ({"categories": None}, "not a COCO file with boxes: it has no categories"),
+    ({"images": None, "categories": None}, "it has no images and no categories"),
+    ({"annotations": [{"image_id": 1, "caption": "-"}]}, "its annotations have no bbox"),
+    ({"images": [*IMAGES, {"id": 1, "file_name": "c.jpg"}]}, "have the same id 1"),
+    ({"images": [{"id": 1}]}, "an image has no id or no file_name"),
+    ({"images": {"1": "a.jpg"}}, "'images' is not a list of objects"),
+    ({"images": ["a.jpg"]}, "'images' is not a list of objects"),
+    ({"annotations": [[]]}, "'annotations' is not a list of objects"),
+    ({"categories": [*CATEGORIES, {"id": 1, "name": "cat"}]}, "have the same id 1"),
+    ({"categories": [{"id": "x", "name": "cat"}]}, "no integer id or no name"),
+    ({"categories": [{"id": 1, "name": " "}]}, "no integer id or no name"),
+    ({"categories": [{"id": 1, "name": "\ud800"}]}, "no integer id or no name"),
+    # What is held is bounded: 200 categories with names of a million characters took 3.8 GB.
+    ({"categories": [{"id": 1, "name": LONG}]}, "a.json: the name of the category 1 has more"),
+    ({"images": [{"id": 1, "file_name": LONG}]}, "a.json: an image has an id or a file_name"),
+    ({"images": [{"id": LONG, "file_name": "x"}]}, "a.json: an image has an id or a file_name"),
 )
 def test_files_that_are_refused(sections: dict[str, Any], says: str) -> None:
     content = {name: held for name, held in document(**sections).items() if held is not None}
@@ -164,9 +153,9 @@ def test_files_that_are_refused(sections: dict[str, Any], says: str) -> None:
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b'{"images": ["\xff\xfe"]}', gzip.compress(stream(document()).getvalue())[:-20]],
+@cases(
+    b'{"images": ["\xff\xfe"]}',
+    gzip.compress(stream(document()).getvalue())[:-20],
     ids=["bytes", "cut"],
 )
 def test_bytes_that_are_not_text(data: bytes) -> None:
@@ -177,19 +166,16 @@ def test_bytes_that_are_not_text(data: bytes) -> None:
 CAT, DOG = Category(0, "cat", 0), Category(3, "dog", 1)
 
 
-@pytest.mark.parametrize(
-    ("files", "classes"),
-    [
-        ({"a": [DOG, CAT]}, {"dog": 3}),
-        ({"a": [DOG], "b": [Category(2, "fox", 0), DOG]}, {"fox": 2, "dog": 3}),
-        ({"a": [Category(1, "dog", 0), DOG]}, {"dog": 3}),
-        ({"a": [DOG, Category(10_000_000, "cat", 0)]}, {"dog": 3}),
-        ({"a": [DOG, Category(9_999_999, "cat", 1)]}, {"dog": 3, "cat": 9_999_999}),
-        ({"a": [CAT._replace(uses=1)]}, "the category 'cat' has the id 0, which readers"),
-        ({"a": [DOG, Category(10**7, "cat", 1)]}, "a: the category 'cat' has the id 10000000, but"),
-        ({"a": [DOG], "b": [Category(3, "cat", 0)]}, "b: the category 3 is 'cat', but 'dog' in a"),
-        ({"a": [Category(1, "dog", 2), DOG]}, "a: the categories 1 and 3 are both 'dog'"),
-    ],
+@cases(
+    ({"a": [DOG, CAT]}, {"dog": 3}),
+    ({"a": [DOG], "b": [Category(2, "fox", 0), DOG]}, {"fox": 2, "dog": 3}),
+    ({"a": [Category(1, "dog", 0), DOG]}, {"dog": 3}),
+    ({"a": [DOG, Category(10_000_000, "cat", 0)]}, {"dog": 3}),
+    ({"a": [DOG, Category(9_999_999, "cat", 1)]}, {"dog": 3, "cat": 9_999_999}),
+    ({"a": [CAT._replace(uses=1)]}, "the category 'cat' has the id 0, which readers"),
+    ({"a": [DOG, Category(10**7, "cat", 1)]}, "a: the category 'cat' has the id 10000000, but"),
+    ({"a": [DOG], "b": [Category(3, "cat", 0)]}, "b: the category 3 is 'cat', but 'dog' in a"),
+    ({"a": [Category(1, "dog", 2), DOG]}, "a: the categories 1 and 3 are both 'dog'"),
 )
 def test_ids_of_classes(files: dict[str, list[Category]], classes: dict[str, int] | str) -> None:
     if isinstance(classes, str):
@@ -223,27 +209,24 @@ def test_equal_to_a_whole_decoder(value: dict[str, Any], chunk: int, is_ascii: b
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "character 1: '{' is expected"),
-        ("[]", "character 1: '{' is expected"),
-        ('{"a": [1, 2', "character 12: ',' is expected"),
-        ('{"a": [1,', "character 10: the file ends too early"),
-        ('{"a": [1 2]}', "character 10: ',' is expected"),
-        ('{"a": 1} 2', "character 10: the object has ended, but the file has not"),
-        ('{"a" 1}', "character 6: ':' is expected"),
-        ('{"a": [], "a": []}', "a second 'a'"),
-        ("{1: 1}", "character 3: a name is expected"),
-        ('{"a": "\n' + " " * 99 + '"}', "character 8: Invalid control character at"),
-        ('{"a": ' + "[" * 10**5, "maximum recursion depth"),
-        ('{"a": [' + "9" * 10**4 + "]}", "character 8: Exceeds the limit"),
-        # No annotation file has so much: each category takes 3 KB of a run, used or not.
-        ('{"a": ["' + "x" * 5_000_000 + '"]}', "a value of more than 4194304 characters"),
-        ('{"z": [' + "[]," * 200_000, "more than 50000 items of 'z'"),
-        ('{"categories": [' + "{}," * 200_000, "more than 50000 items of 'categories'"),
-        ("{" + ",".join(f'"{number}": 1' for number in range(2000)), "more than 1000 names"),
-    ],
+@cases(
+    ("", "character 1: '{' is expected"),
+    ("[]", "character 1: '{' is expected"),
+    ('{"a": [1, 2', "character 12: ',' is expected"),
+    ('{"a": [1,', "character 10: the file ends too early"),
+    ('{"a": [1 2]}', "character 10: ',' is expected"),
+    ('{"a": 1} 2', "character 10: the object has ended, but the file has not"),
+    ('{"a" 1}', "character 6: ':' is expected"),
+    ('{"a": [], "a": []}', "a second 'a'"),
+    ("{1: 1}", "character 3: a name is expected"),
+    ('{"a": "\n' + " " * 99 + '"}', "character 8: Invalid control character at"),
+    ('{"a": ' + "[" * 10**5, "maximum recursion depth"),
+    ('{"a": [' + "9" * 10**4 + "]}", "character 8: Exceeds the limit"),
+    # No annotation file has so much: each category takes 3 KB of a run, used or not.
+    ('{"a": ["' + "x" * 5_000_000 + '"]}', "a value of more than 4194304 characters"),
+    ('{"z": [' + "[]," * 200_000, "more than 50000 items of 'z'"),
+    ('{"categories": [' + "{}," * 200_000, "more than 50000 items of 'categories'"),
+    ("{" + ",".join(f'"{number}": 1' for number in range(2000)), "more than 1000 names"),
     ids=lambda text: text[-30:],
 )
 def test_damaged_files(text: str, says: str) -> None:
@@ -316,20 +299,17 @@ def test_a_file_of_the_form_of_voc2007() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("encoding", "codec", "name"),
-    [
-        ("latin-1", "latin-1", "Ä"),
-        ("utf-16", "utf-16", "고양이"),
-        # Encodings of several bytes, and characters that only their larger forms have.
-        ("GB2312", "gbk", "貓镕"),
-        ("gb18030", "gb18030", "猫"),
-        ("euc-kr", "cp949", "똠방각하"),
-        ("ks_c_5601-1987", "cp949", "고양이"),
-        ("Shift_JIS", "cp932", "①猫"),
-        ("euc-jp", "euc-jp", "猫"),
-        ("Big5", "big5", "貓"),
-    ],
+@cases(
+    ("latin-1", "latin-1", "Ä"),
+    ("utf-16", "utf-16", "고양이"),
+    # Encodings of several bytes, and characters that only their larger forms have.
+    ("GB2312", "gbk", "貓镕"),
+    ("gb18030", "gb18030", "猫"),
+    ("euc-kr", "cp949", "똠방각하"),
+    ("ks_c_5601-1987", "cp949", "고양이"),
+    ("Shift_JIS", "cp932", "①猫"),
+    ("euc-jp", "euc-jp", "猫"),
+    ("Big5", "big5", "貓"),
 )
 def test_declared_encodings(encoding: str, codec: str, name: str) -> None:
     text = f'<?xml version="1.0" encoding="{encoding}"?>\n<annotation><object><name> {name} </name>'
@@ -348,23 +328,20 @@ WIDE = b"<annotation>" + b"<a/>" * 260_000 + b"</annotation>"
 NAMES = b"<annotation>" + b"".join(b"<a%d/>" % at for at in range(1001)) + b"</annotation>"
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b"", "it is not XML (no element found: line 1, column 0)"),
-        (VOC2007[:60], "it is not XML (no element found: line 3, column 21)"),
-        (b"<annotation><a></annotation>", "it is not XML (mismatched tag"),
-        (b"<annotation>\xff</annotation>", "it is not XML (not well-formed"),
-        (b"<?xml version='1.0' encoding='x'?><annotation/>", "it is not XML (unknown encoding"),
-        (b"<?xml version='1.0' encoding='gbk'?><a>\xff</a>", "it is not XML ('gb18030' codec"),
-        (b"<html></html>", "its root is 'html', not 'annotation'"),
-        (BOMB, "it has a document type (DOCTYPE)"),
-        (OUTSIDE, "it has a document type (DOCTYPE)"),
-        (DEEP, "it is not XML (more than 100 elements are inside of each other)"),
-        (MANY, "it is not XML (it has more than 50000 objects)"),
-        (WIDE, "it is not XML (it has more elements, or names of these, than annotations"),
-        (NAMES, "it is not XML (it has more elements, or names of these, than annotations"),
-    ],
+@cases(
+    (b"", "it is not XML (no element found: line 1, column 0)"),
+    (VOC2007[:60], "it is not XML (no element found: line 3, column 21)"),
+    (b"<annotation><a></annotation>", "it is not XML (mismatched tag"),
+    (b"<annotation>\xff</annotation>", "it is not XML (not well-formed"),
+    (b"<?xml version='1.0' encoding='x'?><annotation/>", "it is not XML (unknown encoding"),
+    (b"<?xml version='1.0' encoding='gbk'?><a>\xff</a>", "it is not XML ('gb18030' codec"),
+    (b"<html></html>", "its root is 'html', not 'annotation'"),
+    (BOMB, "it has a document type (DOCTYPE)"),
+    (OUTSIDE, "it has a document type (DOCTYPE)"),
+    (DEEP, "it is not XML (more than 100 elements are inside of each other)"),
+    (MANY, "it is not XML (it has more than 50000 objects)"),
+    (WIDE, "it is not XML (it has more elements, or names of these, than annotations"),
+    (NAMES, "it is not XML (it has more elements, or names of these, than annotations"),
     ids=lambda text: text[-30:],
 )
 def test_files_of_voc_that_are_refused(data: bytes, says: str) -> None:
@@ -387,28 +364,25 @@ OUTLINE = '{"normalized":[[0.0,0.5,1.0,0.25,0.5,1.0]]}'
 TOO_LONG = "more than 1048576 characters"
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
-        (b"45 0.479 0.688771 0.9 0.5955\n", [["45", "0.479", "0.688771", "0.9", "0.5955", ""]]),
-        (b"0 .5 .5 1 1\n\n1\t.5 .5 1 1", [[name, ".5", ".5", "1", "1", ""] for name in "01"]),
-        (b"", [[""] * 6]),
-        (b"\n \n", [[""] * 6]),
-        (b"7 .5 .5", [["7", ".5", ".5", "", "", ""]]),
-        (b"dog", [["dog", "", "", "", "", ""]]),
-        # A triangle, as the outline of an object, and what is none.
-        (b"7 0 0.5 1 .25 5e-1 1", [["7", "0.5", "0.625", "1.0", "0.75", OUTLINE]]),
-        (b"7" + b" .125 1" * 110_000, [["7", "0.125", "1.0", "0.0", "0.0", TOO_LONG]]),
-        (b"7 0 0.5 x 0.25 0.5 1", [["7", *["0 0.5 x 0.25 0.5 1"] * 4, ""]]),
-        (b"7 0 0.5 nan 0.25 0.5 1", [["7", *["0 0.5 nan 0.25 0.5 1"] * 4, ""]]),
-        (b"7 0 0.5 1 inf 0.5 1", [["7", *["0 0.5 1 inf 0.5 1"] * 4, ""]]),
-        # A confidence, as in predictions.
-        (b"7 .5 .5 1 1 .9", [["7", ".5", ".5", "1", "1 .9", ""]]),
-        # An image without any row would be one without objects.
-        (b"\xff\xfe0", [["0", *["the file is not UTF-8 text"] * 4, ""]]),
-        (b"0\0", [["0", *["the file holds a NUL character"] * 4, ""]]),
-        (b"0 .5 .5 1 1\n" * 50_001, [["0", *["the file has more than 50000 lines"] * 4, ""]]),
-    ],
+@cases(
+    (b"45 0.479 0.688771 0.9 0.5955\n", [["45", "0.479", "0.688771", "0.9", "0.5955", ""]]),
+    (b"0 .5 .5 1 1\n\n1\t.5 .5 1 1", [[name, ".5", ".5", "1", "1", ""] for name in "01"]),
+    (b"", [[""] * 6]),
+    (b"\n \n", [[""] * 6]),
+    (b"7 .5 .5", [["7", ".5", ".5", "", "", ""]]),
+    (b"dog", [["dog", "", "", "", "", ""]]),
+    # A triangle, as the outline of an object, and what is none.
+    (b"7 0 0.5 1 .25 5e-1 1", [["7", "0.5", "0.625", "1.0", "0.75", OUTLINE]]),
+    (b"7" + b" .125 1" * 110_000, [["7", "0.125", "1.0", "0.0", "0.0", TOO_LONG]]),
+    (b"7 0 0.5 x 0.25 0.5 1", [["7", *["0 0.5 x 0.25 0.5 1"] * 4, ""]]),
+    (b"7 0 0.5 nan 0.25 0.5 1", [["7", *["0 0.5 nan 0.25 0.5 1"] * 4, ""]]),
+    (b"7 0 0.5 1 inf 0.5 1", [["7", *["0 0.5 1 inf 0.5 1"] * 4, ""]]),
+    # A confidence, as in predictions.
+    (b"7 .5 .5 1 1 .9", [["7", ".5", ".5", "1", "1 .9", ""]]),
+    # An image without any row would be one without objects.
+    (b"\xff\xfe0", [["0", *["the file is not UTF-8 text"] * 4, ""]]),
+    (b"0\0", [["0", *["the file holds a NUL character"] * 4, ""]]),
+    (b"0 .5 .5 1 1\n" * 50_001, [["0", *["the file has more than 50000 lines"] * 4, ""]]),
     ids=lambda value: value[:20] if isinstance(value, bytes) else "",
 )
 def test_lines_of_yolo(text: bytes, rows: list[list[str]]) -> None:
@@ -420,14 +394,11 @@ def test_lines_of_yolo(text: bytes, rows: list[list[str]]) -> None:
     assert [cells for _, cells, _ in yolo_rows(text, "a.b.txt", segmentations=True)] == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("train: ../train/images\nnc: 2\nnames: ['cat', 'no']\n", ("cat", "no")),
-        ("names:\n  - 007\n  - hot dog\n", ("007", "hot dog")),
-        ("path: ../coco8\nnames:\n  1: bicycle\n  0: person\n", ("person", "bicycle")),
-        ("names: {0: 고양이}", ("고양이",)),
-    ],
+@cases(
+    ("train: ../train/images\nnc: 2\nnames: ['cat', 'no']\n", ("cat", "no")),
+    ("names:\n  - 007\n  - hot dog\n", ("007", "hot dog")),
+    ("path: ../coco8\nnames:\n  1: bicycle\n  0: person\n", ("person", "bicycle")),
+    ("names: {0: 고양이}", ("고양이",)),
 )
 def test_classes_of_a_yaml_file(text: str, names: tuple[str, ...]) -> None:
     assert yaml_class_names(text, "data.yaml") == names
@@ -437,24 +408,21 @@ def test_classes_of_a_yaml_file(text: str, names: tuple[str, ...]) -> None:
 ALIASES = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 13)]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "data.yaml has no names: write 'names: [cat, dog]'"),
-        ("nc: 2", "data.yaml has no names"),
-        ("[cat]", "data.yaml has no names"),
-        ("names: cat", "data.yaml has no names"),
-        ("names: []", "data.yaml has no names"),
-        ("names: {}", "data.yaml has no names"),
-        ("names: [cat", "data.yaml line 1: invalid YAML: "),
-        ("[" * 500, "data.yaml is not YAML, or is nested too deeply: "),
-        ("names: {0: cat, 2: dog}", "data.yaml: names has no class 1: number all classes from 0"),
-        ("names: {cat: 0}", "data.yaml: names has no class 0"),
-        ("names: [cat, '']", "data.yaml: '' in names is not the name of a class"),
-        ("names: [cat, [dog]]", "data.yaml: \"['dog']\" in names is not"),
-        ('names: ["a\\nb"]', "data.yaml: 'a\\nb' in names is not"),
-        ("a0: &a0 [x]\n" + "".join(ALIASES) + "names: *a12", "data.yaml has aliases that "),
-    ],
+@cases(
+    ("", "data.yaml has no names: write 'names: [cat, dog]'"),
+    ("nc: 2", "data.yaml has no names"),
+    ("[cat]", "data.yaml has no names"),
+    ("names: cat", "data.yaml has no names"),
+    ("names: []", "data.yaml has no names"),
+    ("names: {}", "data.yaml has no names"),
+    ("names: [cat", "data.yaml line 1: invalid YAML: "),
+    ("[" * 500, "data.yaml is not YAML, or is nested too deeply: "),
+    ("names: {0: cat, 2: dog}", "data.yaml: names has no class 1: number all classes from 0"),
+    ("names: {cat: 0}", "data.yaml: names has no class 0"),
+    ("names: [cat, '']", "data.yaml: '' in names is not the name of a class"),
+    ("names: [cat, [dog]]", "data.yaml: \"['dog']\" in names is not"),
+    ('names: ["a\\nb"]', "data.yaml: 'a\\nb' in names is not"),
+    ("a0: &a0 [x]\n" + "".join(ALIASES) + "names: *a12", "data.yaml has aliases that "),
 )
 def test_yaml_files_that_are_refused(text: str, says: str) -> None:
     with pytest.raises(LabelsError) as raised:

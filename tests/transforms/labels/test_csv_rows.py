@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from transforms.core.messages import LabelsError
 from transforms.core.records import TablePart
 from transforms.labels import csv_tables
@@ -65,27 +65,24 @@ def error_of(data: bytes | str, encoding: str = "utf-8") -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("data", "encoding"),
-    [
-        ("id,label\n1,한강\n", "utf-8"),
-        ("\ufeffid,label\r\n1,한강\r\n", "utf-8"),
-        ("id,label\r1,한강", "utf-8"),
-        ("id,label\r\n1,한강", "cp949"),
-        ("id,label\n1,한강\n", "utf-16"),
-        ("\ufeffid,label\n1,한강\n", "utf-16-le"),
-        ("\ufeffid,label\n1,한강\n", "utf-32"),
-        ("\ufeffid,label\n1,한강\n", "UTF8"),
-        ("id,label\n1,한강\n", "utf-8-sig"),
-        ("id\tlabel\n1\t한강\n", "utf-8"),
-        ("id;label\n1;한강\n", "utf-8"),
-        ('"id";"label";"a, b"\n1;한강;\n', "utf-8"),
-        (' id , "label"\n1, "한강"\n', "utf-8"),
-        ("ID,Label\n1,한강\n", "utf-8"),
-        ("Label;width;ID\n한강;7;1\n", "utf-8"),
-        (f"id,label\n1, {NFD}\n", "utf-8"),
-        ("id,label\n1,한강,, \n", "utf-8"),
-    ],
+@cases(
+    ("id,label\n1,한강\n", "utf-8"),
+    ("\ufeffid,label\r\n1,한강\r\n", "utf-8"),
+    ("id,label\r1,한강", "utf-8"),
+    ("id,label\r\n1,한강", "cp949"),
+    ("id,label\n1,한강\n", "utf-16"),
+    ("\ufeffid,label\n1,한강\n", "utf-16-le"),
+    ("\ufeffid,label\n1,한강\n", "utf-32"),
+    ("\ufeffid,label\n1,한강\n", "UTF8"),
+    ("id,label\n1,한강\n", "utf-8-sig"),
+    ("id\tlabel\n1\t한강\n", "utf-8"),
+    ("id;label\n1;한강\n", "utf-8"),
+    ('"id";"label";"a, b"\n1;한강;\n', "utf-8"),
+    (' id , "label"\n1, "한강"\n', "utf-8"),
+    ("ID,Label\n1,한강\n", "utf-8"),
+    ("Label;width;ID\n한강;7;1\n", "utf-8"),
+    (f"id,label\n1, {NFD}\n", "utf-8"),
+    ("id,label\n1,한강,, \n", "utf-8"),
 )
 def test_ways_to_write_the_same_rows(data: str, encoding: str) -> None:
     assert rows_of(data, encoding=encoding) == [LabelRow("1", "한강", 2)]
@@ -94,49 +91,43 @@ def test_ways_to_write_the_same_rows(data: str, encoding: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("data", "columns", "rows"),
-    [
-        # Labels are canonical, and keys raw.
-        (f'id,label\n" {NFD} "," {NFD}\n of "\n', COLUMNS, [(f" {NFD} ", "한강 of", 2)]),
-        # Lines are physical, and blank lines are no rows.
-        (
-            '\r\nid,label\r\n\r\n"1\r\n2","a ""b"", c"\r\n   \r\n3,x\r\n4,y',
-            COLUMNS,
-            [("1\r\n2", 'a "b", c', 4), ("3", "x", 7), ("4", "y", 8)],
-        ),
-        *[
-            (f"{blank * 3}id,label\n1,cat\n", COLUMNS, [("1", "cat", 5)])
-            for blank in ("\n", "\r\n", " \t\n", "\f\n")
-        ],
-        ("id,label\n1,\n2, \n3,nan\n", COLUMNS, [("1", "", 2), ("2", "", 3), ("3", "nan", 4)]),
-        ("id\n1\n\n2\n", COLUMNS._replace(label=NO_COLUMN, width=1), [("1", "", 2), ("2", "", 4)]),
-        (",label\n1,cat\n", COLUMNS._replace(key=Column(0, "")), [CAT]),
-        ("1,cat\n2,dog\n", NO_HEADER, [("1", "cat", 1), ("2", "dog", 2)]),
-        ("", COLUMNS, []),
-        ("\n \n", COLUMNS, []),
-        ("id,label\n", COLUMNS, []),
-        # Long cells, and a key as long as a path.
-        (f"id,label\n1,{LONG}\n", COLUMNS, [("1", LONG, 2)]),
-        (f"id,label\n{'k' * MAX_KEY},cat\n", COLUMNS, [("k" * MAX_KEY, "cat", 2)]),
+@cases(
+    # Labels are canonical, and keys raw.
+    (f'id,label\n" {NFD} "," {NFD}\n of "\n', COLUMNS, [(f" {NFD} ", "한강 of", 2)]),
+    # Lines are physical, and blank lines are no rows.
+    (
+        '\r\nid,label\r\n\r\n"1\r\n2","a ""b"", c"\r\n   \r\n3,x\r\n4,y',
+        COLUMNS,
+        [("1\r\n2", 'a "b", c', 4), ("3", "x", 7), ("4", "y", 8)],
+    ),
+    *[
+        (f"{blank * 3}id,label\n1,cat\n", COLUMNS, [("1", "cat", 5)])
+        for blank in ("\n", "\r\n", " \t\n", "\f\n")
     ],
+    ("id,label\n1,\n2, \n3,nan\n", COLUMNS, [("1", "", 2), ("2", "", 3), ("3", "nan", 4)]),
+    ("id\n1\n\n2\n", COLUMNS._replace(label=NO_COLUMN, width=1), [("1", "", 2), ("2", "", 4)]),
+    (",label\n1,cat\n", COLUMNS._replace(key=Column(0, "")), [CAT]),
+    ("1,cat\n2,dog\n", NO_HEADER, [("1", "cat", 1), ("2", "dog", 2)]),
+    ("", COLUMNS, []),
+    ("\n \n", COLUMNS, []),
+    ("id,label\n", COLUMNS, []),
+    # Long cells, and a key as long as a path.
+    (f"id,label\n1,{LONG}\n", COLUMNS, [("1", LONG, 2)]),
+    (f"id,label\n{'k' * MAX_KEY},cat\n", COLUMNS, [("k" * MAX_KEY, "cat", 2)]),
 )
 def test_rows(data: str, columns: CsvColumns, rows: list[Any]) -> None:
     assert rows_of(data, columns) == [LabelRow(*row) for row in rows]
 
 
-@pytest.mark.parametrize(
-    ("row", "problem", "key"),
-    [
-        ("1", "it ends before its label", "1"),
-        (",cat", "its key is empty", ""),
-        (" ,cat", "its key is empty", ""),
-        (",", "its key is empty", ""),
-        ("1,big, cat", "3 cells for 2 columns", "1"),
-        ('1,"big" cat', "text follows a closing quote", ""),
-        (r'1,"a \"b\" c"', "text follows a closing quote", ""),
-        (f"{'k' * MAX_KEY}k,cat", f"its key has {MAX_KEY + 1} characters: no", "k" * MAX_KEY),
-    ],
+@cases(
+    ("1", "it ends before its label", "1"),
+    (",cat", "its key is empty", ""),
+    (" ,cat", "its key is empty", ""),
+    (",", "its key is empty", ""),
+    ("1,big, cat", "3 cells for 2 columns", "1"),
+    ('1,"big" cat', "text follows a closing quote", ""),
+    (r'1,"a \"b\" c"', "text follows a closing quote", ""),
+    (f"{'k' * MAX_KEY}k,cat", f"its key has {MAX_KEY + 1} characters: no", "k" * MAX_KEY),
 )
 def test_malformed_rows(row: str, problem: str, key: str) -> None:
     found, after = rows_of(f"id,label\n{row}\n2,dog\n")
@@ -145,22 +136,19 @@ def test_malformed_rows(row: str, problem: str, key: str) -> None:
     assert after == LabelRow("2", "dog", 3)
 
 
-@pytest.mark.parametrize(
-    ("data", "encoding", "says"),
-    [
-        ("한강,1\n".encode("cp949"), "utf-8", "is not utf-8 at line 1: try --csv_encoding cp949"),
-        (b"a\r\nb\rc\n\xe9t\xe9,1\n", "utf-8", "is not utf-8 at line 4: try --csv_encoding cp1252"),
-        ("\ufeffid\n".encode("utf-16-le"), "utf-8", "at line 1: try --csv_encoding utf-16"),
-        ("a\n한강\n".encode(), "cp949", "is not cp949 at line 2: try --csv_encoding utf-8"),
-        (b"a\n\n\x81\n", "cp1252", "is not cp1252 at line 3: try --csv_encoding utf-8"),
-        (b"\xff\xfea\0\n\0\0\xd8\n\0", "utf-16", "is not utf-16 at line 2: try"),
-        (b"a\0\n\0", "utf-16", "try --csv_encoding utf-16-le"),
-        ("id,label\n".encode("utf-16-le"), "utf-8", "utf-16-le"),
-        ("a\n한".encode()[:-1], "utf-8", "is not utf-8 at line 2: try"),
-        *[
-            (b"id\n", name, f"--csv_encoding {name!r} is not an encoding Python knows")
-            for name in ("utf-9", "base64", "", "unicode_escape", "utf7")
-        ],
+@cases(
+    ("한강,1\n".encode("cp949"), "utf-8", "is not utf-8 at line 1: try --csv_encoding cp949"),
+    (b"a\r\nb\rc\n\xe9t\xe9,1\n", "utf-8", "is not utf-8 at line 4: try --csv_encoding cp1252"),
+    ("\ufeffid\n".encode("utf-16-le"), "utf-8", "at line 1: try --csv_encoding utf-16"),
+    ("a\n한강\n".encode(), "cp949", "is not cp949 at line 2: try --csv_encoding utf-8"),
+    (b"a\n\n\x81\n", "cp1252", "is not cp1252 at line 3: try --csv_encoding utf-8"),
+    (b"\xff\xfea\0\n\0\0\xd8\n\0", "utf-16", "is not utf-16 at line 2: try"),
+    (b"a\0\n\0", "utf-16", "try --csv_encoding utf-16-le"),
+    ("id,label\n".encode("utf-16-le"), "utf-8", "utf-16-le"),
+    ("a\n한".encode()[:-1], "utf-8", "is not utf-8 at line 2: try"),
+    *[
+        (b"id\n", name, f"--csv_encoding {name!r} is not an encoding Python knows")
+        for name in ("utf-9", "base64", "", "unicode_escape", "utf7")
     ],
 )
 def test_wrong_encodings(data: bytes, encoding: str, says: str) -> None:
@@ -178,32 +166,29 @@ OTHER_HEADER = (
 )
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        ("1,cat\n2,dog\n", OTHER_HEADER),
-        ("id,label,id\n1,cat,2\n", "has several columns 'id' (1 and 3): rename"),
-        ("id,label\n1,cat\n2,d\0g\n", "CSV a.csv line 3 holds a NUL byte"),
-        (b"PK\x03\x04rest", "CSV a.csv is a zip archive or an Excel workbook: save it as CSV"),
-        *[(ZIPPED[:cut], "CSV a.csv is damaged gzip after line") for cut in (12, -9, -3)],
-        (CHECKSUM, "damaged gzip"),
-        (b"\x1f\x8b\x08\x00garbage garbage", "damaged gzip"),
-        (ZIPPED + b"more", "damaged gzip"),
-        (ZIPPED + bytes(17 << 20), "zeros behind its end"),
-        # What is too long.
-        (OPEN, f"CSV a.csv line 2: a quote is not closed, or a cell exceeds {MAX_CELL}"),
-        (f"id,label\n1,{LONG}x\n", "exceeds"),
-        (f"id\nx{'x' * MAX_ROW}\n", f"line 2: a line or row of more than {MAX_ROW} characters"),
-        *[
-            (gzip.compress(rows, mtime=0), "a.csv holds more than 200 times its size: decompress")
-            for rows in (
-                MANY.encode(),
-                b"{}" * 20_000,
-                # Each takes 3 microseconds as a feature: 4 million, in 33 KB, took 21 seconds.
-                b"0," * 1_800_000,
-                *(line * 1_000_000 for line in (b"\n", b"id,label\n", b"\r", b"{}", b"[],")),
-            )
-        ],
+@cases(
+    ("1,cat\n2,dog\n", OTHER_HEADER),
+    ("id,label,id\n1,cat,2\n", "has several columns 'id' (1 and 3): rename"),
+    ("id,label\n1,cat\n2,d\0g\n", "CSV a.csv line 3 holds a NUL byte"),
+    (b"PK\x03\x04rest", "CSV a.csv is a zip archive or an Excel workbook: save it as CSV"),
+    *[(ZIPPED[:cut], "CSV a.csv is damaged gzip after line") for cut in (12, -9, -3)],
+    (CHECKSUM, "damaged gzip"),
+    (b"\x1f\x8b\x08\x00garbage garbage", "damaged gzip"),
+    (ZIPPED + b"more", "damaged gzip"),
+    (ZIPPED + bytes(17 << 20), "zeros behind its end"),
+    # What is too long.
+    (OPEN, f"CSV a.csv line 2: a quote is not closed, or a cell exceeds {MAX_CELL}"),
+    (f"id,label\n1,{LONG}x\n", "exceeds"),
+    (f"id\nx{'x' * MAX_ROW}\n", f"line 2: a line or row of more than {MAX_ROW} characters"),
+    *[
+        (gzip.compress(rows, mtime=0), "a.csv holds more than 200 times its size: decompress")
+        for rows in (
+            MANY.encode(),
+            b"{}" * 20_000,
+            # Each takes 3 microseconds as a feature: 4 million, in 33 KB, took 21 seconds.
+            b"0," * 1_800_000,
+            *(line * 1_000_000 for line in (b"\n", b"id,label\n", b"\r", b"{}", b"[],")),
+        )
     ],
     ids=lambda value: repr(value[:30]),
 )
@@ -303,15 +288,12 @@ def test_members_of_gzip_and_zeros_between_them_take_little_time() -> None:
 LONGEST = [f"{'x' * (MAX_ROW - len(ending))}{ending}" for ending in ("\n", "\r", "\r\n")]
 
 
-@pytest.mark.parametrize(
-    ("data", "lines"),
-    [
-        (b"\r\n \nid\r1\r\n2", ["\r\n", " \n", "id\r", "1\r\n", "2"]),
-        (b"", []),
-        (b"\xef\xbb\xbf", []),
-        (gzip.compress(b"a\n") + gzip.compress(b"b\n"), ["a\n", "b\n"]),
-        *[(f"a\n{line}b".encode(), ["a\n", line, "b"]) for line in LONGEST],
-    ],
+@cases(
+    (b"\r\n \nid\r1\r\n2", ["\r\n", " \n", "id\r", "1\r\n", "2"]),
+    (b"", []),
+    (b"\xef\xbb\xbf", []),
+    (gzip.compress(b"a\n") + gzip.compress(b"b\n"), ["a\n", "b\n"]),
+    *[(f"a\n{line}b".encode(), ["a\n", line, "b"]) for line in LONGEST],
     ids=["breaks", "empty", "mark", "gzip", "n", "r", "rn"],
 )
 def test_lines(data: bytes, lines: list[str]) -> None:
@@ -352,42 +334,36 @@ def test_blank_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # Separators, Excel's line and comments; names with spaces stay whole.
 
 
-@pytest.mark.parametrize(
-    ("line", "delimiter"),
-    [
-        ("id,label;x\ty", ","),
-        ("id;label", ";"),
-        ("id\tlabel", "\t"),
-        ("id\tlabel; or kind\tw", "\t"),
-        ('"a,b"\t"c"', "\t"),
-        ("id|label", "|"),
-        ('"a|b";c', ";"),
-        ("id,a|b", ","),
-        ("filename class", " "),
-        ("a.jpg 3", " "),
-        ("a.jpg b c", " "),
-        ("my cat.jpg", ","),
-        ("my old cat.jpg", ","),
-        ("image of a cat", ","),
-        ("id", ","),
-        ("", ","),
-    ],
+@cases(
+    ("id,label;x\ty", ","),
+    ("id;label", ";"),
+    ("id\tlabel", "\t"),
+    ("id\tlabel; or kind\tw", "\t"),
+    ('"a,b"\t"c"', "\t"),
+    ("id|label", "|"),
+    ('"a|b";c', ";"),
+    ("id,a|b", ","),
+    ("filename class", " "),
+    ("a.jpg 3", " "),
+    ("a.jpg b c", " "),
+    ("my cat.jpg", ","),
+    ("my old cat.jpg", ","),
+    ("image of a cat", ","),
+    ("id", ","),
+    ("", ","),
 )
 def test_separators(line: str, delimiter: str) -> None:
     assert delimiter_of(line) == delimiter
 
 
-@pytest.mark.parametrize(
-    ("text", "delimiter", "line"),
-    [
-        ("sep=;\nid;label\na;1\n", ";", 3),
-        ('"sep=|"\r\n\r\nid|label\r\na|1\r\n', "|", 4),
-        ("sep=\t\nid\tlabel\na\t1\n", "\t", 3),
-        ("# by a camera, in 2024\n#\nid,label\na,1\n", ",", 4),
-        ("# one\nsep=;\n# two\nid;label\na;1\n", ";", 5),
-        ("id,label\n# a,1\na,1\n", ",", 2),
-        ("id label\na  1\n", " ", 2),
-    ],
+@cases(
+    ("sep=;\nid;label\na;1\n", ";", 3),
+    ('"sep=|"\r\n\r\nid|label\r\na|1\r\n', "|", 4),
+    ("sep=\t\nid\tlabel\na\t1\n", "\t", 3),
+    ("# by a camera, in 2024\n#\nid,label\na,1\n", ",", 4),
+    ("# one\nsep=;\n# two\nid;label\na;1\n", ";", 5),
+    ("id,label\n# a,1\na,1\n", ",", 2),
+    ("id label\na  1\n", " ", 2),
 )
 def test_lines_before_the_first_row_are_no_rows(text: str, delimiter: str, line: int) -> None:
     first = first_rows(io.BytesIO(text.encode()), 5, path="a.csv")
@@ -397,23 +373,17 @@ def test_lines_before_the_first_row_are_no_rows(text: str, delimiter: str, line:
     assert (row.key.strip("# "), row.line) == ("a", line)
 
 
-@pytest.mark.parametrize(
-    ("lines", "kept"),
-    [
-        (["#filename,label\n", "a.jpg,1\n"], ["#filename,label\n", "a.jpg,1\n"]),
-        (["# a\n", "\n", "sep=;\n"], []),
-    ],
+@cases(
+    (["#filename,label\n", "a.jpg,1\n"], ["#filename,label\n", "a.jpg,1\n"]),
+    (["# a\n", "\n", "sep=;\n"], []),
 )
 def test_a_header_may_begin_with_a_number_sign(lines: list[str], kept: list[str]) -> None:
     assert list(read_start(iter(lines))[-1]) == kept
 
 
-@pytest.mark.parametrize(
-    ("text", "delimiter"),
-    [
-        *[("tab", "\t"), ("\\t", "\t"), ("Space", " ")],
-        *[(each, each) for each in (*DELIMITERS, ":", "~", "\x01", "·")],
-    ],
+@cases(
+    *[("tab", "\t"), ("\\t", "\t"), ("Space", " ")],
+    *[(each, each) for each in (*DELIMITERS, ":", "~", "\x01", "·")],
 )
 def test_separators_that_are_given(text: str, delimiter: str) -> None:
     assert parse_delimiter(text) == parse_delimiter(delimiter_text(delimiter)) == delimiter
@@ -426,15 +396,12 @@ def test_texts_that_separate_nothing(text: str) -> None:
         parse_delimiter(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "delimiter", "rows"),
-    [
-        ("id;a,label\n1;2,7\n", ";", [("id", "a,label"), ("1", "2,7")]),
-        ("id:label\na:1\n", ":", [("id", "label"), ("a", "1")]),
-        ("sep=;\nid|label\na|1\n", "|", [("id", "label"), ("a", "1")]),
-        ("# by hand\n#id:label\na:1\n", ":", [("#id", "label"), ("a", "1")]),
-        ("#by hand\nid:label\na:1\n", ":", [("id", "label"), ("a", "1")]),
-    ],
+@cases(
+    ("id;a,label\n1;2,7\n", ";", [("id", "a,label"), ("1", "2,7")]),
+    ("id:label\na:1\n", ":", [("id", "label"), ("a", "1")]),
+    ("sep=;\nid|label\na|1\n", "|", [("id", "label"), ("a", "1")]),
+    ("# by hand\n#id:label\na:1\n", ":", [("#id", "label"), ("a", "1")]),
+    ("#by hand\nid:label\na:1\n", ":", [("id", "label"), ("a", "1")]),
 )
 def test_given_separators_decide(text: str, delimiter: str, rows: list[tuple[str, ...]]) -> None:
     first = first_rows(io.BytesIO(text.encode()), 5, delimiter=delimiter, path="a.csv")
@@ -444,13 +411,10 @@ def test_given_separators_decide(text: str, delimiter: str, rows: list[tuple[str
 # The first rows, and columns.
 
 
-@pytest.mark.parametrize(
-    ("data", "rows"),
-    [
-        (b'\nid;label\n\n1;"a" b\n2;c\n3;d\n', [("id", "label"), ("2", "c")]),
-        (b"\f\n \t\nid,label\n1,cat\n", [("id", "label"), ("1", "cat")]),
-        (b"", []),
-    ],
+@cases(
+    (b'\nid;label\n\n1;"a" b\n2;c\n3;d\n', [("id", "label"), ("2", "c")]),
+    (b"\f\n \t\nid,label\n1,cat\n", [("id", "label"), ("1", "cat")]),
+    (b"", []),
 )
 def test_first_rows_skip_blank_and_broken_rows(data: bytes, rows: list[tuple[str, ...]]) -> None:
     assert [*first_rows(io.BytesIO(data), 2, path="a.csv").rows] == rows

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.core.messages import LabelsError
 from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
@@ -87,42 +88,39 @@ TWICE = [rejected("duplicate_key", BOTH, path) for path in (A.path, B.path)]
 MANY = "7 images have the key 'k': '0/k.jpg', '1/k.jpg', '2/k.jpg', '3/k.jpg', '4/k.jpg' and 2 more"
 
 
-@pytest.mark.parametrize(
-    ("label_from", "sides", "results"),
-    [
-        ("csv", [A, row("cat", 2)], [labelled(A, "cat", 1)]),
-        ("csv", [A, row("cat", 2), A, A], [again(2), labelled(A, "cat", 1)]),
-        # Rows that say the same are one label, and those that do not none.
-        ("csv", [row("cat", 2), A, row("cat", 9)], [labelled(A, "cat", 2)]),
-        ("csv", [A, row("cat", 2), row("dog", 3), row("cat", 5)], [CONFLICT, gone(3)]),
-        # A missing row, or a missing label.
-        ("csv", [A], [NO_ROW]),
-        ("csv", [A, row("", 2), row("", 5)], [MISSING, gone(2)]),
-        ("csv", [A, row("", 2), row("cat", 3)], [labelled(A, "cat", 1), MALFORMED]),
-        ("csv", [row("cat", 2), row("dog", 3)], NO_IMAGE),
-        ("csv", [row("", 2), row("", 3)], NO_IMAGE),
-        ("csv", [row("", 2), row("cat", 3)], NO_IMAGE),
-        # Several images with one key, named once each.
-        ("csv", [B, A, B], [again(1), *TWICE]),
-        ("csv", [A, B, row("", 2), row("", 3)], [*TWICE, gone(2)]),
-        ("csv", [A, B, row("", 2), row("cat", 3)], [*TWICE, gone(2)]),
-        ("csv", SEVEN, [rejected("duplicate_key", MANY, each.path) for each in SEVEN]),
-        ("directory", [CAT, DOG, B], [again(1), *TWICE]),
-        ("none", [CAT, DOG, B], [again(1), *TWICE]),
-        # Labels of folders and pairs.
-        ("directory", [CAT], [labelled(CAT, "cat", 0)]),
-        ("directory", [A], [NO_FOLDER]),
-        ("none", [A], [labelled(A, "", 0)]),
-        # One image with several labels is one rejection, unless nobody asks for them.
-        *[
-            (source, [DOG, CAT, A, DOG], [again(3), rejected("ambiguous_label", AMBIGUOUS)])
-            for source in ("directory", "regex", "given")
-        ],
-        ("none", [DOG, CAT], [again(1), labelled(A, "", 0)]),
-        ("csv", [DOG, CAT, row("fox", 2)], [again(1), labelled(A, "fox", 1)]),
-        # An image that changed between two listings is one image.
-        ("directory", [OLD, NEW], [again(1), labelled(NEW, "cat", 0)]),
+@cases(
+    ("csv", [A, row("cat", 2)], [labelled(A, "cat", 1)]),
+    ("csv", [A, row("cat", 2), A, A], [again(2), labelled(A, "cat", 1)]),
+    # Rows that say the same are one label, and those that do not none.
+    ("csv", [row("cat", 2), A, row("cat", 9)], [labelled(A, "cat", 2)]),
+    ("csv", [A, row("cat", 2), row("dog", 3), row("cat", 5)], [CONFLICT, gone(3)]),
+    # A missing row, or a missing label.
+    ("csv", [A], [NO_ROW]),
+    ("csv", [A, row("", 2), row("", 5)], [MISSING, gone(2)]),
+    ("csv", [A, row("", 2), row("cat", 3)], [labelled(A, "cat", 1), MALFORMED]),
+    ("csv", [row("cat", 2), row("dog", 3)], NO_IMAGE),
+    ("csv", [row("", 2), row("", 3)], NO_IMAGE),
+    ("csv", [row("", 2), row("cat", 3)], NO_IMAGE),
+    # Several images with one key, named once each.
+    ("csv", [B, A, B], [again(1), *TWICE]),
+    ("csv", [A, B, row("", 2), row("", 3)], [*TWICE, gone(2)]),
+    ("csv", [A, B, row("", 2), row("cat", 3)], [*TWICE, gone(2)]),
+    ("csv", SEVEN, [rejected("duplicate_key", MANY, each.path) for each in SEVEN]),
+    ("directory", [CAT, DOG, B], [again(1), *TWICE]),
+    ("none", [CAT, DOG, B], [again(1), *TWICE]),
+    # Labels of folders and pairs.
+    ("directory", [CAT], [labelled(CAT, "cat", 0)]),
+    ("directory", [A], [NO_FOLDER]),
+    ("none", [A], [labelled(A, "", 0)]),
+    # One image with several labels is one rejection, unless nobody asks for them.
+    *[
+        (source, [DOG, CAT, A, DOG], [again(3), rejected("ambiguous_label", AMBIGUOUS)])
+        for source in ("directory", "regex", "given")
     ],
+    ("none", [DOG, CAT], [again(1), labelled(A, "", 0)]),
+    ("csv", [DOG, CAT, row("fox", 2)], [again(1), labelled(A, "fox", 1)]),
+    # An image that changed between two listings is one image.
+    ("directory", [OLD, NEW], [again(1), labelled(NEW, "cat", 0)]),
 )
 def test_images_and_rows(label_from: str, sides: list[JoinSide], results: list[Joined]) -> None:
     found = join(*sides, label_from=label_from)
@@ -135,9 +133,7 @@ def test_all_rows_of_a_conflict_are_named_and_none_needs_a_label_without_a_colum
     assert join(A, row("", 2), has_label=False) == [labelled(A, "", 1)]
 
 
-@pytest.mark.parametrize(
-    "other", [{"split": "test", "group": "p1"}, {"split": "train", "group": "p2"}]
-)
+@cases({"split": "test", "group": "p1"}, {"split": "train", "group": "p2"})
 def test_rows_that_put_an_image_into_two_places(other: dict[str, str]) -> None:
     [found, count] = join(A, row("cat", 2, split="train", group="p1"), row("cat", 3, **other))
     assert isinstance(found, Rejection) and found.reason == "split_conflict"
@@ -151,26 +147,23 @@ TOO_MANY = rejected("too_costly", "it has 3 rows, more than 2: split the image")
 OTHERS = rejected("label_conflict", "labelled 'cat' (labels.csv:3), 'dog' (labels.csv:2)")
 
 
-@pytest.mark.parametrize(
-    ("sides", "asked", "most", "results"),
-    [
-        # In the order of their lines.
-        (
-            [row("cat", 10, "1"), A, row("dog", 1, "2"), row("cat", 2, "1")],
-            {"many": True, "many_labels": True},
-            3,
-            [labelled(A, "", 3, f"[{ORDERED}]")],
-        ),
-        # Rows that are alike are one, unless all count.
-        (
-            [row("cat", 3, "1"), A, row("cat", 2, "1"), row("cat", 4, "1")],
-            {},
-            2,
-            [labelled(A, "cat", 3, f"[{ONE}]")],
-        ),
-        ([A, *(row("cat", n, "1") for n in range(3))], {"many": True}, 2, [TOO_MANY, gone(3)]),
-        ([row("cat", 3, "1"), A, row("dog", 2, "1")], {}, 2, [OTHERS, gone(2)]),
-    ],
+@cases(
+    # In the order of their lines.
+    (
+        [row("cat", 10, "1"), A, row("dog", 1, "2"), row("cat", 2, "1")],
+        {"many": True, "many_labels": True},
+        3,
+        [labelled(A, "", 3, f"[{ORDERED}]")],
+    ),
+    # Rows that are alike are one, unless all count.
+    (
+        [row("cat", 3, "1"), A, row("cat", 2, "1"), row("cat", 4, "1")],
+        {},
+        2,
+        [labelled(A, "cat", 3, f"[{ONE}]")],
+    ),
+    ([A, *(row("cat", n, "1") for n in range(3))], {"many": True}, 2, [TOO_MANY, gone(3)]),
+    ([row("cat", 3, "1"), A, row("dog", 2, "1")], {}, 2, [OTHERS, gone(2)]),
 )
 def test_rows_that_are_kept(
     sides: list[JoinSide],
@@ -242,27 +235,20 @@ NOT_FOUND = Rejection("key", "key_not_found", "no image has this key", "keys.txt
 
 
 @pytest.mark.parametrize("image", [IMAGE, ODD])
-@pytest.mark.parametrize(
-    ("kinds", "counts"),
-    [
-        ("line image row", [JOINED]),
-        ("row image line line", [JOINED]),
-        ("image", [Count("images_left_out", 1)]),
-        (
-            "image again twin row row",
-            [
-                Count("images_left_out", 2),
-                Count("images_found_again", 1),
-                Count("rows_left_out", 2),
-            ],
-        ),
-        ("row", [Count("rows_left_out", 1)]),
-        # A key without an image is rejected once.
-        ("line line line", [NOT_FOUND, JOINED]),
-        ("line line line row", [NOT_FOUND, JOINED]),
-    ],
+@cases(
+    ("line image row", [JOINED]),
+    ("row image line line", [JOINED]),
+    ("image", [Count("images_left_out", 1)]),
+    (
+        "image again twin row row",
+        [Count("images_left_out", 2), Count("images_found_again", 1), Count("rows_left_out", 2)],
+    ),
+    ("row", [Count("rows_left_out", 1)]),
+    # A key without an image is rejected once.
+    ("line line line", [NOT_FOUND, JOINED]),
+    ("line line line row", [NOT_FOUND, JOINED]),
 )
-def test_listed_images_are_joined(image: JoinSide, kinds: str, counts: list[Joined]) -> None:
+def test_listed_images_are_joined(kinds: str, counts: list[Joined], image: JoinSide) -> None:
     lines = iter(LINES)
     others = {"image": image, "again": image._replace(version=4), "row": ROW}
     others["twin"] = image._replace(path="dog/1.jpg")

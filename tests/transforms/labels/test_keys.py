@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.labels.keys import (
     IMAGE_EXTENSIONS,
     KEY_KINDS,
@@ -31,57 +32,51 @@ from transforms.storage.local_storage import LocalStorage
 NAMES = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=12)
 
 
-@pytest.mark.parametrize(
-    ("globs", "root"),
-    [
-        (["photos/*/*.jpg"], "photos"),
-        (["photos/a?/x.jpg"], "photos"),
-        (["photos/[ab]/x.jpg"], "photos"),
-        (["photos/2020/img*.jpg"], "photos/2020"),
-        (["a/x.jpg"], "a"),
-        (["x.jpg"], ""),
-        (["*.jpg"], ""),
-        (["**/*.jpg"], ""),
-        ([], ""),
-        (["t/train/*.jpg", "t/test/*.jpg"], "t"),
-        (["t/train/*.jpg", "t/training/*.jpg"], "t"),
-        (["t/*.jpg", "t/a/b/*.jpg"], "t"),
-        (["t/*.jpg", "u/*.jpg"], ""),
-        (["./t//a/*.jpg", "t/b/*.jpg"], "t"),
-        (["/data/x/*.jpg"], "/data/x"),
-        (["/data/*.jpg", "/more/*.jpg"], "/"),
-        (["/*.jpg"], "/"),
-        (["/data/*.jpg", "data/*.jpg"], ""),
-        (["gs://b/x/*.jpg"], "gs://b/x"),
-        (["gs://b/x/*.jpg", "gs://b/y/*.jpg"], "gs://b"),
-        (["gs://b/*.jpg"], "gs://b"),
-        (["gs://b/*.jpg", "gs://bb/*.jpg"], ""),
-        (["gs://b*/x.jpg"], ""),
-        (["gs://b/x/*.jpg", "s3://b/x/*.jpg"], ""),
-        (["gs://b//x/*.jpg"], "gs://b//x"),
-        (["file:///*.jpg"], "file:///"),
-        (["한강/*.jpg"], "한강"),
-    ],
+@cases(
+    (["photos/*/*.jpg"], "photos"),
+    (["photos/a?/x.jpg"], "photos"),
+    (["photos/[ab]/x.jpg"], "photos"),
+    (["photos/2020/img*.jpg"], "photos/2020"),
+    (["a/x.jpg"], "a"),
+    (["x.jpg"], ""),
+    (["*.jpg"], ""),
+    (["**/*.jpg"], ""),
+    ([], ""),
+    (["t/train/*.jpg", "t/test/*.jpg"], "t"),
+    (["t/train/*.jpg", "t/training/*.jpg"], "t"),
+    (["t/*.jpg", "t/a/b/*.jpg"], "t"),
+    (["t/*.jpg", "u/*.jpg"], ""),
+    (["./t//a/*.jpg", "t/b/*.jpg"], "t"),
+    (["/data/x/*.jpg"], "/data/x"),
+    (["/data/*.jpg", "/more/*.jpg"], "/"),
+    (["/*.jpg"], "/"),
+    (["/data/*.jpg", "data/*.jpg"], ""),
+    (["gs://b/x/*.jpg"], "gs://b/x"),
+    (["gs://b/x/*.jpg", "gs://b/y/*.jpg"], "gs://b"),
+    (["gs://b/*.jpg"], "gs://b"),
+    (["gs://b/*.jpg", "gs://bb/*.jpg"], ""),
+    (["gs://b*/x.jpg"], ""),
+    (["gs://b/x/*.jpg", "s3://b/x/*.jpg"], ""),
+    (["gs://b//x/*.jpg"], "gs://b//x"),
+    (["file:///*.jpg"], "file:///"),
+    (["한강/*.jpg"], "한강"),
 )
 def test_fixed_root(globs: list[str], root: str) -> None:
     assert fixed_root(globs) == root
 
 
-@pytest.mark.parametrize(
-    ("uri", "root", "path"),
-    [
-        ("photos/cats/1.jpg", "photos", "cats/1.jpg"),
-        ("./photos/cats/1.jpg", "photos", "cats/1.jpg"),
-        ("photos//cats/./1.jpg", "photos", "cats/1.jpg"),
-        ("/1.jpg", "/", "1.jpg"),
-        ("gs://b/x/1.jpg", "gs://b", "x/1.jpg"),
-        ("gs://b//x//1.jpg", "gs://b", "/x//1.jpg"),  # slashes are part of an object's name
-        ("file:///a/1.jpg", "file:///", "a/1.jpg"),
-        ("a/1.jpg", "", "a/1.jpg"),
-        ("./a/1.jpg", "", "a/1.jpg"),
-        ("gs://b/1.jpg", "", "gs://b/1.jpg"),
-        ("a/../b/1.jpg", "", "a/../b/1.jpg"),
-    ],
+@cases(
+    ("photos/cats/1.jpg", "photos", "cats/1.jpg"),
+    ("./photos/cats/1.jpg", "photos", "cats/1.jpg"),
+    ("photos//cats/./1.jpg", "photos", "cats/1.jpg"),
+    ("/1.jpg", "/", "1.jpg"),
+    ("gs://b/x/1.jpg", "gs://b", "x/1.jpg"),
+    ("gs://b//x//1.jpg", "gs://b", "/x//1.jpg"),  # slashes are part of an object's name
+    ("file:///a/1.jpg", "file:///", "a/1.jpg"),
+    ("a/1.jpg", "", "a/1.jpg"),
+    ("./a/1.jpg", "", "a/1.jpg"),
+    ("gs://b/1.jpg", "", "gs://b/1.jpg"),
+    ("a/../b/1.jpg", "", "a/../b/1.jpg"),
 )
 def test_relative_path(uri: str, root: str, path: str) -> None:
     assert relative_path(uri, root) == path
@@ -104,24 +99,21 @@ def test_root_and_relative_path_are_the_file_again(parts: list[str]) -> None:
     assert "gs://b/" + relative_path(uri, fixed_root(["gs://b/*"])) == uri
 
 
-@pytest.mark.parametrize(
-    ("cell", "kind", "key"),
-    [
-        ("1", "stem", "1"),
-        (" 1.jpg\t", "stem", "1"),
-        ("cats/1.JPeG", "stem", "1"),
-        ("photo.2020.01", "stem", "photo.2020.01"),
-        ("a.b.png", "stem", "a.b"),
-        (".jpg", "stem", ".jpg"),
-        ("cats\\1.jpg", "stem", "cats\\1"),
-        ("cats/1.jpg", "name", "1.jpg"),
-        ("./cats/1.jpg", "path", "cats/1.jpg"),
-        ("cats//1.jpg", "path", "cats/1.jpg"),
-        ("gs://b//c/1.jpg", "path", "gs://b//c/1.jpg"),
-        (" gs://b/1.jpg", "uri", "gs://b/1.jpg"),
-        ("cats/", "name", ""),
-        ("  ", "stem", ""),
-    ],
+@cases(
+    ("1", "stem", "1"),
+    (" 1.jpg\t", "stem", "1"),
+    ("cats/1.JPeG", "stem", "1"),
+    ("photo.2020.01", "stem", "photo.2020.01"),
+    ("a.b.png", "stem", "a.b"),
+    (".jpg", "stem", ".jpg"),
+    ("cats\\1.jpg", "stem", "cats\\1"),
+    ("cats/1.jpg", "name", "1.jpg"),
+    ("./cats/1.jpg", "path", "cats/1.jpg"),
+    ("cats//1.jpg", "path", "cats/1.jpg"),
+    ("gs://b//c/1.jpg", "path", "gs://b//c/1.jpg"),
+    (" gs://b/1.jpg", "uri", "gs://b/1.jpg"),
+    ("cats/", "name", ""),
+    ("  ", "stem", ""),
 )
 def test_row_key(cell: str, kind: str, key: str) -> None:
     assert row_key(cell, kind=kind) == key
@@ -155,17 +147,14 @@ def test_thousands_of_accents_are_not_sorted() -> None:
 
 # hashlib.blake2b(key as UTF-8, digest_size=16, person=b"image-tfrecords",
 # salt=seed as 16 bytes little-endian signed), read as two little-endian unsigned 64-bit integers.
-@pytest.mark.parametrize(
-    ("key", "seed", "hashes"),
-    [
-        ("", 0, (10225470557193724084, 9282550350539867032)),
-        ("1", 0, (5882863083028984101, 1184160139515405639)),
-        ("1", 1, (15494755715810301235, 1741557726684148888)),
-        ("1", -1, (297331748696303843, 3996635403472763253)),
-        ("n01440764_10026", 20240101, (1720230226434980930, 5064519161510630998)),
-        ("한강", 0, (16948631027209334703, 10878716871111619394)),
-        ("\udcff", 0, (4006605584259348444, 15422953680356159491)),
-    ],
+@cases(
+    ("", 0, (10225470557193724084, 9282550350539867032)),
+    ("1", 0, (5882863083028984101, 1184160139515405639)),
+    ("1", 1, (15494755715810301235, 1741557726684148888)),
+    ("1", -1, (297331748696303843, 3996635403472763253)),
+    ("n01440764_10026", 20240101, (1720230226434980930, 5064519161510630998)),
+    ("한강", 0, (16948631027209334703, 10878716871111619394)),
+    ("\udcff", 0, (4006605584259348444, 15422953680356159491)),
 )
 def test_hashes_never_change(key: str, seed: int, hashes: tuple[int, int]) -> None:
     assert key_hashes(key, seed=seed) == hashes, (
@@ -176,17 +165,14 @@ def test_hashes_never_change(key: str, seed: int, hashes: tuple[int, int]) -> No
 # Alternatives and extensions of any case mean the same for files and for objects.
 
 
-@pytest.mark.parametrize(
-    ("pattern", "globs"),
-    [
-        ("*.{jpg,png}", ["*.jpg", "*.png"]),
-        ("{a,b}{1,2}", ["a1", "a2", "b1", "b2"]),
-        ("{a,{b,c}d}", ["a", "bd", "cd"]),
-        ("x{,s}.jpg", ["x.jpg", "xs.jpg"]),
-        ("{a,a}", ["a"]),
-        ("{a}/{b", ["{a}/{b"]),
-        ("plain", ["plain"]),
-    ],
+@cases(
+    ("*.{jpg,png}", ["*.jpg", "*.png"]),
+    ("{a,b}{1,2}", ["a1", "a2", "b1", "b2"]),
+    ("{a,{b,c}d}", ["a", "bd", "cd"]),
+    ("x{,s}.jpg", ["x.jpg", "xs.jpg"]),
+    ("{a,a}", ["a"]),
+    ("{a}/{b", ["{a}/{b"]),
+    ("plain", ["plain"]),
 )
 def test_alternatives(pattern: str, globs: list[str]) -> None:
     assert sorted(expand_braces(pattern)) == sorted(globs)
@@ -202,19 +188,16 @@ def test_the_most_alternatives_and_other_cases_are_counted() -> None:
 FILES = ["1.jpg", "2.JPG", "3.Jpg", "4.png", "5.PNG", "6.txt", "7.jp2", "8.JP2", ".9.jpg"]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "names"),
-    [
-        ("*.jpg", ["1.jpg", "2.JPG", "3.Jpg"]),
-        ("*.{JPG,png}", ["1.jpg", "2.JPG", "3.Jpg", "4.png", "5.PNG"]),
-        ("?.jp2", ["7.jp2", "8.JP2"]),
-        ("2.jpg", []),
-        ("*.jp[g]", ["1.jpg"]),
-        ("*.txt", ["6.txt"]),
-        ("**", FILES[:-1]),
-    ],
+@cases(
+    ("*.jpg", ["1.jpg", "2.JPG", "3.Jpg"]),
+    ("*.{JPG,png}", ["1.jpg", "2.JPG", "3.Jpg", "4.png", "5.PNG"]),
+    ("?.jp2", ["7.jp2", "8.JP2"]),
+    ("2.jpg", []),
+    ("*.jp[g]", ["1.jpg"]),
+    ("*.txt", ["6.txt"]),
+    ("**", FILES[:-1]),
 )
-def test_files_and_objects_are_the_same(tmp_path: Path, pattern: str, names: list[str]) -> None:
+def test_files_and_objects_are_the_same(pattern: str, names: list[str], tmp_path: Path) -> None:
     for name in FILES:
         (tmp_path / name).touch()
     globs = [any_case(glob) for glob in expand_braces(f"{tmp_path}/{pattern}")]

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.spies import memory_below
 from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.messages import LabelsError
@@ -76,25 +77,22 @@ def test_first_rows(make: Any, format_: str) -> None:
     assert first.types == ("bytes", n_type, "bytes list", "int64 list")
 
 
-@pytest.mark.parametrize(
-    ("value", "type_", "text", "dtype"),
-    [
-        (True, pa.bool_(), "True", "int64"),
-        (-7, pa.int8(), "-7", "int64"),
-        (0.1, pa.float32(), "0.1", "float"),
-        (0.1, pa.float64(), "0.1", "float"),
-        (float("nan"), pa.float64(), "", "float"),
-        ("007", pa.string(), "007", "bytes"),
-        ("b", pa.dictionary(pa.int8(), pa.string()), "b", "bytes"),
-        ([0.1, None], pa.list_(pa.float32()), "0.1", "float list"),
-        ([1, 2], pa.list_(pa.int64(), 2), f"1{LIST_SEPARATOR}2", "int64 list"),
-        (datetime.date(2024, 5, 6), pa.date32(), "2024-05-06", "bytes"),
-        (None, pa.null(), "", ""),
-        # No cells.
-        (b"\xff", pa.binary(), "", ""),
-        ({"a": 1}, pa.struct([("a", pa.int8())]), "", ""),
-        ([[1]], pa.list_(pa.list_(pa.int8())), "", ""),
-    ],
+@cases(
+    (True, pa.bool_(), "True", "int64"),
+    (-7, pa.int8(), "-7", "int64"),
+    (0.1, pa.float32(), "0.1", "float"),
+    (0.1, pa.float64(), "0.1", "float"),
+    (float("nan"), pa.float64(), "", "float"),
+    ("007", pa.string(), "007", "bytes"),
+    ("b", pa.dictionary(pa.int8(), pa.string()), "b", "bytes"),
+    ([0.1, None], pa.list_(pa.float32()), "0.1", "float list"),
+    ([1, 2], pa.list_(pa.int64(), 2), f"1{LIST_SEPARATOR}2", "int64 list"),
+    (datetime.date(2024, 5, 6), pa.date32(), "2024-05-06", "bytes"),
+    (None, pa.null(), "", ""),
+    # No cells.
+    (b"\xff", pa.binary(), "", ""),
+    ({"a": 1}, pa.struct([("a", pa.int8())]), "", ""),
+    ([[1]], pa.list_(pa.list_(pa.int8())), "", ""),
 )
 def test_types_of_parquet(value: Any, type_: pa.DataType, text: str, dtype: str) -> None:
     table = pa.table({"id": ["a"], "x": pa.array([value], type_)})
@@ -122,20 +120,17 @@ def test_both_formats_have_the_same_cells(values: list[tuple[Any, ...]]) -> None
     assert read(parquet(table), PARQUET) == read(jsonl(rows), JSONL)
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("{", "it is not JSON (Expecting property name enclosed in double quotes)"),
-        ("[1]", "it is not a JSON object"),
-        ('{"id": "a", "label": "b", " label": "c"}', "it is not JSON (two members have one name)"),
-        ("[" * 10**5, "it is not JSON (maximum recursion depth"),
-        ('{"id": ' + "9" * 5000 + "}", "it is not JSON (Exceeds the limit"),
-        ('{"id": "a", "label": "\\ud800"}', "a cell holds half of a surrogate pair"),
-        ('{"id": "a", "label": "\\u0000"}', "a cell holds a NUL character"),
-        ('{"id": "a", "label": {"b": 1}}', "'label' holds a nested object"),
-        ('{"id": "a", "label": [[1]]}', "'label' holds a nested object"),
-        ('{"id": "a", "label": ["b\\u001fc"]}', "'label': a value of a list holds '\\x1f'"),
-    ],
+@cases(
+    ("{", "it is not JSON (Expecting property name enclosed in double quotes)"),
+    ("[1]", "it is not a JSON object"),
+    ('{"id": "a", "label": "b", " label": "c"}', "it is not JSON (two members have one name)"),
+    ("[" * 10**5, "it is not JSON (maximum recursion depth"),
+    ('{"id": ' + "9" * 5000 + "}", "it is not JSON (Exceeds the limit"),
+    ('{"id": "a", "label": "\\ud800"}', "a cell holds half of a surrogate pair"),
+    ('{"id": "a", "label": "\\u0000"}', "a cell holds a NUL character"),
+    ('{"id": "a", "label": {"b": 1}}', "'label' holds a nested object"),
+    ('{"id": "a", "label": [[1]]}', "'label' holds a nested object"),
+    ('{"id": "a", "label": ["b\\u001fc"]}', "'label': a value of a list holds '\\x1f'"),
 )
 def test_lines_that_are_refused(line: str, says: str) -> None:
     first, second = read(jsonl([line, ROW]), JSONL)
@@ -163,14 +158,11 @@ def test_a_key_that_is_no_text_can_be_written() -> None:
     assert row.problem and row.key == "?.jpg"
 
 
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        (pa.array([b"\xff"]).view(pa.string()), "'utf-8' codec can't decode"),
-        (pa.array([2**55], pa.timestamp("ms")), ""),
-        (pa.array([1], pa.timestamp("s", "Mars/Crater")), ""),
-        (pa.array([["a", "b\x1fc"]]), "a value of a list holds '\\x1f'"),
-    ],
+@cases(
+    (pa.array([b"\xff"]).view(pa.string()), "'utf-8' codec can't decode"),
+    (pa.array([2**55], pa.timestamp("ms")), ""),
+    (pa.array([1], pa.timestamp("s", "Mars/Crater")), ""),
+    (pa.array([["a", "b\x1fc"]]), "a value of a list holds '\\x1f'"),
 )
 def test_values_that_are_no_texts(values: pa.Array, says: str) -> None:
     table = pa.table({"id": ["a"], "label": ["cat"], "x": values})
@@ -204,26 +196,23 @@ def with_columns_again(file: io.BytesIO) -> bytes:
     return data[:-9] + nested + b"\0" + length.to_bytes(4, "little") + b"PAR1"
 
 
-@pytest.mark.parametrize(
-    ("data", "path", "says"),
-    [
-        (b'{"\\ud800": 1}', "a.jsonl", "a.jsonl: the column name '\\ud800' is not text"),
-        (b"PAR1 and nothing else PAR1", "a.parquet", "a.parquet is not Parquet, or is damaged: "),
-        (DAMAGED, "a.parquet", "a.parquet is not Parquet, or is damaged: "),
-        (NAMELESS, "a.parquet", "the name of a column is not UTF-8"),
-        (FOOTER, "a.parquet", "its footer would have 2147483647 bytes, over 16"),
-        (DEEP.getvalue(), "a.parquet", "its footer nests columns more than 32 levels deep, or has"),
-        (PAGES.getvalue(), "a.parquet", "is damaged: its pages hold too few rows"),
-        (with_columns_again(parquet([ROW])), "a.parquet", "its footer is damaged"),
-        (LONG.getvalue(), "a.parquet", "or has too many: write few flat ones"),
-        (WIDE.getvalue(), "a.parquet", "its footer has too many columns in too many row groups"),
-        (b"", "a.jsonl", "a.jsonl: it is empty: write one JSON object per line"),
-        (b"{}\n{}\n", "a.jsonl", "a.jsonl: its objects have no members: write one JSON object"),
-        (b"id,label\n", "a.jsonl", "a.jsonl: it is not JSON (Expecting value): write one JSON"),
-        (b'{"a": "\xff"}\n', "a.jsonl", "JSONL a.jsonl is not UTF-8 at line 1: save it as UTF-8"),
-        (b"<annotation/>", "a.xml", "a.xml is XML: "),
-        ('{"images": []}'.encode("utf-16"), "a.JSON", "a.JSON is UTF-16: save it as UTF-8"),
-    ],
+@cases(
+    (b'{"\\ud800": 1}', "a.jsonl", "a.jsonl: the column name '\\ud800' is not text"),
+    (b"PAR1 and nothing else PAR1", "a.parquet", "a.parquet is not Parquet, or is damaged: "),
+    (DAMAGED, "a.parquet", "a.parquet is not Parquet, or is damaged: "),
+    (NAMELESS, "a.parquet", "the name of a column is not UTF-8"),
+    (FOOTER, "a.parquet", "its footer would have 2147483647 bytes, over 16"),
+    (DEEP.getvalue(), "a.parquet", "its footer nests columns more than 32 levels deep, or has"),
+    (PAGES.getvalue(), "a.parquet", "is damaged: its pages hold too few rows"),
+    (with_columns_again(parquet([ROW])), "a.parquet", "its footer is damaged"),
+    (LONG.getvalue(), "a.parquet", "or has too many: write few flat ones"),
+    (WIDE.getvalue(), "a.parquet", "its footer has too many columns in too many row groups"),
+    (b"", "a.jsonl", "a.jsonl: it is empty: write one JSON object per line"),
+    (b"{}\n{}\n", "a.jsonl", "a.jsonl: its objects have no members: write one JSON object"),
+    (b"id,label\n", "a.jsonl", "a.jsonl: it is not JSON (Expecting value): write one JSON"),
+    (b'{"a": "\xff"}\n', "a.jsonl", "JSONL a.jsonl is not UTF-8 at line 1: save it as UTF-8"),
+    (b"<annotation/>", "a.xml", "a.xml is XML: "),
+    ('{"images": []}'.encode("utf-16"), "a.JSON", "a.JSON is UTF-16: save it as UTF-8"),
 )
 def test_files_that_are_refused(data: bytes, path: str, says: str) -> None:
     with pytest.raises(LabelsError) as caught:
@@ -295,14 +284,11 @@ def _repeated(text: str, count: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([text]))
 
 
-@pytest.mark.parametrize(
-    ("column", "options"),
-    [
-        (lambda: _repeated("a", 1_000_000), {}),
-        (lambda: _repeated("x" * 100_000, 1000), {}),
-        (lambda: pa.array([["a"] * 10_000_000]), {}),
-        (lambda: pa.array(["x" * 10**6] * 50), {"use_dictionary": False, "compression": "zstd"}),
-    ],
+@cases(
+    (lambda: _repeated("a", 1_000_000), {}),
+    (lambda: _repeated("x" * 100_000, 1000), {}),
+    (lambda: pa.array([["a"] * 10_000_000]), {}),
+    (lambda: pa.array(["x" * 10**6] * 50), {"use_dictionary": False, "compression": "zstd"}),
     ids=["rows", "texts", "list", "page"],
 )
 def test_parquet_may_not_hold_far_more_than_its_size(column: Any, options: Any) -> None:
@@ -322,12 +308,9 @@ def test_cells_of_parquet_count() -> None:
         [*parquet_table(file, columns, path="a.parquet").rows]
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        lambda: pa.array(["x" * 20_000_000]),
-        lambda: pa.array([[None] * 10_000_000], pa.list_(pa.string())),
-    ],
+@cases(
+    lambda: pa.array(["x" * 20_000_000]),
+    lambda: pa.array([[None] * 10_000_000], pa.list_(pa.string())),
     ids=["text", "list"],
 )
 def test_a_footer_that_says_too_little_is_not_believed(column: Any) -> None:
@@ -407,48 +390,42 @@ def test_many_columns_of_parquet_take_their_time_once() -> None:
 # The formats of label files.
 
 
-@pytest.mark.parametrize(
-    ("path", "head", "format_"),
-    [
-        ("a.csv", b"id,label\n", "csv"),
-        ("a.csv", b"", "csv"),
-        ("a.json", b"", "csv"),
-        ("a.json", b'[{"id": 1}]', "csv"),
-        ("a.csv", b"PAR1\0\0", "parquet"),
-        ("a.parquet", b"PAR1", "parquet"),
-        ("a.jsonl", b'{"id": 1}\n', "jsonl"),
-        ("a.ndjson.gz", gzip.compress(b'{"id": 1}\n', mtime=0), "jsonl"),
-        ("a.json", b'{"id": 1}\n{"id": 2}\n', "jsonl"),
-        ("a.json", b'{"images": [], "annotations": []}\n', "coco"),
-        ("a.json", b'{\n  "info": {', "coco"),
-        ("a.json.gz", gzip.compress(b'\xef\xbb\xbf{"info": {', mtime=0), "coco"),
-        ("a.xml", b"<?xml version='1.0'?>\n", "voc"),
-        ("a", b"\n<annotation>", "voc"),
-        ("a.csv", b"<b>id</b>,label", "csv"),
-        ("a.csv", b"\x1f\x8bx", "csv"),
-    ],
+@cases(
+    ("a.csv", b"id,label\n", "csv"),
+    ("a.csv", b"", "csv"),
+    ("a.json", b"", "csv"),
+    ("a.json", b'[{"id": 1}]', "csv"),
+    ("a.csv", b"PAR1\0\0", "parquet"),
+    ("a.parquet", b"PAR1", "parquet"),
+    ("a.jsonl", b'{"id": 1}\n', "jsonl"),
+    ("a.ndjson.gz", gzip.compress(b'{"id": 1}\n', mtime=0), "jsonl"),
+    ("a.json", b'{"id": 1}\n{"id": 2}\n', "jsonl"),
+    ("a.json", b'{"images": [], "annotations": []}\n', "coco"),
+    ("a.json", b'{\n  "info": {', "coco"),
+    ("a.json.gz", gzip.compress(b'\xef\xbb\xbf{"info": {', mtime=0), "coco"),
+    ("a.xml", b"<?xml version='1.0'?>\n", "voc"),
+    ("a", b"\n<annotation>", "voc"),
+    ("a.csv", b"<b>id</b>,label", "csv"),
+    ("a.csv", b"\x1f\x8bx", "csv"),
 )
 def test_format(path: str, head: bytes, format_: str) -> None:
     assert find_format(path, head) == format_
     assert format_ in FORMATS
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "expected"),
-    [
-        ("1.txt", "0 0.5 0.5 0.1 1e-3\n", True),
-        ("1.txt", "", True),
-        ("1.txt", "1.0 0.5 0.5 0.1 1\n", True),
-        ("1.txt", "0.5 0.5 0.5 0.1 1\n", False),
-        ("1.txt", "\ufeff0 0.5 0.5 0.1 1", True),
-        ("1.txt", "0 .1 .2 .3 .4 .5 .6\n\n", True),
-        ("1.txt", "id label\n", False),
-        ("1.txt", "0 0.5 0.5 0.1\n", False),
-        ("1.csv", "0 0.5 0.5 0.1 1\n", False),
-        # Cut within a line.
-        ("1.txt", "0 0.5 0.5 0.1 1\n" * 256, True),
-        ("1.txt", "0 0.5 0.5 0.1  1\n" * 300, True),
-    ],
+@cases(
+    ("1.txt", "0 0.5 0.5 0.1 1e-3\n", True),
+    ("1.txt", "", True),
+    ("1.txt", "1.0 0.5 0.5 0.1 1\n", True),
+    ("1.txt", "0.5 0.5 0.5 0.1 1\n", False),
+    ("1.txt", "\ufeff0 0.5 0.5 0.1 1", True),
+    ("1.txt", "0 .1 .2 .3 .4 .5 .6\n\n", True),
+    ("1.txt", "id label\n", False),
+    ("1.txt", "0 0.5 0.5 0.1\n", False),
+    ("1.csv", "0 0.5 0.5 0.1 1\n", False),
+    # Cut within a line.
+    ("1.txt", "0 0.5 0.5 0.1 1\n" * 256, True),
+    ("1.txt", "0 0.5 0.5 0.1  1\n" * 300, True),
 )
 def test_yolo(path: str, text: str, expected: bool) -> None:
     assert is_yolo(path, text.encode()[:4096]) is expected

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.core.messages import LabelsError
 from transforms.core.records import PartnerFile, PlannedImage
 from transforms.dataset.ledger import PlanTotals
@@ -101,10 +102,14 @@ def test_any_name_that_is_read_is_spelled_the_same(text: str) -> None:
 OF_ONE = "train-00000-of-00001.tfrecord"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "train.tfrecord", f"{OF_ONE}s", f"{OF_ONE}\n", f"{OF_ONE}.gz.json", f"dir/{OF_ONE}"]
-    + ["train-0000-of-00001.tfrecord", "1-00000-of-00001.tfrecord", "t-r-00000-of-00001.tfrecord"],
+@cases(
+    "",
+    "train.tfrecord",
+    f"{OF_ONE}s",
+    f"{OF_ONE}\n",
+    f"{OF_ONE}.gz.json",
+    f"dir/{OF_ONE}",
+    *["train-0000-of-00001.tfrecord", "1-00000-of-00001.tfrecord", "t-r-00000-of-00001.tfrecord"],
 )
 def test_another_name_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=f"{re.escape(repr(text))} is not the name of a shard"):
@@ -124,31 +129,26 @@ def test_every_shard_takes_an_equal_range(count: int, data: st.DataObject) -> No
         assert shard_index(first - 1, count) == number - 1
 
 
-@pytest.mark.parametrize(
-    ("total", "records", "size", "number", "count"),
-    [
-        (0, 0, 100, None, 1),
-        (1, 1, 100, None, 1),
-        (100, 9, 100, None, 1),
-        (101, 9, 100, None, 2),
-        (200, 9, 100, None, 2),
-        (10**15, 10**9, 1, None, MAX_SHARDS),
-        (MAX_SHARDS, MAX_SHARDS, 1, None, MAX_SHARDS),
-        (2**53 + 1, 9, 2**53, None, 2),  # no float rounds the rest away
-        (913_600, 51, 64, None, 51),  # no more shards than records ...
-        (900, 1, 100, None, 1),
-        (0, 0, 100, 7, 7),  # ... unless they are requested
-        (900, 3, 100, 300, 300),
-        (10**15, 10**9, 1, 1, 1),
-    ],
+@cases(
+    (0, 0, 100, None, 1),
+    (1, 1, 100, None, 1),
+    (100, 9, 100, None, 1),
+    (101, 9, 100, None, 2),
+    (200, 9, 100, None, 2),
+    (10**15, 10**9, 1, None, MAX_SHARDS),
+    (MAX_SHARDS, MAX_SHARDS, 1, None, MAX_SHARDS),
+    (2**53 + 1, 9, 2**53, None, 2),  # no float rounds the rest away
+    (913_600, 51, 64, None, 51),  # no more shards than records ...
+    (900, 1, 100, None, 1),
+    (0, 0, 100, 7, 7),  # ... unless they are requested
+    (900, 3, 100, 300, 300),
+    (10**15, 10**9, 1, 1, 1),
 )
 def test_shard_count(total: int, records: int, size: int, number: int | None, count: int) -> None:
     assert shard_count(total, records, shard_size=size, num_shards=number) == count
 
 
-@pytest.mark.parametrize(
-    ("records", "shards", "empty"), [(0, 1, 0), (3, 3, 0), (3, 4, 1), (47, 300, 253), (0, 2, 2)]
-)
+@cases((0, 1, 0), (3, 3, 0), (3, 4, 1), (47, 300, 253), (0, 2, 2))
 def test_more_shards_than_records_are_warned_of(records: int, shards: int, empty: int) -> None:
     warning = empty_shards_warning("train", records, shards)
     assert (warning is not None) == (empty > 0)
@@ -217,10 +217,7 @@ def test_only_shards_with_a_heic_depend_on_its_decoder() -> None:
     assert without.from_heic == without.changed and none == without
 
 
-@pytest.mark.parametrize(
-    ("is_changed", "has_heic", "names"),
-    [(False, False, []), (True, False, ["numpy"]), (True, True, ["numpy", "pillow-heif"])],
-)
+@cases((False, False, []), (True, False, ["numpy"]), (True, True, ["numpy", "pillow-heif"]))
 def test_the_index_of_each_names_them(is_changed: bool, has_heic: bool, names: list[str]) -> None:
     maker = RecipeMaker("digest", Libraries(changed=("numpy",), heic=HEIC_LIBRARIES))
     expected = "\n".join(f"{name} {distribution_version(name)}" for name in names)

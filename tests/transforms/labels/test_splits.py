@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.core.messages import LabelsError
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.labels.keys import key_hashes
@@ -27,49 +28,43 @@ SPLIT_HASHES = st.integers(0, HASH_SPACE - 1)
 KEYS = st.lists(st.text(min_size=1), min_size=1, unique=True)
 
 
-@pytest.mark.parametrize(
-    ("text", "shares"),
-    [
-        ("train=0.8,validation=0.1,test=0.1", THREE),
-        (" train = 80% , validation=10 %, test=.1 ", THREE),
-        ("all=1", (("all", 1.0),)),
-        ("a=100%", (("a", 1.0),)),
-        ("a=33.3%,b=66.7%", (("a", 0.333), ("b", 0.667))),
-        ("a=0.333333,b=0.333333,c=0.333333", (("a", 0.333333), ("b", 0.333333), ("c", 0.333333))),
-        ("train_2=0.5,X=5e-1", (("train_2", 0.5), ("X", 0.5))),
-    ],
+@cases(
+    ("train=0.8,validation=0.1,test=0.1", THREE),
+    (" train = 80% , validation=10 %, test=.1 ", THREE),
+    ("all=1", (("all", 1.0),)),
+    ("a=100%", (("a", 1.0),)),
+    ("a=33.3%,b=66.7%", (("a", 0.333), ("b", 0.667))),
+    ("a=0.333333,b=0.333333,c=0.333333", (("a", 0.333333), ("b", 0.333333), ("c", 0.333333))),
+    ("train_2=0.5,X=5e-1", (("train_2", 0.5), ("X", 0.5))),
 )
 def test_parse_splits(text: str, shares: tuple[tuple[str, float], ...]) -> None:
     assert parse_splits(text) == shares
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "'' has no '='"),
-        ("train", "'train' has no '='"),
-        ("train=1,", "'' has no '='"),
-        ("train=", "'' is not a number"),
-        ("train=most,test=0.1", "'most' is not a number"),
-        ("train=%,test=0.1", "'' is not a number|'%' is not a number"),
-        ("train=1,test=0", "test has the share 0"),
-        ("train=1.1,test=-0.1", "test has the share -0.1"),
-        ("train=nan", "train has the share nan"),
-        ("train=inf", "train has the share inf"),
-        ("train=1e999%", "train has the share 1e999%"),
-        ("train=1e999999999999999999999%", "not a number"),
-        ("a=0.5,a=0.5", "'a' is given twice"),
-        ("Test=0.5,test=0.5", "'test' is given twice"),
-        ("1st=1", "'1st' is not a name"),
-        ("a-b=1", "'a-b' is not a name"),
-        ("한강=1", "is not a name"),
-        ("=1", "'' is not a name"),
-        (f"{'a' * 101}=1", "a name of 101 characters is too long; use at most 100"),
-        ("train=0.8,test=0.1", "add up to 0.9; make them add up to 1"),
-        ("train=0.8,test=0.200002", "add up to 1"),
-        ("train=80,test=20", "add up to 100"),
-        (",".join(f"a{n}=0.005" for n in range(200)), r"a0=.*\.\.\.': 200 splits are more than"),
-    ],
+@cases(
+    ("", "'' has no '='"),
+    ("train", "'train' has no '='"),
+    ("train=1,", "'' has no '='"),
+    ("train=", "'' is not a number"),
+    ("train=most,test=0.1", "'most' is not a number"),
+    ("train=%,test=0.1", "'' is not a number|'%' is not a number"),
+    ("train=1,test=0", "test has the share 0"),
+    ("train=1.1,test=-0.1", "test has the share -0.1"),
+    ("train=nan", "train has the share nan"),
+    ("train=inf", "train has the share inf"),
+    ("train=1e999%", "train has the share 1e999%"),
+    ("train=1e999999999999999999999%", "not a number"),
+    ("a=0.5,a=0.5", "'a' is given twice"),
+    ("Test=0.5,test=0.5", "'test' is given twice"),
+    ("1st=1", "'1st' is not a name"),
+    ("a-b=1", "'a-b' is not a name"),
+    ("한강=1", "is not a name"),
+    ("=1", "'' is not a name"),
+    (f"{'a' * 101}=1", "a name of 101 characters is too long; use at most 100"),
+    ("train=0.8,test=0.1", "add up to 0.9; make them add up to 1"),
+    ("train=0.8,test=0.200002", "add up to 1"),
+    ("train=80,test=20", "add up to 100"),
+    (",".join(f"a{n}=0.005" for n in range(200)), r"a0=.*\.\.\.': 200 splits are more than"),
 )
 def test_wrong_splits_are_reported_in_one_line(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem) as caught:
@@ -108,16 +103,13 @@ def test_splits_need_shares(shares: tuple[tuple[str, float], ...]) -> None:
         Splits(shares)
 
 
-@pytest.mark.parametrize(
-    ("said", "split"),
-    [
-        ("TRAIN", "train"),
-        ("TRAINING", "train"),
-        (" Test ", "test"),
-        ("", ""),
-        ("Unassigned", ""),
-        ("dev", "dev"),
-    ],
+@cases(
+    ("TRAIN", "train"),
+    ("TRAINING", "train"),
+    (" Test ", "test"),
+    ("", ""),
+    ("Unassigned", ""),
+    ("dev", "dev"),
 )
 def test_what_a_row_says_of_its_split(said: str, split: str) -> None:
     assert split_text(said) == split
@@ -143,19 +135,16 @@ def test_a_group_never_straddles_splits(keys: list[str], group: str, seed: int) 
 BY_KEY, BY_GROUP = (HALVES.of(key_hashes(name, seed=3)[0]) for name in ("k", "group 3"))
 
 
-@pytest.mark.parametrize(
-    ("rules", "split", "group", "expected"),
-    [
-        *[({"split_from": each}, "", "ignored", BY_KEY) for each in ("hash", "csv", "directory")],
-        ({}, "else", "", BY_KEY),
-        ({"split_from": "csv", "by_group": True}, "holdout", "", "holdout"),
-        ({"split_from": "csv", "by_group": True}, "", "group 3", BY_GROUP),
-        ({"split_from": "csv"}, "a b", "", Reason.BAD_SPLIT),
-        # No file could be named after it.
-        ({"split_from": "csv"}, "s" * 101, "", Reason.BAD_SPLIT),
-        ({"split_from": "directory"}, ".", "", Reason.BAD_SPLIT),
-        ({"by_group": True}, "", "", Reason.NO_GROUP),
-    ],
+@cases(
+    *[({"split_from": each}, "", "ignored", BY_KEY) for each in ("hash", "csv", "directory")],
+    ({}, "else", "", BY_KEY),
+    ({"split_from": "csv", "by_group": True}, "holdout", "", "holdout"),
+    ({"split_from": "csv", "by_group": True}, "", "group 3", BY_GROUP),
+    ({"split_from": "csv"}, "a b", "", Reason.BAD_SPLIT),
+    # No file could be named after it.
+    ({"split_from": "csv"}, "s" * 101, "", Reason.BAD_SPLIT),
+    ({"split_from": "directory"}, ".", "", Reason.BAD_SPLIT),
+    ({"by_group": True}, "", "", Reason.NO_GROUP),
 )
 def test_rules_decide(
     rules: dict[str, Any], split: str, group: str, expected: str | Reason

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pandas.io.parsers.readers import STR_NA_VALUES
 
+from tests.marks import cases
 from transforms.core.messages import LabelsError
 from transforms.labels.label_rows import label_text
 from transforms.labels.vocabulary import (
@@ -39,36 +40,33 @@ def names(text: str, **others: Any) -> dict[str, Any]:
     return {"class_names": text.split(" "), **others}
 
 
-@pytest.mark.parametrize(
-    ("labels", "given", "lines", "ids"),
-    [
-        ("dog Cat 한강 ant dog", {}, "Cat ant dog 한강", {"Cat": 0, "dog": 2, "cow": None}),
-        (f"{NFD} 한강", {}, "한강", {NFD: 0, "한강": 0}),
-        ("", {}, "", {"cat": None, "": None}),
-        # Integers are their own ids if all labels are integers, or if it is said.
-        ("10 -2 9 10", {}, "-2 9 10", {"10": 10, "9": 9, "-2": -2, "3": None}),
-        ("14950.0 7 7.00", {}, "7 14950", {"14950.0": 14950, "14950": 14950, "7.00": 7}),
-        ("14950.0 7 v", {}, "14950.0 7 v", {"14950.0": 0, "14950": None}),
-        ("10 9 9.0", {"kind": "text"}, "10 9 9.0", {"9": 1}),
-        ("10 007 +9 x", {"kind": "integer"}, "7 9 10", {"007": 7, "+9": 9, "x": None}),
-        ("7.0 7 90 -5", {"dense": True}, "-5 7 90", {"-5": 0, "7": 1, "7.0": 1, "90": 2}),
-        ("b a", {"dense": True}, "a b", {"a": 0, "b": 1}),
-        # Names have the order of their lines, and an integer is the number of a line.
-        ("cat dog", names("dog cow cat"), "dog cow cat", {"dog": 0, "cat": 2, "ant": None}),
-        ("0 1 2", names("cat dog"), "cat dog", {"0": 0, "1": 1, "2": None, "-1": None}),
-        ("1 ??", names("cat dog"), "cat dog", {"1": 1}),
-        ("", names(NFD), "한강", {"한강": 0}),
-        ("1 cat", names("cat 7 1"), "cat 7 1", {"1": 2, "2": 2, "7": 1}),
-        ("1 2.0", names("cat 1 dog"), "cat 1 dog", {"1": 1, "2.0": 2, "cat": 0}),
-        ("1 2", names("cat 1 dog", kind="text"), "cat 1 dog", {"cat": 0, "1": 1, "2": None}),
-        ("1 2.0", names("a 1 b", kind="integer"), "a 1 b", {"1": 1, "2.0": 2, "a": None}),
-        # Names that are integers are those integers.
-        ("12", names("5 12"), "5 12", {"12": 12, "1": None}),
-        ("7 12.0", names("12 7", dense=True), "12 7", {"12.0": 0, "7": 1, "9": None}),
-        # Where ids begin at 1, names may begin with the background.
-        ("cat", names("cat dog", first_id=1), "cat dog", {"cat": 1, "dog": 2}),
-        ("", names("background cat", first_id=1), "cat", {"cat": 1, "background": None}),
-    ],
+@cases(
+    ("dog Cat 한강 ant dog", {}, "Cat ant dog 한강", {"Cat": 0, "dog": 2, "cow": None}),
+    (f"{NFD} 한강", {}, "한강", {NFD: 0, "한강": 0}),
+    ("", {}, "", {"cat": None, "": None}),
+    # Integers are their own ids if all labels are integers, or if it is said.
+    ("10 -2 9 10", {}, "-2 9 10", {"10": 10, "9": 9, "-2": -2, "3": None}),
+    ("14950.0 7 7.00", {}, "7 14950", {"14950.0": 14950, "14950": 14950, "7.00": 7}),
+    ("14950.0 7 v", {}, "14950.0 7 v", {"14950.0": 0, "14950": None}),
+    ("10 9 9.0", {"kind": "text"}, "10 9 9.0", {"9": 1}),
+    ("10 007 +9 x", {"kind": "integer"}, "7 9 10", {"007": 7, "+9": 9, "x": None}),
+    ("7.0 7 90 -5", {"dense": True}, "-5 7 90", {"-5": 0, "7": 1, "7.0": 1, "90": 2}),
+    ("b a", {"dense": True}, "a b", {"a": 0, "b": 1}),
+    # Names have the order of their lines, and an integer is the number of a line.
+    ("cat dog", names("dog cow cat"), "dog cow cat", {"dog": 0, "cat": 2, "ant": None}),
+    ("0 1 2", names("cat dog"), "cat dog", {"0": 0, "1": 1, "2": None, "-1": None}),
+    ("1 ??", names("cat dog"), "cat dog", {"1": 1}),
+    ("", names(NFD), "한강", {"한강": 0}),
+    ("1 cat", names("cat 7 1"), "cat 7 1", {"1": 2, "2": 2, "7": 1}),
+    ("1 2.0", names("cat 1 dog"), "cat 1 dog", {"1": 1, "2.0": 2, "cat": 0}),
+    ("1 2", names("cat 1 dog", kind="text"), "cat 1 dog", {"cat": 0, "1": 1, "2": None}),
+    ("1 2.0", names("a 1 b", kind="integer"), "a 1 b", {"1": 1, "2.0": 2, "a": None}),
+    # Names that are integers are those integers.
+    ("12", names("5 12"), "5 12", {"12": 12, "1": None}),
+    ("7 12.0", names("12 7", dense=True), "12 7", {"12.0": 0, "7": 1, "9": None}),
+    # Where ids begin at 1, names may begin with the background.
+    ("cat", names("cat dog", first_id=1), "cat dog", {"cat": 1, "dog": 2}),
+    ("", names("background cat", first_id=1), "cat", {"cat": 1, "background": None}),
 )
 def test_ids_of_labels(labels: str, given: Any, lines: str, ids: dict[str, int | None]) -> None:
     vocabulary = Vocabulary.build(labels.split(" "), **given)
@@ -79,19 +77,16 @@ def test_ids_of_labels(labels: str, given: Any, lines: str, ids: dict[str, int |
         assert vocabulary.text_of(label) == (label if number is None else by_id[number])
 
 
-@pytest.mark.parametrize(
-    ("labels", "dense", "text", "count"),
-    [
-        (["3", "0", "5.0"], False, "0\n\n\n3\n\n5\n", 6),
-        (["100000", "7", "-5"], True, "-5\n7\n100000\n", 3),
-        (["b", "a"], False, "a\nb\n", 2),
-        ([str(MAX_LINES - 1)], False, "\n" * (MAX_LINES - 1) + f"{MAX_LINES - 1}\n", MAX_LINES),
-        # No line can stand for these ids.
-        ([], False, "", None),
-        (["3", "-1"], False, "", None),
-        (["3", str(MAX_LINES)], False, "", None),
-        (["3", str(2**63 - 1)], False, "", None),
-    ],
+@cases(
+    (["3", "0", "5.0"], False, "0\n\n\n3\n\n5\n", 6),
+    (["100000", "7", "-5"], True, "-5\n7\n100000\n", 3),
+    (["b", "a"], False, "a\nb\n", 2),
+    ([str(MAX_LINES - 1)], False, "\n" * (MAX_LINES - 1) + f"{MAX_LINES - 1}\n", MAX_LINES),
+    # No line can stand for these ids.
+    ([], False, "", None),
+    (["3", "-1"], False, "", None),
+    (["3", str(MAX_LINES)], False, "", None),
+    (["3", str(2**63 - 1)], False, "", None),
     ids=["gaps", "dense", "text", "most", "none", "negative", "large", "largest"],
 )
 def test_line_n_is_class_n(labels: list[str], dense: bool, text: str, count: int | None) -> None:
@@ -130,35 +125,29 @@ def test_lines_read_back_as_class_names_give_the_same_ids(labels: set[str]) -> N
         assert all(again.id_of(label) == vocabulary.id_of(label) for label in labels)
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("cat\ndog\n", ["cat", "dog"]),
-        ("\ufeffcat\r\n\r\n dog ", ["cat", "dog"]),
-        ("0:cat\n1:big dog\n", ["cat", "big dog"]),
-        ("0: cat\n\n1: a:b\n", ["cat", "a:b"]),
-        ("1:cat\n2:dog\n", ["1:cat", "2:dog"]),
-        ("0:cat\n2:dog\n", ["0:cat", "2:dog"]),
-        ("0:cat\ndog\n", ["0:cat", "dog"]),
-        ("0:\n1:\n", ["0:", "1:"]),
-        ("big\x0bcat\n", ["big\x0bcat"]),
-    ],
+@cases(
+    ("cat\ndog\n", ["cat", "dog"]),
+    ("\ufeffcat\r\n\r\n dog ", ["cat", "dog"]),
+    ("0:cat\n1:big dog\n", ["cat", "big dog"]),
+    ("0: cat\n\n1: a:b\n", ["cat", "a:b"]),
+    ("1:cat\n2:dog\n", ["1:cat", "2:dog"]),
+    ("0:cat\n2:dog\n", ["0:cat", "2:dog"]),
+    ("0:cat\ndog\n", ["0:cat", "dog"]),
+    ("0:\n1:\n", ["0:", "1:"]),
+    ("big\x0bcat\n", ["big\x0bcat"]),
 )
 def test_class_names(text: str, lines: list[str]) -> None:
     assert read_class_names(text) == tuple(lines)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("cat\n\ndog\ncat\n", "--class_names line 4 repeats 'cat' of line 1: keep one"),
-        ("0:cat\n1:cat\n", "line 2 repeats 'cat' of line 1"),
-        ("e\u0301\n\xe9\n", "line 2 repeats"),
-        ("\n \n", "--class_names is empty"),
-        ("", "--class_names is empty"),
-        ("a\n" + "b" * 5000, "line 2 has 5000 characters, more than 4096"),
-        ("a\n" * 600_000, "--class_names has 600000 names, more than 500000"),
-    ],
+@cases(
+    ("cat\n\ndog\ncat\n", "--class_names line 4 repeats 'cat' of line 1: keep one"),
+    ("0:cat\n1:cat\n", "line 2 repeats 'cat' of line 1"),
+    ("e\u0301\n\xe9\n", "line 2 repeats"),
+    ("\n \n", "--class_names is empty"),
+    ("", "--class_names is empty"),
+    ("a\n" + "b" * 5000, "line 2 has 5000 characters, more than 4096"),
+    ("a\n" * 600_000, "--class_names has 600000 names, more than 500000"),
 )
 def test_class_names_that_cannot_be_used(text: str, message: str) -> None:
     with pytest.raises(LabelsError, match=message):
@@ -182,26 +171,23 @@ def count(*labels: str, first_line: int = 2) -> LabelCells:
     return counter.counted()
 
 
-@pytest.mark.parametrize(
-    ("label", "strict", "lenient"),
-    [
-        ("0", 0, 0),
-        ("-7", -7, -7),
-        ("14950.0", 14950, 14950),
-        ("7.000", 7, 7),
-        ("-0.0", None, 0),
-        ("007", None, 7),
-        ("+7", None, 7),
-        ("7.", None, 7),
-        ("7.5", None, None),
-        ("1e3", None, None),
-        ("1,000", None, None),
-        ("٣", None, None),
-        ("", None, None),
-        ("9223372036854775807", 2**63 - 1, 2**63 - 1),
-        ("9223372036854775808", None, None),
-        ("1" * 5000, None, None),
-    ],
+@cases(
+    ("0", 0, 0),
+    ("-7", -7, -7),
+    ("14950.0", 14950, 14950),
+    ("7.000", 7, 7),
+    ("-0.0", None, 0),
+    ("007", None, 7),
+    ("+7", None, 7),
+    ("7.", None, 7),
+    ("7.5", None, None),
+    ("1e3", None, None),
+    ("1,000", None, None),
+    ("٣", None, None),
+    ("", None, None),
+    ("9223372036854775807", 2**63 - 1, 2**63 - 1),
+    ("9223372036854775808", None, None),
+    ("1" * 5000, None, None),
 )
 def test_integers(label: str, strict: int | None, lenient: int | None) -> None:
     assert integer_of(label) == strict
@@ -222,16 +208,13 @@ def test_missing_cells_are_those_of_pandas_unless_they_are_classes() -> None:
     assert missing_labels("auto", ["DE", "NA"]) == MISSING_LABELS - {"NA"}
 
 
-@pytest.mark.parametrize(
-    ("cells", "kind"),
-    [
-        ([], "none"),
-        (["", "nan"], "none"),
-        (["14950.0", "7.0", "10", "100000", "nan"], "integer"),
-        (["1", "2", "cat", "NA"], "text"),
-        (["001", "002", "010"], "text"),
-        (["1"] * 79 + ["x"] * 21, "text"),
-    ],
+@cases(
+    ([], "none"),
+    (["", "nan"], "none"),
+    (["14950.0", "7.0", "10", "100000", "nan"], "integer"),
+    (["1", "2", "cat", "NA"], "text"),
+    (["001", "002", "010"], "text"),
+    (["1"] * 79 + ["x"] * 21, "text"),
 )
 def test_kinds(cells: list[str], kind: str) -> None:
     assert decide_kind(count(*cells)) == kind
@@ -240,18 +223,15 @@ def test_kinds(cells: list[str], kind: str) -> None:
 MIXED = count(*["1"] * 80, *["x", "y", "007", "z", "w"])
 
 
-@pytest.mark.parametrize(
-    ("cells", "says"),
-    [
-        (
-            count("14950", "7", "abc", "10", "100000"),
-            "4 of 5 labels are integers, but 'abc' (a.csv:4) is not: correct or empty these cells, "
-            "or give --label_kind text (every label is the name of a class) or --label_kind "
-            "integer (rejects images with other labels)",
-        ),
-        (MIXED, "'x' (a.csv:82), 'y' (a.csv:83), '007' (a.csv:84) and 2 more are not: correct"),
-        (count(*["1"] * 9, "x" * 10_000), f"9 of 10 labels are integers, but '{'x' * 40}' (a.csv"),
-    ],
+@cases(
+    (
+        count("14950", "7", "abc", "10", "100000"),
+        "4 of 5 labels are integers, but 'abc' (a.csv:4) is not: correct or empty these cells, "
+        "or give --label_kind text (every label is the name of a class) or --label_kind "
+        "integer (rejects images with other labels)",
+    ),
+    (MIXED, "'x' (a.csv:82), 'y' (a.csv:83), '007' (a.csv:84) and 2 more are not: correct"),
+    (count(*["1"] * 9, "x" * 10_000), f"9 of 10 labels are integers, but '{'x' * 40}' (a.csv"),
     ids=["one", "several", "long"],
 )
 def test_labels_that_are_none_among_integers_are_shown(cells: LabelCells, says: str) -> None:

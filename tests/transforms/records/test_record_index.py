@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.spies import memory_below
 from tests.transforms.records.tables import small_memory, with_footer
 from transforms.core.records import PartnerFile, PlannedImage, ShardRow
@@ -147,25 +147,17 @@ MANY_ROWS = [["a.csv:2", "a.csv:9"], ["a.csv:3"]]
 PER_IMAGE = {"is_per_image": True}
 
 
-@pytest.mark.parametrize(
-    ("images", "shard", "options", "columns"),
-    [
-        (MANY, SHARD, {"many_labels": True}, {"label": [["cat", "dog"], []], "rows": MANY_ROWS}),
-        (MANY, SHARD, {"many_labels": True}, {"label_id": [[3, 1], []]}),
-        ([BARE], SHARD, {}, dict.fromkeys(("label", "label_id", "content"), [None])),
-        ([BARE], SHARD, {}, {"perceptual_hash": [None], "entropy": [None]}),
-        # Compressed files have no offsets, and files of one image begin at 0.
-        (AB, f"{SHARD}.gz", {}, {"offset": [None, None]}),
-        (
-            AB,
-            SHARD,
-            PER_IMAGE,
-            {"offset": [0, 0], "shard": ["train/a.tfrecord", "train/b.tfrecord"]},
-        ),
-        (AB[:1], f"{SHARD}.gz", PER_IMAGE, {"shard": ["train/a.tfrecord.gz"]}),
-        (OF_ROWS, SHARD, {}, {"key": ["x/a.csv:2", "k"], "rows": [["a.csv:2"], ["a.csv:3"]]}),
-        (OF_ROWS, SHARD, {}, dict.fromkeys(("size", "label", "format", "height"), [None, None])),
-    ],
+@cases(
+    (MANY, SHARD, {"many_labels": True}, {"label": [["cat", "dog"], []], "rows": MANY_ROWS}),
+    (MANY, SHARD, {"many_labels": True}, {"label_id": [[3, 1], []]}),
+    ([BARE], SHARD, {}, dict.fromkeys(("label", "label_id", "content"), [None])),
+    ([BARE], SHARD, {}, {"perceptual_hash": [None], "entropy": [None]}),
+    # Compressed files have no offsets, and files of one image begin at 0.
+    (AB, f"{SHARD}.gz", {}, {"offset": [None, None]}),
+    (AB, SHARD, PER_IMAGE, {"offset": [0, 0], "shard": ["train/a.tfrecord", "train/b.tfrecord"]}),
+    (AB[:1], f"{SHARD}.gz", PER_IMAGE, {"shard": ["train/a.tfrecord.gz"]}),
+    (OF_ROWS, SHARD, {}, {"key": ["x/a.csv:2", "k"], "rows": [["a.csv:2"], ["a.csv:3"]]}),
+    (OF_ROWS, SHARD, {}, dict.fromkeys(("size", "label", "format", "height"), [None, None])),
 )
 def test_columns_of_other_records(
     images: Sequence[CheckedImage], shard: str, options: Any, columns: dict[str, list[Any]]
@@ -353,18 +345,15 @@ MANY_RECORDS = {"record": pa.array(np.arange(200_000))}
 ALIKE = rows_of(checked()).table(SHARD).take([0] * 200_000)
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        # A dataset may have thousands of indexes.
-        (index_bytes(with_columns(FORTY, LONG_KEYS)), "it would take 24"),
-        # `diff` ended with a traceback.
-        (index_bytes(with_columns(FORTY, {"key": pa.nulls(40, pa.string())})), "a row of it has"),
-        (index_bytes(with_columns(FORTY, ONE_LONG_KEY)), "it would take 60"),
-        (written(FORTY, store_schema=False, row_group_size=1), "40 rows do not fit into it"),
-        (index_bytes(with_columns(ALIKE, MANY_RECORDS)), "200000 rows do not fit into it"),
-        (written(FORTY, store_schema=False, **DELTAS), "the header of a page is damaged"),
-    ],
+@cases(
+    # A dataset may have thousands of indexes.
+    (index_bytes(with_columns(FORTY, LONG_KEYS)), "it would take 24"),
+    # `diff` ended with a traceback.
+    (index_bytes(with_columns(FORTY, {"key": pa.nulls(40, pa.string())})), "a row of it has"),
+    (index_bytes(with_columns(FORTY, ONE_LONG_KEY)), "it would take 60"),
+    (written(FORTY, store_schema=False, row_group_size=1), "40 rows do not fit into it"),
+    (index_bytes(with_columns(ALIKE, MANY_RECORDS)), "200000 rows do not fit into it"),
+    (written(FORTY, store_schema=False, **DELTAS), "the header of a page is damaged"),
     ids=["few rows", "no keys", "one text", "a group for each row", "no bytes", "deltas"],
 )
 def test_what_does_not_fit_is_refused_unread(data: bytes, says: str) -> None:
@@ -430,12 +419,9 @@ ROW: dict[str, Any] = (
 )
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        *(("length", 1), ("offset", 1), ("key", "b"), ("height", 4), ("label", ["cat"])),
-        ("content", bytes(16)),
-    ],
+@cases(
+    *(("length", 1), ("offset", 1), ("key", "b"), ("height", 4), ("label", ["cat"])),
+    ("content", bytes(16)),
 )
 def test_each_column_that_differs_is_named(column: str, value: Any) -> None:
     assert list(row_problems(ROW, RECORD, 0, HELD)) == []

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import pytest
-
+from tests.marks import cases
 from tests.transforms.records.test_stored_images import ROW
 from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
@@ -63,12 +62,9 @@ def test_a_record_keeps_its_label_unless_a_row_gives_it_another() -> None:
     assert StoredImage.of(image.record).labels == ((4, "cat"),)
 
 
-@pytest.mark.parametrize(
-    ("label", "label_id", "reason", "detail"),
-    [
-        (["cat", "dog"], [4, 7], "label_conflict", "its record has the labels 'cat', 'dog'"),
-        (None, None, "no_label", ""),
-    ],
+@cases(
+    (["cat", "dog"], [4, 7], "label_conflict", "its record has the labels 'cat', 'dog'"),
+    (None, None, "no_label", ""),
 )
 def test_a_record_needs_one_label(label: Any, label_id: Any, reason: str, detail: str) -> None:
     side = record(label=label, label_id=label_id)
@@ -87,16 +83,13 @@ def test_the_same_image_in_two_datasets_is_one() -> None:
     assert StoredImage.of(image.record).base == 0
 
 
-@pytest.mark.parametrize(
-    ("other", "reason"),
-    [
-        (record(1, content=bytes(15) + b"x"), "duplicate_key"),
-        # The stored images are equal, their originals are not.
-        (record(1, source_content=bytes(15) + b"x"), "duplicate_key"),
-        (FILE, "duplicate_key"),
-        (record(1, label="dog"), "ambiguous_label"),
-        (record(1, split="train"), "split_conflict"),
-    ],
+@cases(
+    (record(1, content=bytes(15) + b"x"), "duplicate_key"),
+    # The stored images are equal, their originals are not.
+    (record(1, source_content=bytes(15) + b"x"), "duplicate_key"),
+    (FILE, "duplicate_key"),
+    (record(1, label="dog"), "ambiguous_label"),
+    (record(1, split="train"), "split_conflict"),
 )
 def test_none_of_several_images_is_preferred(other: JoinSide, reason: str) -> None:
     found = joined(record(), other)

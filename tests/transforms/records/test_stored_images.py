@@ -7,8 +7,7 @@ import marshal
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import pytest
-
+from tests.marks import cases
 from transforms.core.records import JoinSide, Kind, PartnerFile, Plain, PlannedImage
 from transforms.images.checked_images import CheckedPartner, ImageInfo, Seen
 from transforms.images.pixel_options import UNTOUCHED, Original
@@ -42,14 +41,11 @@ def test_a_record_crosses_the_shuffle_in_few_bytes() -> None:
     assert len(marshal.dumps(stored_side(1, ROW, "a.jpg").record)) < 170
 
 
-@pytest.mark.parametrize(
-    ("changes", "path", "is_added"),
-    [
-        ({}, "a.jpg", True),
-        ({}, "b.jpg", False),
-        ({"size": 51}, "a.jpg", False),
-        ({"version": 8}, "a.jpg", False),
-    ],
+@cases(
+    ({}, "a.jpg", True),
+    ({}, "b.jpg", False),
+    ({"size": 51}, "a.jpg", False),
+    ({"version": 8}, "a.jpg", False),
 )
 def test_a_record_of_a_file_is_added(changes: dict[str, int], path: str, is_added: bool) -> None:
     side = stored_side(1, {**ROW, **changes}, path)
@@ -75,12 +71,9 @@ def test_the_place_of_a_record_says_nothing_of_its_image() -> None:
     assert StoredImage.of(found[0]).whole == BaseShard(4, 9, "0", "r")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *((name, b"\1" * 16) for name in ("content", "source_content")),
-        *(("perceptual_hash", bytes(8)), ("orientation", 5), ("gps", 0), ("source_width", 5)),
-    ],
+@cases(
+    *((name, b"\1" * 16) for name in ("content", "source_content")),
+    *(("perceptual_hash", bytes(8)), ("orientation", 5), ("gps", 0), ("source_width", 5)),
 )
 def test_records_that_say_something_else_of_an_image_are_not_used(name: str, value: Any) -> None:
     other = stored_side(1, {**ROW, name: value}, "a.jpg")

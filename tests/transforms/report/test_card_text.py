@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.marks import cases
 from transforms.dataset.dataset_options import (
     Card,
     card_of,
@@ -74,14 +75,11 @@ def test_the_header_is_what_the_hub_reads() -> None:
     assert "license" not in header()
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "line"),
-    [
-        ("ask: Ann", "license_name", "ask: Ann"),
-        ("https://example.org/l", "license_link", "<https://example.org/l>"),
-        # It stays in its line.
-        ("Ask Ann.\n\n# Title\n- b", "license_name", "Ask Ann. \\# Title - b"),
-    ],
+@cases(
+    ("ask: Ann", "license_name", "ask: Ann"),
+    ("https://example.org/l", "license_link", "<https://example.org/l>"),
+    # It stays in its line.
+    ("Ask Ann.\n\n# Title\n- b", "license_name", "Ask Ann. \\# Title - b"),
 )
 def test_a_license_that_the_hub_does_not_know(name: str, field: str, line: str) -> None:
     found = header(license=name)
@@ -92,17 +90,14 @@ def test_a_license_that_the_hub_does_not_know(name: str, field: str, line: str) 
 IMAGE = Feature.of_source("image", "image.bytes")
 
 
-@pytest.mark.parametrize(
-    ("features", "task"),
-    [
-        ([IMAGE], None),
-        ([IMAGE, Feature.of_source("label", "label.id")], "image-classification"),
-        (LAYOUTS["detection"], "object-detection"),
-        (LAYOUTS["detection_masks"], "image-segmentation"),
-        ([*LAYOUTS["detection"], *MASK_FEATURES], "object-detection"),
-        ([*LAYOUTS["slim"], *MASK_FEATURES], "image-segmentation"),
-        ([Feature("age", "csv.age", "int64")], None),
-    ],
+@cases(
+    ([IMAGE], None),
+    ([IMAGE, Feature.of_source("label", "label.id")], "image-classification"),
+    (LAYOUTS["detection"], "object-detection"),
+    (LAYOUTS["detection_masks"], "image-segmentation"),
+    ([*LAYOUTS["detection"], *MASK_FEATURES], "object-detection"),
+    ([*LAYOUTS["slim"], *MASK_FEATURES], "image-segmentation"),
+    ([Feature("age", "csv.age", "int64")], None),
 )
 def test_the_task_is_that_of_the_layout(features: Sequence[Feature], task: str | None) -> None:
     content = CONTENT._replace(features=tuple(features))
@@ -128,15 +123,12 @@ def test_the_text_says_what_and_how_many() -> None:
 ONE = {"all": split(1, 1, 9, {"": 1})}
 
 
-@pytest.mark.parametrize(
-    ("changes", "says", "never"),
-    [
-        ({"rejected": {"corrupt_image": 2}}, "Left out: 2 `corrupt_image`; `rejected.jsonl`", "\0"),
-        ({"changed": {"resized": 3}}, "Changes to the images: 3 resized.", "Left out"),
-        ({"has_tfds": False, "has_offsets": False}, 'compression_type="GZIP"', "tfds"),
-        ({"has_tfds": False, "in_shards": False}, 'glob("FOLDER/train/*")', "tfds"),
-        ({"splits": ONE, "of_rows": True}, "1 record as TFRecords, in 1 split (all).", "## Cla"),
-    ],
+@cases(
+    ({"rejected": {"corrupt_image": 2}}, "Left out: 2 `corrupt_image`; `rejected.jsonl`", "\0"),
+    ({"changed": {"resized": 3}}, "Changes to the images: 3 resized.", "Left out"),
+    ({"has_tfds": False, "has_offsets": False}, 'compression_type="GZIP"', "tfds"),
+    ({"has_tfds": False, "in_shards": False}, 'glob("FOLDER/train/*")', "tfds"),
+    ({"splits": ONE, "of_rows": True}, "1 record as TFRecords, in 1 split (all).", "## Cla"),
 )
 def test_the_text_of_other_datasets(changes: dict[str, Any], says: str, never: str) -> None:
     said = text(CONTENT._replace(**changes))
@@ -210,14 +202,11 @@ def test_files_of_single_images_are_a_set() -> None:
     assert sets == ["train/*", "test/*", "index/*.parquet"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "missing"),
-    [
-        ({"features": [Feature.of_source("labels", "label.texts")]}, set()),
-        ({"splits": {}}, {"label", "label_id"}),
-        ({"has_offsets": False}, {"offset"}),
-        ({"in_shards": False}, {"shard", "record", "offset"}),
-    ],
+@cases(
+    ({"features": [Feature.of_source("labels", "label.texts")]}, set()),
+    ({"splits": {}}, {"label", "label_id"}),
+    ({"has_offsets": False}, {"offset"}),
+    ({"in_shards": False}, {"shard", "record", "offset"}),
 )
 def test_fields_are_columns_that_have_values(changes: dict[str, Any], missing: set[str]) -> None:
     every = fields()
@@ -281,30 +270,27 @@ def test_json_of_other_writers(indent: str | int | None) -> None:
 TEXTS = "'keywords' must be a text or a list of texts"
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        *(("", "holds no properties"), ("[1, 2]", "holds no properties")),
-        *(("a: b: c", "line 1: invalid YAML"), ("\0", "its text is not YAML, or ")),
-        ("[" * 500, "nested too deeply"),
-        ("name: pets", "'name' is filled from --name: leave it out"),
-        ("recordSet: x", "'recordSet' is filled from the dataset itself"),
-        ("author: Ann", "not a property that can be given; did you mean creator"),
-        ("x: y", "not a property that can be given; it may be creator"),
-        ("rai:dataBias: x", "did you mean rai:dataBiases"),
-        ("datepublished: x", "did you mean datePublished"),
-        ("datePublished: soon", "'soon', which is not a date such as"),
-        ("rai:dataCollectionTimeframe: 2020 to 2021", "is not a date such as"),
-        *(("creator: []", "'creator' has no value"), ("creator:", "'creator' has an empty value")),
-        ("creator: {name: [a]}", "'creator' has values inside of values"),
-        *((given, TEXTS) for given in ("keywords: [[a]]", "keywords: {a: b}")),
-        ('{"keywords": null}', TEXTS),
-        # Aliases do not grow.
-        ("keywords: &a [x, x]\nsameAs: &b [*a, *a]\ninLanguage: [*b, *b]", "must be a text or"),
-        ('{"creator": "\\ud83d"}', "'creator': .* is not valid UTF-8"),
-        ('creator: {name: "\\ud83d"}', "'creator': .* is not valid UTF-8"),
-        ('keywords: ["\\e[31m"]', r"'keywords': .* holds the control character '\\x1b'"),
-    ],
+@cases(
+    *(("", "holds no properties"), ("[1, 2]", "holds no properties")),
+    *(("a: b: c", "line 1: invalid YAML"), ("\0", "its text is not YAML, or ")),
+    ("[" * 500, "nested too deeply"),
+    ("name: pets", "'name' is filled from --name: leave it out"),
+    ("recordSet: x", "'recordSet' is filled from the dataset itself"),
+    ("author: Ann", "not a property that can be given; did you mean creator"),
+    ("x: y", "not a property that can be given; it may be creator"),
+    ("rai:dataBias: x", "did you mean rai:dataBiases"),
+    ("datepublished: x", "did you mean datePublished"),
+    ("datePublished: soon", "'soon', which is not a date such as"),
+    ("rai:dataCollectionTimeframe: 2020 to 2021", "is not a date such as"),
+    *(("creator: []", "'creator' has no value"), ("creator:", "'creator' has an empty value")),
+    ("creator: {name: [a]}", "'creator' has values inside of values"),
+    *((given, TEXTS) for given in ("keywords: [[a]]", "keywords: {a: b}")),
+    ('{"keywords": null}', TEXTS),
+    # Aliases do not grow.
+    ("keywords: &a [x, x]\nsameAs: &b [*a, *a]\ninLanguage: [*b, *b]", "must be a text or"),
+    ('{"creator": "\\ud83d"}', "'creator': .* is not valid UTF-8"),
+    ('creator: {name: "\\ud83d"}', "'creator': .* is not valid UTF-8"),
+    ('keywords: ["\\e[31m"]', r"'keywords': .* holds the control character '\\x1b'"),
 )
 def test_other_properties_are_refused_in_one_line(given: str, why: str) -> None:
     with pytest.raises(PropertiesError, match=why) as refused:
@@ -322,16 +308,13 @@ def test_the_properties_of_the_document() -> None:
 # The values of a card, its license, and the options that are of the card alone.
 
 
-@pytest.mark.parametrize(
-    ("check", "value", "kept"),
-    [
-        *((check_name, name, name) for name in ("pets", "a", "pets_2", "a__b")),
-        *((check_version, each, each) for each in ("0.0.0", "1.2.0", "10.200.3000")),
-        (check_text, "\n# 애완동물\r\n\tcats\rdogs ", "# 애완동물\n\tcats\ndogs"),
-        (check_text, "word " * 100_000, ("word " * 100_000).rstrip()),
-        (check_homepage, "https://example.org/pets?a=1", "https://example.org/pets?a=1"),
-        (check_homepage, " https://example.org\n", "https://example.org"),
-    ],
+@cases(
+    *((check_name, name, name) for name in ("pets", "a", "pets_2", "a__b")),
+    *((check_version, each, each) for each in ("0.0.0", "1.2.0", "10.200.3000")),
+    (check_text, "\n# 애완동물\r\n\tcats\rdogs ", "# 애완동물\n\tcats\ndogs"),
+    (check_text, "word " * 100_000, ("word " * 100_000).rstrip()),
+    (check_homepage, "https://example.org/pets?a=1", "https://example.org/pets?a=1"),
+    (check_homepage, " https://example.org\n", "https://example.org"),
 )
 def test_a_value_is_kept(check: Callable[[str], str], value: str, kept: str) -> None:
     assert check(value) == kept
@@ -343,19 +326,16 @@ NAMES = {"My-Pets": "such as my_pets", "2 pets": "such as pets", "pets\n": "such
 NAMES |= {"../pets": "such as pets", "애완": "beginning with a-z", "": "beginning with a-z"}
 
 
-@pytest.mark.parametrize(
-    ("check", "value", "why"),
-    [
-        *((check_name, name, f"is not a name: .*{hint}$") for name, hint in NAMES.items()),
-        *((check_version, each, "is not a version: write three numbers") for each in VERSIONS),
-        (check_text, " \n", "it is blank"),
-        (check_text, "a\0b", r"holds the control character '\\x00'"),
-        (check_text, "\x1b[31m", "holds the control character"),
-        (check_text, "a\udcff", "is not valid UTF-8"),
-        *((check_homepage, each, "is not a web address") for each in ADDRESSES),
-        (check_homepage, "https://a.org/><b>", "is not a web address"),
-        (check_homepage, 'https://a"', "is not a web address"),
-    ],
+@cases(
+    *((check_name, name, f"is not a name: .*{hint}$") for name, hint in NAMES.items()),
+    *((check_version, each, "is not a version: write three numbers") for each in VERSIONS),
+    (check_text, " \n", "it is blank"),
+    (check_text, "a\0b", r"holds the control character '\\x00'"),
+    (check_text, "\x1b[31m", "holds the control character"),
+    (check_text, "a\udcff", "is not valid UTF-8"),
+    *((check_homepage, each, "is not a web address") for each in ADDRESSES),
+    (check_homepage, "https://a.org/><b>", "is not a web address"),
+    (check_homepage, 'https://a"', "is not a web address"),
 )
 def test_another_value_is_refused(check: Callable[[str], str], value: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
@@ -370,16 +350,13 @@ def test_a_card_is_options() -> None:
     assert record_options(options) == {"seed": 1}
 
 
-@pytest.mark.parametrize(
-    ("text", "hub"),
-    [
-        *(("CC-BY-4.0", "cc-by-4.0"), ("cc0-1.0", "cc0-1.0"), ("mit", "mit")),
-        *(("ODC-By-1.0", "odc-by"), ("ask Ann", ""), ("https://example.org/license", "")),
-        ("https://creativecommons.org/licenses/by-nc-sa/4.0/legalcode", "cc-by-nc-sa-4.0"),
-        ("https://creativecommons.org/licenses/by/4.0/deed.ko", "cc-by-4.0"),
-        ("http://creativecommons.org/publicdomain/zero/1.0/", "cc0-1.0"),
-        ("https://creativecommons.org/licenses/by/9.0/", ""),
-    ],
+@cases(
+    *(("CC-BY-4.0", "cc-by-4.0"), ("cc0-1.0", "cc0-1.0"), ("mit", "mit")),
+    *(("ODC-By-1.0", "odc-by"), ("ask Ann", ""), ("https://example.org/license", "")),
+    ("https://creativecommons.org/licenses/by-nc-sa/4.0/legalcode", "cc-by-nc-sa-4.0"),
+    ("https://creativecommons.org/licenses/by/4.0/deed.ko", "cc-by-4.0"),
+    ("http://creativecommons.org/publicdomain/zero/1.0/", "cc0-1.0"),
+    ("https://creativecommons.org/licenses/by/9.0/", ""),
 )
 def test_the_hub_has_its_own_names_of_licenses(text: str, hub: str) -> None:
     assert hub_license(text) == hub

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.report_sources import histogram as counted
 from tests.report_sources import make_manifest, make_sources, make_statistics
 from transforms.core.messages import Decision, entries_of
@@ -120,9 +120,7 @@ def test_the_lists_of_an_edited_dataset_are_cut() -> None:
     assert "n199" in page and "n200" not in page and len(page) < 600_000
 
 
-@pytest.mark.parametrize(
-    "absent", ["samples", "width", "formats", "orientations", "duplicates", "duplicates: none"]
-)
+@cases("samples", "width", "formats", "orientations", "duplicates", "duplicates: none")
 def test_any_part_of_the_statistics_may_be_absent(absent: str) -> None:
     name, _, is_none = absent.partition(": ")
     statistics = make_statistics(5, 2)
@@ -156,19 +154,16 @@ def test_classes_are_in_the_order_of_their_names_and_take_no_time_each() -> None
     assert time.process_time() - started < 2
 
 
-@pytest.mark.parametrize(
-    ("rejected", "listed", "shown"),
-    [
-        ({"empty_file": 3, "no_label": 1}, "image", ["3 empty_file", "1 no_label"]),
-        # Reasons of other subjects, or without a listed line: nobody knows which are theirs.
-        ({"empty_file": 3, "no_label": 1}, "row", ["4 rejected"]),
-        ({"empty_file": 4, "no_label": 1}, "image", ["4 rejected"]),
-        (
-            dict.fromkeys("abcdefghij", 1),
-            "image",
-            [*(f"1 {each}" for each in "abcdefg"), "3 rejected for other reasons"],
-        ),
-    ],
+@cases(
+    ({"empty_file": 3, "no_label": 1}, "image", ["3 empty_file", "1 no_label"]),
+    # Reasons of other subjects, or without a listed line: nobody knows which are theirs.
+    ({"empty_file": 3, "no_label": 1}, "row", ["4 rejected"]),
+    ({"empty_file": 4, "no_label": 1}, "image", ["4 rejected"]),
+    (
+        dict.fromkeys("abcdefghij", 1),
+        "image",
+        [*(f"1 {each}" for each in "abcdefg"), "3 rejected for other reasons"],
+    ),
 )
 def test_the_flow_shows_reasons(rejected: dict[str, int], listed: str, shown: list[str]) -> None:
     manifest = make_manifest() | {"rejected": rejected}
@@ -200,29 +195,26 @@ def clean(**changes: Any) -> dict[str, Any]:
     return statistics | changes
 
 
-@pytest.mark.parametrize(
-    ("changes", "statistics", "states"),
-    [
-        ({}, {}, {}),
-        ({}, None, dict.fromkeys(OF_IMAGES[1:], "unchecked")),
-        ({}, {"duplicates": None}, dict.fromkeys(("leakage", "conflicts"), "unchecked")),
-        ({}, {"near": {"across_splits": 2}}, {"leakage": "bad"}),
-        ({}, {"exact": {"held": 1}}, {"leakage": "bad"}),
-        ({}, {"exact": {"conflicts": 1}}, {"conflicts": "bad"}),
-        ({}, {"exact": {"across_splits": 1, "dropped": 1}}, {}),
-        ({"rejected": {"conflicting_labels": 2}}, {"exact": {"conflicts": 1}}, {"rejected": "bad"}),
-        ({}, {"gps": 1, "orientations": {"1": 9, "6": 1}}, {"gps": "bad", "upright": "bad"}),
-        ({"options": {"check": "header"}}, {}, {"decodes": "unchecked"}),
-        ({"options": {"exif_orientation": "apply"}}, {"orientations": {"6": 1}}, {}),
-        ({"warnings": [{"code": "class_lost", "text": "x"}]}, {}, {"classes": "bad"}),
-        ({"warnings": [{"code": "share_differs", "text": "x"}]}, {}, {"splits": "bad"}),
-        ({"warnings": [{"code": "keys_unmatched", "text": "x"}]}, {}, {}),
-        (
-            {"ledger": make_manifest()["ledger"] | {"images_matched": 0}},
-            None,
-            dict.fromkeys(OF_IMAGES, "absent"),
-        ),
-    ],
+@cases(
+    ({}, {}, {}),
+    ({}, None, dict.fromkeys(OF_IMAGES[1:], "unchecked")),
+    ({}, {"duplicates": None}, dict.fromkeys(("leakage", "conflicts"), "unchecked")),
+    ({}, {"near": {"across_splits": 2}}, {"leakage": "bad"}),
+    ({}, {"exact": {"held": 1}}, {"leakage": "bad"}),
+    ({}, {"exact": {"conflicts": 1}}, {"conflicts": "bad"}),
+    ({}, {"exact": {"across_splits": 1, "dropped": 1}}, {}),
+    ({"rejected": {"conflicting_labels": 2}}, {"exact": {"conflicts": 1}}, {"rejected": "bad"}),
+    ({}, {"gps": 1, "orientations": {"1": 9, "6": 1}}, {"gps": "bad", "upright": "bad"}),
+    ({"options": {"check": "header"}}, {}, {"decodes": "unchecked"}),
+    ({"options": {"exif_orientation": "apply"}}, {"orientations": {"6": 1}}, {}),
+    ({"warnings": [{"code": "class_lost", "text": "x"}]}, {}, {"classes": "bad"}),
+    ({"warnings": [{"code": "share_differs", "text": "x"}]}, {}, {"splits": "bad"}),
+    ({"warnings": [{"code": "keys_unmatched", "text": "x"}]}, {}, {}),
+    (
+        {"ledger": make_manifest()["ledger"] | {"images_matched": 0}},
+        None,
+        dict.fromkeys(OF_IMAGES, "absent"),
+    ),
 )
 def test_what_is_clean_differs_from_what_was_not_checked(
     changes: dict[str, Any], statistics: dict[str, Any] | None, states: dict[str, str]
@@ -285,19 +277,16 @@ def test_every_reason_says_what_it_means_and_what_to_do() -> None:
 # Text: lines break between parts of a name, and numbers are readable.
 
 
-@pytest.mark.parametrize(
-    ("word", "parts"),
-    [
-        ("image.class.label.labels.txt", "image .class .label .labels .txt"),
-        ("gs://bucket/photos/cat_1.jpg", "gs:// bucket/ photos/ cat_ 1 .jpg"),
-        ("German_short-haired_pointer", "German_ short- haired_ pointer"),
-        ("--csv_delimiter", "--csv_ delimiter"),
-        ("train=0.7,validation=0.3", "train=0.7, validation=0.3"),
-        ("2026-11-22T10:00:00.123", "2026- 11- 22T10: 00: 00.123"),
-        ("f" * 60, f"{'f' * 24} {'f' * 24} {'f' * 12}"),
-        ("///", "///"),
-        ("..", ".."),
-    ],
+@cases(
+    ("image.class.label.labels.txt", "image .class .label .labels .txt"),
+    ("gs://bucket/photos/cat_1.jpg", "gs:// bucket/ photos/ cat_ 1 .jpg"),
+    ("German_short-haired_pointer", "German_ short- haired_ pointer"),
+    ("--csv_delimiter", "--csv_ delimiter"),
+    ("train=0.7,validation=0.3", "train=0.7, validation=0.3"),
+    ("2026-11-22T10:00:00.123", "2026- 11- 22T10: 00: 00.123"),
+    ("f" * 60, f"{'f' * 24} {'f' * 24} {'f' * 12}"),
+    ("///", "///"),
+    ("..", ".."),
 )
 def test_a_name_breaks_at_its_separators(word: str, parts: str) -> None:
     assert pieces(word) == parts.split()
@@ -324,21 +313,14 @@ def test_flags_are_code_and_other_dashes_are_not() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "shown"),
-    [
-        *(("max_bytes", 256_000_000, "256 MB"), ("shard_size", 1_500_000, "1.5 MB")),
-        *(("max_pixels", 178_956_970, "178,956,970"), ("seed", 20_261_122, "20261122")),
-        *(("dense_labels", True, "yes"), ("quality", "95", "95")),
-        ("splits", {"train": 0.7, "test": 0.3}, "train=0.7, test=0.3"),
-        # Only the first values of a long setting: 200,000 categories took ten seconds of a run.
-        ("files", ["f"] * 30, f"{', '.join(['f'] * 20)} …"),
-        (
-            "classes",
-            {f"c{n}": n for n in range(30)},
-            ", ".join(f"c{n}={n}" for n in range(20)) + " …",
-        ),
-    ],
+@cases(
+    *(("max_bytes", 256_000_000, "256 MB"), ("shard_size", 1_500_000, "1.5 MB")),
+    *(("max_pixels", 178_956_970, "178,956,970"), ("seed", 20_261_122, "20261122")),
+    *(("dense_labels", True, "yes"), ("quality", "95", "95")),
+    ("splits", {"train": 0.7, "test": 0.3}, "train=0.7, test=0.3"),
+    # Only the first values of a long setting: 200,000 categories took ten seconds of a run.
+    ("files", ["f"] * 30, f"{', '.join(['f'] * 20)} …"),
+    ("classes", {f"c{n}": n for n in range(30)}, ", ".join(f"c{n}={n}" for n in range(20)) + " …"),
 )
 def test_settings_have_units_separators_and_words(name: str, value: object, shown: str) -> None:
     assert settings({name: value}) == [(name, shown)]

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from tests.transforms.selection.test_equal_images import FILES, IMAGES, Drawn, found_in, placed
 from transforms.core.records import PlannedImage
 from transforms.selection.duplicates import (
@@ -48,22 +48,17 @@ HELD = "an exact duplicate of 'h.jpg' in --holdout bench, split test"
 IS_A = "an exact duplicate of 'a.jpg', which is kept"
 
 
-@pytest.mark.parametrize(
-    ("images", "has_several"), [([A], False), ([MARK], False), ([A, B], True), ([A, MARK], True)]
-)
+@cases(([A], False), ([MARK], False), ([A, B], True), ([A, MARK], True))
 def test_several_images_are_decided_about(images: list[PlannedImage], has_several: bool) -> None:
     assert group_of(*images).has_several == has_several
 
 
-@pytest.mark.parametrize(
-    ("images", "kept", "reason", "detail", "equal"),
-    [
-        ([C, A, B], "a", "duplicate_image", IS_A, (1, 3, 1, 0, 2)),
-        ([A, DOG, C], "", "conflicting_labels", "labelled 'cat', 'dog'", (1, 3, 1, 1, 0)),
-        # All images with the content of a holdout are dropped, whatever their labels.
-        ([A, MARK], "", "holdout_image", HELD, (1, 1, 0, 0, 1)),
-        ([A, DOG, MARK], "", "holdout_image", HELD, (1, 2, 0, 0, 2)),
-    ],
+@cases(
+    ([C, A, B], "a", "duplicate_image", IS_A, (1, 3, 1, 0, 2)),
+    ([A, DOG, C], "", "conflicting_labels", "labelled 'cat', 'dog'", (1, 3, 1, 1, 0)),
+    # All images with the content of a holdout are dropped, whatever their labels.
+    ([A, MARK], "", "holdout_image", HELD, (1, 1, 0, 0, 1)),
+    ([A, DOG, MARK], "", "holdout_image", HELD, (1, 2, 0, 0, 2)),
 )
 def test_which_image_stays(
     images: list[PlannedImage], kept: str, reason: str, detail: str, equal: tuple[int, ...]
@@ -104,10 +99,7 @@ def test_a_group_is_added_up_in_any_parts(
     assert len(merged.first) <= MAX_IMAGES
 
 
-@pytest.mark.parametrize(
-    ("other", "kept"),
-    [('[["a.csv:3",["cat"],[]],["a.csv:4",["dog"],[]]]', "a"), ('[["a.csv:5",["cat"],[]]]', "")],
-)
+@cases(('[["a.csv:3",["cat"],[]],["a.csv:4",["dog"],[]]]', "a"), ('[["a.csv:5",["cat"],[]]]', ""))
 def test_the_labels_of_rows_are_compared_as_sets(other: str, kept: str) -> None:
     one = image("a", "", cells='[["a.csv:2",["dog","cat"],[]]]')
     assert decide(group_of(one, image("b", "", cells=other)), md5=MD5)[0].kept == kept

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.images.packed import damaged, tarred, with_flag, with_size, zipped
+from tests.marks import cases
 from tests.spies import memory_below
 from transforms.core.messages import FinalError, MemberError
 from transforms.storage import archive_formats
@@ -67,16 +68,13 @@ THIRD = tarred({"3.jpg": b"z" * 700, "3.cls": b"7"})
 FILES = {"cat/1.jpg": b"meow" * 3_000, "./dog/2.jpg": b"woof", "한강.jpg": b"x" * 512, "e": b""}
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (tarred(FILES), FILES),
-        # As `cat a.tar b.tar` makes them; `tarfile` and GNU tar stop after the first one.
-        (
-            WHOLE + tarred({}) + bytes(512 * 5_000) + THIRD,
-            {"1.jpg": b"x" * 600, "2.jpg": b"y" * 600, "3.jpg": b"z" * 700, "3.cls": b"7"},
-        ),
-    ],
+@cases(
+    (tarred(FILES), FILES),
+    # As `cat a.tar b.tar` makes them; `tarfile` and GNU tar stop after the first one.
+    (
+        WHOLE + tarred({}) + bytes(512 * 5_000) + THIRD,
+        {"1.jpg": b"x" * 600, "2.jpg": b"y" * 600, "3.jpg": b"z" * 700, "3.cls": b"7"},
+    ),
     ids=["one", "joined"],
 )
 def test_each_member_of_a_tar_is_one_request(data: bytes, expected: dict[str, bytes]) -> None:
@@ -117,31 +115,28 @@ LONG = "/".join(["folder"] * 60) + "/é.jpg"
 OUT = "its name {!r} leads out of the archive"
 
 
-@pytest.mark.parametrize(
-    ("data", "name", "problem"),
-    [
-        (named(LONG, tarfile.PAX_FORMAT), LONG, ""),
-        (named(LONG, tarfile.GNU_FORMAT), LONG, ""),
-        *(
-            (tarred({name: b"x"}), name.lstrip("/"), OUT.format(name))
-            for name in ("../1.jpg", "a/../../1.jpg", "/etc/1.jpg")
-        ),
-        # Links are not followed.
-        (
-            tarred({}, links={"1.jpg": "/etc/passwd"}),
-            *("1.jpg", "it is a link to '/etc/passwd', not a file"),
-        ),
-        # No file of these names can be written.
-        (
-            header("1.jpg", pax="path=a\0.jpg") + bytes(1024),
-            *("a\0.jpg", "its name 'a\\x00.jpg' holds a NUL character"),
-        ),
-        # A hundred of them took one index, which was then taken for damaged.
-        (
-            tagged({"path": "a/" + "n" * 900_000 + ".jpg"}) + WHOLE,
-            *("n" * 4092 + ".jpg", "its name has 900006 characters"),
-        ),
-    ],
+@cases(
+    (named(LONG, tarfile.PAX_FORMAT), LONG, ""),
+    (named(LONG, tarfile.GNU_FORMAT), LONG, ""),
+    *(
+        (tarred({name: b"x"}), name.lstrip("/"), OUT.format(name))
+        for name in ("../1.jpg", "a/../../1.jpg", "/etc/1.jpg")
+    ),
+    # Links are not followed.
+    (
+        tarred({}, links={"1.jpg": "/etc/passwd"}),
+        *("1.jpg", "it is a link to '/etc/passwd', not a file"),
+    ),
+    # No file of these names can be written.
+    (
+        header("1.jpg", pax="path=a\0.jpg") + bytes(1024),
+        *("a\0.jpg", "its name 'a\\x00.jpg' holds a NUL character"),
+    ),
+    # A hundred of them took one index, which was then taken for damaged.
+    (
+        tagged({"path": "a/" + "n" * 900_000 + ".jpg"}) + WHOLE,
+        *("n" * 4092 + ".jpg", "its name has 900006 characters"),
+    ),
 )
 def test_names_in_a_tar(data: bytes, name: str, problem: str) -> None:
     found = members_of(data)[0]
@@ -151,28 +146,25 @@ def test_names_in_a_tar(data: bytes, name: str, problem: str) -> None:
 CAPTION = json.dumps({"label": 3, "caption": "a dog"}).encode()
 
 
-@pytest.mark.parametrize(
-    ("files", "label"),
-    [
-        ({"1.cls": b"cat\n"}, "cat"),
-        ({"1.json": CAPTION}, "3"),
-        # As data frames write 4.
-        ({"1.json": b'{"label": 4.0}'}, "4.0"),
-        ({"1.cls": b" ", "1.json": b'{"cls": "fox"}'}, "fox"),
-        ({"1.json": b'{"label": "of the json"}', "1.cls": b"of the cls"}, "of the cls"),
-        ({"1.json": b'{"label": "name of the id"}', "1.cls": b"7"}, "name of the id"),
-        ({"1.json": b'{"label": 8}', "1.cls": b"7"}, "7"),
-        ({"1.cls": b"x" * 4096}, "x" * 4096),
-        # What is no label: of another key, not valid, no text, or far too large.
-        *(({name: b"cat"}, "") for name in ("2.cls", "b/1.cls", "1.txt")),
-        ({"1.json": b"{"}, ""),
-        ({"1.json": b'{"label": "\\ud800"}'}, ""),
-        ({"1.json": b'{"cls": "a\\u0000"}'}, ""),
-        ({"1.cls": b"\0"}, ""),
-        ({"1.cls": b"x" * 4097}, ""),
-        ({"1.cls": b"7" + b" " * (1 << 20)}, ""),
-        ({"1.json": b"[" * 60_000}, ""),
-    ],
+@cases(
+    ({"1.cls": b"cat\n"}, "cat"),
+    ({"1.json": CAPTION}, "3"),
+    # As data frames write 4.
+    ({"1.json": b'{"label": 4.0}'}, "4.0"),
+    ({"1.cls": b" ", "1.json": b'{"cls": "fox"}'}, "fox"),
+    ({"1.json": b'{"label": "of the json"}', "1.cls": b"of the cls"}, "of the cls"),
+    ({"1.json": b'{"label": "name of the id"}', "1.cls": b"7"}, "name of the id"),
+    ({"1.json": b'{"label": 8}', "1.cls": b"7"}, "7"),
+    ({"1.cls": b"x" * 4096}, "x" * 4096),
+    # What is no label: of another key, not valid, no text, or far too large.
+    *(({name: b"cat"}, "") for name in ("2.cls", "b/1.cls", "1.txt")),
+    ({"1.json": b"{"}, ""),
+    ({"1.json": b'{"label": "\\ud800"}'}, ""),
+    ({"1.json": b'{"cls": "a\\u0000"}'}, ""),
+    ({"1.cls": b"\0"}, ""),
+    ({"1.cls": b"x" * 4097}, ""),
+    ({"1.cls": b"7" + b" " * (1 << 20)}, ""),
+    ({"1.json": b"[" * 60_000}, ""),
 )
 def test_the_label_is_that_of_the_same_key(files: dict[str, bytes], label: str) -> None:
     for around in ({"1.jpg": b"x", **files}, {**files, "1.left.jpg": b"x"}):
@@ -357,32 +349,26 @@ MIXED = zipped({"cat\\1.jpg": b"x", "folder\\": b""})
 SIZE = "says that it has 18446744073709551600 bytes"
 
 
-@pytest.mark.parametrize(
-    ("data", "names", "problem"),
-    [
-        *((zipped({name: b"x"}), [name], "") for name in ("한강.jpg", "é.jpg", "é.jpg")),
-        *((unsaid(zipped({name: b"x"})), [name], "") for name in ("한강.jpg", "é.jpg", "é.jpg")),
-        # Other names are those of DOS.
-        (zipped({"xx.jpg": b"x"}).replace(b"xx.jpg", b"\x82\x82.jpg"), ["éé.jpg"], ""),
-        # As old versions of .NET write them; elsewhere, they are characters of a name.
-        (on_windows(MIXED), ["cat/1.jpg"], ""),
-        (MIXED, ["cat\\1.jpg", "folder\\"], ""),
-        (on_windows(zipped({"..\\1.jpg": b"x"})), ["../1.jpg"], OUT.format("../1.jpg")),
-        (on_windows(zipped({"a/b\\1.jpg": b"x"})), ["a/b\\1.jpg"], ""),
-        (zipped({"a/": b"", "./a/1.jpg": b"x"}), ["a/1.jpg"], ""),
-        # A file without a name is left out of every glob.
-        (zipped({"xyz.jpg": b"x"}).replace(b"xyz", b"\0yz"), [""], ""),
-        (zipped({"../1.jpg": b"x"}), ["../1.jpg"], OUT.format("../1.jpg")),
-        (zipped({"/etc/1.jpg": b"x"}), ["etc/1.jpg"], OUT.format("/etc/1.jpg")),
-        (with_flag(ONE, "1.jpg", 1), ["1.jpg"], "encrypted"),
-        (zipped({"1.jpg": b"x"}, zipfile.ZIP_BZIP2), ["1.jpg"], "bzip2, is not read"),
-        (zipped({"1.jpg": b"x"}, zipfile.ZIP_LZMA), ["1.jpg"], "lzma, is not read"),
-        (with_entry("1.jpg", file_size=2**64 - 16), ["1.jpg"], SIZE),
-        (
-            with_entry("1.jpg", external_attr=0o120777 << 16),
-            *(["1.jpg"], "it is a link, not a file"),
-        ),
-    ],
+@cases(
+    *((zipped({name: b"x"}), [name], "") for name in ("한강.jpg", "é.jpg", "é.jpg")),
+    *((unsaid(zipped({name: b"x"})), [name], "") for name in ("한강.jpg", "é.jpg", "é.jpg")),
+    # Other names are those of DOS.
+    (zipped({"xx.jpg": b"x"}).replace(b"xx.jpg", b"\x82\x82.jpg"), ["éé.jpg"], ""),
+    # As old versions of .NET write them; elsewhere, they are characters of a name.
+    (on_windows(MIXED), ["cat/1.jpg"], ""),
+    (MIXED, ["cat\\1.jpg", "folder\\"], ""),
+    (on_windows(zipped({"..\\1.jpg": b"x"})), ["../1.jpg"], OUT.format("../1.jpg")),
+    (on_windows(zipped({"a/b\\1.jpg": b"x"})), ["a/b\\1.jpg"], ""),
+    (zipped({"a/": b"", "./a/1.jpg": b"x"}), ["a/1.jpg"], ""),
+    # A file without a name is left out of every glob.
+    (zipped({"xyz.jpg": b"x"}).replace(b"xyz", b"\0yz"), [""], ""),
+    (zipped({"../1.jpg": b"x"}), ["../1.jpg"], OUT.format("../1.jpg")),
+    (zipped({"/etc/1.jpg": b"x"}), ["etc/1.jpg"], OUT.format("/etc/1.jpg")),
+    (with_flag(ONE, "1.jpg", 1), ["1.jpg"], "encrypted"),
+    (zipped({"1.jpg": b"x"}, zipfile.ZIP_BZIP2), ["1.jpg"], "bzip2, is not read"),
+    (zipped({"1.jpg": b"x"}, zipfile.ZIP_LZMA), ["1.jpg"], "lzma, is not read"),
+    (with_entry("1.jpg", file_size=2**64 - 16), ["1.jpg"], SIZE),
+    (with_entry("1.jpg", external_attr=0o120777 << 16), *(["1.jpg"], "it is a link, not a file")),
 )
 def test_what_the_directory_of_a_zip_shows(data: bytes, names: list[str], problem: str) -> None:
     members = Archive(data).members()
@@ -480,9 +466,7 @@ def test_data_without_an_end_is_not_read_to_the_end_of_the_archive() -> None:
     assert sum(length for _, length in whole.requests) < 200_000
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"no archive" * 100, zipped(ZIPPED)[:-30]], ids=["empty", "text", "cut"]
-)
+@cases(b"", b"no archive" * 100, zipped(ZIPPED)[:-30], ids=["empty", "text", "cut"])
 def test_a_damaged_zip_is_one_line(data: bytes) -> None:
     with pytest.raises(FinalError, match="not a zip archive, or a damaged one") as caught:
         Archive(data).members()

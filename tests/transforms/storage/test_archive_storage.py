@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.images.packed import tarred, with_flag, zipped
+from tests.marks import cases
 from tests.servers.gcs import GcsServer
 from tests.spies import memory_below, paths_given
 from transforms.core.messages import (
@@ -67,20 +68,17 @@ def touched(archive: Path) -> None:
     os.utime(archive, ns=(1, 1))
 
 
-@pytest.mark.parametrize(
-    ("change", "kind", "says"),
-    [
-        (touched, ChangedError, "its archive was overwritten"),
-        (os.unlink, FileNotFoundError, "its archive is gone"),
-    ],
+@cases(
+    (touched, ChangedError, "its archive was overwritten"),
+    (os.unlink, FileNotFoundError, "its archive is gone"),
 )
 @pytest.mark.parametrize("is_late", [False, True], ids=["before", "while it is read"])
 def test_an_archive_that_changes_is_noticed(
-    archive: Path,
-    monkeypatch: pytest.MonkeyPatch,
     change: Callable[[Path], None],
     kind: type[OSError],
     says: str,
+    archive: Path,
+    monkeypatch: pytest.MonkeyPatch,
     is_late: bool,
 ) -> None:
     [found] = listed(f"{archive}!/*.png")
@@ -173,9 +171,7 @@ def test_an_archive_of_files_that_cannot_be_read_is_refused(
         listed(f"{path}!/*.jpg")
 
 
-@pytest.mark.parametrize(
-    "files", [{f"{'n' * 400}{n}": b"" for n in range(9)}, {"1.cls": b"x" * 1500, "1.jpg": b"x"}]
-)
+@cases({f"{'n' * 400}{n}": b"" for n in range(9)}, {"1.cls": b"x" * 1500, "1.jpg": b"x"})
 def test_an_archive_of_long_names_and_labels_is_refused(
     files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,18 +281,15 @@ LINES = zipped({"a.csv": os.urandom(5000)}, zipfile.ZIP_DEFLATED)
 GROWS = "a.csv holds more than 200 times its size: unpack"
 
 
-@pytest.mark.parametrize(
-    ("data", "kind", "says"),
-    [
-        # 20 million rows, or a gigabyte, are a zip of a few kilobytes.
-        (zipped({"a.csv": b"p0,c\n" * 200_000}, zipfile.ZIP_DEFLATED), LabelsError, GROWS),
-        (zipped({"a.csv": bytes(12_000_000)}, zipfile.ZIP_DEFLATED), LabelsError, GROWS),
-        (LINES[:2000] + b"\0\0\0" + LINES[2003:], MemberError, "its checksum is wrong"),
-        (with_flag(LINES, "a.csv", 1), MemberError, "it is encrypted"),
-    ],
+@cases(
+    # 20 million rows, or a gigabyte, are a zip of a few kilobytes.
+    (zipped({"a.csv": b"p0,c\n" * 200_000}, zipfile.ZIP_DEFLATED), LabelsError, GROWS),
+    (zipped({"a.csv": bytes(12_000_000)}, zipfile.ZIP_DEFLATED), LabelsError, GROWS),
+    (LINES[:2000] + b"\0\0\0" + LINES[2003:], MemberError, "its checksum is wrong"),
+    (with_flag(LINES, "a.csv", 1), MemberError, "it is encrypted"),
     ids=["rows", "zeros", "damaged", "encrypted"],
 )
-def test_refused_label_files(tmp_path: Path, data: bytes, kind: type[Exception], says: str) -> None:
+def test_refused_label_files(data: bytes, kind: type[Exception], says: str, tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(data)
     path = f"{tmp_path}/a.zip!/a.csv"
     with pytest.raises(kind, match=says):

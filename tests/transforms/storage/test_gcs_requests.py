@@ -16,6 +16,7 @@ from google.api_core.exceptions import NotFound, RetryError, ServiceUnavailable,
 from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
 from google.cloud.storage.exceptions import InvalidResponse
 
+from tests.marks import cases
 from transforms.core.messages import is_final
 from transforms.storage import gcs_requests
 from transforms.storage.gcs_requests import (
@@ -57,27 +58,24 @@ NO_BUCKET = NotFound("The specified bucket does not exist.")
 CUT = requests.exceptions.ChunkedEncodingError("the reason")
 
 
-@pytest.mark.parametrize(
-    ("error", "number", "says", "final"),
-    [
-        (status(404), errno.ENOENT, "no such object", True),
-        (response(404), errno.ENOENT, "no such object", True),
-        (NO_BUCKET, errno.ENOENT, "no such bucket", True),
-        (status(412), errno.ESTALE, "it was overwritten meanwhile", True),
-        *((status(code), errno.EACCES, DENIED, True) for code in (401, 403)),
-        # The service understood these, and refuses them again.
-        *((status(code), errno.EIO, "the reason", True) for code in (400, 405, 409, 416)),
-        (status(400, "Bucket is a requester pays bucket"), errno.EIO, PAYS, True),
-        # These may pass.
-        *((status(code), errno.EIO, "the reason", False) for code in (408, 429, 500, 502, 503)),
-        (TransportError("the reason"), errno.EIO, "the reason", False),
-        (requests.ConnectionError("the reason"), errno.EIO, "the reason", False),
-        (requests.ConnectionError(), errno.EIO, "ConnectionError", False),
-        (CUT, errno.EIO, "the reason", False),
-        (ended(status(503)), errno.ETIMEDOUT, UNANSWERED, False),
-        (ended(status(429)), errno.EBUSY, REFUSED, False),
-        (ended(response(429, "the reason")), errno.EBUSY, REFUSED, False),
-    ],
+@cases(
+    (status(404), errno.ENOENT, "no such object", True),
+    (response(404), errno.ENOENT, "no such object", True),
+    (NO_BUCKET, errno.ENOENT, "no such bucket", True),
+    (status(412), errno.ESTALE, "it was overwritten meanwhile", True),
+    *((status(code), errno.EACCES, DENIED, True) for code in (401, 403)),
+    # The service understood these, and refuses them again.
+    *((status(code), errno.EIO, "the reason", True) for code in (400, 405, 409, 416)),
+    (status(400, "Bucket is a requester pays bucket"), errno.EIO, PAYS, True),
+    # These may pass.
+    *((status(code), errno.EIO, "the reason", False) for code in (408, 429, 500, 502, 503)),
+    (TransportError("the reason"), errno.EIO, "the reason", False),
+    (requests.ConnectionError("the reason"), errno.EIO, "the reason", False),
+    (requests.ConnectionError(), errno.EIO, "ConnectionError", False),
+    (CUT, errno.EIO, "the reason", False),
+    (ended(status(503)), errno.ETIMEDOUT, UNANSWERED, False),
+    (ended(status(429)), errno.EBUSY, REFUSED, False),
+    (ended(response(429, "the reason")), errno.EBUSY, REFUSED, False),
 )
 def test_an_error_says_what_it_is(error: Exception, number: int, says: str, final: bool) -> None:
     # An errno has its class, such as `FileNotFoundError`.
@@ -218,26 +216,23 @@ def test_a_refusal_in_one_thread_holds_the_others_back(
 THROTTLED, LONG, BUSY = TooManyRequests("x"), refused_for("32"), ServiceUnavailable("x")
 
 
-@pytest.mark.parametrize(
-    ("answers", "last", "least", "most"),
-    [
-        # Refusals of five minutes are waited for; those of ten minutes are not.
-        (lambda now: THROTTLED if now < 400 else None, None, 300, 400),
-        (lambda now: THROTTLED, THROTTLED, THROTTLED_SECONDS, THROTTLED_SECONDS + 70),
-        # Pauses are no part of the time for other failures, and no more than they are added.
-        (lambda now: THROTTLED if now < 250 else BUSY if now < 350 else None, None, 250, 400),
-        (lambda now: LONG if now < 101 else BUSY, BUSY, RETRY_SECONDS, RETRY_SECONDS + 48),
-        (lambda now: BUSY, BUSY, RETRY_SECONDS - 20, RETRY_SECONDS),
-    ],
+@cases(
+    # Refusals of five minutes are waited for; those of ten minutes are not.
+    (lambda now: THROTTLED if now < 400 else None, None, 300, 400),
+    (lambda now: THROTTLED, THROTTLED, THROTTLED_SECONDS, THROTTLED_SECONDS + 70),
+    # Pauses are no part of the time for other failures, and no more than they are added.
+    (lambda now: THROTTLED if now < 250 else BUSY if now < 350 else None, None, 250, 400),
+    (lambda now: LONG if now < 101 else BUSY, BUSY, RETRY_SECONDS, RETRY_SECONDS + 48),
+    (lambda now: BUSY, BUSY, RETRY_SECONDS - 20, RETRY_SECONDS),
     ids=["five minutes", "ten minutes", "busy after pauses", "busy after one pause", "busy"],
 )
 def test_a_request_is_sent_again_for_a_while(
-    gate: ThrottleGate,
-    clock: Clock,
     answers: Callable[[float], Exception | None],
     last: Exception | None,
     least: float,
     most: float,
+    gate: ThrottleGate,
+    clock: Clock,
 ) -> None:
     sent: list[float] = []
 

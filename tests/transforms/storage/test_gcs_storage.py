@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import cases
 from tests.servers.gcs import GcsServer
 from transforms.core.messages import FinalError
 from transforms.storage import gcs_storage
@@ -74,16 +75,13 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
 
 
-@pytest.mark.parametrize(
-    ("faults", "gets"),
-    [
-        ([{"status": 503, "count": 2}, {"drop": True, "count": 1}], 4),
-        ([{"kind": "media", "damage": True, "count": 1}], 2),
-    ],
+@cases(
+    ([{"status": 503, "count": 2}, {"drop": True, "count": 1}], 4),
+    ([{"kind": "media", "damage": True, "count": 1}], 2),
     ids=["no answer", "damaged"],
 )
 @pytest.mark.usefixtures("bucket", "dropped_sockets", "no_waiting")
-def test_passing_faults_are_repeated(gcs: GcsServer, faults: list[Any], gets: int) -> None:
+def test_passing_faults_are_repeated(faults: list[Any], gets: int, gcs: GcsServer) -> None:
     gcs.put("photos", "1.jpg", b"x" * 1000)
     gcs.set_faults(faults)
     assert read("1.jpg") == b"x" * 1000
@@ -163,13 +161,13 @@ def test_large_files_are_sent_in_parts(gcs: GcsServer, bucket: str) -> None:
         assert file.read() == data
 
 
-@pytest.mark.parametrize(
-    ("faults", "error"),
-    [([], ValueError), ([{"kind": "upload", "method": "PUT", "status": 403}], PermissionError)],
+@cases(
+    ([], ValueError),
+    ([{"kind": "upload", "method": "PUT", "status": 403}], PermissionError),
     ids=["interrupted", "refused"],
 )
 def test_what_is_not_written_to_its_end_leaves_no_object(
-    gcs: GcsServer, bucket: str, faults: list[Any], error: type[Exception]
+    faults: list[Any], error: type[Exception], gcs: GcsServer, bucket: str
 ) -> None:
     gcs.set_faults(faults)
     with pytest.raises(error), STORAGE.open_writer(f"{bucket}/half") as file:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.servers.listed_names import (
     PAGE,
     Names,
@@ -63,18 +63,12 @@ def test_names_match_as_local_files_do(paths: list[list[str]], parts: list[str])
     assert {path for path in files if matches(path.removeprefix(f"{name}/"))} == {*found}
 
 
-@pytest.mark.parametrize(
-    ("pattern", "prefix"),
-    [("a/b*.jpg", "a/b"), ("a/[b]", "a/"), ("a/b.jpg", "a/b.jpg"), ("*", ""), ("a?", "a")],
-)
+@cases(("a/b*.jpg", "a/b"), ("a/[b]", "a/"), ("a/b.jpg", "a/b.jpg"), ("*", ""), ("a?", "a"))
 def test_the_prefix_ends_at_the_first_wildcard(pattern: str, prefix: str) -> None:
     assert literal_prefix(pattern) == prefix
 
 
-@pytest.mark.parametrize(
-    ("pattern", "name"),
-    [("**/*_*_*_*.jpg", "_" * 4000), ("**/a/**/a*/**/a/**/*.png", "a/" * 2000 + "x.jpg")],
-)
+@cases(("**/*_*_*_*.jpg", "_" * 4000), ("**/a/**/a*/**/a/**/*.png", "a/" * 2000 + "x.jpg"))
 def test_stars_in_a_long_name_take_no_time(pattern: str, name: str) -> None:
     """Names in archives have thousands of characters."""
     began = time.process_time()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.transforms.beam import convert, make_config, make_images
 from tests.transforms.storage.conftest import in_ranges
 from transforms.core import machine
@@ -79,12 +79,13 @@ def test_links_in_circles_are_an_error_in_one_line(
         listed("**/*.jpg", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "name", "depth"),
-    [("**", "d", 1010), ("**", "d" * 200, 25), ("named", "d" * 200, 25)],
+@cases(
+    ("**", "d", 1010),
+    ("**", "d" * 200, 25),
+    ("named", "d" * 200, 25),
     ids=["deep", "too deep", "too deep and named"],
 )
-def test_deep_folders_are_listed(shared_folder: Path, pattern: str, name: str, depth: int) -> None:
+def test_deep_folders_are_listed(pattern: str, name: str, depth: int, shared_folder: Path) -> None:
     """What is too deep for a path is an error: its images are not missed in silence."""
     descriptor = os.open(shared_folder, os.O_RDONLY)
     for _ in range(depth):
@@ -143,18 +144,15 @@ def test_folders_after_a_number_of_files_are_ranges(tmp_path: Path) -> None:
 # Images that are found.
 
 
-@pytest.mark.parametrize(
-    ("root", "pattern", "rules", "labels"),
-    [
-        (".", "**/*.jpg", FOLDERS, {"1": "cat", "stray": ""}),
-        (".", "**/*.jpg", PathRules(), {"1": "", "stray": ""}),
-        # One folder that the glob names is a class.
-        ("cat", "*.jpg", FOLDERS, {"1": "cat"}),
-        (".", "*.png", FOLDERS, {}),
-    ],
+@cases(
+    (".", "**/*.jpg", FOLDERS, {"1": "cat", "stray": ""}),
+    (".", "**/*.jpg", PathRules(), {"1": "", "stray": ""}),
+    # One folder that the glob names is a class.
+    ("cat", "*.jpg", FOLDERS, {"1": "cat"}),
+    (".", "*.png", FOLDERS, {}),
 )
 def test_images_are_found_with_the_labels_of_their_folders(
-    tmp_path: Path, root: str, pattern: str, rules: PathRules, labels: dict[str, str]
+    root: str, pattern: str, rules: PathRules, labels: dict[str, str], tmp_path: Path
 ) -> None:
     for name in ("cat/1.jpg", "stray.jpg"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -311,10 +309,8 @@ def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     local_storage._made_up_devices.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"), [("ext4", True), ("nfs4", True), ("proc", False), ("tracefs", False)]
-)
-def test_file_systems_are_known_by_their_kind(mounts: Path, kind: str, expected: bool) -> None:
+@cases(("ext4", True), ("nfs4", True), ("proc", False), ("tracefs", False))
+def test_file_systems_are_known_by_their_kind(kind: str, expected: bool, mounts: Path) -> None:
     device = os.stat(mounts.parent).st_dev
     line = (
         f"36 35 {os.major(device)}:{os.minor(device)} / /mnt\\040x rw master:1 - {kind} /dev/a rw"
@@ -352,13 +348,10 @@ def fail_with(number: int) -> Any:
     return fail
 
 
-@pytest.mark.parametrize(
-    ("call", "instead"),
-    [
-        *(("link", fail_with(problem)) for problem in (errno.EXDEV, errno.EPERM, errno.EMLINK)),
-        # Who owns the file could change the copy later.
-        ("geteuid", lambda: os.getuid() + 1),
-    ],
+@cases(
+    *(("link", fail_with(problem)) for problem in (errno.EXDEV, errno.EPERM, errno.EMLINK)),
+    # Who owns the file could change the copy later.
+    ("geteuid", lambda: os.getuid() + 1),
     ids=["another disk", "not allowed", "too many", "another user"],
 )
 def test_where_a_link_is_wrong_nothing_is_copied(
@@ -382,14 +375,11 @@ def test_what_is_written_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(synced) == 2
 
 
-@pytest.mark.parametrize(
-    ("number", "name", "says"),
-    [
-        (errno.ENOSPC, "a", r"/a: the disk is full \(.* free\): make room, and run"),
-        (errno.EDQUOT, "a", r"/a: your quota is full"),
-        (errno.EFBIG, "a", r"/a: no file may have that size: raise the limit \(ulimit -f\)"),
-        (errno.ENAMETOOLONG, "a" * 300, r"its path of \d+ bytes, or a name in it, is too long"),
-    ],
+@cases(
+    (errno.ENOSPC, "a", r"/a: the disk is full \(.* free\): make room, and run"),
+    (errno.EDQUOT, "a", r"/a: your quota is full"),
+    (errno.EFBIG, "a", r"/a: no file may have that size: raise the limit \(ulimit -f\)"),
+    (errno.ENAMETOOLONG, "a" * 300, r"its path of \d+ bytes, or a name in it, is too long"),
 )
 def test_what_a_user_can_remove_is_said_with_what_to_do(
     number: int, name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.marks import cases
 from tests.servers.gcs import GcsServer
 from transforms.core.records import NameRange
 from transforms.storage import gcs_requests, metrics
@@ -35,15 +36,12 @@ def changes_of(run: str = "") -> OutputChanges:
     return changes
 
 
-@pytest.mark.parametrize(
-    ("run", "content"),
-    [
-        *(("mine", each) for each in ('{"run": "other"}', "{}", "[]", "[" * 9999, "3")),
-        ("mine", '{"run": "mine"}'),
-        ("", "{}"),
-    ],
+@cases(
+    *(("mine", each) for each in ('{"run": "other"}', "{}", "[]", "[" * 9999, "3")),
+    ("mine", '{"run": "mine"}'),
+    ("", "{}"),
 )
-def test_only_who_has_the_lock_changes_anything(bucket: GcsServer, run: str, content: str) -> None:
+def test_only_who_has_the_lock_changes_anything(run: str, content: str, bucket: GcsServer) -> None:
     bucket.put("datasets", "out/.staging/lock.json", content.encode())
     names = bucket.names("datasets")
     if run in content:
@@ -56,15 +54,12 @@ def test_only_who_has_the_lock_changes_anything(bucket: GcsServer, run: str, con
         assert bucket.names("datasets") == names
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda changes: changes.write("manifest.json", b"ours"),
-        lambda changes: changes.move(".staging/small_files.json", "manifest.json"),
-    ],
+@cases(
+    lambda changes: changes.write("manifest.json", b"ours"),
+    lambda changes: changes.move(".staging/small_files.json", "manifest.json"),
     ids=["write", "move"],
 )
-def test_a_change_is_left_alone(bucket: GcsServer, change: Callable[[OutputChanges], None]) -> None:
+def test_a_change_is_left_alone(change: Callable[[OutputChanges], None], bucket: GcsServer) -> None:
     changes = changes_of()
     for name in ("labels.txt", "manifest.json"):
         bucket.put("datasets", f"out/{name}", b"another's")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import cases
 from transforms.storage.read_ahead import ReadAhead
 
 THREADS = 2
@@ -57,11 +58,7 @@ def test_results_keep_the_order_of_the_items(together: int) -> None:
     assert list(reader.map(slow, [], size=one_byte)) == []
 
 
-@pytest.mark.parametrize(
-    ("max_bytes", "together", "most"),
-    # In flight, and one item or group that is drawn and not yet begun.
-    [(10**9, 1, AHEAD + 1), (10**9, 8, 8 * 8 + 8), (4, 1, 4 + 1)],
-)
+@cases((10**9, 1, AHEAD + 1), (10**9, 8, 8 * 8 + 8), (4, 1, 4 + 1))
 def test_only_so_many_items_and_bytes_wait(max_bytes: int, together: int, most: int) -> None:
     items = Counted(100)
     results = read_ahead(max_bytes, together=together).map(str, items, size=one_byte)

@@ -12,6 +12,7 @@ import google_crc32c
 import pytest
 from apache_beam.io.filesystems import FileSystems
 
+from tests.marks import cases
 from tests.transforms.storage.conftest import ARCHIVES, FOLDERS, Kept, in_ranges
 from transforms.core.messages import ChangedError, TooLargeError, is_final
 from transforms.dataset.output_names import ForeignNameError
@@ -265,17 +266,14 @@ def test_a_staging_folder_goes_with_what_this_tool_writes_only(kept: Kept, forei
         assert kept.kind != "local" or os.listdir(kept.root) == [".staging_of_others"]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda storage, path: storage.write_whole(path, b"x"),
-        lambda storage, path: storage.remove(path),
-        lambda storage, path: storage.rename(path, f"{path}.new"),
-    ],
+@cases(
+    lambda storage, path: storage.write_whole(path, b"x"),
+    lambda storage, path: storage.remove(path),
+    lambda storage, path: storage.rename(path, f"{path}.new"),
     ids=["write", "remove", "rename"],
 )
 @of(*ARCHIVES)
-def test_an_archive_is_never_written(kept: Kept, change: Callable[[Storage, str], object]) -> None:
+def test_an_archive_is_never_written(change: Callable[[Storage, str], object], kept: Kept) -> None:
     kept.put({"1.jpg": b"x"})
     with pytest.raises(OSError, match="only read"):
         change(storage_of(kept.root), f"{kept.root}/1.jpg")
@@ -293,17 +291,14 @@ class RefusedError(Exception):
         self.code = code
 
 
-@pytest.mark.parametrize(
-    ("code", "number", "says", "final"),
-    [
-        (403, errno.EACCES, "the reason", True),
-        (404, errno.ENOENT, "no such file", True),
-        (500, errno.EIO, "the reason", False),
-    ],
+@cases(
+    (403, errno.EACCES, "the reason", True),
+    (404, errno.ENOENT, "no such file", True),
+    (500, errno.EIO, "the reason", False),
 )
 @of("beam")
 def test_a_file_system_of_beam_that_refuses(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch, code: int, number: int, says: str, final: bool
+    code: int, number: int, says: str, final: bool, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise RefusedError(code)
