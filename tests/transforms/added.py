@@ -1,7 +1,5 @@
 """Totals of elements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Runs graphs, whole or in part, in this process, and tells what came out."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """What tests of the image check, of changed pixels and of packed names share."""
 
-from __future__ import annotations
-
 import zlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writes shards of any records with their indexes, and a manifest that lists both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

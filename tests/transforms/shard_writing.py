@@ -1,7 +1,5 @@
 """Writes planned shards of drawn images, for tests of what is written and what is kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records of bases are read in few requests, and those of a compressed file in one pass."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import tracemalloc

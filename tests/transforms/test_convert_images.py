@@ -1,7 +1,5 @@
 """Images of a shard are read, checked, changed and encoded in their order."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from pathlib import Path

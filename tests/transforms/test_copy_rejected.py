@@ -1,7 +1,5 @@
 """Copies of rejected images, by reason."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

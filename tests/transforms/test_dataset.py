@@ -1,7 +1,5 @@
 """The transforms for pipelines of one's own, and their documentation."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterable, Sequence

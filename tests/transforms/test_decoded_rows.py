@@ -1,7 +1,5 @@
 """Every element of every step can be encoded: a runner may put each step into its own process."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """Exact duplicates are found alike in one process and on several machines."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import zlib

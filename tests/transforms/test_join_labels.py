@@ -1,7 +1,5 @@
 """Images and rows are read together and joined by their keys."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 A number may fall. One that rises needs its reason next to it.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable

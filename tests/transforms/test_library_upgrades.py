@@ -1,7 +1,5 @@
 """A shard is written again when a library that decides its bytes was upgraded."""
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """However many rejections there are, no worker gets many of them, and all are counted."""
 
-from __future__ import annotations
-
 import bisect
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Metrics are documented, agree with the manifest, and tell the progress of a run."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

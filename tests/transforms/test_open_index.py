@@ -1,7 +1,5 @@
 """The index of a dataset says where its records are, and is compared with the manifest."""
 
-from __future__ import annotations
-
 import gc
 import os
 import pickle

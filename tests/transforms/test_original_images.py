@@ -1,7 +1,5 @@
 """The files of images from memory, until they are published."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

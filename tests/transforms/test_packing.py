@@ -1,7 +1,5 @@
 """Records that cross a shuffle come back as they were, in few, small and evenly spread parts."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Images and rows get their splits, shards and class ids, whatever the bundles."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections import Counter

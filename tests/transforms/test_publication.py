@@ -1,7 +1,5 @@
 """The parts of publishing: repeated, run twice at a time, on other workers, or taken over."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """A dataset appears whole or not at all, and only if its ledger balances."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

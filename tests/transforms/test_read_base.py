@@ -1,7 +1,5 @@
 """What the index of a base may say: it is untrusted, and a line says what is not used."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path

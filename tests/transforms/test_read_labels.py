@@ -1,7 +1,5 @@
 """Label files and files of keys are read line by line; what cannot be used has its line."""
 
-from __future__ import annotations
-
 import gzip
 import tempfile
 import threading

@@ -1,7 +1,5 @@
 """Datasets in `--images` and `--holdout`: their indexes are untrusted, and may be replaced."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Images from memory: any pipeline ends in `WriteDataset`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A TFRecord file is read once: its records, its size and its checksum."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

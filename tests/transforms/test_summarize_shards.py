@@ -1,7 +1,5 @@
 """The publishing worker gets little of each shard, and can hold 50,000 of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import pickle

@@ -1,7 +1,5 @@
 """Shards are verified in groups, and what is found fits into a line."""
 
-from __future__ import annotations
-
 import errno
 import io
 import itertools

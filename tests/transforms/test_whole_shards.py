@@ -1,7 +1,5 @@
 """A shard of a base is copied only if it is the planned one, record by record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 

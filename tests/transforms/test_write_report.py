@@ -1,7 +1,5 @@
 """The step that writes the report never takes a dataset away, and reads no more than it shows."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import logging

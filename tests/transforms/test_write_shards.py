@@ -1,7 +1,5 @@
 """A shard is written once: whole, the same in any order, and again only if it is damaged."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Wrong arguments of the Python API fail where they are written, with one line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Images as the encoder gets them, and what a layout of lists says of one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Changes the pixels of every kind of image, and says what TensorFlow shows of the result."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

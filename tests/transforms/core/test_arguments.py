@@ -1,7 +1,5 @@
 """Arguments of a caller's program: right ones pass as they are, wrong ones are named."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

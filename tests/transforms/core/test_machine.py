@@ -1,7 +1,5 @@
 """Cores, memory and the folder for temporary files, as a machine or a container allows them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

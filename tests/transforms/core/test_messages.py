@@ -1,7 +1,5 @@
 """Texts that people see: secrets, texts of others, and errors of files."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import io

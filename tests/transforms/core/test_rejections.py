@@ -1,7 +1,5 @@
 """Reasons are stable, their help is at hand, and totals do not depend on the order."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections import Counter

@@ -1,7 +1,5 @@
 """Warnings name what is wrong with splits, and only that."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from fractions import Fraction
 from math import comb

@@ -1,7 +1,5 @@
 """A file is named after its image's key, and no two keys share one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

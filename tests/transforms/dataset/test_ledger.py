@@ -1,7 +1,5 @@
 """Counts of shards and of a run add up in any order, and must balance."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 from collections import Counter

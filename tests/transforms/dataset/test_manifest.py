@@ -1,7 +1,5 @@
 """The manifest describes the dataset, is read as written, and its digests are of what decides."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Records and rejections are compared with what the manifest says of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Totals and statistics of shards add up in any order, in bins that hold their values."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -1,7 +1,5 @@
 """Slices of splits as TensorFlow Datasets reads them, and what it reads of a dataset."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

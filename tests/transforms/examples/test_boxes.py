@@ -1,7 +1,5 @@
 """Boxes: their columns and units, what an image can hold, and what else rows say of objects."""
 
-from __future__ import annotations
-
 import io
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Examples are the bytes of TensorFlow's own classes, and their values are read back."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import subprocess

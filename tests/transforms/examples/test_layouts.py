@@ -1,7 +1,5 @@
 """Presets and layout files."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Masks and further images: their keys, their joins and their checks."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """Values of records without TensorFlow: scalars, arrays of their shape, lists, images."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

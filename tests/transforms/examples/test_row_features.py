@@ -1,7 +1,5 @@
 """Cells of rows become values of the types of their columns, and boxes and labels lists."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re

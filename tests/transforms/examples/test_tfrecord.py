@@ -1,7 +1,5 @@
 """TFRecords are read as TensorFlow writes them, and every damage is found in its record."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import itertools

@@ -1,7 +1,5 @@
 """The check against TensorFlow itself, on a few thousand files; its limits and fingerprints."""
 
-from __future__ import annotations
-
 import io
 import math
 import pathlib

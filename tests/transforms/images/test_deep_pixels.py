@@ -1,7 +1,5 @@
 """With `--depth 16`, colour and numbers of 16 bits keep them; without it, they are counted."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from typing import Any

@@ -1,7 +1,5 @@
 """What Pillow and libheif decode shows every pixel, upright and within limits, or has a reason."""
 
-from __future__ import annotations
-
 import io
 import math
 import struct

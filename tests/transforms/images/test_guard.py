@@ -1,7 +1,5 @@
 """Images whose decoder may crash or hang: their turns, the child that decodes them, the guard."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Headers tell format, size and cost before anything is decoded."""
 
-from __future__ import annotations
-
 import functools
 import io
 import struct

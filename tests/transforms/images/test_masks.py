@@ -1,7 +1,5 @@
 """Masks keep their class indices in step with the image; those of COCO are what it draws."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct

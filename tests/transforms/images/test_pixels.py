@@ -1,7 +1,5 @@
 """Options of pixels, and what they make of every kind of image."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """Tags in files of images: the orientation and places that are found, and what is stripped."""
 
-from __future__ import annotations
-
 import io
 import random
 import struct

@@ -1,7 +1,5 @@
 """Annotations of COCO, Pascal VOC and YOLO become rows."""
 
-from __future__ import annotations
-
 import gc
 import gzip
 import io

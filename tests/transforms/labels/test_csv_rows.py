@@ -1,7 +1,5 @@
 """Rows of CSV files in all spellings; what is wrong names its line and reason."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

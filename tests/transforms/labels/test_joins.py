@@ -1,7 +1,5 @@
 """Images and rows with one key become a match or rejections; none is lost or counted twice."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Keys of images and rows join however they are spelled, and their hashes never change."""
 
-from __future__ import annotations
-
 import time
 import unicodedata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Columns are found, or the message says which flag to give; cells that spell paths otherwise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What paths say of labels and splits, which classes are known, and what is said of them."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections import Counter

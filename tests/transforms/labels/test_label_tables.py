@@ -1,7 +1,5 @@
 """JSON Lines and Parquet: the same rows as the CSV of the same table, in bounded memory."""
 
-from __future__ import annotations
-
 import datetime
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Shards are equal ranges of the order, and their names and recipes never change."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Any

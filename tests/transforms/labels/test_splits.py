@@ -1,7 +1,5 @@
 """Every image is in one split: by a share of all hashes, or as its row or its folder says."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

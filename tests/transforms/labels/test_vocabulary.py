@@ -1,7 +1,5 @@
 """Labels become class ids: their kind, their ids, and the lines of `labels.txt`."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from typing import Any

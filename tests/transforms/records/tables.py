@@ -1,7 +1,5 @@
 """Indexes of shards for tests, made of a few values for each record."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

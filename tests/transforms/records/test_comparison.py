@@ -1,7 +1,5 @@
 """Two datasets are compared by their indexes, and a line says what differs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The index of a shard, and how it is compared with its records."""
 
-from __future__ import annotations
-
 import functools
 import io
 import random

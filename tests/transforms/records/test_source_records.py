@@ -1,7 +1,5 @@
 """Records of datasets as images: which of several with one key are one image."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

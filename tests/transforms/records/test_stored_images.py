@@ -1,7 +1,5 @@
 """An image gets its record in another dataset if path, size and version are the same."""
 
-from __future__ import annotations
-
 import itertools
 import marshal
 from collections.abc import Iterable, Iterator, Sequence

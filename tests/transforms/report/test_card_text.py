@@ -1,7 +1,5 @@
 """`README.md` and `croissant.json` from their parts; their readers are in tests/readers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

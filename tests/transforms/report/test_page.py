@@ -1,7 +1,5 @@
 """The page itself: how large it can get, and that nothing in a dataset becomes a part of it."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import random

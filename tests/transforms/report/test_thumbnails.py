@@ -1,7 +1,5 @@
 """Thumbnails: small, true to the image, and harmless whatever the file is."""
 
-from __future__ import annotations
-
 import base64
 import io
 import subprocess

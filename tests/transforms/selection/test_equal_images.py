@@ -1,7 +1,5 @@
 """Equal and near images are those that a comparison of all with all finds, in any order."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Lines are cut at the ranks that are asked for, and every class gets its share of every split."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction

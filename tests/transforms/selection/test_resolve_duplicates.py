@@ -1,7 +1,5 @@
 """Of exact duplicates the smallest key stays; of contradictory ones, and of holdouts, none."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from typing import Any

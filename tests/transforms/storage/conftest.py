@@ -1,7 +1,5 @@
 """The same files in every kind of storage."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Archives in memory: tar and zip, whole, damaged and hostile."""
 
-from __future__ import annotations
-
 import bz2
 import copy
 import gzip

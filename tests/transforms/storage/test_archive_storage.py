@@ -1,7 +1,5 @@
 """What is special to archives: their directories, versions of members, and texts in them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import zipfile

@@ -1,7 +1,5 @@
 """Other file systems of Beam: rows name their files, and its metrics name what a job reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import apache_beam as beam

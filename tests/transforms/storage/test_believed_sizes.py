@@ -1,7 +1,5 @@
 """Sizes that a manifest or an index names are not believed before memory is asked for."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import partial

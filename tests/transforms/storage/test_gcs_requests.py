@@ -1,7 +1,5 @@
 """Errors of requests to a bucket, and the pauses after them."""
 
-from __future__ import annotations
-
 import errno
 import random
 import threading

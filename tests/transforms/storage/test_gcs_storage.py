@@ -1,7 +1,5 @@
 """What is special to a bucket: requests, generations, encodings, and faults on the way."""
 
-from __future__ import annotations
-
 import gzip
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Names of a bucket match a glob as local files do, and both as the standard library's glob."""
 
-from __future__ import annotations
-
 import bisect
 import glob
 import os

@@ -1,7 +1,5 @@
 """What is special to local files: links, devices, deep folders, ranges of folders, full disks."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """A run in a bucket changes only what it saw, and only while the lock names it."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Where images are in Parquet files of many writers, and files that no writer made."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os

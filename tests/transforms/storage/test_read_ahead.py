@@ -1,7 +1,5 @@
 """Items are worked on ahead: in order, within bounds, and no longer than somebody asks."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """What every storage does: local folders, buckets, file systems of Beam, and archives in them."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os
