@@ -175,33 +175,22 @@ class DatasetDescriber:
             [self._looked_up(image, places) for image in group["images"]] for group in equal.listed
         ]
         hashes = sha256_of(self._root, [images[0] for images in groups])
+        exact = [
+            {
+                "sha256": sha256,
+                "conflict": group["conflict"],
+                "images": [_shown(image) for image in images],
+            }
+            for group, images, sha256 in zip(equal.listed, groups, hashes, strict=True)
+        ]
+        pairs = [
+            {"distance": distance, "images": [_shown(places[one]), _shown(places[other])]}
+            for distance, one, other in near.listed
+        ]
+        hidden = () if self._held_out else ("held",)
         return {
-            "exact": {
-                "groups": equal.groups,
-                "images": equal.images,
-                "across_splits": equal.across_splits,
-                "conflicts": equal.conflicts,
-                "dropped": equal.dropped,
-                **({"held": equal.held} if self._held_out else {}),
-                "listed": [
-                    {
-                        "sha256": sha256,
-                        "conflict": group["conflict"],
-                        "images": [_shown(image) for image in images],
-                    }
-                    for group, images, sha256 in zip(equal.listed, groups, hashes, strict=True)
-                ],
-            },
-            "near": {
-                "pairs": near.pairs,
-                "across_splits": near.across_splits,
-                "compared": near.compared,
-                **({"held": near.held} if self._held_out else {}),
-                "listed": [
-                    {"distance": distance, "images": [_shown(places[one]), _shown(places[other])]}
-                    for distance, one, other in near.listed
-                ],
-            },
+            "exact": {**_without(equal._asdict(), *hidden), "listed": exact},
+            "near": {**_without(near._asdict(), *hidden), "listed": pairs},
         }
 
     def _looked_up(self, image: Any, places: Mapping[Wanted, dict[str, Any]]) -> Mapping[str, Any]:

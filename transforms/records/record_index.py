@@ -382,16 +382,9 @@ COMPARED = (
 """The columns that `row_problems` reads."""
 
 _COLUMNS = {
-    "image.key": "key",
-    "image.path": "path",
-    "image.format": "format",
-    "image.height": "height",
-    "image.width": "width",
-    "image.channels": "channels",
-    "label.id": "label_id",
-    "label.text": "label",
-    "label.ids": "label_id",
-    "label.texts": "label",
+    **{f"image.{name}": name for name in COMPARED},
+    **dict.fromkeys(("label.id", "label.ids"), "label_id"),
+    **dict.fromkeys(("label.text", "label.texts"), "label"),
 }
 """The column that holds the same value as a feature, by the feature's source."""
 

@@ -21,7 +21,7 @@ import google_crc32c
 from transforms.core.messages import ChangedError, check_final, first_line, parse_json
 from transforms.core.rejections import RETRIED
 from transforms.dataset.ledger import ShardSummary
-from transforms.dataset.manifest import ManifestError, manifest_shards
+from transforms.dataset.manifest import ManifestError, index_entries, manifest_shards
 from transforms.dataset.metadata import ShardRange
 from transforms.dataset.output_names import (
     MANIFEST,
@@ -29,7 +29,6 @@ from transforms.dataset.output_names import (
     STAGING,
     image_file,
     image_files,
-    index_file,
 )
 from transforms.examples.tfrecord import (
     FRAME_BYTES,
@@ -287,19 +286,14 @@ def read_written_index(
         summary: of the shard.
         columns: those to read; None for all.
     """
-    entry = {
-        "records": summary.records,
-        "bytes": summary.index_bytes,
-        "crc32c": summary.index_crc32c,
-    }
-    for name in (f"{STAGING}/{summary.staged_index}", index_file(summary.file)):
-        if not storage_of(output).exists(join(output, name)):
-            continue
-        try:
-            # Its shard may be in either place.
-            return read_listed_index(output, {**entry, "file": name}, columns, most_times=None)
-        except RecordIndexError:
-            return None
+    for entry in index_entries([summary]):
+        for name in (f"{STAGING}/{summary.staged_index}", entry["file"]):
+            if storage_of(output).exists(join(output, name)):
+                with contextlib.suppress(RecordIndexError):
+                    # Its shard may be in either place.
+                    listed = {**entry, "file": name}
+                    return read_listed_index(output, listed, columns, most_times=None)
+                return None
     return None
 
 

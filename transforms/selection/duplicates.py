@@ -264,15 +264,15 @@ class Near(NamedTuple):
         pairs: how many were found.
         across_splits: pairs whose images are in different splits.
         compared: images that have a perceptual hash and were compared.
-        listed: `(distance, record, record)` of the first `MAX_PAIRS`; then with held ones.
         held: pairs of an image with one held out, which are in no other number.
+        listed: `(distance, record, record)` of the first `MAX_PAIRS`; then with held ones.
     """
 
     pairs: int
     across_splits: int
     compared: int
+    held: int
     listed: tuple[tuple[int, Record, Record], ...]
-    held: int = 0
 
 
 def find_equal(
@@ -453,7 +453,7 @@ def _similar(hashes: Any, files: Sequence[str], groups: Any = None) -> Near:
         return files[first["file"][at]], int(first["record"][at])
 
     listed = tuple((int(distance), record(one), record(other)) for distance, one, other in pairs)
-    return Near(count, across, int(hashes["images"].sum()), listed)
+    return Near(count, across, int(hashes["images"].sum()), 0, listed)
 
 
 def _pairs(hashes: Any, contents: Any, splits: Any, groups: Any) -> tuple[int, int, Any]:

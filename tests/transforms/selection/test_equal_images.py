@@ -256,7 +256,7 @@ def test_what_is_listed_is_bounded() -> None:
 
 
 def test_nothing_to_compare_and_contents_that_differ_by_one_bit() -> None:
-    assert find_near([], images=0) == Near(0, 0, 0, ())
+    assert find_near([], images=0) == Near(0, 0, 0, 0, ())
     assert merge_equal([]).groups == 0
     assert list(fingerprint_batches(index_of([IndexedImage()], FILES[0]), FILES[0])) == []
     assert content_hash(b"a" * 1000) != content_hash(b"a" * 999 + b"b")
