@@ -28,7 +28,12 @@ from transforms.core.option import (
 from transforms.core.option_types import FindImagesOptions, LabelImagesOptions, WriteDatasetOptions
 from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Rejection
-from transforms.dataset.dataset_options import DatasetOptions, FileOptions, shard_plan
+from transforms.dataset.dataset_options import (
+    DATASET_GROUPS,
+    DatasetOptions,
+    FileOptions,
+    shard_plan,
+)
 from transforms.dataset.manifest import Dataset
 from transforms.dataset_files import DatasetTarget
 from transforms.drop_duplicates import DropDuplicates
@@ -39,7 +44,6 @@ from transforms.examples.layouts import (
     Embedding,
     EmbeddingOptions,
     Feature,
-    LayoutOptions,
     embedding_options,
     is_layout_file,
     layout_features,
@@ -82,22 +86,9 @@ from transforms.storage.read_ahead import ReadAhead, reading_threads
 
 # The options of each step. `class_names` are names here, and a file or a dataset in the command.
 _NAMES = {"class_names": declared(InputOptions)["class_names"]}
-_OF_PAIRS = declared_in((InputOptions, SplitOptions), LabelImagesOptions.__annotations__)
-_OF_GLOBS = declared_in((InputOptions, SplitOptions), FindImagesOptions.__annotations__)
-_OF_DATASETS = declared_in(
-    (
-        InputOptions,
-        DatasetOptions,
-        SplitOptions,
-        ShardOptions,
-        LayoutOptions,
-        FileOptions,
-        PixelOptions,
-        EmbeddingOptions,
-        CheckOptions,
-    ),
-    WriteDatasetOptions.__annotations__,
-)
+_OF_PAIRS = declared_in(DATASET_GROUPS, LabelImagesOptions.__annotations__)
+_OF_GLOBS = declared_in(DATASET_GROUPS, FindImagesOptions.__annotations__)
+_OF_DATASETS = declared_in(DATASET_GROUPS, WriteDatasetOptions.__annotations__)
 
 # LabelImages: takes images and labels from any source of a caller's pipeline.
 

@@ -18,10 +18,7 @@ from transforms.core.option import (
     declared_in,
     option,
 )
-from transforms.dataset.dataset_options import CardOptions, DatasetOptions, FileOptions
-from transforms.examples.layouts import EmbeddingOptions, LayoutOptions
-from transforms.images.pixel_options import CheckOptions, PixelOptions
-from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
+from transforms.dataset.dataset_options import DATASET_GROUPS
 
 
 # Not parameters of the template: its launcher ends before the job begins, on other machines.
@@ -58,18 +55,6 @@ class RunOptions(Group, title="run", is_parameter=False):
     )
 
 
-GROUPS: tuple[type[Group], ...] = (
-    InputOptions,
-    DatasetOptions,
-    SplitOptions,
-    ShardOptions,
-    LayoutOptions,
-    FileOptions,
-    CardOptions,
-    PixelOptions,
-    EmbeddingOptions,
-    CheckOptions,
-    RunOptions,
-)
+GROUPS: tuple[type[Group], ...] = (*DATASET_GROUPS, RunOptions)
 
 OPTIONS: Mapping[str, Option] = declared_in(GROUPS)

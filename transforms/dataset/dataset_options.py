@@ -16,7 +16,9 @@ from transforms.core.option import (
     option,
 )
 from transforms.dataset.output_names import DEFAULT_FILE_NAME, FILE_ENDING, FILES, check_file_name
-from transforms.labels.label_options import ShardOptions
+from transforms.examples.layouts import EmbeddingOptions, LayoutOptions
+from transforms.images.pixel_options import CheckOptions, PixelOptions
+from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
 from transforms.labels.shards import ShardPlan
 
 # The card of a dataset: name, version and what its publisher says about it.
@@ -318,3 +320,18 @@ class CardOptions(Group, title="card", needs=(_WITH_NAME,), recorded=if_any):
         "keywords, rai:dataBiases and others of responsible AI",
         regex="^(gs://[a-z0-9._-]+/.+|[{].*[}])$",
     )
+
+
+DATASET_GROUPS: tuple[type[Group], ...] = (
+    InputOptions,
+    DatasetOptions,
+    SplitOptions,
+    ShardOptions,
+    LayoutOptions,
+    FileOptions,
+    CardOptions,
+    PixelOptions,
+    EmbeddingOptions,
+    CheckOptions,
+)
+"""All options of a dataset and its inputs, in the order in which the help has them."""
