@@ -416,6 +416,9 @@ def _read(file: FoundFile) -> tuple[str, bytes | str]:
 
 Found = tuple[str, JoinSide] | Rejection | Count | LabelCells
 
+# Of a row: 20 rows of 50,000 labels took 110 s.
+_MAX_LABELS = 2000
+
 
 @dataclasses.dataclass(frozen=True)
 class RowReader:
@@ -479,9 +482,11 @@ class RowReader:
         if row.problem:
             return "", row.problem
         if max(len(row.label), len(row.group)) > MAX_KEY:
-            names = [row.group, *labels_in(row.label, self.missing, self.separator)]
-            if (longest := max(map(len, names))) > MAX_KEY:
+            labels = labels_in(row.label, self.missing, self.separator)
+            if (longest := max(map(len, (row.group, *labels)))) > MAX_KEY:
                 return "", f"a label or a group of {longest} characters, more than {MAX_KEY}"
+            if len(labels) > _MAX_LABELS:
+                return "", f"it names {len(labels)} labels, more than {_MAX_LABELS}"
         if self.images is not None:
             return row.key, listed_problem(row.key, path)
         key = row_key(row.key, kind=self.key)

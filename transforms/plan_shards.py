@@ -17,7 +17,7 @@ from apache_beam.utils.shared import Shared
 from transforms.core.option import whole_number
 from transforms.core.records import NO_IMAGE, PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
-from transforms.dataset.ledger import PlanTotals
+from transforms.dataset.ledger import MAX_TAGS, PlanTotals
 from transforms.labels.joins import with_ids
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import MAX_SHARDS, ShardPlan, shard_index
@@ -60,6 +60,8 @@ def _count(totals: PlanTotals, counted: PlannedImage | LabelCells) -> None:
 
 
 def _decided(totals: PlanTotals, rules: LabelRules) -> PlanTotals:
+    # Not before all are counted: the labels of a part may be of the images of others.
+    totals.check_classes(max(totals.images.total(), MAX_TAGS))
     rules.check(totals.labels)
     cells = with_images(totals.cells, totals.labels)
     return dataclasses.replace(totals, cells=cells, label_kind=rules.decide(cells))

@@ -86,6 +86,16 @@ def test_every_image_gets_its_shard_and_its_id() -> None:
     assert totals == PlanTotals(images, sizes, labels, 33)
 
 
+def test_more_classes_than_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 images with 50,000 tags each took 110 s."""
+    monkeypatch.setattr(plan_shards, "MAX_TAGS", 2)
+    images = [labelled(number, label=f"a{number}") for number in range(3)]
+    assert plan(images, cells=[LabelCells(others=3)])[2].label_kind == "text"
+    images[0] = images[0]._replace(cells='[["l.csv:1",["b","c"],[]]]')
+    with pytest.raises(LabelsError, match="more than 3 different labels"):
+        plan(images, cells=[LabelCells(others=5)])
+
+
 def test_batches_of_any_size_make_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     images = [labelled(number, label="cat" if number % 3 else "cow") for number in range(40)]
     rules = LabelRules(class_names=("cat",))

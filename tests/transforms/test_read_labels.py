@@ -74,8 +74,7 @@ def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
     path.write_text(f"id,label\n1,\n,cat\nfolder/,dog\n2,cat,more\n3,cat\n4,{'long' * 1025}\n")
     found = read(path)
     assert [(key, side.label) for key, side in found["rows"]] == [("1", ""), ("3", "cat")]
-    rejected = [(r.subject, r.reason, r.path, r.key) for r in found["rejections"]]
-    assert sorted(rejected) == [
+    assert sorted((r.subject, r.reason, r.path, r.key) for r in found["rejections"]) == [
         ("row", "malformed_row", f"{path}:3", ""),
         ("row", "malformed_row", f"{path}:4", "folder/"),
         ("row", "malformed_row", f"{path}:5", "2"),
@@ -85,6 +84,9 @@ def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
     assert "'folder/' names no file" in details
     assert details[-1] == "a label or a group of 4100 characters, more than 4096"
     assert found["counts"] == [Count("rows_read", 6)]
+    path.write_text(f"id,label\n1,{'cat|' * 2001}\n")
+    [rejected] = read(path, separator="|")["rejections"]
+    assert rejected.detail == "it names 2001 labels, more than 2000"
 
 
 @cases(
