@@ -388,7 +388,11 @@ def test_features_of_a_header() -> None:
     assert [(each.name, each.source) for each in found] == [("a", "csv.a"), ("c", "csv.c")]
 
 
-@cases((["a", ""], "column 2 has no name"), (["a", "a"], "'a' .1 and 2.: rename"))
+@cases(
+    (["a", ""], "column 2 has no name"),
+    (["a" * 257], "column 1 has a name of 257 characters"),
+    (["a", "a"], "'a' .1 and 2.: rename"),
+)
 def test_headers_that_name_no_features(header: list[str], says: str) -> None:
     with pytest.raises(LabelsError, match=says):
         table_features(header, None, path="t.csv")
