@@ -13,6 +13,7 @@ from transforms.records import written_index
 from transforms.records.written_index import (
     open_records,
     open_stored,
+    scan_stored,
     stored_lines,
     stored_records,
 )
@@ -69,6 +70,13 @@ def test_a_compressed_file_of_far_more_than_its_size_is_not_read_on(
         for _ in records:
             read += 1
     assert 20_000 < read < 40_000
+
+
+def test_a_file_of_damaged_records_is_not_read_on(tmp_path: Path) -> None:
+    (tmp_path / "damaged").write_bytes(framed(b"a")[:-1] * 10_001)
+    *_, last = scan_stored(str(tmp_path / "damaged"))
+    assert last.record == 10_000
+    assert last.damage.startswith("10000 places are damaged: the rest is not read (at byte 1")
 
 
 def test_zeros_behind_a_compressed_file_are_not_read_one_by_one(tmp_path: Path) -> None:
