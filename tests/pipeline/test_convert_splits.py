@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import draw
+from tests.marks import cases
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, plan
 from tests.pipeline.decided_table import block, warnings
 from tests.pipeline.reading import filenames, labels, split_of
@@ -151,20 +152,17 @@ def test_names_that_differ_in_case_only_end_the_run(tmp_path: Path) -> None:
     assert "'Dev' and 'dev' differ in upper and lower case only" in ran.error()
 
 
-@pytest.mark.parametrize(
-    ("rows", "flags", "rejected"),
-    [
-        (
-            "id,label,set,who\n0,a,,\n1,a,,\n2,a,,",
-            {"split_by": "column:set", "group_by": "who"},
-            dict.fromkeys("012", "no_group"),
-        ),
-        (
-            "id,label,who\n0,a,p\n1,a, \n2,a",
-            {"group_by": "who"},
-            {"1": "no_group", "2": "no_group"},
-        ),
-    ],
+@cases(
+    (
+        "id,label,set,who\n0,a,,\n1,a,,\n2,a,,",
+        {"split_by": "column:set", "group_by": "who"},
+        dict.fromkeys("012", "no_group"),
+    ),
+    (
+        "id,label,who\n0,a,p\n1,a, \n2,a",
+        {"group_by": "who"},
+        {"1": "no_group", "2": "no_group"},
+    ),
 )
 def test_an_image_without_a_place_is_rejected(
     rows: str, flags: dict[str, str], rejected: dict[str, str], tmp_path: Path
@@ -207,34 +205,31 @@ SETS = "id,label,set\n1,a,train\n2,b,\n3,a,Test\n"
 FOLDERS = "train/cat/1 train/dog/2 val/cat/3 test/dog/4"
 
 
-@pytest.mark.parametrize(
-    ("names", "glob", "rows", "says", "advice", "uses"),
-    [
-        (
-            FOLDERS,
-            "*/*/*.jpg",
-            "",
-            "the folders test, train, val look like splits and are not used",
-            "--split_by folder uses them",
-            {"split_by": "folder"},
-        ),
-        (
-            "train/1 test/2",
-            "*/*.jpg",
-            "",
-            "the folders test, train",
-            "--split_by folder --label_from none uses them",
-            {"split_by": "folder", "label_from": "none"},
-        ),
-        (
-            "1 2 3",
-            "*.jpg",
-            SETS,
-            "the column 'set' looks like splits (test, train) and is not used",
-            "--split_by column:set uses it",
-            {"split_by": "column:set"},
-        ),
-    ],
+@cases(
+    (
+        FOLDERS,
+        "*/*/*.jpg",
+        "",
+        "the folders test, train, val look like splits and are not used",
+        "--split_by folder uses them",
+        {"split_by": "folder"},
+    ),
+    (
+        "train/1 test/2",
+        "*/*.jpg",
+        "",
+        "the folders test, train",
+        "--split_by folder --label_from none uses them",
+        {"split_by": "folder", "label_from": "none"},
+    ),
+    (
+        "1 2 3",
+        "*.jpg",
+        SETS,
+        "the column 'set' looks like splits (test, train) and is not used",
+        "--split_by column:set uses it",
+        {"split_by": "column:set"},
+    ),
 )
 def test_splits_that_no_flag_uses(
     names: str, glob: str, rows: str, says: str, advice: str, uses: dict[str, str], tmp_path: Path

@@ -22,6 +22,7 @@ from pipeline.salvage import main as salvage_main
 from pipeline.show import main as show_main
 from pipeline.verify import main as verify_main
 from tests.images import picture, saved
+from tests.marks import cases
 from tests.pipeline.commands import (
     Ran,
     check_ended,
@@ -116,21 +117,18 @@ def test_records_are_counted_and_their_images_decoded_in_threads(
     assert [stage[:4] for stage in PROGRESS.stages()] == [("verifying", "records", 0, 80)]
 
 
-@pytest.mark.parametrize(
-    ("odd", "says"),
-    [
-        (b"\xff", "its bytes are not a tf.train.Example"),
-        (b"\x12\xff", "its bytes are not a tf.train.SequenceExample"),
-        (record(1, JPEG[: len(JPEG) // 2]), "'image/encoded' is corrupt_image: "),
-        (
-            example(image__encoded=[b"none"]),
-            "'image/encoded' is not an image; 1 of 41 values are not",
-        ),
-        (
-            example(image__class__label=[0.5]),
-            "'image/class/label' is float; in 1 record, int64 in 40",
-        ),
-    ],
+@cases(
+    (b"\xff", "its bytes are not a tf.train.Example"),
+    (b"\x12\xff", "its bytes are not a tf.train.SequenceExample"),
+    (record(1, JPEG[: len(JPEG) // 2]), "'image/encoded' is corrupt_image: "),
+    (
+        example(image__encoded=[b"none"]),
+        "'image/encoded' is not an image; 1 of 41 values are not",
+    ),
+    (
+        example(image__class__label=[0.5]),
+        "'image/class/label' is float; in 1 record, int64 in 40",
+    ),
 )
 def test_a_record_that_is_unlike_the_others_is_named(odd: bytes, says: str, tmp_path: Path) -> None:
     path = write(tmp_path / "a.tfrecord", [*RECORDS[:7], odd, *RECORDS[7:]])
@@ -245,13 +243,10 @@ def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
     assert verify(tmp_path / "x", tmp_path / "y").code == 0
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (b"no records", "the file ends inside the record"),
-        (bytes(100), "the checksum of its length is wrong"),
-        (framed(bytes(1 << 20))[:12], "the file ends inside the record"),
-    ],
+@cases(
+    (b"no records", "the file ends inside the record"),
+    (bytes(100), "the checksum of its length is wrong"),
+    (framed(bytes(1 << 20))[:12], "the file ends inside the record"),
 )
 def test_what_is_no_tfrecord_file_is_one_line(content: bytes, says: str, tmp_path: Path) -> None:
     (path := tmp_path / "a.tfrecord").write_bytes(content)
@@ -419,17 +414,14 @@ def test_boxes_of_the_object_detection_api_stay(tmp_path: Path) -> None:
 TWO = [example(a=[photo(n)], b=[photo(n + 5)], id=[7]) for n in range(2)]
 
 
-@pytest.mark.parametrize(
-    ("records", "given", "says"),
-    [
-        (TWO, None, "several features hold images (a, b)"),
-        (TWO, "image=c", "no image is in 'c' of the first records, which have a, b, id"),
-        (TWO, "image=a,label=b", "no label is in 'b'"),
-        ([example(x=[1])], None, "no feature holds an image file: there are x"),
-        ([], None, "no feature holds an image file"),
-        ([b"\xff"], None, "a.tfrecord: record 0: its bytes are not a tf.train.Example; `salvage` "),
-        (TWO, "jpg=c", "'jpg=c' is not like image=NAME,label=NAME,key=NAME"),
-    ],
+@cases(
+    (TWO, None, "several features hold images (a, b)"),
+    (TWO, "image=c", "no image is in 'c' of the first records, which have a, b, id"),
+    (TWO, "image=a,label=b", "no label is in 'b'"),
+    ([example(x=[1])], None, "no feature holds an image file: there are x"),
+    ([], None, "no feature holds an image file"),
+    ([b"\xff"], None, "a.tfrecord: record 0: its bytes are not a tf.train.Example; `salvage` "),
+    (TWO, "jpg=c", "'jpg=c' is not like image=NAME,label=NAME,key=NAME"),
 )
 def test_what_no_feature_says_is_one_line(
     records: list[bytes], given: str | None, says: str, tmp_path: Path

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from pipeline.show import Record, save_image
 from tests.images import picture, saved
+from tests.marks import cases
 from tests.pipeline.commands import Ran, digests, make_dataset, show
 from tests.servers.gcs import GcsServer
 
@@ -106,19 +107,16 @@ def test_a_folder_that_cannot_be_made_is_said_with_what_to_do(
     assert ran.code == 1 and ": its path of " in ran.error() and " too long: give" in ran.error()
 
 
-@pytest.mark.parametrize(
-    ("named", "kind", "name"),
-    [
-        ("cat.1", "JPEG", "cat.1.jpg"),
-        ("cat", "PNG", "cat.png"),
-        ("cat.v2.final", "GIF", "cat.v2.final.gif"),
-        ("cat.JPG", "JPEG", "cat.JPG"),
-        (None, "WEBP", "image.webp"),
-        # A name stays in the folder, and is not too long for a file system.
-        ("../../etc/\n passwd", "", "_passwd.bin"),
-        ("a" * 251 + ".jpg", "", "a" * 96 + ".jpg"),
-        ("한" * 83 + ".jpg", "", "한" * 32 + ".jpg"),
-    ],
+@cases(
+    ("cat.1", "JPEG", "cat.1.jpg"),
+    ("cat", "PNG", "cat.png"),
+    ("cat.v2.final", "GIF", "cat.v2.final.gif"),
+    ("cat.JPG", "JPEG", "cat.JPG"),
+    (None, "WEBP", "image.webp"),
+    # A name stays in the folder, and is not too long for a file system.
+    ("../../etc/\n passwd", "", "_passwd.bin"),
+    ("a" * 251 + ".jpg", "", "a" * 96 + ".jpg"),
+    ("한" * 83 + ".jpg", "", "한" * 32 + ".jpg"),
 )
 def test_the_name_of_a_picture(named: str | None, kind: str, name: str, tmp_path: Path) -> None:
     data = saved(picture("RGB", 8, 8), kind) if kind else b"x"

@@ -16,6 +16,7 @@ from apache_beam.runners.runner import _RUNNER_MAP
 from pipeline.errors import UsageError
 from pipeline.options.beam_flags import RUNNERS, check_beam_flags, underscored
 from pipeline.options.parser import parse_flags
+from tests.marks import cases
 from tests.pipeline.commands import check_ended, convert, plan, snapshot, verify
 from tests.pipeline.right_command import right_flags
 
@@ -192,14 +193,11 @@ def test_paths_are_those_of_the_label_file(flag: str, path: str) -> None:
     assert (flags.labels, rest) == (path, [])
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        # Beam's own actions raise what argparse does not catch.
-        (["--gcs_custom_audit_entries=x"], "--gcs_custom_audit_entries"),
-        (["--beam_services=x"], "--beam_services"),
-        (["--labels=a.csv", "--label_file", "b.csv"], "--labels is given twice"),
-    ],
+@cases(
+    # Beam's own actions raise what argparse does not catch.
+    (["--gcs_custom_audit_entries=x"], "--gcs_custom_audit_entries"),
+    (["--beam_services=x"], "--beam_services"),
+    (["--labels=a.csv", "--label_file", "b.csv"], "--labels is given twice"),
 )
 def test_what_cannot_be_parsed_is_one_line(words: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=says):

@@ -13,6 +13,7 @@ from pipeline.errors import UsageError
 from pipeline.options.config_file import _one_glob
 from pipeline.options.option_table import OPTIONS, RunOptions
 from pipeline.options.parser import parse_flags
+from tests.marks import cases
 from tests.pipeline.commands import convert, digests, make_dataset
 from tests.pipeline.right_command import right_flags
 from transforms.core.option import declared
@@ -30,53 +31,47 @@ def parse(folder: Path, text: str, *words: str) -> tuple[argparse.Namespace, lis
     return flags, rest
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("num-shards: 4", ["--num_shards=4"]),
-        ("num_shards: 4\nseed: -3", ["--num_shards=4", "--seed=-3"]),
-        ("images: [a/*.jpg, 'b/*.{jpg,png}']", ["--images=a/*.jpg", "--images=b/*.{jpg,png}"]),
-        ("images: a/*.jpg", ["--images=a/*.jpg"]),
-        ("label_file: a=b.csv", ["--label_file=a=b.csv"]),
-        ("labels: a=b", ["--label_file=a=b"]),
-        ("splits: train=0.8,test=0.2", ["--splits=train=0.8,test=0.2"]),
-        ("splits: [train=0.8, test=0.2]", ["--splits=train=0.8,test=0.2"]),
-        ("splits: {train: 0.8, test: 20%}", ["--splits=train=0.8,test=20%"]),
-        ("boxes: {form: xywh, units: pixel}", ["--boxes=form=xywh,units=pixel"]),
-        ("overwrite: true\nstrict: yes", ["--overwrite", "--strict"]),
-        ("overwrite: false\ndense-labels: off", []),
-        # As they are written, not as YAML reads them.
-        ("label_column: no\nlabel_key: 1e3", ["--label_column=no", "--label_key=1e3"]),
-        ("csv_delimiter: ';'\ncompression: GZIP", ["--csv_delimiter=;", "--compression=gzip"]),
-        ('{"seed": 7, "images": ["a", "b"]}', ["--seed=7", "--images=a", "--images=b"]),
-        ("runner: FlinkRunner\nparallelism: 2", ["--runner=FlinkRunner", "--parallelism=2"]),
-        ("experiments: [a, b=c]", ["--experiments=a", "--experiments=b=c"]),
-        ("save-main-session: true", ["--save_main_session"]),
-        ("use_public_ips: false", ["--no_use_public_ips"]),
-        ("label: team=vision", ["--label=team=vision"]),
-    ],
+@cases(
+    ("num-shards: 4", ["--num_shards=4"]),
+    ("num_shards: 4\nseed: -3", ["--num_shards=4", "--seed=-3"]),
+    ("images: [a/*.jpg, 'b/*.{jpg,png}']", ["--images=a/*.jpg", "--images=b/*.{jpg,png}"]),
+    ("images: a/*.jpg", ["--images=a/*.jpg"]),
+    ("label_file: a=b.csv", ["--label_file=a=b.csv"]),
+    ("labels: a=b", ["--label_file=a=b"]),
+    ("splits: train=0.8,test=0.2", ["--splits=train=0.8,test=0.2"]),
+    ("splits: [train=0.8, test=0.2]", ["--splits=train=0.8,test=0.2"]),
+    ("splits: {train: 0.8, test: 20%}", ["--splits=train=0.8,test=20%"]),
+    ("boxes: {form: xywh, units: pixel}", ["--boxes=form=xywh,units=pixel"]),
+    ("overwrite: true\nstrict: yes", ["--overwrite", "--strict"]),
+    ("overwrite: false\ndense-labels: off", []),
+    # As they are written, not as YAML reads them.
+    ("label_column: no\nlabel_key: 1e3", ["--label_column=no", "--label_key=1e3"]),
+    ("csv_delimiter: ';'\ncompression: GZIP", ["--csv_delimiter=;", "--compression=gzip"]),
+    ('{"seed": 7, "images": ["a", "b"]}', ["--seed=7", "--images=a", "--images=b"]),
+    ("runner: FlinkRunner\nparallelism: 2", ["--runner=FlinkRunner", "--parallelism=2"]),
+    ("experiments: [a, b=c]", ["--experiments=a", "--experiments=b=c"]),
+    ("save-main-session: true", ["--save_main_session"]),
+    ("use_public_ips: false", ["--no_use_public_ips"]),
+    ("label: team=vision", ["--label=team=vision"]),
 )
 def test_options_of_a_file_are_words(text: str, words: list[str], tmp_path: Path) -> None:
     needed = ["--output=o"] if "images" in text else NEEDED
     assert parse(tmp_path, text, *needed) == parse_flags("convert", [*words, *needed])
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "meant"),
-    [
-        ("seed: 1", ["--seed=2"], ["--seed=2"]),
-        ("seed: 1", ["--seed", "0"], ["--seed=0"]),
-        ("images: [a, b]", ["--images=c"], ["--images=c"]),
-        ("labels: a.csv", ["--label-file=b.csv"], ["--labels=b.csv"]),
-        ("label-file: a.csv", ["--labels=b.csv"], ["--labels=b.csv"]),
-        ("runner: FlinkRunner", ["--runner=SparkRunner"], ["--runner=SparkRunner"]),
-        # One does what the other does.
-        ("num_shards: 3", ["--shard_size=2MB"], ["--shard_size=2MB"]),
-        ("shard_size: 2MB", ["--num_shards=3"], ["--num_shards=3"]),
-        ("class_names: [a]", ["--class_names=f"], ["--class_names=f"]),
-        ("version: 1.0.0", ["--version", "1.2.0"], ["--dataset_version=1.2.0"]),
-        ("version: 1.2.0", [], ["--dataset_version=1.2.0"]),
-    ],
+@cases(
+    ("seed: 1", ["--seed=2"], ["--seed=2"]),
+    ("seed: 1", ["--seed", "0"], ["--seed=0"]),
+    ("images: [a, b]", ["--images=c"], ["--images=c"]),
+    ("labels: a.csv", ["--label-file=b.csv"], ["--labels=b.csv"]),
+    ("label-file: a.csv", ["--labels=b.csv"], ["--labels=b.csv"]),
+    ("runner: FlinkRunner", ["--runner=SparkRunner"], ["--runner=SparkRunner"]),
+    # One does what the other does.
+    ("num_shards: 3", ["--shard_size=2MB"], ["--shard_size=2MB"]),
+    ("shard_size: 2MB", ["--num_shards=3"], ["--num_shards=3"]),
+    ("class_names: [a]", ["--class_names=f"], ["--class_names=f"]),
+    ("version: 1.0.0", ["--version", "1.2.0"], ["--dataset_version=1.2.0"]),
+    ("version: 1.2.0", [], ["--dataset_version=1.2.0"]),
 )
 def test_the_command_line_wins(
     text: str, words: list[str], meant: list[str], tmp_path: Path

@@ -13,6 +13,7 @@ from pipeline.convert import main
 from pipeline.errors import UsageError
 from pipeline.options.option_table import GROUPS, OPTIONS
 from pipeline.options.parser import is_given, make_parser, parse_flags
+from tests.marks import cases
 from transforms.core.option import Conflict, Need, Option, check_combinations, declared
 
 # A value for each option that has no closed set of them, other than its default.
@@ -110,17 +111,14 @@ def test_a_version_with_a_value_is_that_of_the_dataset(words: list[str]) -> None
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "flags"),
-    [
-        ("i o", "--images=i --output=o"),
-        ("i l o", "--images=i --labels=l --output=o"),
-        ("i l --output=o", "--images=i --labels=l --output=o"),
-        ("l o --images=i", "--images=i --labels=l --output=o"),
-        ("o --images=i --num_shards 3", "--images=i --output=o --num_shards=3"),
-        ("~/i=1/*.jpg ~/o --model=~/m", "--images=/me/i=1/*.jpg --output=/me/o --model=/me/m"),
-        ("~you/i ~", "--images=~you/i --output=~"),
-    ],
+@cases(
+    ("i o", "--images=i --output=o"),
+    ("i l o", "--images=i --labels=l --output=o"),
+    ("i l --output=o", "--images=i --labels=l --output=o"),
+    ("l o --images=i", "--images=i --labels=l --output=o"),
+    ("o --images=i --num_shards 3", "--images=i --output=o --num_shards=3"),
+    ("~/i=1/*.jpg ~/o --model=~/m", "--images=/me/i=1/*.jpg --output=/me/o --model=/me/m"),
+    ("~you/i ~", "--images=~you/i --output=~"),
 )
 def test_first_words_are_places(words: str, flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/me")

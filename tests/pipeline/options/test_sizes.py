@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.images import picture, saved
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import Dataset, Ran, check_ended, convert, plan
 from transforms.core.option import parse_size
 from transforms.labels.label_options import parse_shard_size
@@ -26,20 +26,17 @@ def test_the_size_of_a_shard(text: str, size: int) -> None:
     assert parse_shard_size(text) == size
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("64", "'64' has no unit: did you mean 64MB?"),
-        ("1.5", "did you mean 1.5MB?"),
-        ("150000000", "did you mean 150MB?"),
-        ("1000000", "did you mean 1MB?"),
-        ("100KB", "'100KB' is less than 1MB: did you mean 100MB?"),
-        ("64B", "did you mean 64MB?"),
-        ("0.5MB", "did you mean 1MB?"),
-        ("999999B", "is less than 1MB"),
-        ("big", "write it like 150MB"),
-        ("0MB", "write it like 150MB"),
-    ],
+@cases(
+    ("64", "'64' has no unit: did you mean 64MB?"),
+    ("1.5", "did you mean 1.5MB?"),
+    ("150000000", "did you mean 150MB?"),
+    ("1000000", "did you mean 1MB?"),
+    ("100KB", "'100KB' is less than 1MB: did you mean 100MB?"),
+    ("64B", "did you mean 64MB?"),
+    ("0.5MB", "did you mean 1MB?"),
+    ("999999B", "is less than 1MB"),
+    ("big", "write it like 150MB"),
+    ("0MB", "write it like 150MB"),
 )
 def test_a_size_that_is_none(text: str, says: str) -> None:
     with pytest.raises(ValueError) as raised:

@@ -10,7 +10,7 @@ from pipeline.options.parser import parse_flags
 from pipeline.resolve import label_flags
 from pipeline.resolve.preflight import check_flags
 from tests.conftest import draw
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import check_ended, convert, plan
 from tests.spies import paths_given
 from transforms.storage.local_storage import LocalStorage
@@ -138,19 +138,16 @@ def test_too_many_rejections_come_with_the_hint(tmp_path: Path) -> None:
 UPPER = [name.upper() for name in NAMES[1:]]
 
 
-@pytest.mark.parametrize(
-    ("cells", "sampled", "warns"),
-    [
-        # Rows or images that are only more.
-        ([*NAMES, *map(str, range(30))], 1000, False),
-        ([*NAMES[:4], *"xyz"], 1000, False),
-        # Rows of images further down.
-        ([NAMES[0], *UPPER], 4, True),
-        # What explains the first rows is wrong: they are of other images.
-        ([NAMES[0], *UPPER, *NAMES], 4, False),
-        # Nothing explains them.
-        ([NAMES[0], *"stu", *UPPER], 4, False),
-    ],
+@cases(
+    # Rows or images that are only more.
+    ([*NAMES, *map(str, range(30))], 1000, False),
+    ([*NAMES[:4], *"xyz"], 1000, False),
+    # Rows of images further down.
+    ([NAMES[0], *UPPER], 4, True),
+    # What explains the first rows is wrong: they are of other images.
+    ([NAMES[0], *UPPER, *NAMES], 4, False),
+    # Nothing explains them.
+    ([NAMES[0], *"stu", *UPPER], 4, False),
 )
 def test_when_a_hint_is_given(
     cells: list[str], sampled: int, warns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

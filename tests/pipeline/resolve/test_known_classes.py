@@ -10,6 +10,7 @@ import pytest
 from pipeline.errors import UsageError
 from pipeline.resolve.label_flags import check_ids, classes_of_records, known_classes
 from tests.conftest import draw
+from tests.marks import cases
 from tests.pipeline.commands import Dataset, convert, make_dataset
 from tests.pipeline.reusing import write_manifest
 from transforms.core.messages import Decision
@@ -61,13 +62,10 @@ def test_a_dataset_that_is_replaced_is_refused_before_its_manifest_is_read(tmp_p
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "names", "resolved"),
-    [
-        ("auto", ("cat", "7"), "text"),
-        ("auto", ("7", "9"), "auto"),
-        ("integer", ("cat", "dog"), "integer"),
-    ],
+@cases(
+    ("auto", ("cat", "7"), "text"),
+    ("auto", ("7", "9"), "auto"),
+    ("integer", ("cat", "dog"), "integer"),
 )
 def test_labels_are_names_if_the_classes_of_a_dataset_are(
     kind: str, names: tuple[str, ...], resolved: str
@@ -77,17 +75,14 @@ def test_labels_are_names_if_the_classes_of_a_dataset_are(
     assert KnownClasses(names).kind(kind) == KnownClasses().kind(kind) == kind
 
 
-@pytest.mark.parametrize(
-    ("ids", "rules", "hint"),
-    [
-        ({"7": 7, "9": 9}, LabelRules(dense=True), "leave out --dense_labels"),
-        ({"7": 0, "9": 1}, LabelRules(), "add --dense_labels"),
-        ({"10": 0, "7": 1}, LabelRules("integer"), "add --dense_labels"),
-        ({"7": 7}, LabelRules("text"), "leave out --label_kind text"),
-        ({"cat": 0}, LabelRules(first_id=1), "only ids of --layout detection begin at 1"),
-        ({"cat": 1}, LabelRules(), "only ids of --layout detection begin at 1"),
-        ({"cat": 1, "dog": 3}, LabelRules(first_id=1), "there are gaps between them, which only"),
-    ],
+@cases(
+    ({"7": 7, "9": 9}, LabelRules(dense=True), "leave out --dense_labels"),
+    ({"7": 0, "9": 1}, LabelRules(), "add --dense_labels"),
+    ({"10": 0, "7": 1}, LabelRules("integer"), "add --dense_labels"),
+    ({"7": 7}, LabelRules("text"), "leave out --label_kind text"),
+    ({"cat": 0}, LabelRules(first_id=1), "only ids of --layout detection begin at 1"),
+    ({"cat": 1}, LabelRules(), "only ids of --layout detection begin at 1"),
+    ({"cat": 1, "dog": 3}, LabelRules(first_id=1), "there are gaps between them, which only"),
 )
 def test_ids_that_cannot_be_kept(ids: dict[str, int], rules: LabelRules, hint: str) -> None:
     known = KnownClasses(tuple(ids), ids, "old")

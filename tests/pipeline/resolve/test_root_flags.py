@@ -17,7 +17,7 @@ from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.datasets import read_bases, same_spelling
 from pipeline.resolve.image_flags import root_of
 from tests.conftest import draw
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import Dataset, Ran, check_ended, convert, make_dataset, plan
 from tests.pipeline.reading import split_of
 from tests.transforms.beam import changed, make_config
@@ -64,18 +64,15 @@ def test_with_a_root_added_globs_move_no_image(
     assert places(both, above).items() >= places(old, above).items()
 
 
-@pytest.mark.parametrize(
-    ("root", "globs", "spelled"),
-    [
-        (None, ["y/2024/*.jpg", "y/2025/*.jpg"], "y"),
-        ("y", ["y/2024/*.jpg"], "y"),
-        (".", ["y/2024/*.jpg", "*.jpg"], ""),
-        ("/", ["/y/*.jpg"], "/"),
-        ("{cwd}/y", ["y/2024/*.jpg"], "y"),
-        ("y", ["{cwd}/y/2024/*.jpg"], "{cwd}/y"),
-        ("gs://b/y/", ["gs://b/y/2024/*.jpg"], "gs://b/y"),
-        ("gs://b", ["gs://b/*.jpg", "gs://b/x/*.jpg"], "gs://b"),
-    ],
+@cases(
+    (None, ["y/2024/*.jpg", "y/2025/*.jpg"], "y"),
+    ("y", ["y/2024/*.jpg"], "y"),
+    (".", ["y/2024/*.jpg", "*.jpg"], ""),
+    ("/", ["/y/*.jpg"], "/"),
+    ("{cwd}/y", ["y/2024/*.jpg"], "y"),
+    ("y", ["{cwd}/y/2024/*.jpg"], "{cwd}/y"),
+    ("gs://b/y/", ["gs://b/y/2024/*.jpg"], "gs://b/y"),
+    ("gs://b", ["gs://b/*.jpg", "gs://b/x/*.jpg"], "gs://b"),
 )
 def test_a_root_is_spelled_as_the_globs(root: str | None, globs: list[str], spelled: str) -> None:
     cwd = os.getcwd()
@@ -183,27 +180,24 @@ def test_another_root_than_that_of_a_reused_dataset(years: Path, tmp_path: Path)
 # Which datasets `--reuse` can use, and how their roots are spelled.
 
 
-@pytest.mark.parametrize(
-    ("root", "globs", "spelled"),
-    [
-        ("in", ["in/*.jpg"], "in"),
-        ("in", ["{here}/in/*.jpg"], "{here}/in"),
-        ("", ["{here}/in/*.jpg"], "{here}"),
-        ("../in", ["{here}/*.jpg"], "{above}/in"),
-        ("{here}/in", ["in/*.jpg", "./in/*.png"], "in"),
-        ("{here}", ["*.jpg"], ""),
-        # Behind a link, `..` is not the folder above.
-        ("link/../in", ["{here}/in/*.jpg"], "link/../in"),
-        ("{here}/in", ["in/*.jpg", "/else/*.jpg"], "{here}/in"),
-        ("{here}/in", [], "{here}/in"),
-        ("gs://b/in", ["in/*.jpg"], "gs://b/in"),
-        ("in", ["gs://b/in/*.jpg"], "in"),
-        ("memory:", ["{here}/in/*.jpg"], "memory:"),
-        # The roots of images that rows list.
-        ("{here}/in", [""], "in"),
-        ("in", ["{here}"], "{here}/in"),
-        ("in", ["memory:"], "in"),
-    ],
+@cases(
+    ("in", ["in/*.jpg"], "in"),
+    ("in", ["{here}/in/*.jpg"], "{here}/in"),
+    ("", ["{here}/in/*.jpg"], "{here}"),
+    ("../in", ["{here}/*.jpg"], "{above}/in"),
+    ("{here}/in", ["in/*.jpg", "./in/*.png"], "in"),
+    ("{here}", ["*.jpg"], ""),
+    # Behind a link, `..` is not the folder above.
+    ("link/../in", ["{here}/in/*.jpg"], "link/../in"),
+    ("{here}/in", ["in/*.jpg", "/else/*.jpg"], "{here}/in"),
+    ("{here}/in", [], "{here}/in"),
+    ("gs://b/in", ["in/*.jpg"], "gs://b/in"),
+    ("in", ["gs://b/in/*.jpg"], "in"),
+    ("memory:", ["{here}/in/*.jpg"], "memory:"),
+    # The roots of images that rows list.
+    ("{here}/in", [""], "in"),
+    ("in", ["{here}"], "{here}/in"),
+    ("in", ["memory:"], "in"),
 )
 def test_a_root_of_a_base_is_spelled_as_the_globs(
     root: str, globs: list[str], spelled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
