@@ -59,9 +59,7 @@ def test_the_face_has_names_of_the_pipeline() -> None:
         _ = image_tfrecords.nix
 
 
-def test_the_face_leaves_a_program_its_modules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_face_leaves_a_program_its_modules(tmp_path: Path, monkeypatch: Any) -> None:
     for name in ("transforms", "pipeline"):
         monkeypatch.setitem(sys.modules, name, theirs := types.ModuleType(name))
         assert image_tfrecords.load is importlib.import_module("pipeline.read").load
@@ -109,9 +107,7 @@ def test_the_face_raises_what_the_command_says(
 
 
 @pytest.mark.slow
-def test_an_interrupt_ends_the_conversion(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_ends_the_conversion(photos: Path, tmp_path: Path, monkeypatch: Any) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

@@ -85,9 +85,7 @@ def test_published_bytes(name: str, golden: Golden, expected: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("name", _cases())
-def test_the_manifest_repeats_the_run(
-    name: str, golden: Golden, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_manifest_repeats_the_run(name: str, golden: Golden, monkeypatch: Any) -> None:
     """With the same options, all files of records are equal: see the recipes below."""
     dataset = golden.dataset(name)
     monkeypatch.chdir(golden.folder)

@@ -47,9 +47,7 @@ ADDRESSES = {
 
 
 @pytest.fixture
-def buckets(
-    gcs: GcsServer, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[GcsServer]:
+def buckets(gcs: GcsServer, photos: Path, tmp_path: Path, monkeypatch: Any) -> Iterator[GcsServer]:
     """Photos and an empty bucket, requested with the credentials of a file.
 
     With `STORAGE_EMULATOR_HOST`, Google's client would send none.

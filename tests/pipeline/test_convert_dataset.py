@@ -135,15 +135,12 @@ def test_what_is_read_and_written_is_reported(folder: Path) -> None:
         ({"output": "out", "runner": "x"}, TypeError, "has no option 'runner'"),
         ({"images": ["photos/*.jpg"]}, ValueError, "output is missing"),
         ({"output": "out", "images": ["none/*"]}, ValueError, "no file matches images"),
-        (
-            {"output": "out", "images": ["photos/*.jpg"], "num_shards": 1, "shard_size": "1MB"},
-            ValueError,
-            "num_shards cannot be used with shard_size",
-        ),
+        ({"output": "out", "images": ["photos/*.jpg"], "num_shards": 1, "shard_size": "1MB"},
+         ValueError, "num_shards cannot be used with shard_size"),
         ({"output": "out", "seed": "x"}, ValueError, "'x' is not a whole number"),
         ({"output": "out", "check": "some"}, ValueError, "is not one of"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("folder")
 def test_wrong_options_fail_where_they_are_written(
     options: dict[str, Any], kind: type[Exception], says: str

@@ -123,11 +123,8 @@ def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
     [
         ({"images": "gs://nowhere/*.jpg"}, {}, "'gs://nowhere/*.jpg': no such bucket"),
         ({"images": "gs://photos/none/*.jpg"}, {}, "check the bucket and the path"),
-        (
-            {"images": "gs://photos/in"},
-            {},
-            "it is a folder, which holds 18 .jpg: try 'gs://photos/in/**/*.jpg'",
-        ),
+        ({"images": "gs://photos/in"}, {},
+         "it is a folder, which holds 18 .jpg: try 'gs://photos/in/**/*.jpg'"),
         ({"labels": "gs://photos/none.csv"}, {}, "no file matches --labels"),
         ({"class_names": "gs://photos/none.txt"}, {}, "no such file: --class_names"),
         ({"layout": "gs://photos/no.yaml"}, {}, "no such file: --layout gs://photos/no.yaml"),
@@ -136,7 +133,7 @@ def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
         ({}, {"kind": "upload", "status": 403}, "cannot write to --output"),
         ({}, requester_pays("photos"), "requester-pays"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_there_or_not_allowed_is_reported_before_the_job(
     buckets: GcsServer, flags: dict[str, Any], fault: dict[str, Any], message: str
 ) -> None:

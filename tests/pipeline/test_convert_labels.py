@@ -24,10 +24,8 @@ QUOTED = [(stem, f'a "{label}",\nbig', "x\r\ny") for stem, label in ROWS]
 
 # Ways to write the labels of the photos: files, and flags.
 VARIANTS: dict[str, tuple[dict[str, bytes], dict[str, Any]]] = {
-    "cp949": (
-        {"l.csv": csv_text((stem, KOREAN[label]) for stem, label in ROWS).encode("cp949")},
-        {"csv_encoding": "cp949"},
-    ),
+    "cp949": ({"l.csv": csv_text((stem, KOREAN[label]) for stem, label in ROWS).encode("cp949")},
+        {"csv_encoding": "cp949"}),
     "quotes_with_newlines": ({"l.csv": csv_text(QUOTED, ("id", "label", "note")).encode()}, {}),
     "several_files": (
         {
@@ -39,11 +37,9 @@ VARIANTS: dict[str, tuple[dict[str, bytes], dict[str, Any]]] = {
         },
         {"labels": "part-*.csv*"},
     ),
-    "no_header_numbered": (
-        {"l.csv": csv_text(SWAPPED, ()).encode()},
-        {"label_key": 3, "label_column": 1},
-    ),
-}
+    "no_header_numbered": ({"l.csv": csv_text(SWAPPED, ()).encode()},
+        {"label_key": 3, "label_column": 1}),
+}  # fmt: skip
 SAYS = {"cp949": KOREAN.__getitem__, "quotes_with_newlines": 'a "{}", big'.format}
 
 

@@ -138,38 +138,20 @@ def test_rows_without_labels_say_split_and_columns(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "flags", "says"),
     [
-        (
-            ["image,label", "https://a.org/1.jpg,cat"],
-            {},
-            "such as 'https://a.org/1.jpg': download the images, and give --images",
-        ),
-        (
-            ["image_uri", "photos/1.jpg"],
-            {},
-            "give --label_column a name or number; or, without --images, --label_from none",
-        ),
-        (
-            [],
-            {"label_column": "label", **NONE},
-            "--label_column cannot be used with --label_from none",
-        ),
-        (
-            [],
-            {"layout": "detection", **NONE},
-            "has the source object.ids, but --label_from is none",
-        ),
-        (
-            [],
-            {"layout": "my.yaml", **NONE},
-            "'a' has the source object.texts, but --label_from is none",
-        ),
-        (
-            [],
-            {"images": "data/photos/*.jpg", **NONE},
-            "--labels cannot be used with --label_from none",
-        ),
+        (["image,label", "https://a.org/1.jpg,cat"], {},
+         "such as 'https://a.org/1.jpg': download the images, and give --images"),
+        (["image_uri", "photos/1.jpg"], {},
+         "give --label_column a name or number; or, without --images, --label_from none"),
+        ([], {"label_column": "label", **NONE},
+         "--label_column cannot be used with --label_from none"),
+        ([], {"layout": "detection", **NONE},
+         "has the source object.ids, but --label_from is none"),
+        ([], {"layout": "my.yaml", **NONE},
+         "'a' has the source object.texts, but --label_from is none"),
+        ([], {"images": "data/photos/*.jpg", **NONE},
+         "--labels cannot be used with --label_from none"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_go(
     folder: Path, rows: list[str], flags: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

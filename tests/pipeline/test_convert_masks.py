@@ -177,14 +177,10 @@ def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> Non
         ({"masks": "masks/*.tif"}, "no file matches --masks"),
         ({"masks": ["masks/*.png", "mask/*.png"]}, "matches --masks 'mask/*.png'"),
         ({"masks": "photos/a/*.jpg"}, "both match"),
-        (
-            {"key": "path"},
-            "images have keys like 'a/0.jpg', but 'masks/0.png' is for '0.jpg' (--key path)",
-        ),
-        (
-            {"masks": "masks/0*.png", "images": "photos/a/2*.jpg"},
-            "images have keys like '2', but 'masks/0.png' is for '0' (--key stem)",
-        ),
+        ({"key": "path"},
+         "images have keys like 'a/0.jpg', but 'masks/0.png' is for '0.jpg' (--key path)"),
+        ({"masks": "masks/0*.png", "images": "photos/a/2*.jpg"},
+         "images have keys like '2', but 'masks/0.png' is for '0' (--key stem)"),
         ({"key": "uri"}, "--key uri cannot be used with --masks"),
         ({"images": None, "labels": "l.csv", "masks": "photos/**"}, "which a row of"),
         ({"images": None}, "give --images GLOB, or --labels CSV"),
@@ -192,10 +188,8 @@ def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> Non
         ({"layout": "plain.yaml"}, "has no feature with the source mask.bytes"),
         ({"layout": "mask.yaml", "masks": None}, "give --masks GLOB"),
     ],
-)
-def test_mistakes(
-    more: Mapping[str, Any], message: str, inputs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+)  # fmt: skip
+def test_mistakes(more: Mapping[str, Any], message: str, inputs: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(inputs)
     (inputs / "plain.yaml").write_text("features: {image: image.bytes}")
     (inputs / "mask.yaml").write_text("features: {image: image.bytes, mask: mask.bytes}")

@@ -163,13 +163,10 @@ def test_columns_as_typed_features(folder: Path) -> None:
         ({"layout": "my.yaml"}, "  a: csv.size\n", "has no column 'size'"),
         ({"layout": "my.yaml"}, "  a: image.size\n", "line 2: unknown source 'image.size'"),
         ({"layout": "other.yaml"}, "", "no such file: --layout"),
-        (
-            {"layout": "my.yaml", "labels": None, "label_from": "none"},
-            "  a: label.id\n",
-            "the feature 'a' has the source label.id, but --label_from is none",
-        ),
+        ({"layout": "my.yaml", "labels": None, "label_from": "none"}, "  a: label.id\n",
+         "the feature 'a' has the source label.id, but --label_from is none"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_before_the_job(
     folder: Path, flags: dict[str, Any], text: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

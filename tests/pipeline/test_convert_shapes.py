@@ -129,13 +129,10 @@ UNKNOWN = "the shape of 'pixels' (image.pixels) is unknown"
         (PIXELS, {"resize": "8x6"}, UNKNOWN),
         (PIXELS, {**FIXED, "resize": "8x6,never_enlarge"}, UNKNOWN),
         (f"{PIXELS}  b: image.height\n", {"color": "rgb"}, UNKNOWN),
-        (
-            "  a: {source: image.pixels, shape: [8, 6, 3]}\n",
-            FIXED,
-            "the shape of 'a' is [8, 6, 3], but --resize and --color make it [6, 8, 3]",
-        ),
+        ("  a: {source: image.pixels, shape: [8, 6, 3]}\n", FIXED,
+         "the shape of 'a' is [8, 6, 3], but --resize and --color make it [6, 8, 3]"),
     ],
-)
+)  # fmt: skip
 def test_pixels_without_a_shape_are_refused(
     folder: Path, text: str, flags: dict[str, str], says: str
 ) -> None:

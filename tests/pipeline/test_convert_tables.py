@@ -122,13 +122,10 @@ def test_lists_of_labels(photos: Path, tmp_path: Path) -> None:
         ({"t.jsonl": b"id,label\n"}, {}, "t.jsonl: it is not JSON (Expecting value): write one"),
         ({"t.jsonl": b'{"a": 1, "b": 2}'}, {}, "cannot tell which column is --label_key"),
         ({"t.jsonl": b'{"id": "cat-0"}'}, {"csv_encoding": "cp949"}, "--csv_encoding is for CSV"),
-        (
-            {"t.jsonl": b'{"id": "cat-0", "label": 1}', "u.csv": b"id,label\ncat-0,1"},
-            {},
-            "t.jsonl is JSON Lines, but",
-        ),
+        ({"t.jsonl": b'{"id": "cat-0", "label": 1}', "u.csv": b"id,label\ncat-0,1"}, {},
+         "t.jsonl is JSON Lines, but"),
     ],
-)
+)  # fmt: skip
 def test_usage_errors(
     photos: Path, tmp_path: Path, files: dict[str, bytes], flags: dict[str, Any], says: str
 ) -> None:

@@ -136,20 +136,16 @@ def _longer(folder: Path) -> None:
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, "holds no dataset: there is no such folder"),
-    "no manifest": (
-        lambda folder: (folder / "manifest.json").unlink(),
-        "holds no dataset: there are TFRecords but no",
-    ),
+    "no manifest": (lambda folder: (folder / "manifest.json").unlink(),
+        "holds no dataset: there are TFRecords but no"),
     "half written": (_unfinished, "holds no dataset: a run is still writing it"),
     "no indexes": (_without_indexes, ""),
     "a missing index": (lambda folder: _index(folder).unlink(), "cannot read the index "),
-    "a flipped byte": (
-        lambda folder: flip(_index(folder), -9),
-        " is damaged, or was replaced by another run: its checksum is not that of the manifest",
-    ),
+    "a flipped byte": (lambda folder: flip(_index(folder), -9),
+        " is damaged, or was replaced by another run: its checksum is not that of the manifest"),
     "a longer index": (_longer, " is damaged, or was replaced by another run"),
     "another format": (_of_version_1, "has format version 1"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DAMAGE)

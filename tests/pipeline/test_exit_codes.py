@@ -24,9 +24,7 @@ def test_interrupted(right_inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "interrupted" in ran.error()
 
 
-def test_interrupted_while_a_job_runs_elsewhere(
-    right_inputs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_while_a_job_runs_elsewhere(right_inputs: Path, monkeypatch: Any) -> None:
     class Job:
         has_job = True
 

@@ -189,9 +189,7 @@ def test_the_document_lists_every_column(made: Dataset) -> None:
     assert names == tables(made)[0][1].column_names
 
 
-def test_the_python_of_the_document_runs(
-    made: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_python_of_the_document_runs(made: Dataset, tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/photos").symlink_to(made.folder)
     monkeypatch.chdir(tmp_path)

@@ -96,9 +96,7 @@ def test_keys_of_images_that_rows_list(
     )
 
 
-def test_keys_from_standard_input(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_from_standard_input(photos: Path, tmp_path: Path, monkeypatch: Any) -> None:
     flags = {"images": f"{photos}/*/*.jpg", "keys": "-"}
     typed(monkeypatch, "cat/cat-1.jpg\n")
     assert "17 left out (--keys)" in plan(**flags, output=tmp_path / "out").out

@@ -197,11 +197,8 @@ RIGHT = "a,b\n1,2\n"
         ("a\n\0\n", {}, "NUL byte"),
         (RIGHT, {"layout": "x: csv.c"}, "has no column 'c', which --layout"),
         (RIGHT, {"layout": "x: {source: csv.a, type: int16}"}, "line 2: unknown type 'int16'"),
-        (
-            RIGHT,
-            {"layout": "x: {source: csv.a, type: bool, default: 5}"},
-            "line 2: the default '5' is not of type bool",
-        ),
+        (RIGHT, {"layout": "x: {source: csv.a, type: bool, default: 5}"},
+         "line 2: the default '5' is not of type bool"),
         (RIGHT, {"labels": None}, "--layout rows makes records from rows: give --labels CSV"),
         (RIGHT, {"images": "*.jpg"}, "leave out --images"),
         (RIGHT, {"resize": "shorter=9"}, "--resize cannot be used with --layout rows"),
@@ -212,7 +209,7 @@ RIGHT = "a,b\n1,2\n"
         (RIGHT, {"label_key": "c"}, "has no column 'c' (--label_key)"),
         (RIGHT, {"split_by": "column:c"}, "has no column 'c' (--split_by)"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_used(
     text: str, flags: dict[str, Any], message: str, tmp_path: Path
 ) -> None:

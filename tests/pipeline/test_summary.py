@@ -89,11 +89,8 @@ GROUPS, KEEPS = "3 groups of exact duplicates", "--dedupe drop keeps one of each
             ],
         ),
         # Those that were dropped are in no split any more.
-        (
-            {"across_splits": 1, "dropped": 4},
-            {},
-            [f"duplicates  {GROUPS} (1 across splits, 4 images dropped)"],
-        ),
+        ({"across_splits": 1, "dropped": 4}, {},
+         [f"duplicates  {GROUPS} (1 across splits, 4 images dropped)"]),
         (
             {"groups": 0},
             {"pairs": 2, "across_splits": 1},
@@ -103,7 +100,7 @@ GROUPS, KEEPS = "3 groups of exact duplicates", "--dedupe drop keeps one of each
             ],
         ),
     ],
-)
+)  # fmt: skip
 def test_duplicates_and_what_harms(
     exact: dict[str, int], near: dict[str, int], said: list[str]
 ) -> None:

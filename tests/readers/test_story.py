@@ -54,9 +54,7 @@ def located() -> Image.Exif:
 
 
 @pytest.fixture
-def written(
-    gcs: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Counter[tuple[int, int]]:
+def written(gcs: GcsServer, tmp_path: Path, monkeypatch: Any) -> Counter[tuple[int, int]]:
     """A working folder with what the commands of the document write; the images of each class."""
     files: dict[str, bytes] = {}
     annotations: list[dict[str, Any]] = []

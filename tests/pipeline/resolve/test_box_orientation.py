@@ -48,24 +48,15 @@ def decided(
 @pytest.mark.parametrize(
     ("rows", "orientation", "because"),
     [
-        (
-            [f"side {BOTH}", f"side {HIGH}"],
-            "upright",
-            "only this fits the box in line 3, {}/side.jpg",
-        ),
+        ([f"side {BOTH}", f"side {HIGH}"], "upright",
+         "only this fits the box in line 3, {}/side.jpg"),
         ([f"other {WIDE}"], "stored", "only this fits the box in line 2, {}/other.jpg"),
-        (
-            [f"side {BOTH}", f"other {BOTH}"],
-            "stored",
-            "default: boxes fit both ways in 2 images that EXIF rotates",
-        ),
-        (
-            [f"plain {WIDE}", "cut 0,0,9,9", "gone 0,0,9,9", "unknown 0,0,9,9", "plain ,x,1,1"],
-            "stored",
-            "default: EXIF turns none of the first 3 images",
-        ),
+        ([f"side {BOTH}", f"other {BOTH}"], "stored",
+         "default: boxes fit both ways in 2 images that EXIF rotates"),
+        ([f"plain {WIDE}", "cut 0,0,9,9", "gone 0,0,9,9", "unknown 0,0,9,9", "plain ,x,1,1"],
+         "stored", "default: EXIF turns none of the first 3 images"),
     ],
-)
+)  # fmt: skip
 def test_what_images_show(folder: Path, rows: list[str], orientation: str, because: str) -> None:
     rules, decision = decided(folder, *rows)
     assert rules.orientation == orientation

@@ -123,16 +123,12 @@ def unlisted(folder: Path) -> None:
 
 EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "integers": (lambda _: None, "its labels.txt is empty, since its integer labels"),
-    "changed": (
-        lambda folder: (folder / "labels.txt").write_text("dog\n"),
-        "^--class_names: {0}/labels.txt was changed",
-    ),
-    "gone": (
-        lambda folder: (folder / "labels.txt").unlink(),
-        "^cannot read --class_names {0}/labels.txt",
-    ),
+    "changed": (lambda folder: (folder / "labels.txt").write_text("dog\n"),
+        "^--class_names: {0}/labels.txt was changed"),
+    "gone": (lambda folder: (folder / "labels.txt").unlink(),
+        "^cannot read --class_names {0}/labels.txt"),
     "unlisted": (unlisted, "^--class_names: {0}/manifest.json was edited: it lists no labels.txt$"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -118,9 +118,7 @@ def test_who_holds_it_is_said_and_a_killed_run_frees_it(
         pass
 
 
-def test_a_run_that_gives_no_sign_of_life_is_dead(
-    bucket: GcsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_gives_no_sign_of_life_is_dead(bucket: GcsServer, monkeypatch: Any) -> None:
     monkeypatch.setattr(lock, "PATIENCE_SECONDS", 0.3)
     put_lock(bucket, host="another machine", pid=1, beats=7)
     with BucketLock(LOCK).held():
