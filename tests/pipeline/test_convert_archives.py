@@ -1,7 +1,6 @@
 """Images inside archives: the same dataset as from a folder with the same files."""
 
 import io
-import json
 import os
 import zipfile
 from pathlib import Path
@@ -150,38 +149,6 @@ def test_bad_files_are_rejected_one_by_one(tmp_path: Path, files: dict[str, byte
     assert copies >= {Path("left/empty_file/empty.jpg")}
     assert {path.stem for path in copies} <= {"empty", "bomb"}
     assert not (tmp_path.parent / "out.jpg").exists()
-
-
-def _shards(files: dict[str, bytes], folder: Path) -> None:
-    """Two archives of a WebDataset, whose images have no folders; the first has no label."""
-    packed: list[dict[str, bytes]] = [{}, {}]
-    for number, (name, data) in enumerate(files.items()):
-        label, sample = name.partition("/")[0], packed[number % 2]
-        sample[f"{number:03d}.jpg"] = data
-        if number % 3:
-            sample[f"{number:03d}.cls"] = f"{label}\n".encode()
-        elif number:
-            sample[f"{number:03d}.json"] = json.dumps({"label": label, "n": number}).encode()
-    for number, each in enumerate(packed):
-        (folder / f"shard-{number}.tar").write_bytes(tarred(each))
-
-
-@pytest.mark.parametrize("label_from", [None, "webdataset"])
-def test_labels_of_a_webdataset(
-    label_from: str | None, tmp_path: Path, files: dict[str, bytes]
-) -> None:
-    _shards(files, tmp_path)
-    flags = {"images": f"{tmp_path}/shard-*.tar!/*.jpg", "label_from": label_from}
-    made = make_dataset(tmp_path / "out", max_rejected=1, **flags)
-    expected = {f"{at:03d}": name.partition("/")[0] for at, name in enumerate(files)}
-    unlabelled = expected.pop("000")
-    assert labels(made) == expected
-    assert unlabelled in made.classes
-    [line] = made.rejected
-    assert (line["reason"], line["path"]) == ("no_label", f"{tmp_path}/shard-0.tar!/000.jpg")
-    assert "no KEY.cls" in line["detail"]
-    decided = {each["what"]: each["value"] for each in made.manifest["decided"]}
-    assert decided["labels from"] == "webdataset"
 
 
 MISTAKES = {

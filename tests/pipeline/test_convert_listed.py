@@ -16,7 +16,7 @@ from tests.pipeline.commands import (
     run_process,
     write_layout,
 )
-from tests.pipeline.reading import NUMBER, TEXT, filenames, labels, read
+from tests.pipeline.reading import filenames, labels
 from tests.servers.gcs import GcsServer
 from tests.spies import paths_given
 from transforms.storage.local_storage import LocalStorage
@@ -119,20 +119,6 @@ def test_rows_may_have_no_labels(folder: Path, header: str) -> None:
     check_sound(dataset.folder)
     assert convert(**flags, output=dataset.folder).out.startswith("up to date")
     assert plan(**flags, output=folder / "planned").code == 0
-
-
-def test_rows_without_labels_say_split_and_columns(folder: Path) -> None:
-    rows = ["train,photos/1.jpg,7", "TEST,photos/2.jpg,8", "test,photos/4.jpg,9"]
-    layout = write_layout(folder, "  id: image.key\n  age: csv.age\n")
-    dataset = make(folder, "split,image_uri,age", *rows, layout=layout, **NONE)
-    features = {"id": TEXT, "age": NUMBER}
-    found = {
-        split: {record["id"]: int(record["age"]) for record in read(dataset, features, split)}
-        for split in dataset.manifest["splits"]
-    }
-    test = {b"photos/2.jpg": 8, b"photos/4.jpg": 9}
-    assert found == {"train": {b"photos/1.jpg": 7}, "test": test}
-    check_sound(dataset.folder)
 
 
 @pytest.mark.parametrize(

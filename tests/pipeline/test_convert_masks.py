@@ -13,7 +13,7 @@ from PIL import Image
 
 from pipeline.read import load
 from tests.conftest import draw
-from tests.images import picture, saved
+from tests.images import picture
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, plan, show, verify
 from tests.pipeline.masked import (
     ENCODED,
@@ -115,23 +115,6 @@ def test_bad_masks_are_rejections(inputs: Path, tmp_path: Path) -> None:
     line = "partners 11 matched = 8 used + 1 without an image + 2 rejected"
     planned = plan(output=tmp_path / "planned", **options)
     assert line in planned.out, planned.err
-
-
-def test_masks_are_turned_and_resized_with_their_image(inputs: Path, tmp_path: Path) -> None:
-    tags = Image.Exif()
-    tags[0x0112] = 6
-    turned = picture("RGB", HEIGHT, WIDTH)
-    (inputs / "photos" / "a" / "turned.jpg").write_bytes(saved(turned, "JPEG", exif=tags))
-    upright = mask(9).transpose(Image.Transpose.ROTATE_270)
-    upright.save(inputs / "masks" / "turned.png")
-    kept = by_key(make_dataset(tmp_path / "kept", **flags(inputs)), decode=True)["turned"]
-    assert kept["image/encoded"].shape == (HEIGHT, WIDTH, 3)
-    assert kept[ENCODED][:, :, 0].tolist() == indices(9).tolist()
-    options = flags(inputs, exif_orientation="apply", resize="shorter=6")
-    made = by_key(make_dataset(tmp_path / "made", **options), decode=True)["turned"]
-    small = upright.resize((6, 8), Image.Resampling.NEAREST)
-    assert made["image/encoded"].shape == (8, 6, 3)
-    assert made[ENCODED][:, :, 0].tolist() == np.asarray(small).tolist()
 
 
 LAYOUT = """\

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 from pycocotools import mask as coco_mask
 
 from tests.conftest import draw
@@ -116,42 +116,6 @@ def test_a_wrong_segmentation_rejects_its_image(tmp_path: Path) -> None:
     assert rejected["reason"] == "mask_size"
     assert "its size is [40, 30], but its" in rejected["detail"]
     assert dataset.ledger["records_written"] == 2
-
-
-def write_turned(folder: Path) -> dict[str, Any]:
-    """A photo that EXIF turns, and an object in its upper right corner as viewers show it."""
-    photo = folder / "images" / "1.jpg"
-    photo.parent.mkdir()
-    tags = Image.Exif()
-    tags[0x0112] = 6
-    Image.new("RGB", (20, 30), "gray").save(photo, exif=tags)
-    note = {**ONE, "image_id": 1, "bbox": [20, 0, 10, 10]}
-    note["segmentation"] = [[20, 0, 30, 0, 30, 10, 20, 10]]
-    content = {"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [note]}
-    flags = write_coco(folder, {**content, "categories": COCO["categories"]})
-    return {**flags, **LAYOUT, "resize": "longer=60", "boxes": "orientation=upright"}
-
-
-@pytest.mark.parametrize("exif", ["keep", "apply"])
-def test_masks_are_turned_and_resized_with_their_image(exif: str, tmp_path: Path) -> None:
-    flags = write_turned(tmp_path)
-    dataset = make_dataset(tmp_path / "out", exif_orientation=exif, **flags)
-    check_sound(dataset.folder)
-    [record] = examples(dataset).values()
-    mask = Image.open(io.BytesIO(record[MASK][0]))
-    image = Image.open(io.BytesIO(record["image/encoded"][0]))
-    assert mask.size == image.size == ((60, 40) if exif == "apply" else (40, 60))
-    found = np.asarray(mask)
-    rows, columns = np.nonzero(found)
-    height, width = found.shape
-    sides = {"xmin": columns.min() / width, "xmax": (columns.max() + 1) / width}
-    sides |= {"ymin": rows.min() / height, "ymax": (rows.max() + 1) / height}
-    assert {side: record[f"image/object/bbox/{side}"][0] for side in sides} == pytest.approx(sides)
-    # As viewers show it: the upper right corner.
-    tag = {0x0112: 6} if exif == "keep" else {}
-    mask.getexif().update(tag)
-    shown = np.asarray(ImageOps.exif_transpose(mask))
-    assert shown[:20, 40:].all() and shown.sum() == 400
 
 
 def test_again_with_reuse_and_workers(

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.export import main as export
 from tests.images.packed import write_parquet
 from tests.pipeline.commands import (
     Dataset,
@@ -16,7 +15,6 @@ from tests.pipeline.commands import (
     digests,
     index_rows,
     make_dataset,
-    run_here,
 )
 from tests.pipeline.reading import label_ids, labels, read
 from transforms.dataset.output_names import INDEX
@@ -102,14 +100,6 @@ def test_several_files_are_one_dataset(
     assert labels(changed) == labels(plain)
     os.utime(tmp_path / "train-0.parquet", ns=(1, 1))
     assert "up to date" in convert(output=tmp_path / "changed", **flags).out
-
-
-def test_what_export_writes_is_read_again(plain: Dataset, tmp_path: Path) -> None:
-    folder = tmp_path / "parquet"
-    ran = run_here(export, "export", [str(plain.folder), "--parquet", str(folder)])
-    assert ran.code == 0, ran.err
-    again = make_dataset(tmp_path / "again", images=f"{folder}/*.parquet")
-    assert content(again) == content(plain)
 
 
 def test_keys_that_repeat_or_lack_are_file_and_row(files: dict[str, bytes], tmp_path: Path) -> None:

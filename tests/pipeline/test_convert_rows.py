@@ -6,15 +6,12 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.detection_readers import OBJECT_DETECTION
 from tests.images import picture, saved
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
     convert,
-    digests,
     make_dataset,
-    plan,
     show,
     write_layout,
 )
@@ -24,15 +21,6 @@ from transforms.images.tags import exif_of
 pytestmark = pytest.mark.slow
 
 SIDES = ("xmin", "xmax", "ymin", "ymax")
-
-# 16 pixels wide and 12 high.
-BOXES = """\
-ImageID,XMin,XMax,YMin,YMax,LabelName
-a,4,8,3,12,dog
-b,0,16,0,6,cat
-a,8,12,0,6,cat
-a,4,8,3,12,dog
-"""
 
 
 @pytest.fixture
@@ -65,47 +53,10 @@ def records(dataset: Dataset, features: dict[str, Any], by: str = "id") -> dict[
     return {record[by].decode().split(".")[0]: record for record in read_lists(dataset, features)}
 
 
-def detected(dataset: Dataset) -> dict[str, dict[str, Any]]:
-    return records(dataset, OBJECT_DETECTION, "image/filename")
-
-
 def boxes(record: dict[str, Any]) -> list[list[float]]:
     """Each box as xmin, xmax, ymin, ymax."""
     sides = [record[f"image/object/bbox/{side}"] for side in SIDES]
     return [list(box) for box in zip(*sides, strict=True)]
-
-
-def test_boxes_as_object_detection_reads_them(folder: Path) -> None:
-    dataset = from_rows(folder, BOXES, layout="detection")
-    found = detected(dataset)
-    a = found["a"]
-    assert boxes(a) == [[0.25, 0.5, 0.25, 1], [0.5, 0.75, 0, 0.5], [0.25, 0.5, 0.25, 1]]
-    assert a["image/object/class/label"] == [2, 1, 2]
-    assert a["image/object/class/text"] == [b"dog", b"cat", b"dog"]
-    assert a["image/class/label"] == [2, 1]
-    assert boxes(found["b"]) == [[0, 1, 0, 0.5]]
-    assert tf.io.decode_image(a["image/encoded"]).shape == (12, 16, 3)
-    counts = {"images_matched": 2, "records_written": 2, "rows_read": 4, "rows_used": 4}
-    assert dataset.ledger == counts
-    assert dataset.manifest["splits"]["train"]["classes"] == {"cat": 2, "dog": 1}
-    assert dataset.manifest["options"]["box_units"] == "pixel"
-    described = {feature["name"]: feature for feature in dataset.manifest["features"]}
-    name = "image/object/bbox/xmin"
-    assert described[name] == {"name": name, "source": "box.xmin", "dtype": "float", "shape": None}
-    planned = plan(output=folder / "planned", layout="detection", **given(folder, BOXES))
-    assert planned.code == 0, planned.err
-    assert "rows     4 read = 4 used" in planned.out
-    assert "  box units      pixel " in planned.out
-
-
-def test_boxes_follow_turned_and_resized_pixels(folder: Path) -> None:
-    rows, flags = "id,xmin,xmax,ymin,ymax,label\nc,4,8,0,3,dog\n", {"layout": "detection"}
-    plain = from_rows(folder, rows, "c.jpg", **flags)
-    assert boxes(detected(plain)["c"]) == [[0.25, 0.5, 0, 0.25]]
-    flags |= {"exif_orientation": "apply", "resize": "24x32"}
-    record = detected(from_rows(folder, rows, "c.jpg", **flags))["c"]
-    assert (record["image/height"], record["image/width"]) == (32, 24)
-    assert boxes(record) == [[0.75, 1, 0.25, 0.5]]
 
 
 MULTI = "  id: image.key\n  labels: label.ids\n  names: label.texts\n"
@@ -126,30 +77,6 @@ def test_many_labels(folder: Path, rows: str, flags: dict[str, str]) -> None:
         "b": {"id": b"b", "labels": [0], "names": [b"cat"]},
     }
     assert dataset.classes == ["cat", "dog"]
-
-
-COLUMNS = """\
-  id: image.key
-  sha: image.sha256
-  age: {source: csv.Age, type: int64, default: -1}
-  weight: csv.weight
-  note: {source: csv.note, type: bytes}
-  scores: {source: csv.scores, type: float, separator: ";"}
-"""
-
-
-def test_columns_as_typed_features(folder: Path) -> None:
-    rows = 'id,age,weight,note,scores,label\na,7,2.5,"é, x",1;2.5,dog\nb,,3,y,,dog\n'
-    dataset = from_rows(folder, rows, layout=write_layout(folder, COLUMNS))
-    features = {"id": TEXT, "sha": TEXT, "age": NUMBER, "note": TEXT}
-    features |= {"weight": tf.io.FixedLenFeature([], tf.float32)}
-    found = records(dataset, {**features, "scores": tf.io.VarLenFeature(tf.float32)})
-    names = ("sha", "age", "weight", "note", "scores")
-    sums = digests(folder)
-    assert {key: [record[name] for name in names] for key, record in found.items()} == {
-        "a": [sums["a.jpg"].encode(), 7, 2.5, "é, x".encode(), [1.0, 2.5]],
-        "b": [sums["b.jpg"].encode(), -1, 3.0, b"y", []],
-    }
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.conftest import draw
 from tests.marks import cases
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, plan
 from tests.pipeline.decided_table import block, warnings
-from tests.pipeline.reading import filenames, labels, split_of
+from tests.pipeline.reading import filenames, split_of
 
 pytestmark = pytest.mark.slow
 
@@ -80,23 +80,6 @@ def test_stratified_splits_have_the_shares_of_each_class(photos: Path, tmp_path:
     other = convert(output=dataset.folder, **{**flags, "stratify": None})
     assert other.code == 2
     assert "--stratify is not given, was label" in other.error()
-
-
-def test_classes_that_are_off_their_shares_are_reported(photos: Path, tmp_path: Path) -> None:
-    """All cats are one group, and so are all foxes: each is in one split."""
-    rows = ["id,label,who"]
-    for path in sorted(photos.glob("*/*.jpg")):
-        kind = path.parent.name
-        rows.append(f"{path.stem},{kind},{path.stem if kind == 'dog' else kind}")
-    (tmp_path / "labels.csv").write_text("\n".join(rows))
-    flags: dict[str, Any] = {"images": f"{photos}/*/*.jpg", "labels": tmp_path / "labels.csv"}
-    flags |= {"group_by": "who", "splits": HALVES, "stratify": "label"}
-    off = "are off their share by more than one image, the furthest 'cat' by 3 (train)"
-    line = f"class shares   2 of 3 classes       {off} [--stratify]"
-    assert line in block(convert(output=tmp_path / "out", **flags))
-    decided = Dataset(tmp_path / "out").manifest["decided"]
-    [shares] = [each for each in decided if each["what"] == "class shares"]
-    assert (shares["value"], shares["because"]) == ("2 of 3 classes", off)
 
 
 def given(folder: Path, names: str, glob: str, rows: str = "", **flags: Any) -> dict[str, Any]:
@@ -179,15 +162,6 @@ def test_an_image_without_a_place_is_rejected(
     check_sound(dataset.folder)
 
 
-def test_folders_say_the_split_and_rows_the_labels(tmp_path: Path) -> None:
-    rows = "id,label\n0,a\n1,b\n2,c\n3,d\nstray,e"
-    names = "train/cat/0 train/dog/1 TEST/cat/2 holdout/dog/3 stray"
-    dataset = made(given(tmp_path, names, "**/*.jpg", rows, split_by="folder", **ALL))
-    assert labels(dataset) == dict(zip("0123", "abcd", strict=True))
-    assert split_of(dataset) == {"0": "train", "1": "train", "2": "test", "3": "holdout"}
-    assert reasons(dataset) == {"stray": "bad_split"}
-
-
 def test_a_class_all_of_whose_images_are_rejected(tmp_path: Path) -> None:
     flags = given(tmp_path, "cat/1 cat/2 dog/3", "*/*.jpg", max_rejected=1)
     (tmp_path / "in" / "dog" / "3.jpg").write_bytes(b"cut")
@@ -253,24 +227,3 @@ def test_a_column_of_rows_without_images(tmp_path: Path) -> None:
     (text,) = warnings(plan(**flags))
     assert text.startswith("the column 'split' looks like splits")
     assert plan(**flags, strict=True).code == 2
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ({}, "leave out --splits, or ignore it with --split_by hash"),
-        ({"split_by": "column:split"}, "ignore it with --split_by hash"),
-    ],
-)
-def test_shares_that_a_column_leaves_nothing(
-    tmp_path: Path, flags: dict[str, str], says: str
-) -> None:
-    rows = "image,label,split\nin/1.jpg,a,train\nin/2.jpg,b,"
-    right = given(tmp_path, "1 2", "", f"{rows}test\n", splits=HALVES, images=None)
-    ran = plan(**right, **flags)
-    assert ran.code == 2
-    assert "--splits cannot be used with the column 'split'" in ran.error()
-    assert says in ran.error()
-    assert plan(**right, split_by="hash").code == 0
-    (tmp_path / "rows.csv").write_text(f"{rows}\n")
-    assert plan(**right, **flags).code == 0

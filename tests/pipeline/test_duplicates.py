@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tests.hostile.changing import changing
 from tests.images import picture, saved, scene
-from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset, plan
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, make_dataset
 from tests.servers.gcs import GcsServer
 from tests.servers.gcs_requests import parameters_of
 from transforms.images.tags import exif_of
@@ -169,12 +169,6 @@ def test_a_kept_image_is_found_in_its_stratified_split(images: Path, tmp_path: P
     assert in_example(dataset, kept, "image/filename") == b"cat/0-copy-0.jpg"
 
 
-def test_plan_knows_what_is_dropped(images: Path, tmp_path: Path) -> None:
-    ran = plan(images=f"{images}/*/*.jpg", output=tmp_path / "out", **DROP)
-    assert ran.code == 0
-    assert "images   25 matched = 17 to convert + 8 rejected" in ran.out
-
-
 @pytest.mark.parametrize("before", ["report", "off"])
 def test_a_run_that_goes_on_tells_the_same(
     before: str, images: Path, reported: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,30 +222,6 @@ def check_that_nobody_knows_the_kept_image(made: Dataset) -> None:
     }
     [group] = duplicates_of(made)["exact"]["listed"]
     assert (group["sha256"], keys(group)) == (None, {"a.jpg", "b.jpg"})
-
-
-BOXES = "id,xmin,ymin,xmax,ymax,label\n"
-
-
-def test_detection(images: Path, tmp_path: Path) -> None:
-    """Rows of exact duplicates, as sets of classes: two agree; the others' rows are rejected."""
-    folder = tmp_path / "in"
-    for name in ("a", "b", "c"):
-        write(folder / f"{name}.jpg", (images / "cat/3.jpg").read_bytes())
-    write(folder / "d.jpg", (images / "cat/4.jpg").read_bytes())
-    rows = ["a,0,0,9,9,dog", "a,0,0,5,5,cat", "b,0,0,9,9,cat", "b,1,1,5,5,dog"]
-    rows += ["c,0,0,9,9,dog", "c,0,0,5,5,cat", "d,0,0,5,5,cat"]
-    (tmp_path / "boxes.csv").write_text(BOXES + "\n".join(rows) + "\n")
-    flags = {"images": f"{folder}/*.jpg", "labels": tmp_path / "boxes.csv"}
-    flags |= {"layout": "detection", "boxes": "units=pixel"}
-    report = make_dataset(tmp_path / "report", **flags)
-    exact = duplicates_of(report)["exact"]
-    assert (exact["groups"], exact["images"], exact["conflicts"]) == (1, 3, 0)
-    assert {sample["class"] for sample in statistics_of(report)["samples"]} == {"cat", "dog"}
-    drop = make_dataset(tmp_path / "drop", dedupe="drop", **flags)
-    assert [line["key"] for line in drop.rejected] == ["b", "c"]
-    ledger = drop.ledger
-    assert (ledger["rows_read"], ledger["rows_used"], ledger["rows_rejected"]) == (7, 3, 4)
 
 
 # `--dedupe drop` on a bucket: MD5s come with the listing, and objects may vanish.

@@ -76,20 +76,6 @@ def test_replaced_files_are_removed(dataset: Dataset, photos: Path) -> None:
     assert shards(dataset.folder) == NAMES
 
 
-def test_staged_shards_are_published_by_a_rerun(photos: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(photos, tmp_path / "photos"))
-    (folder / "cat" / "broken.jpg").write_bytes(b"no image")
-    flags = given(folder, output=tmp_path / "out")
-    assert convert(**flags, max_rejected=0).code == 3
-    staged = {
-        path: path.stat().st_ino for path in (tmp_path / "out" / ".staging").glob("*.tfrecord.*")
-    }
-    assert convert(**flags, max_rejected=1).code == 0
-    check_sound(tmp_path / "out")
-    published = {(tmp_path / "out" / name).stat().st_ino for name in shards(tmp_path / "out")}
-    assert len(published) == 4 and published <= {*staged.values()}
-
-
 @pytest.mark.parametrize("flag", ["reuse", "images", "holdout"])
 def test_another_dataset_takes_its_records(
     dataset: Dataset, photos: Path, tmp_path: Path, flag: str

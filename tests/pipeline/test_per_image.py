@@ -109,15 +109,6 @@ def test_the_index_of_an_earlier_version_names_a_shard(
     assert "index/train-00000-of-00001.parquet: was changed" in verify(dataset.folder).out
 
 
-def test_commands_and_the_report_count_files(one: Dataset) -> None:
-    lines = verify(one.folder).out.splitlines()
-    assert lines[0].split() == ["split", "files", "records", "bytes", "status"]
-    assert lines[-1].startswith(f"verified {one.folder}: 18 files, 18 records")
-    page = (one.folder / "report.html").read_text("utf-8")
-    assert "<dt>Files</dt><dd>18</dd>" in page and "Files and checksums" in page
-    assert "Shards" not in page
-
-
 @pytest.mark.parametrize("damage", ["changed", "missing", "more"])
 def test_verify_sees_damage(damage: str, photos: Path, dataset: Dataset) -> None:
     name, path = next(iter(files(dataset).items()))

@@ -95,30 +95,6 @@ def test_every_type_of_the_guide(tmp_path: Path) -> None:
     ]
 
 
-WRONG_CELLS = [
-    ("enum", "red", "'red' is not of type enum"),
-    ("uint32", "-1", "'-1' is not of type uint32"),
-    ("int64", str(2**63), f"'{2**63}' is not of type int64"),
-    ("float", "nan", "'nan' is a missing value; give it a default"),
-    ("text", "", "the cell is empty"),
-]
-
-
-def test_values_that_do_not_fit_are_rejected_with_row_and_column(tmp_path: Path) -> None:
-    right, count = dict(zip(TYPES, SMALLEST.split(","), strict=True)), len(WRONG_CELLS)
-    wrong = [",".join((right | {column: cell}).values()) for column, cell, _ in WRONG_CELLS]
-    dataset = of_types(tmp_path, LARGEST, *wrong, max_rejected=count)
-    details = {
-        (line["path"], line["subject"], line["reason"]): line["detail"] for line in dataset.rejected
-    }
-    assert len(details) == len(dataset.rejected) == count
-    for number, (column, _, message) in enumerate(WRONG_CELLS, 3):
-        detail = details[f"{tmp_path}/table.csv:{number}", "row", "bad_cell"]
-        assert detail.startswith(f"table.csv:{number}, column '{column}': {message}")
-    written = {"records_written": 1, "rows_written": 1}
-    assert dataset.ledger == {**written, "rows_read": 1 + count, "rows_rejected": count}
-
-
 def table(rows: int) -> str:
     return "id,x,set\n" + "".join(f"k{n},{n},{'b' if n % 3 else 'a'}\n" for n in range(rows))
 

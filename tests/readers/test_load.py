@@ -236,13 +236,6 @@ def test_only_the_shards_of_a_slice_are_opened(
         rows(dataset, f"train[:{count + 1}]", decode=False)
 
 
-def test_squares_and_whole_batches(datasets: dict[str, Dataset]) -> None:
-    folder = datasets["gzip"].folder
-    batches = load(folder, "train", batch_size=4, drop_remainder=True, image_size=6)
-    assert batches.element_spec["image/encoded"].shape == (4, 6, 6, 3)
-    assert len(list(batches)) == 4
-
-
 def test_the_buffer_bounds_how_far_records_move(datasets: dict[str, Dataset]) -> None:
     one = names(datasets["gzip"], shuffle=True, shuffle_buffer=1)
     assert sorted(one) == sorted(names(datasets["gzip"]))
@@ -255,15 +248,6 @@ def test_what_a_dataset_holds(datasets: dict[str, Dataset]) -> None:
     assert info.class_names == class_names(dataset.folder) == {0: "cat", 1: "dog", 2: "fox"}
     assert sum(info.splits.values()) == 18 and list(info.splits) == ["train", "test"]
     assert info.features[0] == "image/encoded" and info.image_shape == (None, None, 3)
-
-
-def test_a_dataset_without_its_classes_is_damaged(
-    datasets: dict[str, Dataset], tmp_path: Path
-) -> None:
-    folder = shutil.copytree(datasets["slim"].folder, tmp_path / "out")
-    (folder / "labels.txt").unlink()
-    with pytest.raises(UsageError, match="the dataset is damaged, see `verify`"):
-        class_names(folder)
 
 
 def test_it_can_be_moved(datasets: dict[str, Dataset], tmp_path: Path) -> None:
