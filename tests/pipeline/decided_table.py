@@ -58,8 +58,6 @@ class Row(NamedTuple):
         shown: the features whose values these lines have.
         features: lines `NAME TYPE` of some features, as the manifest lists them.
         warnings: a line for each warning that is printed below the block.
-        refused: the message when both commands end with exit code 2 before a job; there is no
-            block then, and nothing comes out.
     """
 
     name: str
@@ -71,7 +69,6 @@ class Row(NamedTuple):
     shown: tuple[str, ...] = SLIM
     features: str = ""
     warnings: str = ""
-    refused: str = ""
 
 
 def row(

@@ -223,35 +223,5 @@ def test_rows_of_numbers_are_a_csv_if_their_columns_are_named(tmp_path: Path) ->
     assert examples(dataset)["1.jpg"]["image/class/label"] == [7]
 
 
-COCO_FLAGS = {"images": "images/*.jpg", "labels": "instances.json", "layout": "detection"}
 VOC = {"labels": "VOC2007/Annotations/*.xml", "layout": "detection"}
 YOLO = {"images": "images/train/*.jpg", "labels": "labels/train/*.txt"}
-
-
-@pytest.mark.usefixtures("voc", "yolo")
-@pytest.mark.parametrize(
-    ("flags", "content", "says"),
-    [
-        (COCO_FLAGS, '{"images": [', "is damaged JSON at character 13: the file ends"),
-        (COCO_FLAGS, '{\n"a": 1}', "not a COCO file with boxes: it has no images"),
-        (COCO_FLAGS, '[{"a": 1}]', "instances.json is JSON: write one object per line, or a CSV"),
-        ({**COCO_FLAGS, "dense_labels": True}, "", "--dense_labels cannot be used with COCO"),
-        ({**COCO_FLAGS, "csv_delimiter": ";"}, "", "is for CSV files, but --labels is COCO"),
-        ({**COCO_FLAGS, "layout": "rows", "images": None}, "", "--layout rows needs a table"),
-        (VOC, "", "Pascal VOC files do not say in which folder images are: give --images GLOB"),
-        (YOLO, "", "looks like YOLO, whose labels are boxes: add --layout detection"),
-        ({**YOLO, "layout": "detection", "key": "path"}, "", "cannot be used with YOLO labels"),
-        # An empty file alone is no label file of anything.
-        ({**YOLO, "labels": "labels/train/0.txt"}, "", "0.txt is empty: give a file"),
-    ],
-)
-def test_usage_errors(
-    tmp_path: Path, flags: dict[str, Any], content: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_coco(tmp_path)
-    if content:
-        (tmp_path / "instances.json").write_text(content)
-    ran = convert(output="out", **flags)
-    assert ran.code == 2
-    assert says in ran.error()

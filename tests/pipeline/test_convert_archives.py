@@ -151,36 +151,6 @@ def test_bad_files_are_rejected_one_by_one(tmp_path: Path, files: dict[str, byte
     assert not (tmp_path.parent / "out.jpg").exists()
 
 
-MISTAKES = {
-    "a.zip": "'a.zip' is an archive: write 'a.zip!/**/*' for the images in it",
-    "*.zip": "'*.zip' is an archive: write '*.zip!/**/*' for the images in it",
-    "a.tar.gz!/**": "decompress it to .tar, with gunzip 'a.tar.gz' or the like",
-    "a.tgz": "is a compressed tar, whose files can only be read one after the other",
-    "absent.zip!/**": "there is no archive 'absent.zip', or no file in it",
-    "a.zip!/*.png": "a file in an archive is 'a.zip!/cat/",
-    "broken.zip!/**": "broken.zip: it is not a zip archive, or a damaged one",
-    "broken.tar!/**": "broken.tar: it is not a tar archive, or a damaged one",
-    "a.zip!/**/*.jpg --output=a.zip!/out": "an archive is only read",
-    "a.zip!/** --label_from=webdataset": "--label_from webdataset finds no image with a KEY.cls",
-}
-
-
-@pytest.mark.parametrize("given", MISTAKES)
-def test_mistakes_are_one_line(
-    given: str, tmp_path: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a.zip").write_bytes(zipped(files))
-    for name in ("a.tar.gz", "a.tgz", "broken.zip", "broken.tar"):
-        Path(name).write_bytes(b"no archive" * 200)
-    before = digests(tmp_path)
-    images, *words = given.split()
-    ran = convert("--output=out", *words, images=images)
-    assert ran.code == 2
-    assert MISTAKES[given] in ran.error()
-    assert digests(tmp_path) == before
-
-
 @of_kind("tar")
 def test_a_bucket_gives_the_same_records(
     archive: Path, plain: Path, files: dict[str, bytes], gcs: GcsServer, tmp_path: Path

@@ -14,7 +14,6 @@ from tests.pipeline.commands import (
     make_dataset,
     plan,
     run_process,
-    write_layout,
 )
 from tests.pipeline.reading import filenames, labels
 from tests.servers.gcs import GcsServer
@@ -119,31 +118,3 @@ def test_rows_may_have_no_labels(folder: Path, header: str) -> None:
     check_sound(dataset.folder)
     assert convert(**flags, output=dataset.folder).out.startswith("up to date")
     assert plan(**flags, output=folder / "planned").code == 0
-
-
-@pytest.mark.parametrize(
-    ("rows", "flags", "says"),
-    [
-        (["image,label", "https://a.org/1.jpg,cat"], {},
-         "such as 'https://a.org/1.jpg': download the images, and give --images"),
-        (["image_uri", "photos/1.jpg"], {},
-         "give --label_column a name or number; or, without --images, --label_from none"),
-        ([], {"label_column": "label", **NONE},
-         "--label_column cannot be used with --label_from none"),
-        ([], {"layout": "detection", **NONE},
-         "has the source object.ids, but --label_from is none"),
-        ([], {"layout": "my.yaml", **NONE},
-         "'a' has the source object.texts, but --label_from is none"),
-        ([], {"images": "data/photos/*.jpg", **NONE},
-         "--labels cannot be used with --label_from none"),
-    ],
-)  # fmt: skip
-def test_what_does_not_go(
-    folder: Path, rows: list[str], flags: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    write_layout(folder, "  a: object.texts\n")
-    given = listing(folder, *(rows or ["image_uri,label", "photos/1.jpg,cat"]))
-    ran = convert(output=folder / "out", **given, **flags)
-    assert ran.code == 2
-    assert says in ran.error()

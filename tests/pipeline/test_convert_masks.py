@@ -3,7 +3,6 @@
 import io
 import json
 import unicodedata
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -152,35 +151,6 @@ def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> Non
         small = mask(int(key), has_palette=False).resize((8, 6), Image.Resampling.NEAREST)
         assert record["hand"][:, :, 0].tolist() == np.asarray(small).tolist()
     assert made.ledger["partners_used"] == 8
-
-
-@pytest.mark.parametrize(
-    "more, message",
-    [
-        ({"masks": "masks/*.tif"}, "no file matches --masks"),
-        ({"masks": ["masks/*.png", "mask/*.png"]}, "matches --masks 'mask/*.png'"),
-        ({"masks": "photos/a/*.jpg"}, "both match"),
-        ({"key": "path"},
-         "images have keys like 'a/0.jpg', but 'masks/0.png' is for '0.jpg' (--key path)"),
-        ({"masks": "masks/0*.png", "images": "photos/a/2*.jpg"},
-         "images have keys like '2', but 'masks/0.png' is for '0' (--key stem)"),
-        ({"key": "uri"}, "--key uri cannot be used with --masks"),
-        ({"images": None, "labels": "l.csv", "masks": "photos/**"}, "which a row of"),
-        ({"images": None}, "give --images GLOB, or --labels CSV"),
-        ({"images": None, "labels": "l.csv", "layout": "rows"}, "--masks"),
-        ({"layout": "plain.yaml"}, "has no feature with the source mask.bytes"),
-        ({"layout": "mask.yaml", "masks": None}, "give --masks GLOB"),
-    ],
-)  # fmt: skip
-def test_mistakes(more: Mapping[str, Any], message: str, inputs: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(inputs)
-    (inputs / "plain.yaml").write_text("features: {image: image.bytes}")
-    (inputs / "mask.yaml").write_text("features: {image: image.bytes, mask: mask.bytes}")
-    (inputs / "l.csv").write_text("image_uri,label\nphotos/a/0.jpg,cat\n")
-    given = {"images": "photos/*/*.jpg", "masks": "masks/*.png", **more}
-    ran = convert(output="out", **given)
-    assert ran.code == 2
-    assert message in ran.error()
 
 
 def test_masks_and_records_of_datasets(shared: Path, made: Dataset, tmp_path: Path) -> None:

@@ -157,36 +157,3 @@ def test_ids_of_classes_are_kept(files: dict[str, bytes], tmp_path: Path) -> Non
     assert made.classes == classes
     assert sorted(label_ids(made).values()) == [0, 2]
     assert [line["reason"] for line in made.rejected] == ["no_label"]
-
-
-MISTAKES = {
-    "no.parquet": "no.parquet is not Parquet, or is damaged",
-    "cut.parquet": "cut.parquet is not Parquet, or is damaged",
-    "absent.parquet": "no file matches --images 'absent.parquet",
-    "hf": "'hf'; it is a folder, which holds 1 .parquet: try 'hf/**/*.parquet'",
-    "labels.parquet": "labels.parquet has no single column of images",
-    "pipe.parquet": "no file matches --images 'pipe.parquet",
-    "a.parquet --record_features=image=photo": "a.parquet has no column 'photo'",
-    "a.parquet --record_features=photo": "'photo' is not like image=NAME,label=NAME,key=NAME",
-    "photos/*.jpg --record_features=image=photo": "--record_features is for Parquet files",
-    "a.parquet --label_from=records": "--label_from records needs",
-    "a.parquet": "cannot tell where labels come from",
-}
-
-
-@pytest.mark.parametrize("given", MISTAKES)
-def test_mistakes_are_one_line(
-    given: str, tmp_path: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_parquet(Path("a.parquet"), dict([*files.items()][:2]))
-    Path("no.parquet").write_bytes(b"no Parquet" * 200)
-    Path("cut.parquet").write_bytes(Path("a.parquet").read_bytes()[:-20])
-    write_parquet(Path("labels.parquet"), {}, columns={"image": pa.array(["a.jpg"])})
-    os.mkfifo("pipe.parquet")
-    Path("hf").mkdir()
-    Path("hf/train-0.parquet").write_bytes(Path("a.parquet").read_bytes())
-    images, *words = given.split()
-    ran = convert("--output=out", *words, images=images)
-    assert ran.code == 2
-    assert MISTAKES[given] in ran.error()

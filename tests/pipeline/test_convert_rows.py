@@ -20,8 +20,6 @@ from transforms.images.tags import exif_of
 
 pytestmark = pytest.mark.slow
 
-SIDES = ("xmin", "xmax", "ymin", "ymax")
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -53,12 +51,6 @@ def records(dataset: Dataset, features: dict[str, Any], by: str = "id") -> dict[
     return {record[by].decode().split(".")[0]: record for record in read_lists(dataset, features)}
 
 
-def boxes(record: dict[str, Any]) -> list[list[float]]:
-    """Each box as xmin, xmax, ymin, ymax."""
-    sides = [record[f"image/object/bbox/{side}"] for side in SIDES]
-    return [list(box) for box in zip(*sides, strict=True)]
-
-
 MULTI = "  id: image.key\n  labels: label.ids\n  names: label.texts\n"
 
 
@@ -77,32 +69,6 @@ def test_many_labels(folder: Path, rows: str, flags: dict[str, str]) -> None:
         "b": {"id": b"b", "labels": [0], "names": [b"cat"]},
     }
     assert dataset.classes == ["cat", "dog"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "text", "says"),
-    [
-        ({"layout": "detection", "labels": None, "label_from": "none"}, "", "needs --labels CSV"),
-        ({"layout": "detection"}, "", "it has no box columns; it has 'id', 'label'"),
-        ({"boxes": "units=pixel"}, "", "--boxes cannot be used with --layout slim"),
-        ({"label_separator": "|"}, "", "--layout slim has one label"),
-        ({"label_separator": "|", "layout": "detection"}, "", "a row is one object"),
-        ({"layout": "my.yaml"}, "  a: csv.size\n", "has no column 'size'"),
-        ({"layout": "my.yaml"}, "  a: image.size\n", "line 2: unknown source 'image.size'"),
-        ({"layout": "other.yaml"}, "", "no such file: --layout"),
-        ({"layout": "my.yaml", "labels": None, "label_from": "none"}, "  a: label.id\n",
-         "the feature 'a' has the source label.id, but --label_from is none"),
-    ],
-)  # fmt: skip
-def test_mistakes_before_the_job(
-    folder: Path, flags: dict[str, Any], text: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    write_layout(folder, text)
-    ran = convert(output="out", **{**given(folder, "id,label\na,dog\nb,cat\n"), **flags})
-    assert ran.code == 2
-    assert says in ran.error()
-    assert not (folder / "out").exists()
 
 
 def test_records_without_an_image(folder: Path) -> None:

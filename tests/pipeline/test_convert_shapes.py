@@ -16,7 +16,6 @@ from tests.images import picture, saved, whole_images
 from tests.pipeline.commands import (
     Dataset,
     check_sound,
-    convert,
     digests,
     make_dataset,
     show,
@@ -117,30 +116,6 @@ def test_another_shape_than_that_of_the_layout_is_rejected(folder: Path) -> None
     (line,) = dataset.rejected
     assert (line["key"], line["reason"]) == ("c.png", "bad_shape")
     assert line["detail"] == "[8, 9, 1], but 'pixels' has shape [12, 16, 3]"
-
-
-UNKNOWN = "the shape of 'pixels' (image.pixels) is unknown"
-
-
-@pytest.mark.parametrize(
-    ("text", "flags", "says"),
-    [
-        (PIXELS, {}, UNKNOWN),
-        (PIXELS, {"resize": "8x6"}, UNKNOWN),
-        (PIXELS, {**FIXED, "resize": "8x6,never_enlarge"}, UNKNOWN),
-        (f"{PIXELS}  b: image.height\n", {"color": "rgb"}, UNKNOWN),
-        ("  a: {source: image.pixels, shape: [8, 6, 3]}\n", FIXED,
-         "the shape of 'a' is [8, 6, 3], but --resize and --color make it [6, 8, 3]"),
-    ],
-)  # fmt: skip
-def test_pixels_without_a_shape_are_refused(
-    folder: Path, text: str, flags: dict[str, str], says: str
-) -> None:
-    given = {"images": f"{folder}/a.jpg", "layout": write_layout(folder, text), **flags}
-    ran = convert(label_from="none", output=folder / "out", **given)
-    assert ran.code == 2
-    assert says in ran.error()
-    assert not (folder / "out").exists()
 
 
 def test_verify_sees_pixels_that_the_sizes_beside_them_contradict(folder: Path) -> None:

@@ -113,24 +113,3 @@ def test_lists_of_labels(photos: Path, tmp_path: Path) -> None:
     make_dataset(tmp_path / "again", config=dataset.folder / "manifest.json")
     ran = convert(output=tmp_path / "other", **flags)
     assert ran.code == 2 and "'labels' holds lists of labels, but --layout slim has" in ran.error()
-
-
-@pytest.mark.parametrize(
-    ("files", "flags", "says"),
-    [
-        ({"t.parquet": b"PAR1 PAR1"}, {}, "t.parquet is not Parquet, or is damaged"),
-        ({"t.jsonl": b"id,label\n"}, {}, "t.jsonl: it is not JSON (Expecting value): write one"),
-        ({"t.jsonl": b'{"a": 1, "b": 2}'}, {}, "cannot tell which column is --label_key"),
-        ({"t.jsonl": b'{"id": "cat-0"}'}, {"csv_encoding": "cp949"}, "--csv_encoding is for CSV"),
-        ({"t.jsonl": b'{"id": "cat-0", "label": 1}', "u.csv": b"id,label\ncat-0,1"}, {},
-         "t.jsonl is JSON Lines, but"),
-    ],
-)  # fmt: skip
-def test_usage_errors(
-    photos: Path, tmp_path: Path, files: dict[str, bytes], flags: dict[str, Any], says: str
-) -> None:
-    for name, data in files.items():
-        (tmp_path / name).write_bytes(data)
-    labels = f"{tmp_path}/*.*"
-    ran = convert(images=f"{photos}/*/*.jpg", labels=labels, output=tmp_path / "out", **flags)
-    assert (ran.code, says in ran.error()) == (2, True), ran.err

@@ -107,33 +107,3 @@ def test_keys_from_standard_input(photos: Path, tmp_path: Path, monkeypatch: Any
     assert dataset.manifest["inputs"]["keys"] == "-"
     ran = convert(**flags, runner="FlinkRunner", output=tmp_path / "far")
     assert ran.code == 2 and "give a file in a bucket" in ran.error()
-
-
-OF_NO_IMAGE = "no image has a key in --keys {keys}, such as"
-LIKE = "images have keys like 'cat/cat-0.jpg' (--key path);"
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (None, "no such file: --keys {keys}; list keys in a file"),
-        (b"\n \n", "--keys {keys} lists no key: write one per line"),
-        (b"\xff\n", "--keys {keys}:1 is not UTF-8: write one key per line"),
-        (b"cat-1\ncat-2\n", f"{OF_NO_IMAGE} 'cat-1'; {LIKE} try --key stem"),
-    ],
-)
-def test_files_without_a_usable_key(
-    photos: Path, tmp_path: Path, content: bytes | None, says: str
-) -> None:
-    keys = tmp_path / "keys.txt"
-    if content is not None:
-        keys.write_bytes(content)
-    ran = convert(images=f"{photos}/*/*.jpg", keys=keys, output=tmp_path / "out")
-    assert (ran.code, ran.error()) == (2, f"convert: {says.format(keys=keys)}")
-
-
-def test_rows_without_images_have_no_keys(tmp_path: Path) -> None:
-    (tmp_path / "table.csv").write_text("id,x\na,1\n")
-    keys = write_keys(tmp_path, "a")
-    ran = convert(labels=tmp_path / "table.csv", layout="rows", keys=keys, output=tmp_path / "out")
-    assert ran.code == 2 and "--keys" in ran.error()

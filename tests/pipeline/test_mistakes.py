@@ -1,25 +1,33 @@
 """Command lines with a mistake: each is refused in one line that says what was meant.
 
 They are typed in a folder with `photos/`, `labels.csv`, a finished dataset `out` and wrong files;
-`@` stands for flags that are right, `@images` and `@labels` for those of a dataset without the
-others.
+`@` stands for flags that are right, `@images` and the like for some of them.
 Parts of the answer are separated by ` ... `.
 """
 
 import contextlib
 import importlib
+import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from tests.images.packed import write_parquet
 from tests.pipeline.commands import Ran, make_dataset, run_here, snapshot
+from tests.pipeline.mistaken_flags import CONVERT, CONVERT_FILES
 from tests.pipeline.right_command import write_inputs
 
 RIGHT = {
     "@images": "--images 'photos/*/*.jpg' --output new",
     "@labels": "--labels labels.csv --output new",
+    "@rows": "--layout rows --output new",
+    "@two": "--images 'photos/*/*.jpg' --splits a=.7,b=.3 --num_shards 2 --output new --file_name",
+    "@dataset": "--images out --output new",
+    "@new": "--output new",
     "@": "--images 'photos/*/*.jpg' --labels labels.csv --output new",
 }
 
@@ -56,6 +64,7 @@ WRONG_FILES = {
     "sets/b/manifest.json": "",
     "site/manifest.json": '{"name": "page"}',
     "later/manifest.json": '{"format_version": 99}',
+    **CONVERT_FILES,
 }
 
 # Those of the list that began it, with what each must say.
@@ -333,6 +342,7 @@ CARD = {
 }
 
 MISTAKES = FIRST | WORDS | VALUES | FILES | IMAGES | LABELS | SPLITS | OUTPUTS | PIXELS | CARD
+MISTAKES |= {f"convert {flags}": says for flags, says in CONVERT.items()}
 
 # Found after a search: the exit code is 1.
 NOT_FOUND = {
@@ -349,6 +359,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in WRONG_FILES.items():
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    (made / "current").symlink_to("out")
+    for split in ("train", "test"):
+        shutil.copytree(made / "photos", made / "split" / split)
+    os.mkfifo(made / "pipe.parquet")
+    (made / "hf").mkdir()
+    for name in ("a.parquet", "hf/train-0.parquet"):
+        write_parquet(made / name, {"cat/1.jpg": b"x", "cat/2.jpg": b"y"})
+    (made / "cut.parquet").write_bytes((made / "a.parquet").read_bytes()[:-20])
+    write_parquet(made / "text.parquet", {}, columns={"image": pa.array(["a.jpg"])})
     with contextlib.chdir(made):
         make_dataset(Path("out"), images="photos/*/*.jpg", labels="labels.csv")
     return made

@@ -158,46 +158,6 @@ def test_too_many_rejected_rows_publish_nothing(count: int, layout: str, tmp_pat
     assert of_table(tmp_path, text, max_rejected=2, **flags).code == 0
 
 
-RIGHT = "a,b\n1,2\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "flags", "message"),
-    [
-        ("", {}, "is empty: give a file with rows to --labels"),
-        ("\n\n", {}, "is empty: give a file with rows to --labels"),
-        ("a,b\n", {}, "has no usable row: below the header, each row needs 2 cells"),
-        ("a,b\n1\n", {}, "has no usable row: below the header, each row needs 2 cells"),
-        (",b\n1,2\n", {}, "column 1 has no name"),
-        ("a,a\n1,2\n", {}, "has several columns 'a' (1 and 2): rename all but one"),
-        ("a\n\0\n", {}, "NUL byte"),
-        (RIGHT, {"layout": "x: csv.c"}, "has no column 'c', which --layout"),
-        (RIGHT, {"layout": "x: {source: csv.a, type: int16}"}, "line 2: unknown type 'int16'"),
-        (RIGHT, {"layout": "x: {source: csv.a, type: bool, default: 5}"},
-         "line 2: the default '5' is not of type bool"),
-        (RIGHT, {"labels": None}, "--layout rows makes records from rows: give --labels CSV"),
-        (RIGHT, {"images": "*.jpg"}, "leave out --images"),
-        (RIGHT, {"resize": "shorter=9"}, "--resize cannot be used with --layout rows"),
-        (RIGHT, {"label_column": "a"}, "--label_column cannot be used with --layout rows"),
-        (RIGHT, {"files": "per_image"}, "--files cannot be used with --layout rows"),
-        (RIGHT, {"quarantine": "q"}, "--quarantine cannot be used with --layout rows"),
-        (RIGHT, {"split_by": "folder"}, "--split_by folder needs --images"),
-        (RIGHT, {"label_key": "c"}, "has no column 'c' (--label_key)"),
-        (RIGHT, {"split_by": "column:c"}, "has no column 'c' (--split_by)"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_used(
-    text: str, flags: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    if "layout" in flags:
-        (tmp_path / "my.yaml").write_text(f"features:\n  {flags['layout']}\n")
-        flags = {"layout": tmp_path / "my.yaml"}
-    ran = of_table(tmp_path, text, **flags)
-    assert ran.code == 2
-    assert message in ran.error()
-    assert not (tmp_path / "out").exists()
-
-
 def test_plan_tells_types_and_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("b,i,f,t\nTrue,7,1,x\nfalse,-3,.5,8\n3\n")
     ran = plan(labels=tmp_path / "table.csv", layout="rows", output=tmp_path / "out", **HALVES)

@@ -197,31 +197,3 @@ def test_other_kinds_of_folders_are_refused(
 ) -> None:
     folder = refused_folder(kind, base, tmp_path)
     check_ended(convert(images=folder, output=tmp_path / "made"), 2, says)
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ({"key": "stem"}, "leave --key out"),
-        ({"layout": "detection"}, "needs box.xmin"),
-        ({"label_from": "directory"}, "whose records keep their labels"),
-        ({"quarantine": "bad"}, "--quarantine copies image files"),
-        ({"root": "."}, "--root is for image files"),
-        *(
-            ({"images": f"{{base}}/{name}"}, f"{name}' is not for images: the records of a dataset "
-             "are named by its folder, '{base}'")
-            for name in ("manifest.json", "train-00000-of-00001.tfrecord", "*.tfrecord*")
-        ),
-        ({"output": "{base}", "overwrite": True}, "is also --output"),
-        ({"images": "current", "output": "{base}", "overwrite": True}, "is also --output"),
-    ],
-)  # fmt: skip
-def test_flags_that_records_refuse(
-    flags: dict[str, Any], says: str, base: Dataset, tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("current").symlink_to(base.folder)
-    given = {"images": "{base}", "output": "made", **flags}
-    filled = {name: each.format(base=base.folder) if isinstance(each, str) else each
-              for name, each in given.items()}  # fmt: skip
-    check_ended(convert(**filled), 2, says.format(base=base.folder))
