@@ -14,33 +14,38 @@ from pipeline.read import load
 from tests.conftest import draw
 from tests.images import picture
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, plan, show, verify
-from tests.pipeline.masked import (
+from tests.pipeline.paired import (
     ENCODED,
     FORMAT,
     HEIGHT,
     WIDTH,
     by_key,
     damage_mask,
-    flags,
+    draw_mask,
     indices,
-    mask,
     reasons,
-    write_masked,
+    with_layout,
+    write_pairs,
 )
 
 pytestmark = pytest.mark.slow
 
 
+def flags(inputs: Path, **more: Any) -> dict[str, Any]:
+    """The flags for photos with masks."""
+    return {"images": f"{inputs}/photos/*/*.jpg", "masks": f"{inputs}/masks/*.png", **more}
+
+
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """See `write_masked`."""
-    return write_masked(tmp_path / "in")
+    """See `write_pairs`."""
+    return write_pairs(tmp_path / "in", 4)
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, for tests that only read them."""
-    return write_masked(tmp_path_factory.mktemp("shared") / "in")
+    return write_pairs(tmp_path_factory.mktemp("shared") / "in", 4)
 
 
 @pytest.fixture(scope="module")
@@ -86,14 +91,14 @@ def test_bad_masks_are_rejections(inputs: Path, tmp_path: Path) -> None:
     masks = inputs / "masks"
     for name in ("missing", "twice", "cut", "other", "colored", "한강"):
         draw(inputs / "photos" / "a" / f"{name}.jpg", seed=len(name))
-    mask(5).save(masks / "twice.png")
-    mask(6).save(masks / "twice.PNG")
+    draw_mask(masks / "twice.png", seed=5)
+    draw_mask(masks / "twice.PNG", seed=6)
     (masks / "cut.png").write_bytes((masks / "0.png").read_bytes()[:6])
     Image.new("L", (WIDTH, HEIGHT + 1)).save(masks / "other.png")
     picture("RGB", HEIGHT, WIDTH).save(masks / "colored.png")
-    mask(7).save(masks / "alone.png")
+    draw_mask(masks / "alone.png", seed=7)
     # As macOS spells it.
-    mask(8).save(masks / f"{unicodedata.normalize('NFD', '한강')}.png")
+    draw_mask(masks / f"{unicodedata.normalize('NFD', '한강')}.png", seed=8)
     options = flags(inputs, max_rejected="100%")
     made = make_dataset(tmp_path / "out", **options)
     assert reasons(made) == {
@@ -116,39 +121,15 @@ def test_bad_masks_are_rejections(inputs: Path, tmp_path: Path) -> None:
     assert line in planned.out, planned.err
 
 
-LAYOUT = """\
-images:
-  right: {inputs}/right/*.jpg
-masks:
-  hand: ["{inputs}/masks/[01].png", "{inputs}/masks/[23].png"]
-features:
-  image: image.bytes
-  image/filename: image.path
-  right: images.right.bytes
-  right/format: images.right.format
-  right/path: images.right.path
-  hand: masks.hand.bytes
-"""
-
-
-def stereo(inputs: Path, folder: Path) -> dict[str, Any]:
-    """Flags with a further image of each photo."""
-    for number in range(4):
-        draw(inputs / "right" / f"{number}.jpg", seed=10 + number)
-    layout = folder / "stereo.yaml"
-    layout.write_text(LAYOUT.replace("{inputs}", str(inputs)))
-    return {**flags(inputs, layout=layout), "masks": None}
-
-
 def test_a_layout_file_names_further_images(inputs: Path, tmp_path: Path) -> None:
-    options = {**stereo(inputs, tmp_path), "resize": "8x6"}
-    made = make_dataset(tmp_path / "out", **options)
+    layout = with_layout(inputs, "image: image.bytes, image/filename: image.path")
+    made = make_dataset(tmp_path / "out", resize="8x6", **layout)
     check_sound(made.folder)
     for key, record in by_key(made, decode=True).items():
         assert record["right"].shape == record["image"].shape == (6, 8, 3)
         assert not np.array_equal(record["right"], record["image"])
-        assert (record["right/format"], record["right/path"]) == (b"jpeg", f"{key}.jpg".encode())
-        small = mask(int(key), has_palette=False).resize((8, 6), Image.Resampling.NEAREST)
+        assert (record["right_format"], record["right_path"]) == (b"jpeg", f"{key}.jpg".encode())
+        small = Image.fromarray(indices(int(key))).resize((8, 6), Image.Resampling.NEAREST)
         assert record["hand"][:, :, 0].tolist() == np.asarray(small).tolist()
     assert made.ledger["partners_used"] == 8
 
@@ -193,7 +174,7 @@ def test_images_that_rows_list_have_masks(
 ) -> None:
     for path in (inputs / "masks").iterdir():
         path.rename(path.with_stem(f"{path.stem}_mask"))
-    mask(7).save(inputs / "masks" / "alone_mask.png")
+    draw_mask(inputs / "masks" / "alone_mask.png", seed=7)
     names = [*(f"{'ab'[number % 2]}/{number}" for number in range(4)), "a/missing"]
     rows = ["image_uri,label", *(f"photos/{name}.jpg,{name[0]}" for name in names)]
     (inputs / "listed.csv").write_text("\n".join(rows))

@@ -22,7 +22,7 @@ from tests.pipeline.commands import (
     show,
     verify,
 )
-from tests.pipeline.masked import damage_mask
+from tests.pipeline.paired import damage_mask
 
 pytestmark = pytest.mark.slow
 
