@@ -103,7 +103,7 @@ def _other_record(plan: Plan, **changes: Any) -> None:
             "in 0 records instead",
         ),
         (lambda plan: plan.records.popitem(), "is a record, and was not to be one"),
-        (lambda plan: plan.ledger.update(rows_used=0), "the ledger has rows_used"),
+        (lambda plan: plan.ledger.update(rows_used=1), "the ledger has rows_used"),
     ],
 )
 def test_a_plan_that_is_not_what_happened_is_noticed(

@@ -213,23 +213,23 @@ def test_whole_files_are_copied_byte_for_byte(tmp_path: Path) -> None:
     check_ended(again, 2, "already holds 'a.tfrecord': give another folder")
 
 
-def test_gzip_that_ends_behind_the_last_record_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda data: data[:-8], ""),
+        (lambda data: data[:-8] + bytes([data[-8] ^ 1]) + data[-7:], "Error -3"),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "Error -3"),
+    ],
+    ids=["cut", "checksum", "length"],
+)
+def test_gzip_that_is_damaged_behind_the_last_record(
+    change: Callable[[bytes], bytes], says: str, tmp_path: Path
+) -> None:
+    """It is named, and all records are saved."""
     path = write(tmp_path / "a.tfrecord.gz")
-    path.write_bytes(path.read_bytes()[:-8])
-    ran = verify(path)
-    assert f"{path}: record 40: cannot be read: " in ran.out
-    check_ended(ran, 1, "records  40 (1 damaged)", "1 problem in 1 file")
-    assert salvage(path, "--output", tmp_path / "saved").code == 0
-    assert read(tmp_path / "saved" / path.name) == RECORDS
-
-
-@pytest.mark.parametrize("at", [-8, -1])
-def test_records_that_a_wrong_checksum_of_gzip_follows_are_saved(at: int, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tfrecord.gz")
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(data)
-    check_ended(verify(path), 1, "records  40 (1 damaged)", "record 40: cannot be read: Error -3")
+    path.write_bytes(change(path.read_bytes()))
+    said = f"{path}: record 40: cannot be read: {says}"
+    check_ended(verify(path), 1, said, "records  40 (1 damaged)", "1 problem in 1 file")
     assert salvage(path, "--output", tmp_path / "saved").code == 0
     assert read(tmp_path / "saved" / path.name) == RECORDS
 

@@ -41,36 +41,24 @@ def test_a_sample_tells_what_all_images_take(
 @pytest.mark.parametrize(
     ("flags", "images", "files", "says"),
     [
-        ([], 100, {}, "time     about 33 min on this machine (2 cores), from 100 images"),
-        ([], 99, {}, None),
-        ([], 100, {"files": FileOptions(files="per_image")}, None),
-        (["--direct_num_workers=2"], 100, {}, None),
-        (["--runner=FlinkRunner"], 100, {}, None),
-        (
-            [DATAFLOW],
-            *(100, {}),
-            "price    about 10 min and $0.97 on Dataflow: 6 workers of 4 vCPUs, prices of "
-            "November 2026",
-        ),
-        (
-            [DATAFLOW, "--max_num_workers=1"],
-            *(100, {}),
-            "price    about 36 min and $0.84 on Dataflow: 1 worker of 4 vCPUs, prices of "
-            "November 2026",
-        ),
+        ([], 100, "sharded", "time     about 33 min on this machine (2 cores), from 100 images"),
+        ([], 99, "sharded", None),
+        ([], 100, "per_image", None),
+        (["--direct_num_workers=2"], 100, "sharded", None),
+        (["--runner=FlinkRunner"], 100, "sharded", None),
+        ([DATAFLOW], 100, "sharded", "price    about 10 min and $0.97 on Dataflow: 6 workers of 4 "
+         "vCPUs, prices of November 2026"),
+        ([DATAFLOW, "--max_num_workers=1"], 100, "sharded", "price    about 36 min and $0.84 on "
+         "Dataflow: 1 worker of 4 vCPUs, prices of November 2026"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_known_is_left_out(
-    flags: list[str],
-    images: int,
-    files: dict[str, Any],
-    says: str | None,
-    tmp_path: Path,
-    monkeypatch: Any,
+    flags: list[str], images: int, files: str, says: str | None, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(estimate, "usable_cores", lambda: 2)
     monkeypatch.setattr(estimate, "measure_sample", lambda *_: (100, 11_000_000, 0.15, 0.25))
-    config = changed(make_config(tmp_path, tmp_path / "out", workers=1), **files)
+    config = make_config(tmp_path, tmp_path / "out", workers=1)
+    config = changed(config, files=FileOptions(files=files))
     splits = [(1_000_000, 733, 110_000_000_000), (280_000, 206, 30_800_000_000)]
     found = estimated(config, flags, splits, [NO_IMAGE] * images, (2.0, 2.0))
     assert list(estimate_lines(**found)) == ([says] if says else [])
