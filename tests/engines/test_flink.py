@@ -1,13 +1,11 @@
-"""Flink: the same bytes at every parallelism, in flat memory, after a loss, and from Airflow.
+"""Flink: the same bytes at every parallelism, in flat memory, and after a loss.
 
 All tests that need the cluster are in this module, so that one process starts it once.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -19,12 +17,9 @@ from tests.engines import dataset
 from tests.engines.conftest import NAMES, CheckEngine, CheckMany, CheckReuse, ConvertMany, Flink
 from tests.engines.conversions import TIMEOUT, Conversion, convert, start
 from tests.engines.engines import FLINK_CLUSTER
-from tests.engines.servers import MARK, left_processes, wait_until
+from tests.engines.servers import left_processes, wait_until
 from tests.images import picture, saved
 from tests.pipeline.commands import arguments, digests, make_dataset
-from tests.scheduling.airflow_runs import install_airflow
-from tests.scheduling.stories import DAG, DAY, FLAGS
-from tests.scheduling.stories import inputs as parameters
 from tests.servers.gcs_listing import FOLDERS, ListingServer
 from tests.servers.listed_names import in_folders, listing_rounds
 
@@ -122,34 +117,3 @@ def peak_memory(pid: int) -> int:
             if found := re.search(r"VmHWM:\s+(\d+) kB", status):
                 return int(found[1]) << 10
     return 0
-
-
-def states(flink: Flink) -> dict[str, str]:
-    """The states of the jobs that the cluster had, by their ids."""
-    return {job["jid"]: job["state"] for job in flink.cluster.ask("/jobs/overview")["jobs"]}
-
-
-def test_the_dag_converts_on_flink(flink: Flink, photos: Path, tmp_path: Path) -> None:
-    shutil.copytree(photos, tmp_path / "photos")
-    rows = [f"{path.stem},{path.parent.name}" for path in sorted(photos.glob("*/*"))]
-    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *rows]))
-    airflow = install_airflow(tmp_path)
-    cluster = dict(flag.removeprefix("--").split("=", 1) for flag in flink.flags(parallelism=2))
-    runner = cluster.pop("runner")
-    params = {**parameters(tmp_path, "versions", **cluster), "runner": runner}
-    former = states(flink)
-    ran = airflow.run(DAG, DAY, {MARK: str(os.getpid())}, **params)
-    assert ran.code == 0, ran.log
-    # It was the cluster that converted.
-    assert [state for job, state in states(flink).items() if job not in former] == ["FINISHED"]
-    made = tmp_path / "versions"
-    assert (made / "LATEST").read_text() == f"{DAY}\n"
-    reference = make_dataset(
-        tmp_path / "reference",
-        images=f"{tmp_path}/photos/*/*.jpg",
-        labels=tmp_path / "labels.csv",
-        **FLAGS,
-    )
-    assert reference.shards()
-    for name in reference.shards():
-        assert (made / DAY / name).read_bytes() == (reference.folder / name).read_bytes()

@@ -14,8 +14,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from pipeline.options.parser import parse_flags
 from tests.conftest import draw
-from tests.pipeline.commands import ROOT, make_dataset
+from tests.pipeline.commands import ROOT, arguments, make_dataset
 from transforms.storage import files
 
 DAGS = ROOT / "examples" / "airflow"
@@ -218,6 +219,14 @@ def test_the_version_before_gives_ids_and_records_unless_the_flags_say_otherwise
     task = MagicMock(xcom_pull=lambda task_ids: {"find_former": former}[task_ids])
     context = {"params": {"flags": own}, "ti": task}
     assert dags["image_tfrecords"].with_former_version(context) == flags
+
+
+def test_beam_knows_the_options_of_each_runner(dags: dict[str, ModuleType]) -> None:
+    for runner, options in dags["image_tfrecords"].RUNNERS.items():
+        given = {"project": "p", "region": "r", "images": "/in/*.jpg", "output": "/out"}
+        words = arguments(**options, runner=runner, **given)
+        _, beam_flags = parse_flags("convert", words)
+        assert {f"--{name}={value}" for name, value in options.items()} <= set(beam_flags)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,12 +28,38 @@ PAUSE = '"retry_delay": timedelta(minutes=5)'
 # Seconds; a run that hangs must not hang the tests.
 TIMEOUT = 600
 
+# Runs the program for each line of stdin, and prints its exit code. It is imported once: that takes
+# longer than its part of a run.
+MANY = """
+import json, os, sys, traceback
+from airflow.__main__ import main
+answers, own = os.fdopen(os.dup(1), "w"), dict(os.environ)
+for line in sys.stdin:
+    words, environment, log = json.loads(line)
+    os.environ.clear()
+    os.environ.update(environment | own)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+    sys.argv[1:] = words
+    try:
+        code = main()
+    except SystemExit as end:
+        code = end.code
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    print(int(bool(code)), file=answers, flush=True)
+"""
+
 
 class Ran(NamedTuple):
-    """How `airflow dags test` ended.
+    """How the program ended.
 
     Attributes:
-        code: its exit code.
+        code: 1 if it failed.
         log: what it wrote, as Airflow shows it to the operator.
     """
 
@@ -45,82 +73,35 @@ class Ran(NamedTuple):
 
 
 class Airflow(NamedTuple):
-    """An installed Airflow.
+    """A process of an installed Airflow.
 
     Attributes:
-        program: `airflow`.
-        home: with a new database.
-        dags: the DAGs, which wait a second between two tries.
+        process: runs `MANY`.
+        log: takes what it writes in a run.
     """
 
-    program: Path
-    home: Path
-    dags: Path
+    process: subprocess.Popen[str]
+    log: Path
 
-    def environment(self, home: Path, **more: str) -> dict[str, str]:
-        """What the program needs, and no way out of this machine."""
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "AIRFLOW_HOME": str(home),
-            # Else that of the home in which the configuration was made.
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
-            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-            "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": "google-cloud-platform://",
-            "IMAGE_TFRECORDS_PYTHON": sys.executable,
-            "PYTHONPATH": str(ROOT),
-            "HTTPS_PROXY": CLOSED_PORT,
-            "NO_PROXY": f"{HOST},localhost",
-            "NO_GCE_CHECK": "true",
-            **more,
-        }
-
-    def start(
-        self, dag: str, date: str, environment: Mapping[str, str], **params: Any
-    ) -> subprocess.Popen[str]:
-        """Starts `airflow dags test` with a database of its own."""
-        home = Path(str(self.home) + f"-{dag}-{date}-{os.urandom(4).hex()}")
-        shutil.copytree(self.home, home)
-        return subprocess.Popen(
-            [self.program, "dags", "test", dag, date, "--conf", json.dumps(params)],
-            env=self.environment(home, **environment),
-            cwd=home,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def command(self, *words: str, **environment: str) -> Ran:
+        """Runs `airflow WORDS`."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(json.dumps([words, environment, str(self.log)]), file=self.process.stdin, flush=True)
+        timer = threading.Timer(TIMEOUT, self.process.kill)
+        timer.start()
+        code = self.process.stdout.readline()
+        timer.cancel()
+        log = self.log.read_text("utf-8")
+        assert code, log
+        return Ran(int(code), log)
 
     def run(self, dag: str, date: str, environment: Mapping[str, str], **params: Any) -> Ran:
-        """Runs it to its end."""
-        with self.start(dag, date, environment, **params) as process:
-            return ended(process)
-
-    def value(self, script: str) -> Any:
-        """What a Python program that may import the DAGs prints as JSON on its last line."""
-        done = subprocess.run(
-            [self.program.with_name("python"), "-c", script],
-            env=self.environment(self.home, PYTHONPATH=str(self.dags)),
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        """Runs `airflow dags test`."""
+        return self.command("dags", "test", dag, date, "--conf", json.dumps(params), **environment)
 
 
-def ended(process: subprocess.Popen[str]) -> Ran:
-    """Waits for the end of a run."""
-    try:
-        log = process.communicate(timeout=TIMEOUT)[0]
-    finally:
-        process.kill()
-    return Ran(process.returncode, log)
-
-
-def install_airflow(folder: Path) -> Airflow:
+@contextmanager
+def start_airflow(folder: Path, settings: Mapping[str, str]) -> Iterator[Airflow]:
     """Airflow, installed before or now; `folder` takes the database.
 
     Skips the test where it cannot be had; in CI that fails.
@@ -130,23 +111,40 @@ def install_airflow(folder: Path) -> Airflow:
         message = made.stderr.strip().splitlines()[-1:]
         skip_unless(message != ["the package registry is out of reach"], f"no Airflow: {message}")
         pytest.fail(f"{SCRIPT.name}: {made.stderr}")
-    program = Path(made.stdout.strip()) / "bin" / "airflow"
     dags = folder / "dags"
     shutil.copytree(DAGS, dags, ignore=shutil.ignore_patterns("__pycache__"))
     tasks = dags / "image_tfrecords_tasks.py"
     text = tasks.read_text("utf-8")
     assert text.count(PAUSE) == 1
     tasks.write_text(text.replace(PAUSE, '"retry_delay": timedelta(seconds=1)'), "utf-8")
-    airflow = Airflow(program, folder / "home", dags)
-    airflow.home.mkdir()
-    subprocess.run(
-        [program, "db", "migrate"],
-        env=airflow.environment(airflow.home),
-        cwd=airflow.home,
-        check=True,
-        capture_output=True,
-    )
-    return airflow
+    # What the program needs, and no way out of this machine.
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": "google-cloud-platform://",
+        "IMAGE_TFRECORDS_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "HTTPS_PROXY": CLOSED_PORT,
+        "NO_PROXY": f"{HOST},localhost",
+        "NO_GCE_CHECK": "true",
+        **settings,
+    }
+    with subprocess.Popen(
+        [Path(made.stdout.strip()) / "bin" / "python", "-c", MANY],
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        airflow = Airflow(process, folder / "log.txt")
+        migrated = airflow.command("db", "migrate")
+        assert migrated.code == 0, migrated.log
+        yield airflow
 
 
 def kill_converter(output: str) -> None:
