@@ -1,5 +1,6 @@
 # Sourced by the run_*.sh scripts: makes .venv from setup.py when it is missing or out of date.
-# It uses uv if available, else pip; packages are byte-compiled, which saves seconds per start.
+# It uses uv if available, else pip; packages are byte-compiled, which saves seconds per start,
+# unless UV_COMPILE_BYTECODE=0.
 # VENV names an existing environment instead, in which nothing is installed.
 
 project="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -46,7 +47,7 @@ make_environment() {
   echo "installing into $venv: about 2 minutes and 2.9 GB ..." >&2
   if command -v uv > /dev/null; then
     [ -d "$venv" ] || uv venv --quiet --python "$python" "$venv"
-    uv pip install --compile-bytecode --python "$venv/bin/python" -e "$project$1" >&2
+    UV_COMPILE_BYTECODE="${UV_COMPILE_BYTECODE:-1}" uv pip install --python "$venv/bin/python" -e "$project$1" >&2
   else
     [ -d "$venv" ] || "$python" -m venv "$venv"
     env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -m pip install -e "$project$1" >&2

@@ -13,7 +13,6 @@ import pytest
 from tests.needs import skip_unless
 
 ROOT = Path(__file__).parent.parent
-PYTHONS = ("3.11", "3.12", "3.13")
 
 # Beam and TensorFlow Datasets need some packages that have no wheels; of ours, each has one.
 OFFLINE = ("error sending request", "failed to lookup address", "Could not connect")
@@ -86,10 +85,15 @@ def test_no_supported_python_is_one_line(name: str, said: str, tmp_path: Path) -
 
 
 @pytest.mark.fresh
-@pytest.mark.parametrize("resolution", ["highest", "lowest-direct"])
-@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize(
+    ("python", "resolution"),
+    [("3.11", "lowest-direct"), ("3.13", "lowest-direct"), ("3.13", "highest")],
+)
 def test_the_dependencies_resolve(python: str, resolution: str, tmp_path: Path) -> None:
-    """The newest and the oldest allowed versions, all of ours from wheels."""
+    """The newest and the oldest allowed versions, all of ours from wheels.
+
+    CI itself installs the newest ones for the oldest Python that it finds.
+    """
     wanted = tmp_path / "requirements.in"
     wanted.write_text("\n".join(requirements()))
     ours = [re.split(r"[\[<>=]", each)[0] for each in requirements()]
