@@ -63,7 +63,7 @@ class World(NamedTuple):
         gcs: Holds the bucket.
         dataflow: Took the jobs.
         results: By name: `local` ran on this machine, `right` on Dataflow; the labels of `bad` are
-            not UTF-8, and `strict` allows no rejected image.
+            not UTF-8.
         folder: The trees that submitted, by name, and the output of `local`.
         former: Files of a tree before it submits.
     """
@@ -115,10 +115,10 @@ def fill_bucket(gcs: GcsServer, photos: Path) -> None:
 def world(
     gcs_server: GcsServer, photos: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
-    """Submits three jobs, of which two must fail, and converts what the first does here."""
+    """Submits two jobs, of which one must fail, and converts what the other does here."""
     folder = tmp_path_factory.mktemp("dataflow")
     fill_bucket(gcs_server, photos)
-    trees = {name: copy_tree(folder / name) for name in ("right", "bad", "strict")}
+    trees = {name: copy_tree(folder / name) for name in ("right", "bad")}
     former = files_of(trees["right"])
     with serve_dataflow(folder / "jobs", gcs_server.environment) as dataflow:
 
@@ -130,8 +130,6 @@ def world(
                 return run(command, gcs_server.environment, folder)
             words.append(f"--output=gs://{BUCKET}/out/{name}")
             words.append(f"--dataflow_endpoint={dataflow.url}")
-            if name == "strict":
-                words.append("--max_rejected=0")
             return run_dataflow(trees[name], *words, **gcs_server.environment, **VARIABLES)
 
         names = ["local", *trees]
@@ -246,15 +244,6 @@ def test_a_failure_on_a_worker_is_reported(world: World) -> None:
     assert failed.last_line().startswith("convert: the Dataflow job failed: ")
     assert "Traceback" not in failed.err
     assert not world.published("bad")
-
-
-def test_a_job_that_publishes_nothing_fails(world: World) -> None:
-    failed = world.results["strict"]
-    assert failed.code == 3
-    assert world.job("strict").state == "JOB_STATE_FAILED"
-    assert failed.last_line().startswith("convert: 1 of ")
-    assert "images rejected, more than --max_rejected (0)" in failed.last_line()
-    assert not world.published("strict")
 
 
 def test_the_job_can_be_found(world: World) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dataflow.submitting import copy_tree, run
+from tests.dataflow.submitting import ROOT, run
 from tests.engines import dataset, environments, table
 from tests.engines.conftest import CheckEngine, CheckReuse, Portable, Reuse, made
 from tests.engines.conversions import Conversion, convert, plan
@@ -106,11 +106,10 @@ def test_the_staged_graph_of_a_dataflow_job(
     check: CheckEngine,
     check_reuse: CheckReuse,
 ) -> None:
-    """The workers are on this machine, so the folders may be local."""
+    """The workers are on this machine, so the folders may be local. Their image has the code."""
     bucket = "gs://engines-dataflow"
     gcs_server.make_bucket(bucket.removeprefix("gs://"))
-    tree = copy_tree(tmp_path / "tree")
-    environment = {"PYTHONPATH": str(tree), **gcs_server.environment}
+    environment = {"PYTHONPATH": str(ROOT), **gcs_server.environment}
     with serve_dataflow(tmp_path / "jobs", gcs_server.environment) as dataflow:
 
         def run_there(inputs: Path, output: Path, *words: str) -> Conversion:
@@ -121,11 +120,10 @@ def test_the_staged_graph_of_a_dataflow_job(
                     *ENGINES[DATAFLOW].flags,
                     f"--dataflow_endpoint={dataflow.url}",
                     f"--temp_location={bucket}/tmp",
-                    f"--setup_file={tree}/setup.py",
                     *words,
                 ],
                 environment,
-                tree,
+                tmp_path,
             )
             return Conversion(done.code, done.err, time.monotonic() - started, digests(output))
 

@@ -218,10 +218,8 @@ RUNS = [
     plan_of_images,
     found,
     encoded,
-    masked,
     masked_elsewhere,
     masked_again,
-    balanced,
     balanced_elsewhere,
 ]
 
