@@ -5,8 +5,6 @@ with the steps of several machines. The first worker that comes to the file oper
 matches is killed before it, and makes the file `DIED`.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

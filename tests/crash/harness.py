@@ -8,8 +8,6 @@ answer is a line of JSON: `code` of the fork, `operations` it began, `errors`, w
 standard error.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

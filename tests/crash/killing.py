@@ -1,7 +1,5 @@
 """Runs `convert` in forks of a process that has Beam imported, and kills them: see `harness`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A bucket that is lost, or a run on one that is killed: the same command resumes."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

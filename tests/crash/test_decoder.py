@@ -1,7 +1,5 @@
 """A decoder that crashes costs the images that make it crash, not the job."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Ctrl-C at any moment is one line, whatever process is being started."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

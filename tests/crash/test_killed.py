@@ -1,7 +1,5 @@
 """After a kill at any file operation or time, the same command resumes to the same bytes."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What a run that is ended from outside says and leaves."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

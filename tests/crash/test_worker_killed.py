@@ -1,7 +1,5 @@
 """One of several worker processes is killed, in each phase: a rerun goes on to the same bytes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 Beam's own boot program installs packages first; here they are there already.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import grpc

@@ -1,7 +1,5 @@
 """The dataset, what the in-process runner makes of it, and the servers of the other engines."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """The command that every engine runs, and how it ends."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

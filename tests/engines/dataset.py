@@ -3,8 +3,6 @@
 `pack` puts the images into archives, too, which are converted with other flags.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The engines of the conformance table: their flags, and the services that they need."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import apache_beam

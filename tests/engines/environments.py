@@ -4,8 +4,6 @@ Prism is built with Go. Flink's distribution comes from PyPI, into a folder of i
 Flink runner comes from Maven Central. `ENGINES` names another folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

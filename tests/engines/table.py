@@ -1,7 +1,5 @@
 """The conformance table of docs/engines.md, which the tests write with `ENGINES_TABLE=1`."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

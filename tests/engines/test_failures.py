@@ -1,7 +1,5 @@
 """A failure on an engine's workers is reported as on this machine: one line and an exit code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

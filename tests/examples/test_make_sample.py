@@ -1,7 +1,5 @@
 """The sample set: the same bytes on each run, the counts it promises, and its odd files."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import shutil

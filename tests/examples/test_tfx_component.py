@@ -1,7 +1,5 @@
 """`examples/tfx`: what a TFX component writes, and a TFX pipeline in an environment of its own."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import sqlite3

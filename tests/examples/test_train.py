@@ -1,7 +1,5 @@
 """`examples/train.py` learns from what `convert` wrote."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -53,12 +51,9 @@ def test_classes_with_gaps_between_their_ids_train_and_validation_is_evaluated(
     [
         (lambda m: m["splits"].pop("train"), "has no split 'train', only validation: convert it"),
         (lambda m: m["splits"]["train"].update(records=0), "the split 'train' of"),
-        (
-            lambda m: m.update(features=m["features"][1:]),
-            "(layout slim) hold no image to train on",
-        ),
+        (lambda m: m.update(features=m["features"][1:]), "(layout slim) hold no image to train on"),
     ],
-)
+)  # fmt: skip
 def test_a_dataset_that_cannot_be_trained_on_is_one_line(
     changed: Callable[[dict[str, Any]], None], message: str, gaps: Path, tmp_path: Path
 ) -> None:

@@ -50,9 +50,7 @@ def index(file: str) -> pa.Table:
 
 
 @pytest.mark.parametrize(("buckets", "in_process"), [(32, True), (256, False)])
-def test_equal_images_of_several_shards(
-    buckets: int, in_process: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_images_of_several_shards(buckets: int, in_process: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(packing, "runs_in_process", lambda _: in_process)
 
     def check(outputs: list[BucketDuplicates]) -> None:

@@ -54,18 +54,11 @@ COSTS = {
     # its markers finds its size and whether it may have an EXIF orientation.
     "jpeg": (PHOTO, AS_THEY_ARE, Cost(READ, decodes=1)),
     # A second walk over the markers finds the orientation, since there is a block for it.
-    "jpeg with a tag": (
-        saved(picture("RGB", 300, 400), "JPEG", exif=TURNED.tobytes()),
-        AS_THEY_ARE,
-        Cost(READ, decodes=1),
-    ),
+    "jpeg with a tag": (saved(picture("RGB", 300, 400), "JPEG", exif=TURNED.tobytes()), AS_THEY_ARE,
+        Cost(READ, decodes=1)),
     # Resized by Pillow, from pixels that libjpeg-turbo decodes; the result is not decoded again. 60
     # of the calls reduce it for the perceptual hash, in a quarter of the time of fewer in NumPy.
-    "resized": (
-        PHOTO,
-        PixelOptions(resize=Resize.parse("shorter=64")),
-        Cost(READ, decodes=1),
-    ),
+    "resized": (PHOTO, PixelOptions(resize=Resize.parse("shorter=64")), Cost(READ, decodes=1)),
     # Inflated once, in pieces; no pixel is decoded.
     "png": (saved(SMALL, "PNG"), AS_THEY_ARE, Cost(READ)),
     # Decoded once, by Pillow's libwebp.
@@ -83,7 +76,7 @@ COSTS = {
     "text": (b"no image", AS_THEY_ARE, Cost(READ)),
     # Read like any other file: it may have been filled since it was listed.
     "empty": (b"", AS_THEY_ARE, Cost(READ)),
-}
+}  # fmt: skip
 
 
 def prepared(

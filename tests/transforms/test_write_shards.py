@@ -248,9 +248,7 @@ def shards_of(folder: Path, count: int) -> list[tuple[str, list[PlannedImage]]]:
     return [(f"train-{at:05}-of-{count:05}.tfrecord", [each]) for at, each in enumerate(images)]
 
 
-def before_calls(
-    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, do: Callable[[], object]
-) -> None:
+def before_calls(monkeypatch: Any, owner: Any, name: str, do: Callable[[], object]) -> None:
     """Does something before each call of a function."""
     function = getattr(owner, name)
 

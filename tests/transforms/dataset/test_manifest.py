@@ -195,9 +195,7 @@ def test_the_digest_depends_on_what_decides_bytes(change: dict[str, Any]) -> Non
     assert dataclasses.replace(DATASET, **change).digest != DATASET.digest
 
 
-def test_the_digest_depends_on_the_format_version_and_not_on_places(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_digest_depends_on_the_format_version_and_not_on_places(monkeypatch: Any) -> None:
     options = dict(reversed(list(DATASET.options.items())))
     places: dict[str, Any] = {"inputs": {}, "root": "elsewhere", "decisions": (), "warnings": ()}
     moved = dataclasses.replace(DATASET, options=options, is_strict=True, **places)

@@ -84,9 +84,7 @@ class TestHangs:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("hang", [signal.pause, lambda: re.match("(a*)*b", 100 * "a")])
-    def test_a_process_ends_itself(
-        self, hang: Callable[[], object], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_process_ends_itself(self, hang: Callable[[], object], monkeypatch: Any) -> None:
         """Also if the decoder never lets another thread of Python run."""
         monkeypatch.setattr(guard_module, "_WATCH_SECONDS", 0.05)
         _, status = os.waitpid(self.watched(hang), 0)
@@ -172,9 +170,7 @@ class TestChild:
             child.call(BUDGET, lambda: 1)
         assert child.call(BUDGET, len, b"on") == 2
 
-    def test_what_libraries_print_is_no_answer(
-        self, child: DecodingChild, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_libraries_print_is_no_answer(self, child: DecodingChild, capfd: Any) -> None:
         assert child.call(BUDGET, os.write, 1, b"noise") == 5
         assert capfd.readouterr() == ("", "noise")
 

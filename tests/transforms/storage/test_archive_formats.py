@@ -201,21 +201,15 @@ REFUSED = {
     "many lines": ((tagged({str(at): "" for at in range(300)}) + header("a")) * 1100, TALKATIVE),
     "a list": (tagged({"GNU.sparse.map": "0," * 300_000}) + WHOLE, TALKATIVE),
     # 60 of them with 60,000 tags took minutes: each was looked at for each file.
-    "tags": (
-        tagged({str(at): "" for at in range(900)}, tarfile.XGLTYPE) + header("a") * 400,
-        TALKATIVE,
-    ),
-    "tags of megabytes": (
-        tagged({"uname": "x" * 600_000}, tarfile.XGLTYPE) + header("a") * 30,
-        TALKATIVE,
-    ),
+    "tags": (tagged({str(at): "" for at in range(900)}, tarfile.XGLTYPE) + header("a") * 400,
+        TALKATIVE),
+    "tags of megabytes": (tagged({"uname": "x" * 600_000}, tarfile.XGLTYPE) + header("a") * 30,
+        TALKATIVE),
     # 900 KB of digits took minutes.
     "digits": (tagged({"size": "9" * 900_000}) + WHOLE, "a header has a number of 300 digits"),
-    "zeros": (
-        b"".join(WHOLE + bytes(1 << 18) for _ in range(8)),
-        "more than 1048576 zeros from byte",
-    ),
-}
+    "zeros": (b"".join(WHOLE + bytes(1 << 18) for _ in range(8)),
+        "more than 1048576 zeros from byte"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)

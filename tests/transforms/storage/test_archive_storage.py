@@ -98,9 +98,7 @@ def test_an_archive_that_changes_is_noticed(
     assert [read(file) for file in listed(f"{archive}!/*.png")] == [b"five"] * archive.exists()
 
 
-def test_the_directories_of_the_last_archives_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_directories_of_the_last_archives_are_kept(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(archive_storage, "_MAX_MEMBERS", 2 * len(FILES))
     opened = paths_given(monkeypatch, LocalStorage, "open_ranges")
     storage = archive_storage.ArchiveStorage(LocalStorage(), "zip")

@@ -128,20 +128,14 @@ def test_an_image_that_is_overwritten_is_no_other(tmp_path: Path) -> None:
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "codec": ({"compression": "zstd"}, "it is compressed by ZSTD: write it with Snappy"),
     "version 2": ({"data_page_version": "2.0"}, "write data pages of version 1"),
-    "encoding": (
-        {"use_dictionary": False, "column_encoding": {"image.bytes": "DELTA_BYTE_ARRAY"}},
-        "its images have the encoding 7: write them as PLAIN",
-    ),
-    "nested": (
-        {"columns": {"image": pa.array([[{"bytes": b"1", "path": "a"}]])}},
-        "no single column of images",
-    ),
+    "encoding": ({"use_dictionary": False, "column_encoding": {"image.bytes": "DELTA_BYTE_ARRAY"}},
+        "its images have the encoding 7: write them as PLAIN"),
+    "nested": ({"columns": {"image": pa.array([[{"bytes": b"1", "path": "a"}]])}},
+        "no single column of images"),
     "no image": ({"columns": {"image": pa.array([1])}}, "no single column of images"),
-    "two columns": (
-        {"columns": dict(image=pa.array([1]), a=pa.array([b"1"]), b=pa.array([b"1"]))},
-        "no single column of images",
-    ),
-}
+    "two columns": ({"columns": dict(image=pa.array([1]), a=pa.array([b"1"]), b=pa.array([b"1"]))},
+        "no single column of images"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -222,9 +216,7 @@ def test_row_groups_do_not_share_their_values(tmp_path: Path, column: str) -> No
         listed(f"{path}!/**")
 
 
-def test_footers_of_many_row_groups_are_read_a_few_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_footers_of_many_row_groups_are_read_a_few_times(tmp_path: Path, monkeypatch: Any) -> None:
     pattern = write(tmp_path / "a.parquet", IMAGES)
     monkeypatch.setattr(parquet_images, "_MOST_FOOTERS", 3000)
     part = NameRange(pattern, f"{tmp_path}/a.parquet")
