@@ -171,9 +171,6 @@ def refused_folder(kind: str, base: Dataset, folder: Path) -> Path:
             draw(folder / "in" / "1.jpg")
             images = f"{folder}/in/*.jpg"
             make_dataset(folder / kind, images=images, label_from="none", compression="gzip")
-        case "writing":
-            (folder / kind / ".staging").mkdir(parents=True)
-            (folder / kind / ".staging" / "train-00000-of-00001.tfrecord.0.partial").touch()
         case "newer":
             manifest = shutil.copytree(base.folder, folder / kind) / "manifest.json"
             newer = manifest.read_text().replace('"format_version": ', '"format_version": 9')
@@ -187,7 +184,6 @@ def refused_folder(kind: str, base: Dataset, folder: Path) -> Path:
     ("kind", "says"),
     [
         ("gzip", "its shards are compressed"),
-        ("writing", "a run is still writing it"),
         ("newer", "a newer image-tfrecords wrote it"),
         ("no index", "no index: No such file or directory: '"),
     ],

@@ -19,7 +19,7 @@ from pipeline.errors import UsageError
 from pipeline.open_dataset import open_dataset
 from tests.images import picture, saved
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, convert, make_dataset, run_process, verify
+from tests.pipeline.commands import Dataset, make_dataset, run_process, verify
 from tests.servers.gcs import GcsServer
 from transforms.dataset import record_checks
 from transforms.dataset.manifest import manifest_shards, to_bytes
@@ -302,18 +302,6 @@ def test_beam_runs_it_in_other_processes(dataset: Dataset) -> None:
 def test_a_remote_runner_needs_a_place_for_what_it_finds(made: Path) -> None:
     ran = verify(made, "--runner=FlinkRunner")
     assert ran.code == 2 and "verify needs --temp_location" in ran.error()
-
-
-def test_half_a_dataset(photos: Path, tmp_path: Path) -> None:
-    """A run that did not publish left its shards staged."""
-    shutil.copytree(photos / "cat", tmp_path / "photos")
-    (tmp_path / "photos" / "broken.png").write_bytes(b"broken")
-    flags = {"images": f"{tmp_path}/photos/*", "label_from": "none", "max_rejected": "0"}
-    assert convert(output=tmp_path / "out", **flags).code == 3
-    ran = verify(tmp_path / "out")
-    assert ran.code == 2
-    assert "a run is still writing it" in ran.error()
-    assert "run the same command again" in ran.error()
 
 
 def test_a_label_file_that_is_no_text(dataset: Dataset) -> None:
