@@ -14,13 +14,7 @@ from tests.dataflow.submitting import ROOT, run
 from tests.engines import dataset, environments, table
 from tests.engines.conftest import CheckEngine, CheckReuse, Portable, Reuse, made
 from tests.engines.conversions import Conversion, convert, plan
-from tests.engines.engines import (
-    DATAFLOW,
-    ENGINES,
-    PORTABLE,
-    PRISM,
-    REFERENCE,
-)
+from tests.engines.engines import DATAFLOW, ENGINES, PORTABLE, PRISM, REFERENCE
 from tests.pipeline.commands import Dataset, digests
 from tests.servers.dataflow import serve_dataflow
 from tests.servers.gcs import GcsServer

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-import pipeline.show
-import pipeline.verify
 from tests.conftest import draw
 from tests.hostile.changing import CHANGES, changing
 from tests.hostile.limited import run_limited
-from tests.pipeline.commands import Dataset, Ran, convert, digests, make_dataset, run_here
+from tests.pipeline.commands import Dataset, Ran, check_sound, convert, digests, make_dataset, show
 from tests.pipeline.reading import labels as labels_of
 from tests.privileges import NOBODY, without_privileges
 
@@ -186,8 +184,7 @@ class TestNames:
         assert (odd.folder / "rejected.jsonl").read_text().count("\n") == len(NAMES)
 
     def test_show_saves_a_picture_of_each(self, odd: Dataset, tmp_path: Path) -> None:
-        words = [str(odd.folder), "--images", str(tmp_path), "--limit", "100"]
-        ran = run_here(pipeline.show.main, "show", words)
+        ran = show(odd.folder, "--images", tmp_path, "--limit", 100)
         assert ran.code == 0, ran.err
         assert len(list(tmp_path.iterdir())) == len(NAMES) + len(CLASSES)
 
@@ -256,8 +253,7 @@ class TestNames:
         flags = {"images": f"{photos}/*/*.jpg", "overwrite": True}
         for splits in ("train=1", "train=0.5,test=0.5"):
             made = make_dataset(photos.with_name(name), splits=splits, **flags)
-        verified = run_here(pipeline.verify.main, "verify", [str(made.folder)])
-        assert verified.code == 0, verified.out
+        check_sound(made.folder)
         assert list(digests(other)) == [".staging/probe"]
 
 

@@ -1,5 +1,6 @@
 """FIFOs, devices, folders and links instead of a dataset's files end in one line."""
 
+import functools
 import json
 import os
 import shutil
@@ -9,13 +10,12 @@ from typing import Any
 
 import pytest
 
-import pipeline.report
 from pipeline.errors import UsageError
 from pipeline.read import load
 from tests.conftest import draw
 from tests.hostile.changing import within_a_minute
 from tests.pipeline import commands
-from tests.pipeline.commands import Ran, check_sound, make_dataset, run_here, show, verify
+from tests.pipeline.commands import Ran, check_sound, make_dataset, show, verify
 from transforms.dataset.manifest import content_digest
 from transforms.storage.interface import MAX_DATASET_FILE
 from transforms.storage.local_storage import LocalStorage
@@ -57,10 +57,7 @@ def convert(photos: str, dataset: Path) -> Callable[..., Ran]:
     return lambda **flags: commands.convert(**{"images": photos, "output": dataset, **flags})
 
 
-def report(folder: Path) -> Ran:
-    return run_here(pipeline.report.main, "report", [str(folder)])
-
-
+report = functools.partial(commands.run, "report")
 COMMANDS = pytest.mark.parametrize("command", [verify, show, report])
 # What makes another dataset in the place of the old one.
 ANEW: dict[str, Any] = {"seed": 3, "overwrite": True}

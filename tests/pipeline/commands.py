@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import importlib
 import io
 import json
 import re
@@ -12,10 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pipeline.convert
-import pipeline.plan
-import pipeline.show
-import pipeline.verify
 from pipeline.errors import run_command
 from tests.remembered_beam import remember
 
@@ -87,24 +84,30 @@ def run_here(main: Callable[[list[str]], None], command: str, words: list[str]) 
     return Ran(code, out.getvalue(), err.getvalue())
 
 
+def run(command: str, *words: object) -> Ran:
+    """Runs a command of `pipeline` in this process; words may be paths and numbers."""
+    main = importlib.import_module(f"pipeline.{command}").main
+    return run_here(main, command, [*map(str, words)])
+
+
 def convert(*words: str, **flags: Any) -> Ran:
     """Runs `convert` in this process."""
-    return run_here(pipeline.convert.main, "convert", [*arguments(**flags), *words])
+    return run("convert", *arguments(**flags), *words)
 
 
 def plan(*words: str, **flags: Any) -> Ran:
     """Runs `plan` in this process."""
-    return run_here(pipeline.plan.main, "plan", [*arguments(**flags), *words])
+    return run("plan", *arguments(**flags), *words)
 
 
 def verify(*words: object) -> Ran:
     """Runs `verify` in this process."""
-    return run_here(pipeline.verify.main, "verify", [*map(str, words), *arguments()])
+    return run("verify", *words, *arguments())
 
 
 def show(*words: object) -> Ran:
     """Runs `show` in this process."""
-    return run_here(pipeline.show.main, "show", [str(word) for word in words])
+    return run("show", *words)
 
 
 def check_sound(folder: Path | str) -> None:

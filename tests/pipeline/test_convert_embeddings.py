@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.convert import main
 from pipeline.verify import check_dataset
 from tests.conftest import draw
 from tests.lazy import Lazy, lazy_module
 from tests.models import KERAS, SMALL_INPUT, SMALL_OUTPUT, efficientnet, saved_to, small_model
-from tests.pipeline.commands import ROOT, check_sound, convert, digests, make_dataset, run_here
+from tests.pipeline.commands import ROOT, check_sound, convert, digests, make_dataset, run
 from tests.pipeline.reading import filenames, read
 from tests.pipeline.reusing import check_same
 from tests.servers.gcs import GcsServer
@@ -187,7 +186,7 @@ def test_the_documentation_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         for language in ("bash", "python")
     )
     for command in commands.splitlines():
-        ran = run_here(main, "convert", shlex.split(command)[3:])
+        ran = run("convert", *shlex.split(command)[3:])
         assert ran.code == 0, ran.err
     for output, shape in (("out/embedded", SMALL_OUTPUT), ("out/features", (7, 7, 1280))):
         names: dict[str, Any] = {}

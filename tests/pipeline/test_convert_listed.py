@@ -7,14 +7,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.images import picture, saved
-from tests.pipeline.commands import (
-    Dataset,
-    check_sound,
-    convert,
-    make_dataset,
-    plan,
-    run_process,
-)
+from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, plan, run_process
 from tests.pipeline.reading import filenames, labels
 from tests.servers.gcs import GcsServer
 from tests.spies import paths_given

@@ -8,14 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.images.packed import write_parquet
-from tests.pipeline.commands import (
-    Dataset,
-    check_sound,
-    convert,
-    digests,
-    index_rows,
-    make_dataset,
-)
+from tests.pipeline.commands import Dataset, check_sound, convert, digests, index_rows, make_dataset
 from tests.pipeline.reading import label_ids, labels, read
 from transforms.dataset.output_names import INDEX
 

@@ -7,14 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.images import picture, saved
-from tests.pipeline.commands import (
-    Dataset,
-    check_sound,
-    convert,
-    make_dataset,
-    show,
-    write_layout,
-)
+from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, show, write_layout
 from tests.pipeline.reading import NUMBER, TEXT, read_lists
 from transforms.images.tags import exif_of
 

@@ -13,14 +13,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from pipeline.read import load
 from pipeline.verify import check_dataset
 from tests.images import picture, saved, whole_images
-from tests.pipeline.commands import (
-    Dataset,
-    check_sound,
-    digests,
-    make_dataset,
-    show,
-    write_layout,
-)
+from tests.pipeline.commands import Dataset, check_sound, digests, make_dataset, show, write_layout
 from tests.pipeline.reading import NUMBER, TEXT, read
 from transforms.dataset.record_checks import RecordVerifier
 from transforms.examples import encoder

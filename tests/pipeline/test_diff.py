@@ -1,5 +1,6 @@
 """`diff` says what differs between two datasets, and in one line why it cannot say so."""
 
+import functools
 import json
 import shutil
 import subprocess
@@ -10,18 +11,15 @@ from typing import Any
 
 import pytest
 
-import pipeline.diff
 from tests.conftest import draw
-from tests.pipeline.commands import ROOT, Dataset, Ran, check_ended, make_dataset, plan, run_here
+from tests.pipeline.commands import ROOT, Dataset, check_ended, make_dataset, plan, run
 from tests.pipeline.many_records import RECORDS, write_many
 from tests.pipeline.reusing import flip, write_manifest
 
 pytestmark = pytest.mark.slow
 
 
-def diff(*words: object) -> Ran:
-    """Runs `diff` in this process."""
-    return run_here(pipeline.diff.main, "diff", [str(word) for word in words])
+diff = functools.partial(run, "diff")
 
 
 def make(folder: Path, labels: dict[str, str], **flags: Any) -> Dataset:

@@ -1,17 +1,15 @@
 """`export` writes what other readers need: the index files of NVIDIA DALI."""
 
+import functools
 import shutil
 import struct
 from pathlib import Path
 
 import pytest
 
-from pipeline import export
-from tests.pipeline.commands import Dataset, Ran, make_dataset, run_here
+from tests.pipeline.commands import Dataset, make_dataset, run
 
-
-def run(*words: object) -> Ran:
-    return run_here(export.main, "export", [str(word) for word in words])
+export = functools.partial(run, "export")
 
 
 def rows_of_dali(path: Path) -> list[str]:
@@ -33,7 +31,7 @@ def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def test_an_index_file_for_each_shard(made: Dataset, tmp_path: Path) -> None:
-    ran = run(made.folder, "--dali", tmp_path / "new" / "idx")
+    ran = export(made.folder, "--dali", tmp_path / "new" / "idx")
     assert (ran.code, ran.out, ran.err) == (0, f"dali     {tmp_path}/new/idx, 4 index files\n", "")
     written = {path.name: path.read_text() for path in (tmp_path / "new" / "idx").iterdir()}
     rows = {f"{name}.idx": rows_of_dali(made.folder / name) for name in made.shards()}
@@ -44,7 +42,7 @@ def test_an_index_file_for_each_shard(made: Dataset, tmp_path: Path) -> None:
 def test_an_index_file_for_each_image(photos: Path, tmp_path: Path) -> None:
     flags = {"images": f"{photos}/cat/*", "label_from": "none", "files": "per_image"}
     dataset = make_dataset(tmp_path / "out", **flags)
-    assert run(dataset.folder, "--dali", tmp_path / "idx").code == 0
+    assert export(dataset.folder, "--dali", tmp_path / "idx").code == 0
     for shard in dataset.folder.glob("train/*.tfrecord"):
         path = tmp_path / "idx" / "train" / f"{shard.name}.idx"
         assert path.read_text().splitlines() == rows_of_dali(shard) == [f"0 {shard.stat().st_size}"]
@@ -73,7 +71,7 @@ def test_a_mistake_is_one_line(
         make_dataset(tmp_path / "gzip", **flags)
     index = shutil.copytree(made.folder, tmp_path / "bad") / "index" / "test-00001-of-00002.parquet"
     index.write_bytes(index.read_bytes()[1:])
-    ran = run(*(word.format(tmp=tmp_path, out=made.folder) for word in words))
+    ran = export(*(word.format(tmp=tmp_path, out=made.folder) for word in words))
     assert ran.code == code and says.format(tmp=tmp_path) in ran.error()
     # What a flag can tell is said before anything is written.
     assert code == 1 or not (tmp_path / "idx").exists()

@@ -1,5 +1,6 @@
 """TFRecord files of other programs: `verify` finds what is wrong, `salvage` saves the rest."""
 
+import functools
 import gzip
 import json
 import os
@@ -15,22 +16,16 @@ import pytest
 import tensorflow as tf
 
 from pipeline import Records, class_names
-from pipeline.diff import main as diff_main
-from pipeline.export import main as export_main
-from pipeline.index import main as index_main
-from pipeline.salvage import main as salvage_main
-from pipeline.show import main as show_main
-from pipeline.verify import main as verify_main
 from tests.images import picture, saved
 from tests.marks import cases
 from tests.pipeline.commands import (
-    Ran,
     check_ended,
     check_sound,
     convert,
     digests,
     make_dataset,
-    run_here,
+    run,
+    verify,
 )
 from transforms.examples.tfrecord import framed
 from transforms.storage.metrics import PROGRESS
@@ -81,12 +76,7 @@ def read(path: Path) -> list[bytes]:
     return [*tf.data.TFRecordDataset(str(path), kind).as_numpy_iterator()]
 
 
-def verify(*words: object) -> Ran:
-    return run_here(verify_main, "verify", [*map(str, words)])
-
-
-def salvage(*words: object) -> Ran:
-    return run_here(salvage_main, "salvage", [*map(str, words)])
+salvage, index = (functools.partial(run, name) for name in ("salvage", "index"))
 
 
 def test_what_files_hold_is_described(tmp_path: Path) -> None:
@@ -121,14 +111,8 @@ def test_records_are_counted_and_their_images_decoded_in_threads(
     (b"\xff", "its bytes are not a tf.train.Example"),
     (b"\x12\xff", "its bytes are not a tf.train.SequenceExample"),
     (record(1, JPEG[: len(JPEG) // 2]), "'image/encoded' is corrupt_image: "),
-    (
-        example(image__encoded=[b"none"]),
-        "'image/encoded' is not an image; 1 of 41 values are not",
-    ),
-    (
-        example(image__class__label=[0.5]),
-        "'image/class/label' is float; in 1 record, int64 in 40",
-    ),
+    (example(image__encoded=[b"none"]), "'image/encoded' is not an image; 1 of 41 values are not"),
+    (example(image__class__label=[0.5]), "'image/class/label' is float; in 1 record, int64 in 40"),
 )
 def test_a_record_that_is_unlike_the_others_is_named(odd: bytes, says: str, tmp_path: Path) -> None:
     path = write(tmp_path / "a.tfrecord", [*RECORDS[:7], odd, *RECORDS[7:]])
@@ -267,10 +251,6 @@ def test_a_sparse_file_of_terabytes_is_not_read_to_its_end(tmp_path: Path) -> No
 # `index`, and records of other programs as images of a conversion.
 
 
-def index(*words: object) -> Ran:
-    return run_here(index_main, "index", [*map(str, words)])
-
-
 def shards(folder: Path) -> dict[str, str]:
     """The digest of each shard."""
     return {name: each for name, each in digests(folder).items() if ".tfrecord" in name}
@@ -327,7 +307,7 @@ def test_records_of_another_program_are_images(
         assert shards(other.folder) == shards(made.folder)
     again = make_dataset(tmp_path / "again", images=indexed, splits="a=1", resize="9x9")
     assert Records(again.folder, "a", decode=True)[0]["image/encoded"].shape == (9, 9, 3)
-    assert run_here(diff_main, "diff", [str(indexed), str(made.folder), "--quiet"]).code == 0
+    assert run("diff", indexed, made.folder, "--quiet").code == 0
 
 
 def test_an_index_makes_files_of_another_program_a_dataset(indexed: Path, tmp_path: Path) -> None:
@@ -336,9 +316,9 @@ def test_an_index_makes_files_of_another_program_a_dataset(indexed: Path, tmp_pa
     assert (len(records), records[key]["image/class/label"]) == (9, 5 % 3)
     assert records[-1]["image/encoded"].shape == (20, 30, 3)
     assert class_names(indexed) == {0: "daisy", 1: "rose", 2: "tulip"}
-    ran = run_here(show_main, "show", [str(indexed), "--class", "rose", "--limit", "9"])
+    ran = run("show", indexed, "--class", "rose", "--limit", 9)
     assert ran.out.count(" record ") == 4
-    ran = run_here(export_main, "export", [str(indexed), "--dali", str(tmp_path / "dali")])
+    ran = run("export", indexed, "--dali", tmp_path / "dali")
     assert ran.out.endswith("4 index files\n")
     assert verify(indexed).out.endswith("verified 4 files: 12 records, every image decodes\n")
     assert index(indexed).code == 0
@@ -408,7 +388,7 @@ def test_boxes_of_the_object_detection_api_stay(tmp_path: Path) -> None:
     assert [len(each["image/object/bbox/xmin"]) for each in found] == [0, 1, 2]
     assert [*found[2]["image/object/class/text"]] == [b"cat", b"dog"]
     assert index(tmp_path).code == 0
-    assert run_here(diff_main, "diff", [str(tmp_path), str(made.folder), "--quiet"]).code == 0
+    assert run("diff", tmp_path, made.folder, "--quiet").code == 0
 
 
 TWO = [example(a=[photo(n)], b=[photo(n + 5)], id=[7]) for n in range(2)]

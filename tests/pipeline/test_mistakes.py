@@ -6,7 +6,6 @@ Parts of the answer are separated by ` ... `.
 """
 
 import contextlib
-import importlib
 import os
 import shlex
 import shutil
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tests.images.packed import write_parquet
-from tests.pipeline.commands import Ran, make_dataset, run_here, snapshot
+from tests.pipeline.commands import Ran, make_dataset, run, snapshot
 from tests.pipeline.mistaken_flags import CONVERT, CONVERT_FILES
 from tests.pipeline.right_command import write_inputs
 
@@ -379,7 +378,7 @@ def type_in(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> Ran:
     for short, flags in RIGHT.items():
         line = line.replace(short, flags)
     command, *words = shlex.split(line)
-    return run_here(importlib.import_module(f"pipeline.{command}").main, command, words)
+    return run(command, *words)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ mistakes in `test_mistakes.py`.
 """
 
 import contextlib
-import importlib
 import json
 import shlex
 import shutil
@@ -20,7 +19,7 @@ import pytest
 import pipeline.command_line
 from tests.conftest import draw
 from tests.marks import rest_slow
-from tests.pipeline.commands import Ran, run_here
+from tests.pipeline.commands import Ran, run
 
 RIGHT = "photos train.csv new"
 IDS = [f"IMG_{at:04d}" for at in range(12)]
@@ -195,9 +194,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def type_in(folder: Path, line: str, command: str = "convert") -> Ran:
     """Runs a command in the folder, without what an earlier one wrote."""
     shutil.rmtree(folder / "new", ignore_errors=True)
-    main = importlib.import_module(f"pipeline.{command}").main
     with contextlib.chdir(folder):
-        return run_here(main, command, [*shlex.split(line.replace("@", RIGHT)), "--progress=off"])
+        return run(command, *shlex.split(line.replace("@", RIGHT)), "--progress=off")
 
 
 def lacking(answer: str, said: str) -> list[str]:

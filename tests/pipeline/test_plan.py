@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import pipeline.diff
 from tests.conftest import draw
 from tests.pipeline.commands import (
     Dataset,
@@ -17,7 +16,7 @@ from tests.pipeline.commands import (
     convert,
     make_dataset,
     plan,
-    run_here,
+    run,
     snapshot,
     write_layout,
 )
@@ -191,8 +190,7 @@ def test_what_would_be_read_and_the_differences(tmp_path: Path) -> None:
     assert "  pixels      2 to be read again: '1', '2'" in lines
     done = convert(output=tmp_path / "out", reuse=base, **flags)
     check_ended(done, 0, "reused   5 images from their records (--reuse)")
-    words = [str(base), str(tmp_path / "out")]
-    differences = run_here(pipeline.diff.main, "diff", words).out.splitlines()
+    differences = run("diff", base, tmp_path / "out").out.splitlines()
     # Only what is in the images is not known before.
     later = ("pixels", "originals", "files", "different")
     known = [line for line in differences if not line.startswith(later)]

@@ -1,6 +1,7 @@
 """`report.html`: what is in it, that it is made again the same, and what it does without."""
 
 import base64
+import functools
 import io
 import json
 import re
@@ -11,17 +12,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from pipeline import report
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, Ran, check_ended, convert, make_dataset, run_here
+from tests.pipeline.commands import Dataset, check_ended, convert, make_dataset, run
 from tests.pipeline.reusing import write_manifest
 from tests.servers.gcs import GcsServer
 from transforms.write_report import dataset_name
 
-
-def make_report(folder: Path | str) -> Ran:
-    """Runs `report`."""
-    return run_here(report.main, "report", [str(folder)])
+make_report = functools.partial(run, "report")
 
 
 def flags_of(sample: Path) -> dict[str, Any]:

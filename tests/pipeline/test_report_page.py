@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from pipeline import report
 from tests.browser import Page, open_page
 from tests.conftest import draw
-from tests.pipeline.commands import ROOT, Dataset, make_dataset, run_here
+from tests.pipeline.commands import ROOT, Dataset, make_dataset, run
 from tests.report_sources import make_manifest, make_sources, make_statistics
 from transforms.core.rejections import Rejection
 from transforms.report.page import render
@@ -115,7 +114,7 @@ def page() -> Iterator[Page]:
 def reported(folder: Path, **flags: Any) -> Dataset:
     """A dataset with its statistics and its report."""
     made = make_dataset(folder, max_rejected="50%", **flags)
-    assert run_here(report.main, "report", [str(folder)]).code == 0
+    assert run("report", folder).code == 0
     return made
 
 

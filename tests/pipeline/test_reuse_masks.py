@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-import pipeline.diff
 from tests.conftest import draw
 from tests.heic_images import heic
 from tests.images import picture, saved
@@ -19,7 +18,7 @@ from tests.pipeline.commands import (
     check_sound,
     make_dataset,
     plan,
-    run_here,
+    run,
     verify,
 )
 from tests.pipeline.paired import (
@@ -251,15 +250,14 @@ def test_plan_and_diff_count_masks(inputs: Path, base: Dataset, tmp_path: Path) 
         "  partners    2 with a mask or further image to be read again: '1', '2'\n",
     )
     made = make_dataset(tmp_path / "out", reuse=base.folder, **flags).folder
-    words = [str(base.folder), str(made)]
     # The mask of the second one is the same.
     check_ended(
-        run_here(pipeline.diff.main, "diff", words),
+        run("diff", base.folder, made),
         1,
         "\npartners    1 with another mask or further image: '1'\n",
         ": 1 added, 1 pixels, 1 originals, 1 partners\n",
     )
-    listed = run_here(pipeline.diff.main, "diff", ["--json", *words])
+    listed = run("diff", "--json", base.folder, made)
     assert '{"change": "partners", "key": "1"}' in listed.out.splitlines()
     same = "  partners    0 with a mask or further image to be read again\n"
     ran = plan(output=tmp_path / "again", reuse=made, **flags)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.convert import main
-from tests.pipeline.commands import ROOT, run_here
+from tests.pipeline.commands import ROOT, run
 from tests.test_docs import blocks
 
 DOCUMENT = ROOT / "docs" / "readers.md"
@@ -36,7 +35,7 @@ def written(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert words[:3] == ["python", "-m", "pipeline.convert"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        ran = run_here(main, "convert", words[3:])
+        ran = run("convert", *words[3:])
     assert ran.code == 0, ran.err
     return folder
 

@@ -9,12 +9,11 @@ import pytest
 
 from pipeline import class_names, dataset_info, feature_spec, load
 from pipeline.errors import UsageError
-from pipeline.show import main as show
 from tests.images import picture, saved, whole_images
 from tests.lazy import lazy_module
 from tests.marks import rest_slow
 from tests.models import SMALL_OUTPUT
-from tests.pipeline.commands import Dataset, make_dataset, run_here
+from tests.pipeline.commands import Dataset, make_dataset, show
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
 
@@ -59,7 +58,7 @@ def test_the_spec_is_what_show_prints_and_parses_a_record(datasets: dict[str, Da
     for dataset in datasets.values():
         spec = feature_spec(dataset.folder)
         shown: dict[str, Any] = {"tf": tf}
-        exec(run_here(show, "show", ["--spec", str(dataset.folder)]).out, shown)
+        exec(show("--spec", dataset.folder).out, shown)
         assert shown["features"] == spec
         stored = load(dataset.folder, "all", decode=False)
         assert stored.element_spec.keys() == spec.keys()

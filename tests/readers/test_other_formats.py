@@ -11,10 +11,10 @@ from urllib.parse import unquote
 import pytest
 from pyarrow import parquet
 
-from pipeline import class_names, export
+from pipeline import class_names
 from tests.conftest import CLASSES, draw
 from tests.needs import skip_unless
-from tests.pipeline.commands import Dataset, Ran, make_dataset, run_here
+from tests.pipeline.commands import Dataset, Ran, make_dataset, run
 from tests.servers.gcs import GcsServer
 from transforms.records.written_index import open_records
 
@@ -37,13 +37,13 @@ def needs(package: str) -> None:
     skip_unless(importlib.util.find_spec(package), f"{package}: it is in the extra [test]")
 
 
-def run(folder: object, kind: str, to: object) -> Ran:
-    return run_here(export.main, "export", [str(folder), f"--{kind}", str(to)])
+def export(folder: object, kind: str, to: object) -> Ran:
+    return run("export", folder, f"--{kind}", to)
 
 
 def exported(folder: Path, kind: str, to: Path) -> list[Path]:
     """The files of an export, in their order."""
-    ran = run(folder, kind, to)
+    ran = export(folder, kind, to)
     assert (ran.code, ran.err) == (0, ""), ran
     return sorted(path for path in to.iterdir() if not path.name.startswith("."))
 
@@ -188,7 +188,7 @@ def test_what_was_interrupted_is_continued(datasets: dict[str, Dataset], tmp_pat
         files[0].rename(f"{files[0]}.partial")
         kept = [file.stat().st_mtime_ns for file in files[1:]]
         said = f"{kind:<8} {tmp_path / kind}, {len(files)} files, {len(files) - 1} of them "
-        assert run(folder, kind, tmp_path / kind).out == f"{said}from an earlier run\n"
+        assert export(folder, kind, tmp_path / kind).out == f"{said}from an earlier run\n"
         assert [file.read_bytes() for file in files] == before
         assert [file.stat().st_mtime_ns for file in files[1:]] == kept
         assert len(list((tmp_path / kind).iterdir())) == len(files) + 1
@@ -222,7 +222,7 @@ def test_to_and_from_a_bucket(datasets: dict[str, Dataset], gcs: GcsServer, tmp_
     gcs.put_folder("datasets", "photos/", datasets["slim"].folder)
     for kind in KINDS:
         files = exported(datasets["slim"].folder, kind, tmp_path / kind)
-        ran = run("gs://datasets/photos", kind, f"gs://datasets/{kind}")
+        ran = export("gs://datasets/photos", kind, f"gs://datasets/{kind}")
         assert (ran.code, ran.err) == (0, "")
         for file in files:
             assert gcs.get("datasets", f"{kind}/{file.name}") == file.read_bytes()
@@ -236,18 +236,18 @@ def test_a_mistake_is_one_line(
     other = make_dataset(tmp_path / "other", **flags)
     exported(other.folder, "parquet", tmp_path / "to")
     for folder, kind in ((datasets["slim"].folder, "parquet"), (other.folder, "webdataset")):
-        ran = run(folder, kind, tmp_path / "to")
+        ran = export(folder, kind, tmp_path / "to")
         assert ran.code == 2 and "already holds another export: give another" in ran.error()
     (tmp_path / "to" / ".export.json").unlink()
-    assert run(other.folder, "parquet", tmp_path / "to").code == 2
+    assert export(other.folder, "parquet", tmp_path / "to").code == 2
     [shard] = other.folder.glob("*.tfrecord")
     for damaged in (shard.read_bytes()[:-20], shard.read_bytes() + shard.read_bytes()):
         shard.write_bytes(damaged)
-        ran = run(other.folder, "webdataset", tmp_path / "new")
+        ran = export(other.folder, "webdataset", tmp_path / "new")
         assert ran.code == 1 and f"{shard}: " in ran.error() and "see `verify" in ran.error()
         assert not list((tmp_path / "new").glob("*.tar"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    ran = run(other.folder, "array_record", tmp_path / "array")
+    ran = export(other.folder, "array_record", tmp_path / "array")
     assert (ran.code, ran.error()) == (
         2,
         "export: --array_record needs pip install 'image-tfrecords[array_record]'",

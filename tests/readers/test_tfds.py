@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 
 from pipeline import Records, load
-from pipeline.diff import main as diff_main
-from pipeline.index import main as index_main
 from pipeline.verify import check_dataset
 from tests.conftest import CLASSES
 from tests.images import picture, saved
 from tests.lazy import lazy_module
 from tests.models import SMALL_OUTPUT
-from tests.pipeline.commands import Dataset, make_dataset, run_here
+from tests.pipeline.commands import Dataset, make_dataset, run
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
 from tests.readers.conftest import add_photo
 from transforms.dataset.output_names import FEATURES, INFO
@@ -324,8 +322,8 @@ def test_a_dataset_that_it_built_is_converted_and_compared(tmp_path: Path) -> No
         "extra": 10,
     }
     assert (made.folder / "labels.txt").read_text() == "tulip\ndaisy\n"
-    assert run_here(index_main, "index", [str(folder)]).code == 0
-    assert run_here(diff_main, "diff", [str(folder), str(made.folder), "--quiet"]).code == 0
+    assert run("index", folder).code == 0
+    assert run("diff", folder, made.folder, "--quiet").code == 0
     records = Records(folder, "extra", decode=True)
     theirs = tfds.as_numpy(tfds.builder_from_directory(str(folder)).as_dataset("extra"))
     assert [each["image"].shape for each in records] == [each["image"].shape for each in theirs]
