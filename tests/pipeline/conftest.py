@@ -1,6 +1,7 @@
 """What tests of the commands share."""
 
 import logging
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from tests.pipeline.commands import Dataset
 from tests.pipeline.right_command import write_inputs
 from transforms.storage.local_storage import LocalStorage
 
@@ -28,6 +30,19 @@ def right_inputs(tmp_path: Path) -> Path:
     """The files of a command that is right."""
     write_inputs(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def dataset(made: Dataset, tmp_path: Path) -> Dataset:
+    """A copy of the dataset `made` of a module that a test may damage."""
+    return Dataset(Path(shutil.copytree(made.folder, tmp_path / "out")))
+
+
+@pytest.fixture(scope="module")
+def files(photos: Path) -> dict[str, bytes]:
+    """The photos by their paths."""
+    paths = sorted(photos.glob("*/*.jpg"))
+    return {path.relative_to(photos).as_posix(): path.read_bytes() for path in paths}
 
 
 @pytest.fixture

@@ -29,13 +29,6 @@ ALL: dict[str, Any] = {"max_rejected": "100%"}
 NONE: dict[str, Any] = {"label_from": "none", **ALL}
 
 
-@pytest.fixture(scope="module")
-def files(photos: Path) -> dict[str, bytes]:
-    """The photos by their paths."""
-    paths = sorted(photos.glob("*/*.jpg"))
-    return {path.relative_to(photos).as_posix(): path.read_bytes() for path in paths}
-
-
 @pytest.fixture
 def archive(request: pytest.FixtureRequest, tmp_path: Path, files: dict[str, bytes]) -> Path:
     """A zip of the photos, or a tar for `of_kind`."""

@@ -18,13 +18,6 @@ ALL: dict[str, Any] = {"max_rejected": "100%"}
 
 
 @pytest.fixture(scope="module")
-def files(photos: Path) -> dict[str, bytes]:
-    """The photos by their paths."""
-    paths = sorted(photos.glob("*/*.jpg"))
-    return {path.relative_to(photos).as_posix(): path.read_bytes() for path in paths}
-
-
-@pytest.fixture(scope="module")
 def plain(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """The dataset of the files."""
     return make_dataset(tmp_path_factory.mktemp("plain") / "out", images=photos)

@@ -38,31 +38,26 @@ def plain(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def one(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """The photos, in shards with other names."""
     return make_dataset(tmp_path_factory.mktemp("one") / "out", **given(photos))
 
 
-@pytest.fixture
-def dataset(one: Dataset, tmp_path: Path) -> Dataset:
-    return Dataset(Path(shutil.copytree(one.folder, tmp_path / "out")))
-
-
-def test_only_the_names_are_others(one: Dataset, plain: Dataset, photos: Path) -> None:
-    check_sound(one.folder)
-    assert shards(one.folder) == NAMES
-    listed = {name: split["shards"] for name, split in one.manifest["splits"].items()}
+def test_only_the_names_are_others(made: Dataset, plain: Dataset, photos: Path) -> None:
+    check_sound(made.folder)
+    assert shards(made.folder) == NAMES
+    listed = {name: split["shards"] for name, split in made.manifest["splits"].items()}
     assert [shard["file"] for shard in (*listed["test"], *listed["train"])] == NAMES
     for name, usual in zip(NAMES, shards(plain.folder), strict=True):
-        assert (one.folder / name).read_bytes() == (plain.folder / usual).read_bytes()
-    rows = [row for rows in index_rows(one.folder).values() for row in rows]
+        assert (made.folder / name).read_bytes() == (plain.folder / usual).read_bytes()
+    rows = [row for rows in index_rows(made.folder).values() for row in rows]
     assert {row["shard"] for row in rows} == {*NAMES}
-    assert {*re.findall(r'"file": "(.*?)"', (one.folder / "statistics.json").read_text())} <= {
+    assert {*re.findall(r'"file": "(.*?)"', (made.folder / "statistics.json").read_text())} <= {
         *NAMES
     }
-    found, usual = (Records(each.folder, "all") for each in (one, plain))
+    found, usual = (Records(each.folder, "all") for each in (made, plain))
     assert [each[NAME] for each in found] == [each[NAME] for each in usual]
-    again = convert(output=one.folder, **given(photos))
+    again = convert(output=made.folder, **given(photos))
     assert again.code == 0 and "up to date" in again.out
 
 
@@ -109,9 +104,9 @@ def test_an_edited_manifest_names_no_other_files(dataset: Dataset, photos: Path)
     )
 
 
-def test_tensorflow_datasets_finds_them(photos: Path, tmp_path: Path, one: Dataset) -> None:
+def test_tensorflow_datasets_finds_them(photos: Path, tmp_path: Path, made: Dataset) -> None:
     # Its numbers have five digits.
-    assert not (one.folder / "dataset_info.json").exists()
+    assert not (made.folder / "dataset_info.json").exists()
     name = "{split}.record-{shard:05d}-of-{shards:05d}"
     made = make_dataset(tmp_path / "out", **given(photos, file_name=name))
     info = json.loads((made.folder / "dataset_info.json").read_text())

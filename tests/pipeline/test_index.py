@@ -119,12 +119,6 @@ def made(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return make(inputs, tmp_path_factory.mktemp("made") / "out", "slim")
 
 
-@pytest.fixture
-def dataset(made: Dataset, tmp_path: Path) -> Dataset:
-    """A copy that a test may damage."""
-    return Dataset(Path(shutil.copytree(made.folder, tmp_path / "out")))
-
-
 WRONG = {
     "content": b"0123456789abcdef",
     "length": 7,

@@ -1,6 +1,5 @@
 """`--files per_image`: a file for each image, with all that a dataset of shards promises."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +46,9 @@ def make(photos: Path, folder: Path, **flags: Any) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def one(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """The photos, a file each."""
     return make(photos, tmp_path_factory.mktemp("one") / "out")
-
-
-@pytest.fixture
-def dataset(one: Dataset, tmp_path: Path) -> Dataset:
-    """A copy that a test may damage."""
-    return Dataset(Path(shutil.copytree(one.folder, tmp_path / "out")))
 
 
 def only_record(path: Path) -> dict[str, Any]:
@@ -80,16 +73,16 @@ def test_each_image_is_a_file_called_after_its_key(photos: Path, tmp_path: Path)
     assert {Path(name).parent.name for name in found} == {"train", "test"}
 
 
-def test_the_records_are_those_of_shards(photos: Path, one: Dataset, tmp_path: Path) -> None:
+def test_the_records_are_those_of_shards(photos: Path, made: Dataset, tmp_path: Path) -> None:
     sharded = make(photos, tmp_path / "sharded", files="sharded")
     for split in ("train", "test"):
-        listed = one.manifest["splits"][split]["shards"]
-        records = [(one.folder / file["file"]).read_bytes() for file in listed]
+        listed = made.manifest["splits"][split]["shards"]
+        records = [(made.folder / file["file"]).read_bytes() for file in listed]
         (shard,) = sharded.shards(split)
         # In the order of the manifest, too.
         assert b"".join(records) == (sharded.folder / shard).read_bytes()
-        assert one.manifest["splits"][split]["classes"]
-    assert one.ledger == sharded.ledger
+        assert made.manifest["splits"][split]["classes"]
+    assert made.ledger == sharded.ledger
 
 
 def test_the_index_of_an_earlier_version_names_a_shard(
@@ -116,16 +109,16 @@ def test_plan_says_how_many_files(photos: Path, tmp_path: Path) -> None:
     assert line.split()[:3] == ["train", "18", "18"]
 
 
-def test_in_a_bucket(gcs: GcsServer, photos: Path, one: Dataset) -> None:
+def test_in_a_bucket(gcs: GcsServer, photos: Path, made: Dataset) -> None:
     gcs.make_bucket("datasets")
     flags = given(photos, output="gs://datasets/out")
     ran = convert(**flags)
     assert ran.code == 0, ran.err
     there = {name.removeprefix("out/"): gcs.get("datasets", name) for name in gcs.names("datasets")}
-    assert {name: there[name] for name in files(one)} == {
-        name: path.read_bytes() for name, path in files(one).items()
+    assert {name: there[name] for name in files(made)} == {
+        name: path.read_bytes() for name, path in files(made).items()
     }
-    assert set(there) == set(digests(one.folder))
+    assert set(there) == set(digests(made.folder))
     check_sound("gs://datasets/out")
     assert "up to date" in convert(**flags).out
 

@@ -5,7 +5,6 @@ import functools
 import io
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,6 @@ def flags_of(sample: Path) -> dict[str, Any]:
 def made(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """The sample with statistics, its report not made again yet."""
     return make_dataset(tmp_path_factory.mktemp("report") / "out", **flags_of(sample))
-
-
-@pytest.fixture
-def dataset(made: Dataset, tmp_path: Path) -> Dataset:
-    """A copy that a test may damage."""
-    return Dataset(Path(shutil.copytree(made.folder, tmp_path / "out")))
 
 
 def page_of(dataset: Dataset) -> str:
