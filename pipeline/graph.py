@@ -191,7 +191,9 @@ class ConvertDataset(beam.PTransform):
     inputs and options. There is no lock: one run at a time for an output folder is up to the
     caller.
 
-    Raises in the job: see `PublishDataset`.
+    Raises in the job:
+        NotPublishedError: more images were rejected than allowed, or the output folder holds
+            another dataset or a damaged one.
     """
 
     def __init__(self, **options: Unpack[ConvertDatasetOptions]) -> None:

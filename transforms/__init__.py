@@ -17,39 +17,27 @@ if TYPE_CHECKING:
     from transforms.images.pixel_options import Resize as Resize
     from transforms.images.pixels import change_pixels as change_pixels
     from transforms.join_labels import JoinedImages as JoinedImages
-    from transforms.join_labels import JoinLabels as JoinLabels
-    from transforms.join_labels import ReadInputs as ReadInputs
-    from transforms.list_rejections import CopyRejected as CopyRejected
-    from transforms.plan_shards import PlanShards as PlanShards
     from transforms.plan_shards import TotalLabels as TotalLabels
     from transforms.publish_dataset import NotPublishedError as NotPublishedError
-    from transforms.publish_dataset import PublishDataset as PublishDataset
     from transforms.stage_images import StageImages as StageImages
     from transforms.write_dataset import EncodeExamples as EncodeExamples
     from transforms.write_dataset import FindImages as FindImages
     from transforms.write_dataset import LabelImages as LabelImages
     from transforms.write_dataset import WriteDataset as WriteDataset
-    from transforms.write_shards import WriteShards as WriteShards
 
 _MODULES = {
-    "CopyRejected": "list_rejections",
     "EmbeddingModelHandler": "embed_images",
     "EncodeExamples": "write_dataset",
     "FindImages": "write_dataset",
-    "JoinLabels": "join_labels",
     "JoinedImages": "join_labels",
     "LabelImages": "write_dataset",
     "Limits": "images.pixel_options",
     "NotPublishedError": "publish_dataset",
     "PixelOptions": "images.pixel_options",
-    "PlanShards": "plan_shards",
-    "PublishDataset": "publish_dataset",
-    "ReadInputs": "join_labels",
     "Resize": "images.pixel_options",
     "StageImages": "stage_images",
     "TotalLabels": "plan_shards",
     "WriteDataset": "write_dataset",
-    "WriteShards": "write_shards",
     "change_pixels": "images.pixels",
     "check_image": "images.check",
 }

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
 
-from transforms.core.option import choice_of, path_texts
 from transforms.core.records import (
     Count,
     IndexPart,
@@ -115,9 +113,6 @@ _COUNTERS = {
     "partners_found": counter("partners_found"),
     "rows_read": counter("rows_read"),
 }
-
-# The source of the labels: `given` by the pipeline itself.
-_LABEL_SOURCES = ("csv", "directory", "regex", "webdataset", "records", "given", "none")
 
 
 # A glob of images or of a partner, or a range of its names; a label file, a part of it, a range of
@@ -292,24 +287,19 @@ class ReadInputs(beam.PTransform):
     part or one batch of rows, again. On other storages, one worker lists a glob.
     """
 
-    globs: Sequence[str | os.PathLike[str]]
+    globs: Sequence[str]
     finder: ImageFinder
-    csv_paths: Sequence[str | os.PathLike[str]]
+    csv_paths: Sequence[str]
     reader: RowReader | None
     keys: KeyReader | None = None
     datasets: Sequence[DatasetReader] = ()
     partners: PartnerFinder | None = None
 
-    def __post_init__(self) -> None:
-        # One of them may be empty: rows or datasets can list the images, and images need no rows.
-        self._globs = path_texts("globs", self.globs) if self.globs else []
-        self._csv_paths = path_texts("csv_paths", self.csv_paths) if self.csv_paths else []
-
     def expand(self, begin: beam.pvalue.PBegin) -> Inputs:
         csv_tables.GROWN.clear()
-        globs = [*map(NameRange, self._globs), *(self.partners.globs if self.partners else [])]
+        globs = [*map(NameRange, self.globs), *(self.partners.globs if self.partners else [])]
         inputs = [_Input(_GLOB, tuple(glob)) for glob in globs]
-        inputs += [_Input(_TABLE, (path,)) for path in self._csv_paths]
+        inputs += [_Input(_TABLE, (path,)) for path in self.csv_paths]
         inputs += [_Input(_KEYS, ())] if self.keys else []
         for each in self.datasets:
             numbers = {tuple(dataset.given): at for at, dataset in enumerate(each.datasets)}
@@ -398,7 +388,6 @@ class JoinLabels(beam.PTransform):
         partners: tuple[Partner, ...] = (),
     ) -> None:
         super().__init__()
-        choice_of("label_from", label_from, _LABEL_SOURCES)
         rules = JoinRules(label_from, assigner, requirements)
         self._join: JoinGroup = functools.partial(join_group, rules=rules)
         if IMAGES in datasets:

@@ -7,7 +7,6 @@ import dataclasses
 import errno
 import hashlib
 import operator
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,7 +14,6 @@ import apache_beam as beam
 
 from transforms.core import rejections
 from transforms.core.messages import check_final
-from transforms.core.option import path_text
 from transforms.core.records import Count, RejectedPart
 from transforms.core.rejections import Reason, Rejection
 from transforms.dataset.dataset_options import DatasetOptions
@@ -156,15 +154,9 @@ class CopyRejected(beam.PTransform):
     longer be read.
     """
 
-    root: str | os.PathLike[str]
-    folder: str | os.PathLike[str]
-    _: dataclasses.KW_ONLY
+    root: str
+    folder: str
     rejections: Collections[Rejection]
-
-    def __post_init__(self) -> None:
-        # The root may be empty.
-        self.root = self.root and path_text("root", self.root)
-        self.folder = path_text("folder", self.folder)
 
     def expand(self, shards: beam.PCollection[ShardSummary]) -> beam.PCollection[Count]:
         copy = beam.FlatMap(_copied, self.root, self.folder)

@@ -14,13 +14,12 @@ import apache_beam as beam
 from apache_beam.pvalue import AsSingleton
 from apache_beam.utils.shared import Shared
 
-from transforms.core.option import whole_number
 from transforms.core.records import NO_IMAGE, PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import MAX_TAGS, PlanTotals
 from transforms.labels.joins import with_ids
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
-from transforms.labels.shards import MAX_SHARDS, ShardPlan, shard_index
+from transforms.labels.shards import ShardPlan, shard_index
 from transforms.labels.vocabulary import LabelCells, with_images
 from transforms.packing import (
     AddTogether,
@@ -478,11 +477,6 @@ class PlanShards(beam.PTransform):
     _: dataclasses.KW_ONLY
     rules: LabelRules = ANY_LABELS
     of_rows: bool = False
-
-    def __post_init__(self) -> None:
-        whole_number("shard_size", self.plan.shard_size, 1)
-        if self.plan.num_shards is not None:
-            whole_number("num_shards", self.plan.num_shards, 1, MAX_SHARDS)
 
     def expand(
         self, images: beam.PCollection[PlannedImage] | beam.PCollection[NameBatch]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,19 +12,14 @@ import apache_beam as beam
 
 from transforms.core.messages import is_utf8
 from transforms.core.option import (
-    declared,
     exact_text,
     kind_text,
-    path_text,
-    read_arguments,
-    truth,
 )
 from transforms.core.records import Count, JoinSide, Kind, PlannedImage
 from transforms.core.rejections import Reason, Rejection
 from transforms.join_labels import INPUT_TYPES, Inputs, JoinedImages, JoinLabels
-from transforms.labels.joins import ONE_LABEL, RowRequirements, labels_cells, placed
+from transforms.labels.joins import RowRequirements, labels_cells, placed
 from transforms.labels.keys import content_version, image_key
-from transforms.labels.label_options import SplitOptions
 from transforms.labels.shards import SplitAssigner, split_text
 from transforms.labels.vocabulary import LabelCells, LabelCounter, given_label
 from transforms.packing import by_type
@@ -152,6 +148,7 @@ def _rejected(
 _BATCH = 16 << 20
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class StageImages(beam.PTransform):
     """Writes images from memory to the staging folder, and joins their names.
 
@@ -163,44 +160,23 @@ class StageImages(beam.PTransform):
     again, and the recipe of a shard is the same in a rerun. Publishing removes the files; those of
     a run that failed stay for the next one. Memory holds 16 MB of images and the largest image.
 
+    Attributes:
+        output: the dataset's folder; its staging folder gets the images.
+        assigner: gives images that name no split theirs, and all of them their order.
+        requirements: of the layout, whether images have several labels; None if labels do not
+            count.
+
     Raises in the job:
         TypeError: an element is none of these tuples.
         ValueError: a key is empty.
     """
 
-    def __init__(
-        self,
-        output: str,
-        *,
-        labelled: bool = True,
-        splits: str | None = None,
-        seed: int | None = None,
-        requirements: RowRequirements = ONE_LABEL,
-    ) -> None:
-        """Sets splits and order.
-
-        Args:
-            output: the dataset's folder; its staging folder gets the images.
-            labelled: False ignores labels.
-            splits: name and share of each, for images that name no split; None is `train=1`.
-            seed: for record order and split assignment; None is 0.
-            requirements: of the layout, whether images have several labels.
-
-        Raises:
-            TypeError: an argument has the wrong type.
-            ValueError: an argument has an invalid value.
-        """
-        super().__init__()
-        output = path_text("output", output)
-        is_labelled = truth("labelled", labelled)
-        self._stager = _Stager(output, requirements if is_labelled else None)
-        given = read_arguments(
-            "StageImages", declared(SplitOptions), {"splits": splits, "seed": seed}
-        )
-        assigner = SplitOptions.of(given).assigner("csv")
-        self._join = JoinGiven(assigner=assigner, is_labelled=is_labelled)
+    output: str
+    assigner: SplitAssigner
+    requirements: RowRequirements | None
 
     def expand(self, elements: beam.PCollection[tuple[object, ...]]) -> JoinedImages:
+        stager = _Stager(self.output, self.requirements)
         staged = (
             elements
             | "Check images" >> beam.Map(lambda element: tuple(given_image(element)))
@@ -210,10 +186,10 @@ class StageImages(beam.PTransform):
                 max_batch_size=_BATCH,
                 element_size_fn=lambda image: max(1, len(image[1])),
             )
-            | "Write images"
-            >> by_type(self._stager.write, "sides", tuple[str, JoinSide], **INPUT_TYPES)
+            | "Write images" >> by_type(stager.write, "sides", tuple[str, JoinSide], **INPUT_TYPES)
         )
-        return Inputs.of(staged).joined(self._join).flat()
+        join = JoinGiven(assigner=self.assigner, is_labelled=self.requirements is not None)
+        return Inputs.of(staged).joined(join).flat()
 
 
 class _Stager(NamedTuple):

@@ -166,11 +166,16 @@ class WriteDataset(beam.PTransform):
     """Plans shards, converts and writes them, and publishes the dataset, the manifest last.
 
     Input: either `JoinedImages` of `FindImages` or `LabelImages`, unfiltered: images dropped in
-    between are missing in the ledger, which fails the run. Or images from memory, see
-    `StageImages`: tuples `(key, bytes)`, `(key, bytes, label)` or `(key, bytes, label, split)`.
+    between are missing in the ledger, which fails the run. Or images from memory: tuples `(key,
+    bytes)`, `(key, bytes, label)` or `(key, bytes, label, split)`, whose label is text, a number,
+    None, or a list of these for a layout with several labels.
     Output: `published`, or `up_to_date` for a dataset of the same inputs and options.
 
-    Raises in the job: see `PublishDataset` and `StageImages`.
+    Raises in the job:
+        NotPublishedError: more images were rejected than allowed, or the output folder holds
+            another dataset or a damaged one.
+        TypeError: an image from memory is none of these tuples.
+        ValueError: its key is empty.
     """
 
     def __init__(
@@ -238,12 +243,8 @@ class WriteDataset(beam.PTransform):
         if self._pixels.reencode:
             self._options["reencode"] = True
         self._given: dict[str, Any] = {name: options.get(name) for name in ("splits", "seed")}
-        self._stage = StageImages(
-            folder,
-            labelled=self._labelled,
-            **self._given,
-            requirements=row_requirements(self._features),
-        )
+        requirements = row_requirements(self._features) if self._labelled else None
+        self._stage = StageImages(folder, SplitOptions.of(given).assigner("csv"), requirements)
 
     def expand(
         self, images: JoinedImages | beam.PCollection[tuple[object, ...]]

@@ -170,7 +170,7 @@ def test_files_far_from_their_rows_are_not_copied(tmp_path: Path) -> None:
     def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
         rejections = pipeline | beam.Create([away, near]).with_output_types(Rejection)
         shards = pipeline | "No shards" >> beam.Create([]).with_output_types(ShardSummary)
-        copied = shards | CopyRejected(tmp_path, tmp_path / "q", rejections=rejections)
+        copied = shards | CopyRejected(str(tmp_path), str(tmp_path / "q"), rejections)
         return {"counts": copied}
 
     assert collect(construct)["counts"] == [Count("images_quarantined", 1)]

@@ -292,7 +292,7 @@ def test_every_runner_reads_the_same_rows(tmp_path: Path, monkeypatch: pytest.Mo
     reader = RowReader(COLUMNS, key="stem", encoding="utf-8")
 
     def read_all() -> dict[str, Any]:
-        inputs = ReadInputs([], ImageFinder(root="", key="stem", rules=BY_CSV), [path], reader)
+        inputs = ReadInputs([], ImageFinder(root="", key="stem", rules=BY_CSV), [str(path)], reader)
         found = collect(lambda pipeline: (pipeline | "Read" >> inputs)._asdict())
         counted = sum(count.value for count in found["counts"])
         return {**found, "counts": counted, "labels": merge_cells(found["labels"])}

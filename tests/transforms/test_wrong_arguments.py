@@ -10,16 +10,11 @@ from pipeline import load
 from tests.conftest import draw
 from tests.marks import cases
 from transforms import (
-    CopyRejected,
     EmbeddingModelHandler,
     FindImages,
-    JoinLabels,
     LabelImages,
-    PlanShards,
-    ReadInputs,
     WriteDataset,
 )
-from transforms.labels.shards import ShardPlan
 
 
 @pytest.fixture
@@ -114,12 +109,6 @@ LOADED = "out/chosen"
     (load, (LOADED, "train"), {"image_size": (0, 5)}, r"image_size\[0\] is at least 1"),
     (load, (LOADED, "train"), {"decode": "no"}, "decode is True or False"),
     (load, (LOADED, "train"), {"seed": None}, "seed is an int"),
-    (ReadInputs, ("*.jpg", None, [], None), {}, "globs is a sequence"),
-    (ReadInputs, ([], None, "a.csv", None), {}, "csv_paths is a sequence"),
-    (JoinLabels, (), {"label_from": "folders", "assigner": None}, "label_from is one of"),
-    (CopyRejected, ("r", ""), {"rejections": None}, "folder is empty"),
-    (PlanShards, (ShardPlan((), 9, 0, False), None), {}, "num_shards is at"),
-    (PlanShards, (ShardPlan((), 0, 1, False), None), {}, "shard_size is at"),
     (EmbeddingModelHandler, (3,), {}, "model is a path"),
 )
 @pytest.mark.usefixtures("folder")

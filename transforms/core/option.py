@@ -91,20 +91,6 @@ def class_texts(name: str, value: object) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def choice_of(name: str, value: object, choices: Collection[str]) -> str:
-    """One of several allowed words.
-
-    Raises:
-        ValueError: it is another.
-
-    >>> choice_of("check", "full", ("full", "header"))
-    'full'
-    """
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is one of {', '.join(map(repr, choices))}, not {value!r}")
-    return value
-
-
 def whole_number(name: str, value: object, lowest: int, highest: int | None = None) -> int:
     """An `int` in a range, both ends included.
 
