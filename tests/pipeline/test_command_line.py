@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,15 +48,21 @@ def program(folder: Path, *words: str, cwd: Path, python: tuple[str, ...] = ()) 
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-def call(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """Runs the program in this process."""
-    monkeypatch.setattr(command_line, "supervise", lambda run: run())
-    monkeypatch.setattr(sys, "argv", ["/bin/image-tfrecords", *words])
-    monkeypatch.setenv("PYTHONSAFEPATH", "1")
-    try:
-        return command_line.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
+
+    def called(*words: str) -> Ran:
+        monkeypatch.setattr(command_line, "supervise", lambda run: run())
+        monkeypatch.setattr(sys, "argv", ["/bin/image-tfrecords", *words])
+        monkeypatch.setenv("PYTHONSAFEPATH", "1")
+        try:
+            code = command_line.main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return Ran(code, *capfd.readouterr())
+
+    return called
 
 
 def imported(ran: Ran) -> set[str]:
@@ -64,12 +71,10 @@ def imported(ran: Ran) -> set[str]:
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
-def test_help_lists_the_commands(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(words, monkeypatch) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert all(lines[:2]) and lines[2] == ""
+def test_help_lists_the_commands(words: list[str], call: Callable[..., Ran]) -> None:
+    ran = call(*words)
+    lines = ran.out.splitlines()
+    assert ran.code == 0 and all(lines[:2]) and lines[2] == ""
     assert lines[3] == "usage: image-tfrecords COMMAND [FLAGS]"
     assert [line.split()[0] for line in lines if line.startswith("  ")] == [*COMMANDS]
     assert lines[-1] == f"Documentation: {documentation()}"
@@ -77,14 +82,11 @@ def test_help_lists_the_commands(
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *options.TOPICS.split()])
-def test_help_of_a_command_or_topic(
-    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    shown, same = [], [name, "--help"] if name in COMMANDS else ["convert", "--help", name]
-    for words in (["help", name], same):
-        assert call(words, monkeypatch) == 0
-        shown.append(capfd.readouterr().out)
-    assert shown[0] == shown[1] and shown[0].startswith(f"usage: image-tfrecords {same[0]}")
+def test_help_of_a_command_or_topic(name: str, call: Callable[..., Ran]) -> None:
+    same = [name, "--help"] if name in COMMANDS else ["convert", "--help", name]
+    shown = call("help", name)
+    assert shown == call(*same) and shown.code == 0
+    assert shown.out.startswith(f"usage: image-tfrecords {same[0]}")
 
 
 @pytest.mark.parametrize("name", rest_slow(COMMANDS, 3))
@@ -104,12 +106,9 @@ def test_without_the_packages_a_command_says_so_in_one_line(name: str) -> None:
 @pytest.mark.parametrize(
     "words", [["--version"], ["version"], *([name, "--version"] for name in COMMANDS)]
 )
-def test_the_version(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_version(words: list[str], call: Callable[..., Ran]) -> None:
     """The same line for the program and for `python -m pipeline.X`, whose `main` is called here."""
-    assert call(words, monkeypatch) == 0
-    assert capfd.readouterr() == (f"image-tfrecords {__version__}\n", "")
+    assert call(*words) == (0, f"image-tfrecords {__version__}\n", "")
 
 
 def test_every_module_that_is_a_command_is_listed() -> None:
@@ -145,12 +144,9 @@ NO_FLAGS = "no flags given; usage: image-tfrecords {} [IMAGES [LABELS] OUTPUT] [
         (["plan"], f"plan: {NO_FLAGS.format('plan')}"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_one_line(
-    words: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert call(words, monkeypatch) == 2
-    out, err = capfd.readouterr()
-    assert (out, err.count("\n"), err[: len(says)]) == ("", 1, says)
+def test_a_mistake_is_one_line(words: list[str], says: str, call: Callable[..., Ran]) -> None:
+    code, out, err = call(*words)
+    assert (code, out, err.count("\n"), err[: len(says)]) == (2, "", 1, says)
 
 
 NONE = "no file matches --images 'none/*.jpg'; there is no folder 'none'"
@@ -271,11 +267,10 @@ def test_both_ways_supervise_the_same_commands(
     ],
 )
 def test_bash_completes_commands_flags_and_values(
-    words: str, completed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: str, completed: str, call: Callable[..., Ran]
 ) -> None:
-    assert call(["completion", "bash"], monkeypatch) == 0
     line = f"image-tfrecords {words}"
-    script = f"""{capsys.readouterr().out}
+    script = f"""{call("completion", "bash").out}
 COMP_WORDS=({line}); COMP_CWORD={len(shlex.split(line)) - 1}; _image_tfrecords
 echo "${{COMPREPLY[@]}}"
 """
@@ -284,11 +279,8 @@ echo "${{COMPREPLY[@]}}"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_knows_all_flags(
-    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(["completion", shell], monkeypatch) == 0
-    script = capsys.readouterr().out
+def test_each_shell_knows_all_flags(shell: str, call: Callable[..., Ran]) -> None:
+    script = call("completion", shell).out
     dashes = "-l " if shell == "fish" else "--"
     flags = [f"{dashes}{name}" for name in ("num_shards", "limit", "fast", "dali")]
     words = [*COMMANDS, *flags, "sharded per_image", "-s q" if shell == "fish" else "-q"]
