@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import cases
 from tests.needs import skip_unless
 
 ROOT = Path(__file__).parent.parent
@@ -71,12 +72,9 @@ def test_a_supported_python_is_found(tmp_path: Path) -> None:
     assert (found.returncode, found.stdout, found.stderr) == (0, "python3.13\n", "")
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("python3", "no Python 3.11, 3.12 or 3.13 found (python3: Python 3.99.1): install one"),
-        ("mine", "PYTHON=mine is not Python 3.11, 3.12 or 3.13 (Python 3.99.1): name another"),
-    ],
+@cases(
+    ("python3", "no Python 3.11, 3.12 or 3.13 found (python3: Python 3.99.1): install one"),
+    ("mine", "PYTHON=mine is not Python 3.11, 3.12 or 3.13 (Python 3.99.1): name another"),
 )
 def test_no_supported_python_is_one_line(name: str, said: str, tmp_path: Path) -> None:
     found = find_python(tmp_path, **{name: 1})

@@ -4,19 +4,18 @@ import cores
 import pytest
 from cores import Parts, Runs
 
+from tests.marks import cases
+
 PARTS = Parts(in_shard=1e-3, locked=200e-6, in_order=100e-6, outside=0.0)
 
 
-@pytest.mark.parametrize(
-    ("changes", "machine_cores", "workers", "rate"),
-    [
-        pytest.param({}, 2, 1, 2000, id="threads share the cores"),
-        pytest.param({}, 32, 1, 5000, id="threads wait for the lock"),
-        pytest.param({"in_order": 500e-6}, 32, 1, 2000, id="a thread writes in order"),
-        pytest.param({}, 32, 8, 32000, id="processes share the cores"),
-        pytest.param({}, 32, 4, 20000, id="few processes wait for their locks"),
-        pytest.param({"outside": 1e-3}, 96, 24, 990, id="other work is on one core"),
-    ],
+@cases(
+    pytest.param({}, 2, 1, 2000, id="threads share the cores"),
+    pytest.param({}, 32, 1, 5000, id="threads wait for the lock"),
+    pytest.param({"in_order": 500e-6}, 32, 1, 2000, id="a thread writes in order"),
+    pytest.param({}, 32, 8, 32000, id="processes share the cores"),
+    pytest.param({}, 32, 4, 20000, id="few processes wait for their locks"),
+    pytest.param({"outside": 1e-3}, 96, 24, 990, id="other work is on one core"),
 )
 def test_rate(changes: dict[str, float], machine_cores: int, workers: int, rate: int) -> None:
     assert cores.rate(PARTS._replace(**changes), machine_cores, workers) == pytest.approx(

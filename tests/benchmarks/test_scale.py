@@ -9,7 +9,7 @@ from scale_memory import CASES, measure
 from simulation import Elements, Stage, run_stage
 
 from pipeline.run import estimate
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,17 +28,14 @@ def test_what_crosses_a_shuffle_stays_small(case: str, tmp_path: Path) -> None:
     assert max(step.largest_group for step in crossed) < 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("elements", "vcpus", "seconds", "alone", "bound"),
-    [
-        ([Elements(10, 2.0)], 1, 20.0, 20.0, "vCPUs"),
-        ([Elements(10, 2.0)], 4, 6.0, 0.0, "vCPUs"),
-        ([Elements(1, 7.0)], 4, 7.0, 7.0, "largest element"),
-        ([Elements(8, 1.0), Elements(1, 9.0)], 5, 9.0, 7.0, "largest element"),
-        ([Elements(1, 1.0, requests=10)], 1, 2.0, 2.0, "vCPUs"),
-        ([Elements(1, 1.0, ahead=5)], 1, 1.0, 1.0, "vCPUs"),
-        ([Elements(1, 1.0, ahead=30)], 1, 3.0, 3.0, "vCPUs"),
-    ],
+@cases(
+    ([Elements(10, 2.0)], 1, 20.0, 20.0, "vCPUs"),
+    ([Elements(10, 2.0)], 4, 6.0, 0.0, "vCPUs"),
+    ([Elements(1, 7.0)], 4, 7.0, 7.0, "largest element"),
+    ([Elements(8, 1.0), Elements(1, 9.0)], 5, 9.0, 7.0, "largest element"),
+    ([Elements(1, 1.0, requests=10)], 1, 2.0, 2.0, "vCPUs"),
+    ([Elements(1, 1.0, ahead=5)], 1, 1.0, 1.0, "vCPUs"),
+    ([Elements(1, 1.0, ahead=30)], 1, 3.0, 3.0, "vCPUs"),
 )
 def test_a_stage_ends_with_its_last_element(
     elements: list[Elements], vcpus: int, seconds: float, alone: float, bound: str

@@ -15,6 +15,7 @@ import soak_files
 from soak_files import Plan, Planted, Record, Rejected
 
 from tests.campaign import size
+from tests.marks import cases
 
 ROOT = Path(__file__).parent.parent.parent
 COUNT, FAULTS = size(150, 100_000), size(45, 1000)
@@ -90,24 +91,21 @@ def _other_record(plan: Plan, **changes: Any) -> None:
     plan.records[path] = record._replace(**changes)
 
 
-@pytest.mark.parametrize(
-    "falsify, difference",
-    [
-        (_one_fault_more, "not found: image corrupt_image images/0000/x.jpg x"),
-        (lambda plan: plan.planted.remove(_first_cut(plan)), "not planted: image corrupt_image"),
-        (_another_reason, "not found: image unreadable images/"),
-        (lambda plan: _other_record(plan, label="wolf"), "has the label 'cat', not 'wolf'"),
-        (lambda plan: _other_record(plan, crc32=1), "has other bytes than its file"),
-        (
-            lambda plan: plan.records.update({"0000/x.jpg": Record("cat", 0)}),
-            "in 0 records instead",
-        ),
-        (lambda plan: plan.records.popitem(), "is a record, and was not to be one"),
-        (lambda plan: plan.ledger.update(rows_used=1), "the ledger has rows_used"),
-    ],
+@cases(
+    (_one_fault_more, "not found: image corrupt_image images/0000/x.jpg x"),
+    (lambda plan: plan.planted.remove(_first_cut(plan)), "not planted: image corrupt_image"),
+    (_another_reason, "not found: image unreadable images/"),
+    (lambda plan: _other_record(plan, label="wolf"), "has the label 'cat', not 'wolf'"),
+    (lambda plan: _other_record(plan, crc32=1), "has other bytes than its file"),
+    (
+        lambda plan: plan.records.update({"0000/x.jpg": Record("cat", 0)}),
+        "in 0 records instead",
+    ),
+    (lambda plan: plan.records.popitem(), "is a record, and was not to be one"),
+    (lambda plan: plan.ledger.update(rows_used=1), "the ledger has rows_used"),
 )
 def test_a_plan_that_is_not_what_happened_is_noticed(
-    soaked: Soaked, falsify: Callable[[Plan], None], difference: str
+    falsify: Callable[[Plan], None], difference: str, soaked: Soaked
 ) -> None:
     plan = copy.deepcopy(soaked.plan)
     falsify(plan)

@@ -16,6 +16,7 @@ from apache_beam.options.pipeline_options_validator import PipelineOptionsValida
 
 from pipeline.options.parser import parse_flags
 from tests.dataflow.submitting import ROOT, Submitted, copy_tree, files_of, run
+from tests.marks import cases
 
 INPUTS = ["--images=gs://in/**/*.jpg", "--labels", "gs://in/labels.csv", "--output", "gs://out/ds"]
 VARIABLES = {"PROJECT": "my-project", "REGION": "europe-west4", "BUCKET": "my-bucket"}
@@ -158,16 +159,13 @@ def test_quoting_survives(stub: str) -> None:
     assert odd in words
 
 
-@pytest.mark.parametrize(
-    ("output", "name"),
-    [
-        ("gs://out/datasets/Photos_2", "convert-photos-2-"),
-        ("gs://out", "convert-out-"),
-        ("gs://out/사진", "convert-"),
-        (f"gs://out/{'long' * 30}", f"convert-{'long' * 10}-"),
-    ],
+@cases(
+    ("gs://out/datasets/Photos_2", "convert-photos-2-"),
+    ("gs://out", "convert-out-"),
+    ("gs://out/사진", "convert-"),
+    (f"gs://out/{'long' * 30}", f"convert-{'long' * 10}-"),
 )
-def test_a_job_is_named_after_its_output(stub: str, output: str, name: str) -> None:
+def test_a_job_is_named_after_its_output(output: str, name: str, stub: str) -> None:
     def job_name(folder: str) -> str:
         options = options_for(stub, *INPUTS, "--output", folder, **VARIABLES)
         named: str = options.view_as(GoogleCloudOptions).job_name

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import draw
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import Ran, convert, make_dataset
 from transforms.dataset.ledger import ShardSummary
 from transforms.dataset.manifest import content_digest
@@ -161,38 +161,35 @@ def sidecar_of(guarded: Guarded, file: str) -> None:
 OVERWRITE = {"overwrite": True}
 
 
-@pytest.mark.parametrize(
-    ("edit", "flags", "code", "message"),
-    [
-        *(
-            (partial(killed_while_publishing, name=name), {}, 2, f"was edited: it names {name!r}")
-            for name in ("../me", "..", "/etc/passwd", "notes", "notes.txt")
-        ),
-        *(
-            (partial(Guarded.edit, seal=seal, **edits), OVERWRITE, 2, "was edited")
-            for seal in (False, True)
-            for name in ("../me", "notes.txt")
-            for edits in ({"file": name}, {"shard": name})
-        ),
-        # A plain name in a folder that is a link is a name like others; the folder is refused.
-        (partial(Guarded.edit, shard="linked/keep.tfrecord"), OVERWRITE, 2, "is a link"),
-        (partial(Guarded.edit, without="labels.txt", seal=False), OVERWRITE, 2, "was edited since"),
-        (replaced, {}, 2, f"former.json was edited: it names {STRANGE!r}"),
-        (partial(Guarded.unpublish, former="{"), {}, 2, "the dataset is incomplete: remove "),
-        (partial(sidecar_of, file=f"../me/{SHARD}"), {}, 0, ""),
-        (partial(sidecar_of, file="notes.txt"), {}, 0, ""),
-        (linked_staging, {}, 2, "is a link"),
-        (owned_staging, {}, 2, "is in the staging folder, but this tool did not write it"),
-        (linked_split, {"files": "per_image"}, 1, "out/train is a link"),
-        (folder_for_a_file, OVERWRITE, 2, "is a folder, but the dataset needs a file there"),
-    ],
+@cases(
+    *(
+        (partial(killed_while_publishing, name=name), {}, 2, f"was edited: it names {name!r}")
+        for name in ("../me", "..", "/etc/passwd", "notes", "notes.txt")
+    ),
+    *(
+        (partial(Guarded.edit, seal=seal, **edits), OVERWRITE, 2, "was edited")
+        for seal in (False, True)
+        for name in ("../me", "notes.txt")
+        for edits in ({"file": name}, {"shard": name})
+    ),
+    # A plain name in a folder that is a link is a name like others; the folder is refused.
+    (partial(Guarded.edit, shard="linked/keep.tfrecord"), OVERWRITE, 2, "is a link"),
+    (partial(Guarded.edit, without="labels.txt", seal=False), OVERWRITE, 2, "was edited since"),
+    (replaced, {}, 2, f"former.json was edited: it names {STRANGE!r}"),
+    (partial(Guarded.unpublish, former="{"), {}, 2, "the dataset is incomplete: remove "),
+    (partial(sidecar_of, file=f"../me/{SHARD}"), {}, 0, ""),
+    (partial(sidecar_of, file="notes.txt"), {}, 0, ""),
+    (linked_staging, {}, 2, "is a link"),
+    (owned_staging, {}, 2, "is in the staging folder, but this tool did not write it"),
+    (linked_split, {"files": "per_image"}, 1, "out/train is a link"),
+    (folder_for_a_file, OVERWRITE, 2, "is a folder, but the dataset needs a file there"),
 )
 def test_edits(
-    guarded: Guarded,
     edit: Callable[[Guarded], None],
     flags: dict[str, Any],
     code: int,
     message: str,
+    guarded: Guarded,
 ) -> None:
     edit(guarded)
     ran = guarded.run(seed=7, **flags)

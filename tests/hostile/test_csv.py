@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.hostile.limited import run_limited
+from tests.marks import cases
 from tests.pipeline import commands
 from tests.pipeline.commands import Dataset, Ran
 
@@ -81,16 +82,13 @@ LONG = "a line or row of more than 4194304 characters"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("make", "command", "says"),
-    [
-        (partial(write_long, start=b""), "convert", f"line 1: {LONG}"),
-        (partial(write_long, start=HEAD + ROWS), "plan", f"line 6: {LONG}"),
-        (write_quote, "convert", "a quote is not closed"),
-    ],
+@cases(
+    (partial(write_long, start=b""), "convert", f"line 1: {LONG}"),
+    (partial(write_long, start=HEAD + ROWS), "plan", f"line 6: {LONG}"),
+    (write_quote, "convert", "a quote is not closed"),
 )
 def test_a_line_without_an_end(
-    images: str, labels: Path, make: Callable[[Path], None], command: str, says: str
+    make: Callable[[Path], None], command: str, says: str, images: str, labels: Path
 ) -> None:
     make(labels)
     refused(convert(images, labels, command), str(labels), LONG[:26], says)

@@ -18,6 +18,7 @@ from tests import images
 from tests.campaign import size
 from tests.hostile.checking import Checker
 from tests.hostile.costly_files import small_bombs
+from tests.marks import cases
 from transforms.images.guard import DecoderFailure
 from transforms.images.headers import MAX_FRAMES, MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
 from transforms.images.pixel_options import DEFAULT_LIMITS as DEFAULT
@@ -294,17 +295,14 @@ def largest() -> Bombs:
 
 
 @WITHIN_DEFAULT
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (too_large, "too_many_pixels"),
-        (too_costly, "too_costly"),
-        (no_images, "not_an_image"),
-        (lies, "corrupt_image"),
-        (largest, ""),
-    ],
+@cases(
+    (too_large, "too_many_pixels"),
+    (too_costly, "too_costly"),
+    (no_images, "not_an_image"),
+    (lies, "corrupt_image"),
+    (largest, ""),
 )
-def test_bombs(check: Checker, kind: Callable[[], Bombs], reason: str) -> None:
+def test_bombs(kind: Callable[[], Bombs], reason: str, check: Checker) -> None:
     for name, data, detail in kind():
         checked = check.check(data, name)
         assert (name, checked.reason) == (name, reason), checked

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.images.pictures import saved
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.spies import memory_below
 from tests.transforms.records.test_record_index import photos
 from transforms.core.records import IndexPart, JoinSide
@@ -43,16 +43,13 @@ def child() -> Iterator[DecodingChild]:
     started.close()
 
 
-@pytest.mark.parametrize(
-    ("file", "size"),
-    [
-        ("train-00000-of-00001.tfrecord", 4 << 20),
-        ("train-00000-of-00001.tfrecord.gz", 4 << 10),
-        ("train/a.tfrecord", 4 << 20),
-    ],
+@cases(
+    ("train-00000-of-00001.tfrecord", 4 << 20),
+    ("train-00000-of-00001.tfrecord.gz", 4 << 10),
+    ("train/a.tfrecord", 4 << 20),
 )
 def test_an_index_describes_no_more_than_its_shard_can_hold(
-    tmp_path: Path, index: bytes, file: str, size: int
+    file: str, size: int, tmp_path: Path, index: bytes
 ) -> None:
     def read() -> Any:
         (tmp_path / name).write_bytes(index)

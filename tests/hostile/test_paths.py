@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import draw
 from tests.hostile.changing import CHANGES, changing
 from tests.hostile.limited import run_limited
+from tests.marks import cases
 from tests.pipeline.commands import Dataset, Ran, check_sound, convert, digests, make_dataset, show
 from tests.pipeline.reading import labels as labels_of
 from tests.privileges import NOBODY, without_privileges
@@ -210,19 +211,16 @@ class TestNames:
         flags = {"images": f"{photos}/*/*.jpg", "output": photos.with_name("out")}
         refused(convert(**flags | {flag: f"{odd}/{name}"}), "a\\n\\x1b[2Jb")
 
-    @pytest.mark.parametrize(
-        ("flag", "path"),
-        [
-            ("images", "caf\udce9/*.jpg"),
-            ("labels", "*.csv"),
-            ("labels", "caf\udce9/x"),
-            ("class_names", "caf\udce9/x"),
-            ("output", "caf\udce9/x"),
-            ("layout", "caf\udce9/x.yaml"),
-        ],
+    @cases(
+        ("images", "caf\udce9/*.jpg"),
+        ("labels", "*.csv"),
+        ("labels", "caf\udce9/x"),
+        ("class_names", "caf\udce9/x"),
+        ("output", "caf\udce9/x"),
+        ("layout", "caf\udce9/x.yaml"),
     )
     def test_a_path_that_is_not_utf8_is_reported_before_the_job(
-        self, photos: Path, flag: str, path: str
+        self, flag: str, path: str, photos: Path
     ) -> None:
         """The manifest, which is UTF-8, names every input."""
         draw(photos / "caf\udce9" / "1.jpg")

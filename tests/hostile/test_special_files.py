@@ -14,6 +14,7 @@ from pipeline.errors import UsageError
 from pipeline.read import load
 from tests.conftest import draw
 from tests.hostile.changing import within_a_minute
+from tests.marks import cases
 from tests.pipeline import commands
 from tests.pipeline.commands import Ran, check_sound, make_dataset, show, verify
 from transforms.dataset.manifest import content_digest
@@ -193,32 +194,26 @@ def edit(key: str) -> Callable[[Path], None]:
     return change
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (grow, f"has at least {TERABYTE} bytes, more than {MAX_DATASET_FILE}: it is not read"),
-        (nest, "its brackets are nested too deeply"),
-        *((edit(key), f"was edited: its {key!r} cannot be read") for key in EDITS),
-    ],
+@cases(
+    (grow, f"has at least {TERABYTE} bytes, more than {MAX_DATASET_FILE}: it is not read"),
+    (nest, "its brackets are nested too deeply"),
+    *((edit(key), f"was edited: its {key!r} cannot be read") for key in EDITS),
     ids=["terabyte", "nested", *EDITS],
 )
 def test_a_manifest_that_is_refused_is_one_line_for_every_command(
-    dataset: Path, convert: Callable[..., Ran], change: Callable[[Path], None], message: str
+    change: Callable[[Path], None], message: str, dataset: Path, convert: Callable[..., Ran]
 ) -> None:
     change(dataset / "manifest.json")
     for ran in (verify(dataset), show(dataset), report(dataset), convert()):
         assert ran.code == 2 and "manifest.json" in ran.error() and message in ran.error()
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (SHARD, f"{SHARD} is longer than the"),
-        *((name, "was changed since the dataset was written") for name in SMALL),
-    ],
+@cases(
+    (SHARD, f"{SHARD} is longer than the"),
+    *((name, "was changed since the dataset was written") for name in SMALL),
 )
 def test_a_file_of_a_dataset_that_has_a_terabyte(
-    dataset: Path, convert: Callable[..., Ran], name: str, message: str
+    name: str, message: str, dataset: Path, convert: Callable[..., Ran]
 ) -> None:
     """It has another size than the manifest says: that is seen without reading it."""
     grow(dataset / name)

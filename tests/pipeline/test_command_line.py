@@ -20,7 +20,7 @@ from pipeline.options import config_file
 from pipeline.options import parser as one_line_parser
 from pipeline.options import parser as options
 from pipeline.options.parser import documentation
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import ROOT, Ran, arguments, make_dataset
 from tests.pipeline.right_command import right_flags, write_inputs
 
@@ -126,23 +126,20 @@ PROGRAM = "image-tfrecords: "
 NO_FLAGS = "no flags given; usage: image-tfrecords {} [IMAGES [LABELS] OUTPUT] [FLAGS]"
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["convrt"], f"{PROGRAM}unknown command 'convrt'; did you mean convert?\n"),
-        (["verfy", "out"], f"{PROGRAM}unknown command 'verfy'; did you mean verify?\n"),
-        (["Plan"], f"{PROGRAM}unknown command 'Plan'; did you mean plan?\n"),
-        (["help", "shwo"], f"{PROGRAM}unknown command 'shwo'; did you mean show?\n"),
-        (["help", "slits"], f"{PROGRAM}unknown command 'slits'; did you mean help splits?\n"),
-        (["plan a b"], f"{PROGRAM}unknown command 'plan a b'; leave out the quotes around"),
-        (["completion", "tcsh"], f"{PROGRAM}completion 'tcsh' is not one of bash, zsh, fish"),
-        (["xyz"], f"{PROGRAM}unknown command 'xyz'; see image-tfrecords --help\n"),
-        (["--images", "*.jpg"], f"{PROGRAM}--images comes after a command, such as image-tfrecords "
-         "convert; see image-tfrecords --help\n"),
-        (["\x1b[2J"], f"{PROGRAM}unknown command '\\x1b[2J'; see image-tfrecords --help\n"),
-        (["convert"], f"convert: {NO_FLAGS.format('convert')}"),
-        (["plan"], f"plan: {NO_FLAGS.format('plan')}"),
-    ],
+@cases(
+    (["convrt"], f"{PROGRAM}unknown command 'convrt'; did you mean convert?\n"),
+    (["verfy", "out"], f"{PROGRAM}unknown command 'verfy'; did you mean verify?\n"),
+    (["Plan"], f"{PROGRAM}unknown command 'Plan'; did you mean plan?\n"),
+    (["help", "shwo"], f"{PROGRAM}unknown command 'shwo'; did you mean show?\n"),
+    (["help", "slits"], f"{PROGRAM}unknown command 'slits'; did you mean help splits?\n"),
+    (["plan a b"], f"{PROGRAM}unknown command 'plan a b'; leave out the quotes around"),
+    (["completion", "tcsh"], f"{PROGRAM}completion 'tcsh' is not one of bash, zsh, fish"),
+    (["xyz"], f"{PROGRAM}unknown command 'xyz'; see image-tfrecords --help\n"),
+    (["--images", "*.jpg"], f"{PROGRAM}--images comes after a command, such as image-tfrecords "
+     "convert; see image-tfrecords --help\n"),
+    (["\x1b[2J"], f"{PROGRAM}unknown command '\\x1b[2J'; see image-tfrecords --help\n"),
+    (["convert"], f"convert: {NO_FLAGS.format('convert')}"),
+    (["plan"], f"plan: {NO_FLAGS.format('plan')}"),
 )  # fmt: skip
 def test_a_mistake_is_one_line(words: list[str], says: str, call: Callable[..., Ran]) -> None:
     code, out, err = call(*words)
@@ -153,18 +150,15 @@ NONE = "no file matches --images 'none/*.jpg'; there is no folder 'none'"
 CONVERT = ["convert", "--output=out"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (["--help"], 0, ""),
-        # Most mistakes are said in less than half a second: without Beam, and without NumPy.
-        ([*CONVERT, "--images=none/*.jpg"], 2, NONE),
-        ([*CONVERT, "--labels=none.csv"], 2, "no file matches --labels 'none.csv'"),
-        ([*CONVERT, "--images=*", "--num_shards=1", "--shard_size=2MB"], 2,
-         "cannot be used with --shard_size"),
-        ([*CONVERT, "--images=*", "--projet=p"], 2, "did you mean --project?"),
-        ([*CONVERT, "--images=*", "2.jpg", "3.jpg"], 2, "unexpected argument '2.jpg'"),
-    ],
+@cases(
+    (["--help"], 0, ""),
+    # Most mistakes are said in less than half a second: without Beam, and without NumPy.
+    ([*CONVERT, "--images=none/*.jpg"], 2, NONE),
+    ([*CONVERT, "--labels=none.csv"], 2, "no file matches --labels 'none.csv'"),
+    ([*CONVERT, "--images=*", "--num_shards=1", "--shard_size=2MB"], 2,
+     "cannot be used with --shard_size"),
+    ([*CONVERT, "--images=*", "--projet=p"], 2, "did you mean --project?"),
+    ([*CONVERT, "--images=*", "2.jpg", "3.jpg"], 2, "unexpected argument '2.jpg'"),
 )  # fmt: skip
 def test_what_needs_no_beam_imports_none(
     words: list[str], code: int, says: str, tmp_path: Path
@@ -252,19 +246,16 @@ def test_both_ways_supervise_the_same_commands(
     assert module.endswith(f'    sys.exit(start("{command}", main))\n')
 
 
-@pytest.mark.parametrize(
-    ("words", "completed"),
-    [
-        ("con", "convert"),
-        ("convert --num_s", "--num_shards"),
-        ("convert --compression ''", "none gzip"),
-        ("convert --compression = g", "gzip"),
-        ("convert --files =", "sharded per_image"),
-        ("show --lim", "--limit"),
-        ("verify --progress p", "plain"),
-        # Bash itself completes files.
-        ("convert photos", ""),
-    ],
+@cases(
+    ("con", "convert"),
+    ("convert --num_s", "--num_shards"),
+    ("convert --compression ''", "none gzip"),
+    ("convert --compression = g", "gzip"),
+    ("convert --files =", "sharded per_image"),
+    ("show --lim", "--limit"),
+    ("verify --progress p", "plain"),
+    # Bash itself completes files.
+    ("convert photos", ""),
 )
 def test_bash_completes_commands_flags_and_values(
     words: str, completed: str, call: Callable[..., Ran]
@@ -296,14 +287,11 @@ def test_the_entry_point_is_declared() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "body",
-    [
-        # Threads of linear algebra.
-        "assert 'numpy' not in sys.modules; import numpy; print(threads())",
-        # Heaps of threads, each in 64 MB of addresses of its own.
-        "with ThreadPoolExecutor(4) as pool: print(len({*pool.map(allocate, [1000] * 4)}))",
-    ],
+@cases(
+    # Threads of linear algebra.
+    "assert 'numpy' not in sys.modules; import numpy; print(threads())",
+    # Heaps of threads, each in 64 MB of addresses of its own.
+    "with ThreadPoolExecutor(4) as pool: print(len({*pool.map(allocate, [1000] * 4)}))",
 )
 def test_a_command_has_no_threads_and_heaps_that_it_does_not_need(body: str) -> None:
     code = (

@@ -11,6 +11,7 @@ from pipeline.graph import ConvertDataset
 from pipeline.options.option_table import OPTIONS as TABLE
 from pipeline.options.option_table import RunOptions
 from tests.conftest import draw
+from tests.marks import cases
 from tests.pipeline.commands import digests, make_dataset
 from tests.transforms.beam import make_pipeline
 from transforms.core.option import declared
@@ -126,20 +127,17 @@ def test_what_is_read_and_written_is_reported(folder: Path) -> None:
     assert set(Lineage.query(result.metrics(), Lineage.SINK)) == {f"{local}/own"}
 
 
-@pytest.mark.parametrize(
-    ("options", "kind", "says"),
-    [
-        ({"output": "out", "imges": ["a"]}, TypeError, "has no option 'imges'"),
-        ({"output": "out", "progress": "none"}, TypeError, "has no option 'progress'"),
-        ({"output": "out", "config": "a.yaml"}, TypeError, "has no option 'config'"),
-        ({"output": "out", "runner": "x"}, TypeError, "has no option 'runner'"),
-        ({"images": ["photos/*.jpg"]}, ValueError, "output is missing"),
-        ({"output": "out", "images": ["none/*"]}, ValueError, "no file matches images"),
-        ({"output": "out", "images": ["photos/*.jpg"], "num_shards": 1, "shard_size": "1MB"},
-         ValueError, "num_shards cannot be used with shard_size"),
-        ({"output": "out", "seed": "x"}, ValueError, "'x' is not a whole number"),
-        ({"output": "out", "check": "some"}, ValueError, "is not one of"),
-    ],
+@cases(
+    ({"output": "out", "imges": ["a"]}, TypeError, "has no option 'imges'"),
+    ({"output": "out", "progress": "none"}, TypeError, "has no option 'progress'"),
+    ({"output": "out", "config": "a.yaml"}, TypeError, "has no option 'config'"),
+    ({"output": "out", "runner": "x"}, TypeError, "has no option 'runner'"),
+    ({"images": ["photos/*.jpg"]}, ValueError, "output is missing"),
+    ({"output": "out", "images": ["none/*"]}, ValueError, "no file matches images"),
+    ({"output": "out", "images": ["photos/*.jpg"], "num_shards": 1, "shard_size": "1MB"},
+     ValueError, "num_shards cannot be used with shard_size"),
+    ({"output": "out", "seed": "x"}, ValueError, "'x' is not a whole number"),
+    ({"output": "out", "check": "some"}, ValueError, "is not one of"),
 )  # fmt: skip
 @pytest.mark.usefixtures("folder")
 def test_wrong_options_fail_where_they_are_written(

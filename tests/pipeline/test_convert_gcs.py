@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.images import picture, saved
+from tests.marks import cases
 from tests.pipeline.commands import Ran, check_sound, convert, digests, make_dataset, plan, show
 from tests.servers.gcs import GcsServer, requester_pays
 
@@ -118,24 +119,21 @@ def test_a_flaky_network_changes_no_byte(gcs: GcsServer) -> None:
     assert published(gcs) == calm
 
 
-@pytest.mark.parametrize(
-    ("flags", "fault", "message"),
-    [
-        ({"images": "gs://nowhere/*.jpg"}, {}, "'gs://nowhere/*.jpg': no such bucket"),
-        ({"images": "gs://photos/none/*.jpg"}, {}, "check the bucket and the path"),
-        ({"images": "gs://photos/in"}, {},
-         "it is a folder, which holds 18 .jpg: try 'gs://photos/in/**/*.jpg'"),
-        ({"labels": "gs://photos/none.csv"}, {}, "no file matches --labels"),
-        ({"class_names": "gs://photos/none.txt"}, {}, "no such file: --class_names"),
-        ({"layout": "gs://photos/no.yaml"}, {}, "no such file: --layout gs://photos/no.yaml"),
-        ({"output": "gs://nowhere/x"}, {}, "cannot read --output gs://nowhere/x: no such bucket"),
-        ({}, {"kind": "list", "object": "photos.*", "status": 403}, "no permission"),
-        ({}, {"kind": "upload", "status": 403}, "cannot write to --output"),
-        ({}, requester_pays("photos"), "requester-pays"),
-    ],
+@cases(
+    ({"images": "gs://nowhere/*.jpg"}, {}, "'gs://nowhere/*.jpg': no such bucket"),
+    ({"images": "gs://photos/none/*.jpg"}, {}, "check the bucket and the path"),
+    ({"images": "gs://photos/in"}, {},
+     "it is a folder, which holds 18 .jpg: try 'gs://photos/in/**/*.jpg'"),
+    ({"labels": "gs://photos/none.csv"}, {}, "no file matches --labels"),
+    ({"class_names": "gs://photos/none.txt"}, {}, "no such file: --class_names"),
+    ({"layout": "gs://photos/no.yaml"}, {}, "no such file: --layout gs://photos/no.yaml"),
+    ({"output": "gs://nowhere/x"}, {}, "cannot read --output gs://nowhere/x: no such bucket"),
+    ({}, {"kind": "list", "object": "photos.*", "status": 403}, "no permission"),
+    ({}, {"kind": "upload", "status": 403}, "cannot write to --output"),
+    ({}, requester_pays("photos"), "requester-pays"),
 )  # fmt: skip
 def test_what_is_not_there_or_not_allowed_is_reported_before_the_job(
-    buckets: GcsServer, flags: dict[str, Any], fault: dict[str, Any], message: str
+    flags: dict[str, Any], fault: dict[str, Any], message: str, buckets: GcsServer
 ) -> None:
     buckets.set_faults([fault] if fault else [])
     ran = convert(**{**FLAGS, **flags})

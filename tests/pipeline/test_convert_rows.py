@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.images import picture, saved
+from tests.marks import cases
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset, show, write_layout
 from tests.pipeline.reading import NUMBER, TEXT, read_lists
 from transforms.images.tags import exif_of
@@ -47,14 +48,11 @@ def records(dataset: Dataset, features: dict[str, Any], by: str = "id") -> dict[
 MULTI = "  id: image.key\n  labels: label.ids\n  names: label.texts\n"
 
 
-@pytest.mark.parametrize(
-    ("rows", "flags"),
-    [
-        ("id,label\na,dog\na,cat\nb,cat\na,dog\n", {}),
-        ("id,label\na,dog|cat\nb,cat|\n", {"label_separator": "|"}),
-    ],
+@cases(
+    ("id,label\na,dog\na,cat\nb,cat\na,dog\n", {}),
+    ("id,label\na,dog|cat\nb,cat|\n", {"label_separator": "|"}),
 )
-def test_many_labels(folder: Path, rows: str, flags: dict[str, str]) -> None:
+def test_many_labels(rows: str, flags: dict[str, str], folder: Path) -> None:
     dataset = from_rows(folder, rows, layout=write_layout(folder, MULTI), **flags)
     lists = {"labels": tf.io.VarLenFeature(tf.int64), "names": tf.io.VarLenFeature(tf.string)}
     assert records(dataset, {"id": TEXT, **lists}) == {

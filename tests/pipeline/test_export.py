@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import cases
 from tests.pipeline.commands import Dataset, make_dataset, run
 
 export = functools.partial(run, "export")
@@ -48,22 +49,19 @@ def test_an_index_file_for_each_image(photos: Path, tmp_path: Path) -> None:
         assert path.read_text().splitlines() == rows_of_dali(shard) == [f"0 {shard.stat().st_size}"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (["{tmp}/nope", "--dali", "{tmp}/idx"], 2, "holds no dataset"),
-        (["{out}"], 2, "--dali"),
-        *(
-            (["{out}", "--dali", folder], 2, "must not contain each other")
-            for folder in ("{out}", "{out}/idx", "{out}/..")
-        ),
-        (["{out}", "--dali", "{tmp}/file"], 1, "cannot write {tmp}/file/train-00000-of-00002"),
-        (["{tmp}/gzip", "--dali", "{tmp}/idx"], 2, "has gzip shards"),
-        (["{tmp}/bad", "--dali", "{tmp}/idx"], 1, "test-00001-of-00002.parquet is damaged"),
-    ],
+@cases(
+    (["{tmp}/nope", "--dali", "{tmp}/idx"], 2, "holds no dataset"),
+    (["{out}"], 2, "--dali"),
+    *(
+        (["{out}", "--dali", folder], 2, "must not contain each other")
+        for folder in ("{out}", "{out}/idx", "{out}/..")
+    ),
+    (["{out}", "--dali", "{tmp}/file"], 1, "cannot write {tmp}/file/train-00000-of-00002"),
+    (["{tmp}/gzip", "--dali", "{tmp}/idx"], 2, "has gzip shards"),
+    (["{tmp}/bad", "--dali", "{tmp}/idx"], 1, "test-00001-of-00002.parquet is damaged"),
 )
 def test_a_mistake_is_one_line(
-    made: Dataset, photos: Path, tmp_path: Path, words: list[str], code: int, says: str
+    words: list[str], code: int, says: str, made: Dataset, photos: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
     if "{tmp}/gzip" in words:

@@ -11,6 +11,7 @@ from tensorflow_datasets.core.naming import ShardedFileTemplate
 
 from pipeline import Records
 from tests.conftest import draw
+from tests.marks import cases
 from tests.pipeline.commands import Dataset, check_sound, convert, index_rows, make_dataset, plan
 from transforms.dataset.manifest import content_digest
 
@@ -162,15 +163,12 @@ def test_files_of_images(images: Path, tmp_path: Path) -> None:
     assert [path.name for path in made.folder.iterdir() if path.is_dir()] == ["index"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ({**OF_IMAGES, "file_name": CHOSEN}, "needs a folder, as {label}/{stem}.tfrecords"),
-        ({"file_name": f"{'x' * 200}{{split}}{{shard}}.tfrec"}, "is not a name of files in the"),
-    ],
+@cases(
+    ({**OF_IMAGES, "file_name": CHOSEN}, "needs a folder, as {label}/{stem}.tfrecords"),
+    ({"file_name": f"{'x' * 200}{{split}}{{shard}}.tfrec"}, "is not a name of files in the"),
 )
 def test_names_that_are_refused(
-    images: Path, tmp_path: Path, flags: dict[str, Any], says: str
+    flags: dict[str, Any], says: str, images: Path, tmp_path: Path
 ) -> None:
     ran = convert(output=tmp_path / "out", **given(images, **flags))
     assert ran.code == 2 and says in ran.error()

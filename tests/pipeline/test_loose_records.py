@@ -169,14 +169,11 @@ def test_every_flipped_byte_is_named_and_all_else_is_saved(
     assert read(tmp_path / "saved" / name) == rest
 
 
-@pytest.mark.parametrize(
-    "cut",
-    [
-        lambda data: data[:-1],
-        lambda data: data[1:],
-        lambda data: data[: 11 * SIZE // 2] + data[7 * SIZE :],
-        lambda data: data[:5] + bytes(3000) + data[5:],
-    ],
+@cases(
+    lambda data: data[:-1],
+    lambda data: data[1:],
+    lambda data: data[: 11 * SIZE // 2] + data[7 * SIZE :],
+    lambda data: data[:5] + bytes(3000) + data[5:],
     ids=["truncated", "without a beginning", "a hole", "zeros"],
 )
 def test_records_behind_lost_bytes_are_found(cut: Callable[[bytes], bytes], tmp_path: Path) -> None:
@@ -197,13 +194,10 @@ def test_whole_files_are_copied_byte_for_byte(tmp_path: Path) -> None:
     check_ended(again, 2, "already holds 'a.tfrecord': give another folder")
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda data: data[:-8], ""),
-        (lambda data: data[:-8] + bytes([data[-8] ^ 1]) + data[-7:], "Error -3"),
-        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "Error -3"),
-    ],
+@cases(
+    (lambda data: data[:-8], ""),
+    (lambda data: data[:-8] + bytes([data[-8] ^ 1]) + data[-7:], "Error -3"),
+    (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "Error -3"),
     ids=["cut", "checksum", "length"],
 )
 def test_gzip_that_is_damaged_behind_the_last_record(

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tests.images.packed import write_parquet
+from tests.marks import cases
 from tests.pipeline.commands import Ran, make_dataset, run, snapshot
 from tests.pipeline.mistaken_flags import CONVERT, CONVERT_FILES
 from tests.pipeline.right_command import write_inputs
@@ -402,14 +403,11 @@ def test_a_mistake_is_answered(line: str, folder: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("no_run")
-@pytest.mark.parametrize(
-    "line",
-    [
-        "convert @labels --images 'photos/*/*.gif'",
-        "convert @images --labels nope.csv",
-        "convert @ --num_shardz=3",
-        "convert @ --seed 170141183460469231731687303715884105728",
-    ],
+@cases(
+    "convert @labels --images 'photos/*/*.gif'",
+    "convert @images --labels nope.csv",
+    "convert @ --num_shardz=3",
+    "convert @ --seed 170141183460469231731687303715884105728",
 )
 def test_plan_refuses_the_same(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = type_in(folder, line.replace("convert", "plan"), monkeypatch)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import cases
 from tests.pipeline.commands import convert
 from tests.pipeline.right_command import check_usage, right_flags, write_inputs
 from tests.privileges import without_privileges
@@ -29,19 +30,16 @@ def readable(shared_folder: Path) -> Iterator[Path]:
 
 
 @pytest.mark.usefixtures("no_run")
-@pytest.mark.parametrize(
-    ("locked", "flags", "says"),
-    [
-        ("photos", {}, ["no permission to read the folder", "{0}/photos"]),
-        ("labels.csv", {}, ["cannot read --labels", "{0}/labels.csv"]),
-        ("names.txt", {}, ["cannot read --class_names", "{0}/names.txt"]),
-        # A folder instead of a file; a dataset of --images, too.
-        *(
-            ("photos", {flag: "{0}/photos"}, ["no permission to read the folder '{0}/photos'"])
-            for flag in ("images", "labels")
-        ),
-        ("out", {}, [f"cannot read {DENIED}"]),
-    ],
+@cases(
+    ("photos", {}, ["no permission to read the folder", "{0}/photos"]),
+    ("labels.csv", {}, ["cannot read --labels", "{0}/labels.csv"]),
+    ("names.txt", {}, ["cannot read --class_names", "{0}/names.txt"]),
+    # A folder instead of a file; a dataset of --images, too.
+    *(
+        ("photos", {flag: "{0}/photos"}, ["no permission to read the folder '{0}/photos'"])
+        for flag in ("images", "labels")
+    ),
+    ("out", {}, [f"cannot read {DENIED}"]),
 )
 def test_what_cannot_be_read(
     locked: str, flags: dict[str, str], says: list[str], readable: Path

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import Dataset, check_ended, convert, make_dataset, run
 from tests.pipeline.reusing import write_manifest
 from tests.servers.gcs import GcsServer
@@ -49,12 +49,9 @@ def pictures(page: str, pattern: str) -> dict[str, Image.Image]:
     }
 
 
-@pytest.mark.parametrize(
-    ("output", "name"),
-    [
-        *(("out/photos", "photos"), ("out/photos/", "photos"), (".", "here"), ("/", "/")),
-        *(("gs://bucket/datasets/photos", "photos"), ("gs://bucket", "bucket")),
-    ],
+@cases(
+    *(("out/photos", "photos"), ("out/photos/", "photos"), (".", "here"), ("/", "/")),
+    *(("gs://bucket/datasets/photos", "photos"), ("gs://bucket", "bucket")),
 )
 def test_the_name_of_a_dataset_is_that_of_its_folder(
     output: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.images import picture, saved
+from tests.marks import cases
 from tests.pipeline.commands import check_ended, convert, nameless, plan
 from tests.servers.gcs import GcsServer
 
@@ -72,14 +73,11 @@ def test_requests_are_those_of_the_plan(buckets: GcsServer) -> None:
     check_fresh(buckets, seed=5)
 
 
-@pytest.mark.parametrize(
-    ("base", "says"),
-    [
-        (BASE, f"convert: --reuse: cannot read {BASE}/manifest.json: no permission"),
-        ("gs://absent/base", "convert: --reuse: cannot read gs://absent/base: no such bucket"),
-    ],
+@cases(
+    (BASE, f"convert: --reuse: cannot read {BASE}/manifest.json: no permission"),
+    ("gs://absent/base", "convert: --reuse: cannot read gs://absent/base: no such bucket"),
 )
-def test_a_base_that_cannot_be_read_is_one_line(bare: GcsServer, base: str, says: str) -> None:
+def test_a_base_that_cannot_be_read_is_one_line(base: str, says: str, bare: GcsServer) -> None:
     bare.set_faults([{"object": r"private(/.*)?", "status": 403}])
     ran = convert(output=OUTPUT, reuse=base, **FLAGS)
     assert ran.code == 2 and ran.error().startswith(says)

@@ -58,30 +58,24 @@ def test_a_class_is_found_by_text_and_by_id(made: dict[str, Path], layout: str) 
     assert some == [head for head in by_text if head.startswith("test-")]
 
 
-@pytest.mark.parametrize(
-    ("layout", "key", "stored"),
-    [
-        *(("slim", key, "dog/dog-3.jpg") for key in ("dog-3", "dog-3.jpg", "dog/dog-3.jpg")),
-        ("landmark", "dog-3", "dog-3"),
-    ],
+@cases(
+    *(("slim", key, "dog/dog-3.jpg") for key in ("dog-3", "dog-3.jpg", "dog/dog-3.jpg")),
+    ("landmark", "dog-3", "dog-3"),
 )
 def test_a_key_is_found_as_it_is_stored(
-    made: dict[str, Path], layout: str, key: str, stored: str
+    layout: str, key: str, stored: str, made: dict[str, Path]
 ) -> None:
     ran = show(made[layout], "--key", key)
     assert len(heads(ran)) == 1 and f"'{stored}'" in ran.out
 
 
-@pytest.mark.parametrize(
-    ("layout", "words", "code", "says"),
-    [
-        ("tutorial", "--key dog-3", 2, "(layout tutorial) hold neither a key nor a path"),
-        ("slim", "--class cat --key dog-3", 1, "of 18 records has --class cat and --key dog-3"),
-        ("slim", "--split val", 2, "there is no --split val; the dataset has train, test"),
-    ],
+@cases(
+    ("tutorial", "--key dog-3", 2, "(layout tutorial) hold neither a key nor a path"),
+    ("slim", "--class cat --key dog-3", 1, "of 18 records has --class cat and --key dog-3"),
+    ("slim", "--split val", 2, "there is no --split val; the dataset has train, test"),
 )
 def test_what_no_record_has(
-    made: dict[str, Path], layout: str, words: str, code: int, says: str
+    layout: str, words: str, code: int, says: str, made: dict[str, Path]
 ) -> None:
     ran = show(made[layout], *words.split())
     assert (ran.code, ran.out) == (code, "") and says in ran.error()
@@ -200,14 +194,11 @@ def sequence() -> bytes:
 GOOD = example(id=feature(1))
 
 
-@pytest.mark.parametrize(
-    ("record", "flipped", "says"),
-    [
-        (sequence(), None, "1: it is a tf.train.SequenceExample, not a tf.train.Exam"),
-        (b"hello", None, "1: its bytes are not a tf.train.Example"),
-        (GOOD, len(GOOD) + 30, f"1 at byte {len(GOOD) + 16}: the checksum of its bytes"),
-        (GOOD, 9, "0 at byte 0: the checksum of its length is wrong; it is not a TFRecord file"),
-    ],
+@cases(
+    (sequence(), None, "1: it is a tf.train.SequenceExample, not a tf.train.Exam"),
+    (b"hello", None, "1: its bytes are not a tf.train.Example"),
+    (GOOD, len(GOOD) + 30, f"1 at byte {len(GOOD) + 16}: the checksum of its bytes"),
+    (GOOD, 9, "0 at byte 0: the checksum of its length is wrong; it is not a TFRecord file"),
     ids=["sequence", "text", "flipped bytes", "flipped length"],
 )
 def test_a_record_that_cannot_be_read_is_named(

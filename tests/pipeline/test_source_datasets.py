@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.images import picture, saved
+from tests.marks import cases
 from tests.pipeline.commands import (
     Dataset,
     check_ended,
@@ -180,13 +181,10 @@ def refused_folder(kind: str, base: Dataset, folder: Path) -> Path:
     return folder / kind
 
 
-@pytest.mark.parametrize(
-    ("kind", "says"),
-    [
-        ("gzip", "its shards are compressed"),
-        ("newer", "a newer image-tfrecords wrote it"),
-        ("no index", "no index: No such file or directory: '"),
-    ],
+@cases(
+    ("gzip", "its shards are compressed"),
+    ("newer", "a newer image-tfrecords wrote it"),
+    ("no index", "no index: No such file or directory: '"),
 )
 def test_other_kinds_of_folders_are_refused(
     kind: str, says: str, base: Dataset, tmp_path: Path

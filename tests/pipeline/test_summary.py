@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from pipeline.summary import dataset_lines, duplicate_lines
+from tests.marks import cases
 from transforms.report.page import class_table
 
 LEDGER = {
@@ -45,15 +44,12 @@ def test_the_first_classes_are_the_smallest_numbers() -> None:
 DEPTH = "depth    {} reduced to 8; --depth 16 keeps"
 
 
-@pytest.mark.parametrize(
-    ("options", "changes", "says"),
-    [
-        ({}, {"to_8_bits": 3}, [DEPTH.format("3 images of more than 8 bits were")]),
-        ({}, {"to_8_bits": 1}, [DEPTH.format("1 image of more than 8 bits was")]),
-        ({"transcode": "jpeg"}, {"to_8_bits": 3}, []),
-        ({"depth": 16}, {"to_8_bits": 3}, []),
-        ({}, {"resized": 3}, []),
-    ],
+@cases(
+    ({}, {"to_8_bits": 3}, [DEPTH.format("3 images of more than 8 bits were")]),
+    ({}, {"to_8_bits": 1}, [DEPTH.format("1 image of more than 8 bits was")]),
+    ({"transcode": "jpeg"}, {"to_8_bits": 3}, []),
+    ({"depth": 16}, {"to_8_bits": 3}, []),
+    ({}, {"resized": 3}, []),
 )
 def test_bits_that_are_lost_are_reported_with_their_remedy(
     options: dict[str, object], changes: dict[str, int], says: list[str]
@@ -75,21 +71,18 @@ NEAR = {"pairs": 0, "across_splits": 0}
 GROUPS, KEEPS = "3 groups of exact duplicates", "--dedupe drop keeps one of each group"
 
 
-@pytest.mark.parametrize(
-    ("exact", "near", "said"),
-    [
-        ({"groups": 0}, {}, ""),
-        ({}, {}, f"duplicates  {GROUPS}"),
-        ({"across_splits": 1, "conflicts": 2}, {},
-         f"duplicates  {GROUPS} (1 across splits, 2 with different labels)\n"
-         f"leakage  1 group of exact duplicates across splits; {KEEPS}"),
-        # Those that were dropped are in no split any more.
-        ({"across_splits": 1, "dropped": 4}, {},
-         f"duplicates  {GROUPS} (1 across splits, 4 images dropped)"),
-        ({"groups": 0}, {"pairs": 2, "across_splits": 1},
-         "duplicates  2 pairs of near-duplicates (1 across splits)\n"
-         "leakage  1 pair of near-duplicates across splits"),
-    ],
+@cases(
+    ({"groups": 0}, {}, ""),
+    ({}, {}, f"duplicates  {GROUPS}"),
+    ({"across_splits": 1, "conflicts": 2}, {},
+     f"duplicates  {GROUPS} (1 across splits, 2 with different labels)\n"
+     f"leakage  1 group of exact duplicates across splits; {KEEPS}"),
+    # Those that were dropped are in no split any more.
+    ({"across_splits": 1, "dropped": 4}, {},
+     f"duplicates  {GROUPS} (1 across splits, 4 images dropped)"),
+    ({"groups": 0}, {"pairs": 2, "across_splits": 1},
+     "duplicates  2 pairs of near-duplicates (1 across splits)\n"
+     "leakage  1 pair of near-duplicates across splits"),
 )  # fmt: skip
 def test_duplicates_and_what_harms(exact: dict[str, int], near: dict[str, int], said: str) -> None:
     found = {"duplicates": {"exact": {**EXACT, **exact}, "near": {**NEAR, **near}}}

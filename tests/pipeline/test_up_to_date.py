@@ -12,6 +12,7 @@ import pytest
 
 from pipeline.run import launch
 from tests.conftest import draw
+from tests.marks import cases
 from tests.pipeline.commands import (
     Dataset,
     check_ended,
@@ -118,19 +119,16 @@ def test_a_dataset_with_rejections_is_up_to_date_too(sample: Path, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("finished", "no_run")
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ({"seed": 1}, ["--seed is 1, was 0"]),
-        ({"layout": "landmark"}, ["--layout is landmark, was slim"]),
-        (
-            {"num_shards": 4, "compression": "gzip"},
-            ["--num_shards is 4, was 2", "--compression is gzip, was none"],
-        ),
-        ({"num_shards": None}, ["--num_shards is not given, was 2"]),
-        ({"splits": "train=1"}, ["--splits is train=1, was train=0.8,test=0.2"]),
-        ({"labels": None, "label_from": "directory"}, ["--label_from is directory"]),
-    ],
+@cases(
+    ({"seed": 1}, ["--seed is 1, was 0"]),
+    ({"layout": "landmark"}, ["--layout is landmark, was slim"]),
+    (
+        {"num_shards": 4, "compression": "gzip"},
+        ["--num_shards is 4, was 2", "--compression is gzip, was none"],
+    ),
+    ({"num_shards": None}, ["--num_shards is not given, was 2"]),
+    ({"splits": "train=1"}, ["--splits is train=1, was train=0.8,test=0.2"]),
+    ({"labels": None, "label_from": "directory"}, ["--label_from is directory"]),
 )
 def test_other_options(
     more: dict[str, Any], says: list[str], folder: Path, flags: dict[str, Any]
@@ -300,12 +298,9 @@ def overtake(patch: pytest.MonkeyPatch, **other: Any) -> None:
     patch.setattr(launch, "hold_output", held)
 
 
-@pytest.mark.parametrize(
-    ("shards", "code", "says"),
-    [
-        (2, 0, "up to date: {out} holds this dataset already\n"),
-        (3, 2, "made with other options: --num_shards is 2, was 3"),
-    ],
+@cases(
+    (2, 0, "up to date: {out} holds this dataset already\n"),
+    (3, 2, "made with other options: --num_shards is 2, was 3"),
 )
 def test_another_run_goes_first(
     shards: int, code: int, says: str, photos: Path, tmp_path: Path, monkeypatch: Any

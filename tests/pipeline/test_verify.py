@@ -18,7 +18,7 @@ from pipeline import verify as verify_command
 from pipeline.errors import UsageError
 from pipeline.open_dataset import open_dataset
 from tests.images import picture, saved
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import Dataset, make_dataset, run_process, verify
 from tests.servers.gcs import GcsServer
 from transforms.dataset import record_checks
@@ -139,21 +139,18 @@ def second_record(data: bytes) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        pytest.param(second_record, "record 1: the checksum of its bytes is wrong", id="flipped"),
-        *((lambda data, size=size: data[:size], "records can be read, the manifest says")
-          for size in (0, 1, 100)),
-        # A few megabytes of gzip can hold hundreds of millions: not all are read.
-        pytest.param(
-            lambda data: data + data[: int.from_bytes(data[:8], "little") + 16] * 2000,
-            "at least {more} records can be read, the manifest says", id="too many",
-        ),
-    ],
+@cases(
+    pytest.param(second_record, "record 1: the checksum of its bytes is wrong", id="flipped"),
+    *((lambda data, size=size: data[:size], "records can be read, the manifest says")
+      for size in (0, 1, 100)),
+    # A few megabytes of gzip can hold hundreds of millions: not all are read.
+    pytest.param(
+        lambda data: data + data[: int.from_bytes(data[:8], "little") + 16] * 2000,
+        "at least {more} records can be read, the manifest says", id="too many",
+    ),
 )  # fmt: skip
 def test_a_shard_with_other_records(
-    dataset: Dataset, change: Callable[[bytes], bytes], says: str
+    change: Callable[[bytes], bytes], says: str, dataset: Dataset
 ) -> None:
     shard = dataset.folder / TRAIN[1]
     shard.write_bytes(change(shard.read_bytes()))

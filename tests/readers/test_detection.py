@@ -8,6 +8,7 @@ import pytest
 
 from tests.detection_readers import MODEL_GARDEN, OBJECT_DETECTION, read_label_map
 from tests.lazy import lazy_module
+from tests.marks import cases
 from tests.pipeline.commands import Dataset, check_sound, convert, make_dataset
 from tests.pipeline.reading import read_lists
 
@@ -91,18 +92,15 @@ def test_columns_that_are_not_there_are_not_written(datasets: dict[str, Dataset]
             assert min(record["image/object/class/label"]) >= 1
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes", "says"),
-    [
-        (["0", "1"], "", "the label 0 cannot be a class id of --layout detection"),
-        (["0", "1"], "cat\ndog\n", [1, 2]),
-        (["1", "-1"], "", "the label -1 cannot be a class id"),
-        (["1", "2"], "background\ncat\ndog\n", [1, 2]),
-        (["3", "7"], "", [3, 7]),
-    ],
+@cases(
+    (["0", "1"], "", "the label 0 cannot be a class id of --layout detection"),
+    (["0", "1"], "cat\ndog\n", [1, 2]),
+    (["1", "-1"], "", "the label -1 cannot be a class id"),
+    (["1", "2"], "background\ncat\ndog\n", [1, 2]),
+    (["3", "7"], "", [3, 7]),
 )
 def test_the_id_0_is_the_background(
-    photos: Path, tmp_path: Path, labels: list[str], classes: str, says: str | list[int]
+    labels: list[str], classes: str, says: str | list[int], photos: Path, tmp_path: Path
 ) -> None:
     first, second = labels
     rows = f"id,label,x,y,w,h\ncat-0,{first},0,0,8,6\ndog-1,{second},0,0,8,6\n"

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import draw
 from tests.lazy import lazy_module
+from tests.marks import cases
 from tests.pipeline.commands import Dataset, make_dataset
 from tests.pipeline.reading import read
 
@@ -121,19 +122,16 @@ def test_its_records_are_those_of_the_index(dataset: Dataset) -> None:
         assert theirs["image/encoded"] in record
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"label_from": "none"},
-        {"files": "per_image"},
-        {"compression": "gzip"},
-        {"labels": "many.csv", "layout": "my.yaml", "label_separator": "|", "key": "name"},
-        {"labels": "rows.csv", "layout": "rows", "images": None},
-    ],
+@cases(
+    {"label_from": "none"},
+    {"files": "per_image"},
+    {"compression": "gzip"},
+    {"labels": "many.csv", "layout": "my.yaml", "label_separator": "|", "key": "name"},
+    {"labels": "rows.csv", "layout": "rows", "images": None},
     ids=["unlabelled", "per image", "gzip", "many labels", "rows"],
 )
 def test_other_datasets_are_read(
-    photos: Path, tmp_path: Path, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    flags: dict[str, Any], photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "many.csv").write_text(MANY)

@@ -15,6 +15,7 @@ from pipeline.verify import check_dataset
 from tests.conftest import CLASSES
 from tests.images import picture, saved
 from tests.lazy import lazy_module
+from tests.marks import cases
 from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset, make_dataset, run
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
@@ -109,16 +110,13 @@ def test_every_layout_has_its_features(datasets: dict[str, Dataset], layout: str
     assert not list(check_dataset(str(dataset.folder), dataset.manifest)[0])
 
 
-@pytest.mark.parametrize(
-    ("layout", "features", "image"),
-    [
-        ("slim", SLIM, "image/encoded"),
-        ("tutorial", TUTORIAL, "image_raw"),
-        ("landmark", LANDMARK, "image_raw"),
-    ],
+@cases(
+    ("slim", SLIM, "image/encoded"),
+    ("tutorial", TUTORIAL, "image_raw"),
+    ("landmark", LANDMARK, "image_raw"),
 )
 def test_records_are_those_of_tensorflow(
-    datasets: dict[str, Dataset], layout: str, features: dict[str, Any], image: str
+    layout: str, features: dict[str, Any], image: str, datasets: dict[str, Dataset]
 ) -> None:
     expected = read(datasets[layout], features, "train")
     found = rows(datasets[layout])
@@ -129,16 +127,13 @@ def test_records_are_those_of_tensorflow(
         assert theirs == ours
 
 
-@pytest.mark.parametrize(
-    ("layout", "feature"),
-    [
-        ("slim", "image/class/label"),
-        ("tutorial", "label"),
-        ("landmark", "landmark_id"),
-        ("float32", "Label"),
-    ],
+@cases(
+    ("slim", "image/class/label"),
+    ("tutorial", "label"),
+    ("landmark", "landmark_id"),
+    ("float32", "Label"),
 )
-def test_classes_have_their_names(datasets: dict[str, Dataset], layout: str, feature: str) -> None:
+def test_classes_have_their_names(layout: str, feature: str, datasets: dict[str, Dataset]) -> None:
     label = builder(datasets[layout]).info.features[feature]
     assert label.names == list(CLASSES)
     assert label.int2str(1) == "dog"
@@ -248,17 +243,14 @@ def test_images_of_one_size_and_color_say_so(photos: Path, tmp_path: Path) -> No
     assert batch["image/encoded"].shape == (4, 8, 10, 1)
 
 
-@pytest.mark.parametrize(
-    ("ids", "classes"),
-    [
-        (("7", "8", "203"), 204),
-        (("-1", "8", "9"), 0),
-        (("0", "1", "2"), 3),
-        (("7", "8", "203093"), 203094),
-    ],
+@cases(
+    (("7", "8", "203"), 204),
+    (("-1", "8", "9"), 0),
+    (("0", "1", "2"), 3),
+    (("7", "8", "203093"), 203094),
 )
 def test_integers_are_classes_if_they_can_be_lines(
-    photos: Path, tmp_path: Path, ids: tuple[str, ...], classes: int
+    ids: tuple[str, ...], classes: int, photos: Path, tmp_path: Path
 ) -> None:
     csv = tmp_path / "labels.csv"
     lines = [f"{n}-{at},{i}" for n, i in zip(CLASSES, ids, strict=True) for at in range(6)]

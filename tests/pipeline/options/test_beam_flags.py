@@ -168,12 +168,9 @@ def test_a_label_file_is_no_label_of_the_job(word: str) -> None:
 JSON = '{"goog-dataflow-template": "flex"}'
 
 
-@pytest.mark.parametrize(
-    ("flag", "label"),
-    [
-        *(("label", label) for label in ("team=vision", "team=", JSON, "팀=비전")),
-        *(("labels", label) for label in ("airflow-version=v3-3-2", "team=", JSON)),
-    ],
+@cases(
+    *(("label", label) for label in ("team=vision", "team=", JSON, "팀=비전")),
+    *(("labels", label) for label in ("airflow-version=v3-3-2", "team=", JSON)),
 )
 def test_a_label_of_the_job_is_none_of_ours(flag: str, label: str) -> None:
     """Launchers give labels of the job by the name of our label file."""
@@ -220,16 +217,13 @@ def test_verify_refuses_the_same(word: str, says: str, tmp_path: Path) -> None:
     check_ended(verify(tmp_path, word), 2, says)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--direct_num_workers=3"], "--direct_num_workers: give one of them"),
-        (["--direct-running-mode", "in_memory"], "--direct-running-mode: give one of them"),
-        (["--sdk_worker_parallelism=2"], "--sdk_worker_parallelism: give one of them"),
-        (["--runner", "FlinkRunner"], "--runner FlinkRunner: it sets the worker processes of the "
-         "default runner, on this machine"),
-        (["--runner=PrismRunner"], "--runner PrismRunner: .*"),
-    ],
+@cases(
+    (["--direct_num_workers=3"], "--direct_num_workers: give one of them"),
+    (["--direct-running-mode", "in_memory"], "--direct-running-mode: give one of them"),
+    (["--sdk_worker_parallelism=2"], "--sdk_worker_parallelism: give one of them"),
+    (["--runner", "FlinkRunner"], "--runner FlinkRunner: it sets the worker processes of the "
+     "default runner, on this machine"),
+    (["--runner=PrismRunner"], "--runner PrismRunner: .*"),
 )  # fmt: skip
 def test_workers_are_decided_once(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=f"^--workers cannot be used with {message}$"):
@@ -246,16 +240,13 @@ def test_the_runners_that_beam_knows_are_those_of_ours() -> None:
 DATAFLOW = "needs --project PROJECT, --temp_location gs://BUCKET/tmp; see docs/dataflow.md"
 
 
-@pytest.mark.parametrize(
-    ("runner", "says"),
-    [
-        ("Dataflw", ": unknown runner; did you mean DataflowRunner?"),
-        ("flinkk", ": unknown runner; did you mean FlinkRunner?"),
-        ("DirectRuner", ": unknown runner; did you mean DirectRunner?"),
-        ("Local", f": unknown runner; Beam has {', '.join(RUNNERS)}"),
-        # What Dataflow needs is listed at once.
-        *((name, f" {DATAFLOW}") for name in ("Dataflow", "dataflowrunner", "DataflowRunner")),
-    ],
+@cases(
+    ("Dataflw", ": unknown runner; did you mean DataflowRunner?"),
+    ("flinkk", ": unknown runner; did you mean FlinkRunner?"),
+    ("DirectRuner", ": unknown runner; did you mean DirectRunner?"),
+    ("Local", f": unknown runner; Beam has {', '.join(RUNNERS)}"),
+    # What Dataflow needs is listed at once.
+    *((name, f" {DATAFLOW}") for name in ("Dataflow", "dataflowrunner", "DataflowRunner")),
 )
 def test_a_runner_is_refused_with_what_was_meant(runner: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -263,16 +254,13 @@ def test_a_runner_is_refused_with_what_was_meant(runner: str, says: str) -> None
     assert str(caught.value) == f"--runner {runner}{says}"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--runner=flink"],
-        ["--runner", "FnApiRunner"],
-        ["--runner=my.package.Runner"],
-        ["--runner=Dataflow", "--project=p"],
-        ["--runner=Dataflow", "--dataflow_endpoint=http://localhost:4600"],
-        ["--temp_location", "gs://b/t"],
-    ],
+@cases(
+    ["--runner=flink"],
+    ["--runner", "FnApiRunner"],
+    ["--runner=my.package.Runner"],
+    ["--runner=Dataflow", "--project=p"],
+    ["--runner=Dataflow", "--dataflow_endpoint=http://localhost:4600"],
+    ["--temp_location", "gs://b/t"],
 )
 def test_other_runners_pass(words: list[str]) -> None:
     check_beam_flags(words)

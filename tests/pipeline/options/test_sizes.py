@@ -15,12 +15,9 @@ from transforms.core.option import parse_size
 from transforms.labels.label_options import parse_shard_size
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        *(("1MB", 10**6), ("1 MB", 10**6), ("1mib", 2**20), ("0.5GB", 5 * 10**8)),
-        *(("1000KB", 10**6), ("1000000B", 10**6)),
-    ],
+@cases(
+    *(("1MB", 10**6), ("1 MB", 10**6), ("1mib", 2**20), ("0.5GB", 5 * 10**8)),
+    *(("1000KB", 10**6), ("1000000B", 10**6)),
 )
 def test_the_size_of_a_shard(text: str, size: int) -> None:
     assert parse_shard_size(text) == size

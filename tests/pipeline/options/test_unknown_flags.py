@@ -23,6 +23,7 @@ from pipeline.options.beam_flags import (
 )
 from pipeline.options.option_table import OPTIONS
 from pipeline.options.parser import OneLineParser, make_parser, parse_flags
+from tests.marks import cases
 from tests.pipeline.options.test_beam_flags import by_flag
 
 # Flags that do not exist are named, with the one that was probably meant.
@@ -90,24 +91,21 @@ def test_the_flag_that_was_meant(flag: str) -> None:
     assert str(raised.value) == f"unknown flag {flag}; {hint}"
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        # An unknown flag comes before a missing one.
-        *((["--images=i", flag, "out"], f"unknown flag {flag}")
-          for flag in ("--output_dir", "-o", "--outptu")),
-        (["--images=i"], "--output DIR is missing: give the folder of the dataset"),
-        (["--output=o", "--images", "a.jpg", "b.jpg"],
-         "'b.jpg': the shell expanded a glob. Quote it: --images"),
-        # Messages name what was typed.
-        ([*NEEDED, "--dry-run"], "--dry-run is for tests of Beam"),
-        ([*NEEDED, "--allow-outside", "yes"],
-         "unexpected argument 'yes': --allow-outside takes no value"),
-        ([*NEEDED, "--label-file=a.csv", "--labels=b.csv"], "--labels is given twice"),
-        ([*NEEDED, "--gcs-custom-audit-entries=x"],
-         "Beam cannot read one of --gcs-custom-audit-entries"),
-        ([*NEEDED, "--num-shardz=3"], "unknown flag --num-shardz; did you mean --num_shards?"),
-    ],
+@cases(
+    # An unknown flag comes before a missing one.
+    *((["--images=i", flag, "out"], f"unknown flag {flag}")
+      for flag in ("--output_dir", "-o", "--outptu")),
+    (["--images=i"], "--output DIR is missing: give the folder of the dataset"),
+    (["--output=o", "--images", "a.jpg", "b.jpg"],
+     "'b.jpg': the shell expanded a glob. Quote it: --images"),
+    # Messages name what was typed.
+    ([*NEEDED, "--dry-run"], "--dry-run is for tests of Beam"),
+    ([*NEEDED, "--allow-outside", "yes"],
+     "unexpected argument 'yes': --allow-outside takes no value"),
+    ([*NEEDED, "--label-file=a.csv", "--labels=b.csv"], "--labels is given twice"),
+    ([*NEEDED, "--gcs-custom-audit-entries=x"],
+     "Beam cannot read one of --gcs-custom-audit-entries"),
+    ([*NEEDED, "--num-shardz=3"], "unknown flag --num-shardz; did you mean --num_shards?"),
 )  # fmt: skip
 def test_wrong_words(words: list[str], says: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
@@ -191,13 +189,10 @@ def test_an_unknown_flag_is_shown_as_it_is_typed(words: tuple[list[str], list[st
         assert str(raised.value).startswith(f"unknown flag {first}; ")  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("main", "word", "says"),
-    [
-        *((main, "--no-such_flag=a-b", "unknown flag --no-such_flag; see --help")
-          for main in (show.main, verify.main, report.main)),
-        (verify.main, "--max-num-workers=2", "--max-num-workers needs --runner DataflowRunner"),
-    ],
+@cases(
+    *((main, "--no-such_flag=a-b", "unknown flag --no-such_flag; see --help")
+      for main in (show.main, verify.main, report.main)),
+    (verify.main, "--max-num-workers=2", "--max-num-workers needs --runner DataflowRunner"),
 )  # fmt: skip
 def test_the_other_commands_show_what_was_typed(
     main: Callable[[list[str]], None], word: str, says: str

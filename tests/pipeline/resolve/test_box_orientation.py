@@ -7,6 +7,7 @@ import pytest
 from pipeline.errors import UsageError
 from pipeline.resolve.layout_flags import with_orientation
 from tests.images import picture, saved
+from tests.marks import cases
 from transforms.core.messages import Decision
 from transforms.examples.boxes import BoxRules
 from transforms.images.tags import exif_of
@@ -45,19 +46,16 @@ def decided(
     return with_orientation(rules, parsed, COLUMNS, locate)
 
 
-@pytest.mark.parametrize(
-    ("rows", "orientation", "because"),
-    [
-        ([f"side {BOTH}", f"side {HIGH}"], "upright",
-         "only this fits the box in line 3, {}/side.jpg"),
-        ([f"other {WIDE}"], "stored", "only this fits the box in line 2, {}/other.jpg"),
-        ([f"side {BOTH}", f"other {BOTH}"], "stored",
-         "default: boxes fit both ways in 2 images that EXIF rotates"),
-        ([f"plain {WIDE}", "cut 0,0,9,9", "gone 0,0,9,9", "unknown 0,0,9,9", "plain ,x,1,1"],
-         "stored", "default: EXIF turns none of the first 3 images"),
-    ],
+@cases(
+    ([f"side {BOTH}", f"side {HIGH}"], "upright",
+     "only this fits the box in line 3, {}/side.jpg"),
+    ([f"other {WIDE}"], "stored", "only this fits the box in line 2, {}/other.jpg"),
+    ([f"side {BOTH}", f"other {BOTH}"], "stored",
+     "default: boxes fit both ways in 2 images that EXIF rotates"),
+    ([f"plain {WIDE}", "cut 0,0,9,9", "gone 0,0,9,9", "unknown 0,0,9,9", "plain ,x,1,1"],
+     "stored", "default: EXIF turns none of the first 3 images"),
 )  # fmt: skip
-def test_what_images_show(folder: Path, rows: list[str], orientation: str, because: str) -> None:
+def test_what_images_show(rows: list[str], orientation: str, because: str, folder: Path) -> None:
     rules, decision = decided(folder, *rows)
     assert rules.orientation == orientation
     assert decision.because == because.format(folder)

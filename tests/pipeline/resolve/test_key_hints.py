@@ -37,16 +37,13 @@ def rows(folder: Path, *keys: str) -> Path:
 FLAGS = {"images": "in/*/*.jpg", "output": "out"}
 
 
-@pytest.mark.parametrize(
-    ("cells", "key", "hint"),
-    [
-        # Of several keys the one that tells images apart.
-        (["a/1.jpg", "b/1.jpg"], "uri", "; try --key path"),
-        (["1", "2"], "path", "try --key stem, under which 1 images of 3 share a key and are"),
-        (["x"], "path", "check --label_key and --key"),
-    ],
+@cases(
+    # Of several keys the one that tells images apart.
+    (["a/1.jpg", "b/1.jpg"], "uri", "; try --key path"),
+    (["1", "2"], "path", "try --key stem, under which 1 images of 3 share a key and are"),
+    (["x"], "path", "check --label_key and --key"),
 )
-def test_no_row_has_an_image(twins: Path, cells: list[str], key: str, hint: str) -> None:
+def test_no_row_has_an_image(cells: list[str], key: str, hint: str, twins: Path) -> None:
     if "2" in cells:
         draw(twins / "in" / "b" / "2.jpg", seed=3)
     labels = rows(twins, *cells)
@@ -55,35 +52,29 @@ def test_no_row_has_an_image(twins: Path, cells: list[str], key: str, hint: str)
         check_ended(plan(**FLAGS, labels=labels, key="path"), 0, "2 to convert")
 
 
-@pytest.mark.parametrize(
-    ("flags", "hint"),
-    [
-        ({"images": "tables"}, "it is a folder, which holds no images, but 2 .csv"),
-        ({"labels": "one"}, "it is a folder, which holds 1 .csv: try 'one/1.csv'"),
-        ({"labels": "tables"}, "it is a folder, which holds 2 .csv: try 'tables/*.csv'"),
-        ({"labels": "empty"}, "it is a folder, which holds no *.csv, but 1 without"),
-        ({"labels": "nope.csv"}, "there is no such file"),
-        ({"labels": "nope*.csv"}, "check the pattern"),
-    ],
+@cases(
+    ({"images": "tables"}, "it is a folder, which holds no images, but 2 .csv"),
+    ({"labels": "one"}, "it is a folder, which holds 1 .csv: try 'one/1.csv'"),
+    ({"labels": "tables"}, "it is a folder, which holds 2 .csv: try 'tables/*.csv'"),
+    ({"labels": "empty"}, "it is a folder, which holds no *.csv, but 1 without"),
+    ({"labels": "nope.csv"}, "there is no such file"),
+    ({"labels": "nope*.csv"}, "check the pattern"),
 )
 @pytest.mark.usefixtures("twins")
 def test_folders(flags: dict[str, str], hint: str) -> None:
     check_ended(plan(**{**FLAGS, **flags}), 2, hint)
 
 
-@pytest.mark.parametrize(
-    ("kind", "line", "hint"),
-    [
-        ("stem", "1.jpg", "try --key name, under which 1 images of 2 share a key"),
-        ("stem", "a/1.jpg", "try --key path"),
-        ("path", "in/a/1.jpg", "try --key uri"),
-        ("uri", "a/1.jpg", "try --key path"),
-        ("name", "x/1.jpg", "write '1.jpg' for 'x/1.jpg'"),
-        ("stem", "x/1.jpg", "write '1' for 'x/1.jpg'"),
-        ("uri", "./in/a/1.jpg", "write 'in/a/1.jpg' for './in/a/1.jpg'"),
-    ],
+@cases(
+    ("stem", "1.jpg", "try --key name, under which 1 images of 2 share a key"),
+    ("stem", "a/1.jpg", "try --key path"),
+    ("path", "in/a/1.jpg", "try --key uri"),
+    ("uri", "a/1.jpg", "try --key path"),
+    ("name", "x/1.jpg", "write '1.jpg' for 'x/1.jpg'"),
+    ("stem", "x/1.jpg", "write '1' for 'x/1.jpg'"),
+    ("uri", "./in/a/1.jpg", "write 'in/a/1.jpg' for './in/a/1.jpg'"),
 )
-def test_keys_that_are_compared_as_they_are(twins: Path, kind: str, line: str, hint: str) -> None:
+def test_keys_that_are_compared_as_they_are(kind: str, line: str, hint: str, twins: Path) -> None:
     (twins / "keys.txt").write_text(f"{line}\n")
     ran = plan(**FLAGS, label_from="none", key=kind, keys="keys.txt")
     check_ended(ran, 2, f"(--key {kind}); {hint}")

@@ -81,13 +81,10 @@ def test_a_root_is_spelled_as_the_globs(root: str | None, globs: list[str], spel
     assert found == spelled.format(cwd=cwd)
 
 
-@pytest.mark.parametrize(
-    ("root", "glob"),
-    [
-        *(("y/2024", "y/*/*.jpg"), ("y/2024", "y/2025/*.jpg"), ("y", "y2/*.jpg")),
-        *(("y", "y/../x/*.jpg"), ("y", "gs://b/y/*.jpg"), (".", "/a/*.jpg"), (".", "../*.jpg")),
-        *((".", "gs://b/*.jpg"), ("gs://b/x", "gs://b2/x/*.jpg")),
-    ],
+@cases(
+    *(("y/2024", "y/*/*.jpg"), ("y/2024", "y/2025/*.jpg"), ("y", "y2/*.jpg")),
+    *(("y", "y/../x/*.jpg"), ("y", "gs://b/y/*.jpg"), (".", "/a/*.jpg"), (".", "../*.jpg")),
+    *((".", "gs://b/*.jpg"), ("gs://b/x", "gs://b2/x/*.jpg")),
 )
 def test_a_root_contains_every_glob(root: str, glob: str) -> None:
     with pytest.raises(UsageError, match="--root .* does not contain all files of --images"):

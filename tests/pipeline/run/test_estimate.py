@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.run import estimate
 from pipeline.run.estimate import estimate_lines, estimated, time_here
+from tests.marks import cases
 from tests.transforms.beam import changed, make_config
 from transforms.core.messages import TransientError
 from transforms.core.records import NO_IMAGE
@@ -15,17 +16,14 @@ from transforms.dataset.dataset_options import FileOptions
 DATAFLOW = "--runner=apache_beam.runners.DataflowRunner"
 
 
-@pytest.mark.parametrize(
-    ("size", "workers", "seconds", "cpu"),
-    [
-        # 100 of 1,000 images took half a second on two cores.
-        (1_000_000, 1, [7.8, 7.8], 13.0),
-        # More processes than cores are not faster, and start.
-        (1_000_000, 4, [10.5, 10.5], 16.0),
-        # Files that are larger than those of the sample may take longer.
-        (3_000_000, 1, [7.8, 18.4], 33.0),
-        (1_290_000, 1, [7.8, 7.8], 13.0),
-    ],
+@cases(
+    # 100 of 1,000 images took half a second on two cores.
+    (1_000_000, 1, [7.8, 7.8], 13.0),
+    # More processes than cores are not faster, and start.
+    (1_000_000, 4, [10.5, 10.5], 16.0),
+    # Files that are larger than those of the sample may take longer.
+    (3_000_000, 1, [7.8, 18.4], 33.0),
+    (1_290_000, 1, [7.8, 7.8], 13.0),
 )
 def test_a_sample_tells_what_all_images_take(
     size: int, workers: int, seconds: list[float], cpu: float, monkeypatch: Any
@@ -38,19 +36,16 @@ def test_a_sample_tells_what_all_images_take(
     assert (found["cores"], found["sampled"]) == (2, 100)
 
 
-@pytest.mark.parametrize(
-    ("flags", "images", "files", "says"),
-    [
-        ([], 100, "sharded", "time     about 33 min on this machine (2 cores), from 100 images"),
-        ([], 99, "sharded", None),
-        ([], 100, "per_image", None),
-        (["--direct_num_workers=2"], 100, "sharded", None),
-        (["--runner=FlinkRunner"], 100, "sharded", None),
-        ([DATAFLOW], 100, "sharded", "price    about 10 min and $0.97 on Dataflow: 6 workers of 4 "
-         "vCPUs, prices of November 2026"),
-        ([DATAFLOW, "--max_num_workers=1"], 100, "sharded", "price    about 36 min and $0.84 on "
-         "Dataflow: 1 worker of 4 vCPUs, prices of November 2026"),
-    ],
+@cases(
+    ([], 100, "sharded", "time     about 33 min on this machine (2 cores), from 100 images"),
+    ([], 99, "sharded", None),
+    ([], 100, "per_image", None),
+    (["--direct_num_workers=2"], 100, "sharded", None),
+    (["--runner=FlinkRunner"], 100, "sharded", None),
+    ([DATAFLOW], 100, "sharded", "price    about 10 min and $0.97 on Dataflow: 6 workers of 4 "
+     "vCPUs, prices of November 2026"),
+    ([DATAFLOW, "--max_num_workers=1"], 100, "sharded", "price    about 36 min and $0.84 on "
+     "Dataflow: 1 worker of 4 vCPUs, prices of November 2026"),
 )  # fmt: skip
 def test_what_cannot_be_known_is_left_out(
     flags: list[str], images: int, files: str, says: str | None, tmp_path: Path, monkeypatch: Any

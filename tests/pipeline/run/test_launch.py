@@ -39,7 +39,7 @@ from pipeline.run.launch import (
     runner_with,
 )
 from tests.conftest import draw
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import (
     ROOT,
     arguments,
@@ -68,25 +68,22 @@ def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "usable_memory", lambda: 256 * GB)
 
 
-@pytest.mark.parametrize(
-    ("size", "cores", "memory", "shards", "workers"),
-    [
-        pytest.param(LARGE, 7, 256, None, 1, id="few cores"),
-        pytest.param(LARGE, 8, 256, None, 2, id="8 cores"),
-        pytest.param(LARGE, 32, 256, None, 8, id="32 cores"),
-        pytest.param(LARGE, 96, None, None, 24, id="96 cores, memory unknown"),
-        pytest.param(JobSize(19_999, 10**9, True), 32, 256, None, 1, id="few images"),
-        pytest.param(JobSize(500, 4 * 10**9, True), 32, 256, 27, 7, id="large files"),
-        pytest.param(LARGE, 96, 4, None, 4, id="memory of a container"),
-        pytest.param(LARGE, 96, 0, None, 1, id="no memory"),
-        pytest.param(LARGE, 32, 256, 3, 3, id="fewer shards"),
-        pytest.param(LARGE, 32, 256, 9, 5, id="two turns, of five and four shards"),
-        pytest.param(LARGE, 32, 256, 1, 1, id="one shard"),
-        pytest.param(JobSize(20_000, 20_000 * 4096), 2, 256, 8, 2, id="small images"),
-        pytest.param(JobSize(20_000, 20_000 * 4097), 2, 256, 8, 1, id="larger ones"),
-        pytest.param(JobSize(20_000, 1), 2, 256, None, 1, id="perhaps one shard"),
-        pytest.param(LARGE, 32, 256, 1000, 8, id="many shards"),
-    ],
+@cases(
+    pytest.param(LARGE, 7, 256, None, 1, id="few cores"),
+    pytest.param(LARGE, 8, 256, None, 2, id="8 cores"),
+    pytest.param(LARGE, 32, 256, None, 8, id="32 cores"),
+    pytest.param(LARGE, 96, None, None, 24, id="96 cores, memory unknown"),
+    pytest.param(JobSize(19_999, 10**9, True), 32, 256, None, 1, id="few images"),
+    pytest.param(JobSize(500, 4 * 10**9, True), 32, 256, 27, 7, id="large files"),
+    pytest.param(LARGE, 96, 4, None, 4, id="memory of a container"),
+    pytest.param(LARGE, 96, 0, None, 1, id="no memory"),
+    pytest.param(LARGE, 32, 256, 3, 3, id="fewer shards"),
+    pytest.param(LARGE, 32, 256, 9, 5, id="two turns, of five and four shards"),
+    pytest.param(LARGE, 32, 256, 1, 1, id="one shard"),
+    pytest.param(JobSize(20_000, 20_000 * 4096), 2, 256, 8, 2, id="small images"),
+    pytest.param(JobSize(20_000, 20_000 * 4097), 2, 256, 8, 1, id="larger ones"),
+    pytest.param(JobSize(20_000, 1), 2, 256, None, 1, id="perhaps one shard"),
+    pytest.param(LARGE, 32, 256, 1000, 8, id="many shards"),
 )
 def test_workers_for_a_job(
     size: JobSize, cores: int, memory: int | None, shards: int | None, workers: int
@@ -99,21 +96,18 @@ MODEL = Embedding("EfficientNetB0", None, "float32", ("", ""), (224, 224, 3), (1
 
 
 @pytest.mark.usefixtures("roomy")
-@pytest.mark.parametrize(
-    ("changes", "words", "is_finished", "workers"),
-    [
-        pytest.param({"sampled": LARGE}, [], False, 8, id="large"),
-        pytest.param({"sampled": LARGE, "num_shards": 3}, [], False, 3, id="three shards"),
-        pytest.param({"sampled": LARGE}, [], True, 1, id="finished"),
-        pytest.param({"sampled": LARGE, "of_rows": True}, [], False, 1, id="rows"),
-        pytest.param({"sampled": LARGE, "embedding": MODEL}, [], False, 1, id="model"),
-        pytest.param({"sampled": LARGE}, ["--runner=DirectRunner"], False, 1, id="runner"),
-        pytest.param({"sampled": LARGE}, ["--direct-num-workers", "2"], False, 1, id="Beam's"),
-        pytest.param({"sampled": LARGE}, ["--job_name=a"], False, 8, id="other flags of Beam"),
-        pytest.param({"sampled": JobSize(10, 10, True)}, [], False, 1, id="small"),
-        pytest.param({"sampled": LARGE, "workers": 1}, [], False, 1, id="--workers 1"),
-        pytest.param({"workers": 3}, [], True, 3, id="--workers 3"),
-    ],
+@cases(
+    pytest.param({"sampled": LARGE}, [], False, 8, id="large"),
+    pytest.param({"sampled": LARGE, "num_shards": 3}, [], False, 3, id="three shards"),
+    pytest.param({"sampled": LARGE}, [], True, 1, id="finished"),
+    pytest.param({"sampled": LARGE, "of_rows": True}, [], False, 1, id="rows"),
+    pytest.param({"sampled": LARGE, "embedding": MODEL}, [], False, 1, id="model"),
+    pytest.param({"sampled": LARGE}, ["--runner=DirectRunner"], False, 1, id="runner"),
+    pytest.param({"sampled": LARGE}, ["--direct-num-workers", "2"], False, 1, id="Beam's"),
+    pytest.param({"sampled": LARGE}, ["--job_name=a"], False, 8, id="other flags of Beam"),
+    pytest.param({"sampled": JobSize(10, 10, True)}, [], False, 1, id="small"),
+    pytest.param({"sampled": LARGE, "workers": 1}, [], False, 1, id="--workers 1"),
+    pytest.param({"workers": 3}, [], True, 3, id="--workers 3"),
 )
 def test_workers_of_a_run(
     changes: dict[str, Any], words: list[str], is_finished: bool, workers: int
@@ -215,14 +209,11 @@ def test_a_crash_of_a_worker_ends_the_launcher_likewise(monkeypatch: pytest.Monk
     assert sent == [signal.SIGSEGV, signal.SIGABRT]
 
 
-@pytest.mark.parametrize(
-    ("cause", "raised", "says"),
-    [
-        # The text is that of Beam's data plane, in whatever error it is wrapped.
-        ("Channel closed prematurely.", DatasetError, "^a worker process on this machine was killed"
-         ".*; kept$"),
-        ("a bug", ValueError, "^a bundle failed$"),
-    ],
+@cases(
+    # The text is that of Beam's data plane, in whatever error it is wrapped.
+    ("Channel closed prematurely.", DatasetError, "^a worker process on this machine was killed"
+     ".*; kept$"),
+    ("a bug", ValueError, "^a bundle failed$"),
 )  # fmt: skip
 def test_a_worker_that_was_killed_is_one_line(
     cause: str, raised: type[Exception], says: str, monkeypatch: pytest.MonkeyPatch
@@ -341,28 +332,22 @@ def test_no_local_mode_flushes_by_a_timer(
     assert set(made) == {data_plane.SizeBasedBufferingClosableOutputStream}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--experiments=data_buffer_time_limit_ms=200"],
-        ["--experiments=use_runner_v2,data_buffer_time_limit_ms=1"],
-        ["--experiments=a", "--experiments=data_buffer_time_limit_ms=1"],
-        ["--environment_config=state_cache_size=1,data_buffer_time_limit_ms=1"],
-    ],
+@cases(
+    ["--experiments=data_buffer_time_limit_ms=200"],
+    ["--experiments=use_runner_v2,data_buffer_time_limit_ms=1"],
+    ["--experiments=a", "--experiments=data_buffer_time_limit_ms=1"],
+    ["--environment_config=state_cache_size=1,data_buffer_time_limit_ms=1"],
 )
 def test_a_timer_is_refused(words: list[str]) -> None:
     with pytest.raises(UsageError, match="data_buffer_time_limit_ms=.* is refused"):
         make_buffers_sound(PipelineOptions(words))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["--experiments=data_buffer_time_limit_ms=0"],
-        ["--experiments=use_runner_v2"],
-        ["--environment_config=localhost:50000"],
-    ],
+@cases(
+    [],
+    ["--experiments=data_buffer_time_limit_ms=0"],
+    ["--experiments=use_runner_v2"],
+    ["--environment_config=localhost:50000"],
 )
 def test_a_limit_of_zero_is_none(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_handlers, "DATA_BUFFER_TIME_LIMIT_MS", 1000)

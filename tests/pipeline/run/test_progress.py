@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.run import progress
 from pipeline.run.progress import Screen
+from tests.marks import cases
 from tests.pipeline.commands import ROOT, check_sound, convert
 from tests.pipeline.terminal import terminal
 from transforms.storage.metrics import _PLACES, PROGRESS, WORKERS_FOLDER, Stage
@@ -112,15 +113,12 @@ def test_bars_on_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> No
     assert summary == "split   records"
 
 
-@pytest.mark.parametrize(
-    ("stage", "seconds", "rate", "says"),
-    [
-        # A shard that is tried again.
-        (Stage("converting", "images", 40, 45, 0), 2.0, 22.5, ["converting: 100%|", " 40/40 ["]),
-        (Stage("publishing", "files", 40, 4, 0), 20.0, 0.2, [" 4/40 [", "5.00s/files]"]),
-        (Stage("converting", "images", 40, 4, 1), 0.5, None, [" 4/40 [00:00, rejected=1]"]),
-        (Stage("listing", "images", 0, 52, 0), 0.5, None, ["listing   : 52 images [00:00]"]),
-    ],
+@cases(
+    # A shard that is tried again.
+    (Stage("converting", "images", 40, 45, 0), 2.0, 22.5, ["converting: 100%|", " 40/40 ["]),
+    (Stage("publishing", "files", 40, 4, 0), 20.0, 0.2, [" 4/40 [", "5.00s/files]"]),
+    (Stage("converting", "images", 40, 4, 1), 0.5, None, [" 4/40 [00:00, rejected=1]"]),
+    (Stage("listing", "images", 0, 52, 0), 0.5, None, ["listing   : 52 images [00:00]"]),
 )
 def test_a_bar(stage: Stage, seconds: float, rate: float | None, says: list[str]) -> None:
     bar = progress._bar(stage, seconds, rate, 79)
