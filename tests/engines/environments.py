@@ -1,7 +1,7 @@
 """Makes what the engines need, once, in `.engines/`: `python -m tests.engines.environments`.
 
-Prism is built with Go. Flink's distribution comes from PyPI, into a folder of its own; Beam's
-Flink runner comes from Maven Central. `ENGINES` names another folder.
+Prism, for a campaign alone, is built with Go. Flink's distribution comes from PyPI, into a folder
+of its own; Beam's Flink runner comes from Maven Central. `ENGINES` names another folder.
 """
 
 import contextlib
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import apache_beam
+
+from tests.campaign import CAMPAIGN
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("ENGINES", ROOT / ".engines"))
@@ -171,7 +173,7 @@ def _write_launcher(jar: Path, names: list[str]) -> None:
 def main() -> int:
     """Makes everything, and prints where it is."""
     try:
-        for make in (prism, flink, flink_job_server):
+        for make in (flink, flink_job_server, *([prism] if CAMPAIGN else [])):
             print(make())
     except NotThereError as error:
         print(f"environments: {error}", file=sys.stderr)

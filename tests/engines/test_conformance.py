@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign import CAMPAIGN
 from tests.dataflow.submitting import ROOT, run
 from tests.engines import dataset, environments, table
 from tests.engines.conftest import CheckEngine, CheckReuse, Portable, Reuse, made
@@ -51,6 +52,7 @@ def test_beams_own_runners(
 
 
 @pytest.mark.cluster
+@pytest.mark.skipif(not CAMPAIGN, reason="to build Prism takes minutes of a core")
 def test_prism(inputs: Path, tmp_path: Path, check: CheckEngine, check_reuse: CheckReuse) -> None:
     location = f"--prism_location={made(environments.prism)}"
     run = partial(convert_on, [*ENGINES[PRISM].flags, location])
