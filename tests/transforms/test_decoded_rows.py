@@ -70,10 +70,6 @@ def of_single_files(inputs: Path, output: Path) -> Ran:
     return convert(images=images, label_from="none", files="per_image", output=output)
 
 
-def of_a_list(inputs: Path, output: Path) -> Ran:
-    return convert(labels=inputs / "listed.csv", output=output)
-
-
 def unique_of_a_list(inputs: Path, output: Path) -> Ran:
     flags = {"labels": inputs / "listed.csv", "holdout": inputs / "base"}
     return convert(**flags, output=output, dedupe="drop")
@@ -98,11 +94,6 @@ def plan_of_images(inputs: Path, output: Path) -> Ran:
 
 def plan_of_rows(inputs: Path, output: Path) -> Ran:
     return plan(labels=inputs / "table.csv", layout="rows", label_key="id", output=output)
-
-
-def verified(inputs: Path, output: Path) -> Ran:
-    convert(images=inputs / "photos" / "photo-*", label_from="none", output=output)
-    return verify(output)
 
 
 def found(inputs: Path, output: Path) -> Ran:
@@ -207,13 +198,11 @@ RUNS = [
     of_images,
     of_single_files,
     plan_of_rows,
-    verified,
     given,
     in_memory,
     of_records,
     of_records_without_hashes,
     elsewhere,
-    of_a_list,
     of_rows,
     plan_of_images,
     found,
