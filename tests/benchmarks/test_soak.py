@@ -97,10 +97,7 @@ def _other_record(plan: Plan, **changes: Any) -> None:
     (_another_reason, "not found: image unreadable images/"),
     (lambda plan: _other_record(plan, label="wolf"), "has the label 'cat', not 'wolf'"),
     (lambda plan: _other_record(plan, crc32=1), "has other bytes than its file"),
-    (
-        lambda plan: plan.records.update({"0000/x.jpg": Record("cat", 0)}),
-        "in 0 records instead",
-    ),
+    (lambda plan: plan.records.update({"0000/x.jpg": Record("cat", 0)}), "in 0 records instead"),
     (lambda plan: plan.records.popitem(), "is a record, and was not to be one"),
     (lambda plan: plan.ledger.update(rows_used=1), "the ledger has rows_used"),
 )

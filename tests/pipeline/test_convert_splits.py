@@ -136,17 +136,10 @@ def test_names_that_differ_in_case_only_end_the_run(tmp_path: Path) -> None:
 
 
 @cases(
-    (
-        "id,label,set,who\n0,a,,\n1,a,,\n2,a,,",
-        {"split_by": "column:set", "group_by": "who"},
-        dict.fromkeys("012", "no_group"),
-    ),
-    (
-        "id,label,who\n0,a,p\n1,a, \n2,a",
-        {"group_by": "who"},
-        {"1": "no_group", "2": "no_group"},
-    ),
-)
+    ("id,label,set,who\n0,a,,\n1,a,,\n2,a,,", {"split_by": "column:set", "group_by": "who"},
+     dict.fromkeys("012", "no_group")),
+    ("id,label,who\n0,a,p\n1,a, \n2,a", {"group_by": "who"}, {"1": "no_group", "2": "no_group"}),
+)  # fmt: skip
 def test_an_image_without_a_place_is_rejected(
     rows: str, flags: dict[str, str], rejected: dict[str, str], tmp_path: Path
 ) -> None:
@@ -180,31 +173,13 @@ FOLDERS = "train/cat/1 train/dog/2 val/cat/3 test/dog/4"
 
 
 @cases(
-    (
-        FOLDERS,
-        "*/*/*.jpg",
-        "",
-        "the folders test, train, val look like splits and are not used",
-        "--split_by folder uses them",
-        {"split_by": "folder"},
-    ),
-    (
-        "train/1 test/2",
-        "*/*.jpg",
-        "",
-        "the folders test, train",
-        "--split_by folder --label_from none uses them",
-        {"split_by": "folder", "label_from": "none"},
-    ),
-    (
-        "1 2 3",
-        "*.jpg",
-        SETS,
-        "the column 'set' looks like splits (test, train) and is not used",
-        "--split_by column:set uses it",
-        {"split_by": "column:set"},
-    ),
-)
+    (FOLDERS, "*/*/*.jpg", "", "the folders test, train, val look like splits and are not used",
+     "--split_by folder uses them", {"split_by": "folder"}),
+    ("train/1 test/2", "*/*.jpg", "", "the folders test, train",
+     "--split_by folder --label_from none uses them", {"split_by": "folder", "label_from": "none"}),
+    ("1 2 3", "*.jpg", SETS, "the column 'set' looks like splits (test, train) and is not used",
+     "--split_by column:set uses it", {"split_by": "column:set"}),
+)  # fmt: skip
 def test_splits_that_no_flag_uses(
     names: str, glob: str, rows: str, says: str, advice: str, uses: dict[str, str], tmp_path: Path
 ) -> None:
