@@ -133,11 +133,7 @@ def collect(construct: Callable[[beam.Pipeline], Outputs]) -> dict[str, list[Any
 
 
 def convert(config: ConvertConfig) -> Any:
-    """Runs a whole conversion.
-
-    Returns:
-        the result of the run, for its metrics.
-    """
+    """Runs a whole conversion; the result has its metrics."""
     pipeline = make_pipeline()
     build(pipeline, config)
     result = pipeline.run()

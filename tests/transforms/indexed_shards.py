@@ -31,11 +31,7 @@ def table(columns: Mapping[str, Any], count: int) -> bytes:
 
 
 def write_shards(folder: Path, shards: Shards = SHARDS) -> dict[str, Any]:
-    """Writes them.
-
-    Returns:
-        what `IndexReader` reads of the manifest; all shards are of the split `train`.
-    """
+    """Writes them, all of the split `train`; what `IndexReader` reads of their manifest."""
     (folder / "index").mkdir(parents=True)
     listed, indexes = [], []
     for name, records in shards.items():
@@ -43,33 +39,18 @@ def write_shards(folder: Path, shards: Shards = SHARDS) -> dict[str, Any]:
         (folder / name).write_bytes(b"".join(frames))
         lengths = list(map(len, records.values()))
         offsets = [sum(lengths[:at]) + FRAME_BYTES * at for at in range(len(lengths))]
-        columns = {
-            "record": range(len(lengths)),
-            "offset": offsets,
-            "length": lengths,
-            "key": [*records],
-        }
+        numbers, keys = range(len(lengths)), [*records]
+        columns = {"record": numbers, "offset": offsets, "length": lengths, "key": keys}
         index = table(columns, len(lengths))
         (folder / index_file(name)).write_bytes(index)
         listed.append({"file": name, "records": len(records), "bytes": sum(map(len, frames))})
         indexes.append(entry(index_file(name), index, len(records)))
-    return {
-        "options": {"files": "sharded"},
-        "index": indexes,
-        "splits": {"train": {"shards": listed}},
-    }
+    splits = {"train": {"shards": listed}}
+    return {"options": {"files": "sharded"}, "index": indexes, "splits": splits}
 
 
 def write_dataset(folder: Path, indexes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Writes the indexes of a dataset without records.
-
-    Args:
-        folder: of the dataset.
-        indexes: the columns of each; `key` has a value for each record.
-
-    Returns:
-        its manifest; all shards are of the split `train`.
-    """
+    """Writes the indexes of a dataset without records, of which `key` names each; the manifest."""
     (folder / "index").mkdir(parents=True)
     listed, entries = [], []
     for number, columns in enumerate(indexes):
@@ -81,14 +62,10 @@ def write_dataset(folder: Path, indexes: Sequence[Mapping[str, Any]]) -> dict[st
         }
         index = table({"record": range(records), **each}, records)
         (folder / index_file(name)).write_bytes(index)
-        shard = {"file": name, "records": records, "bytes": 1000, "crc32c": f"{number:08x}"}
-        listed.append(shard)
+        listed.append({"file": name, "records": records, "bytes": 1000, "crc32c": f"{number:08x}"})
         entries.append(entry(index_file(name), index, records))
-    manifest: dict[str, Any] = {
-        "options": {},
-        "index": entries,
-        "splits": {"train": {"shards": listed}},
-    }
+    splits = {"train": {"shards": listed}}
+    manifest: dict[str, Any] = {"options": {}, "index": entries, "splits": splits}
     return {**manifest, "digest": content_digest(manifest)}
 
 

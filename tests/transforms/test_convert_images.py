@@ -20,7 +20,7 @@ from transforms.examples.layouts import LAYOUTS, Embedding
 from transforms.images import embeddings, pixels
 from transforms.images import guard as decoder_guard
 from transforms.images.checked_images import CheckedImage
-from transforms.images.pixel_options import CheckOptions, Limits, PixelOptions, Resize
+from transforms.images.pixel_options import CheckOptions, Limits, PixelOptions
 from transforms.labels.shards import Recipes
 from transforms.records import image_origins as original_images
 from transforms.records.image_origins import Origins, RecordRun, ShardOrigins
@@ -114,28 +114,6 @@ def test_the_header_check_does_not_decode(tmp_path: Path) -> None:
     records = converter(tmp_path).encode(left)
     assert next(records) == ExampleEncoder(LAYOUTS["slim"]).encode(quick)
     assert next(left).image.label_id == 1
-
-
-def test_pixels_are_changed_between_reading_and_encoding(tmp_path: Path) -> None:
-    files = {
-        "1.jpg": saved(picture("RGB"), "JPEG"),
-        "2.tif": saved(picture("RGBA"), "TIFF"),
-        "3.png": saved(picture("L", 10, 14), "PNG"),
-        "4.tif": saved(picture("RGB"), "TIFF")[:-100],
-    }
-    for name, data in files.items():
-        (tmp_path / name).write_bytes(data)
-    options = PixelOptions("auto", Resize("exact", 10, 14))
-    images = [planned(name, len(data)) for name, data in files.items()]
-    *loaded, damaged = converter(tmp_path, pixels=options).load(images)
-    assert isinstance(damaged, Rejection) and damaged.reason == "corrupt_image"
-    found = [(each.info, each.changes) for each in loaded if isinstance(each, CheckedImage)]
-    assert found == [
-        (("jpeg", 10, 14, 3), ("resized",)),
-        (("png", 10, 14, 4), ("transcoded", "resized")),
-        (("png", 10, 14, 1), ("untouched",)),
-    ]
-    assert isinstance(loaded[2], CheckedImage) and loaded[2].data == files["3.png"]
 
 
 class NoModel:

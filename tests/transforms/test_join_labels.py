@@ -17,10 +17,9 @@ from tests.transforms.records.test_stored_images import ROW
 from transforms import join_labels, packing
 from transforms.core.records import Count, JoinSide, Kind, NameRange, PlannedImage
 from transforms.examples.partners import Partner
-from transforms.input_readers import ImageFinder, PartnerFinder, RowReader
+from transforms.input_readers import ImageFinder, PartnerFinder
 from transforms.join_labels import JoinLabels, ReadInputs
 from transforms.labels.keys import fixed_root, key_hashes
-from transforms.labels.label_rows import Column, CsvColumns
 from transforms.labels.label_rules import PathRules
 from transforms.labels.shards import SplitAssigner, Splits
 from transforms.labels.vocabulary import merge_cells
@@ -28,28 +27,6 @@ from transforms.records.stored_images import stored_side
 from transforms.storage.files import storage_of
 
 HALVES = Splits([("train", 0.5), ("test", 0.5)])
-
-
-def test_inputs_are_read_together(tmp_path: Path) -> None:
-    (tmp_path / "1.jpg").write_bytes(b"123")
-    path = tmp_path / "labels.csv"
-    path.write_text("id,label\n1,cat\n2,\n")
-    finder = ImageFinder(root=str(tmp_path), key="stem", rules=PathRules())
-    reader = RowReader(
-        CsvColumns(Column(0, "id"), Column(1, "label"), 2), key="stem", encoding="utf-8"
-    )
-    globs = [f"{tmp_path}/*.jpg", f"{tmp_path}/*.png"]
-    transform = ReadInputs(globs, finder, [str(path)], reader)
-    found = collect(lambda p: (p | "Read" >> transform)._asdict())
-    sides = sorted(found["sides"], key=lambda side: side[1].where)
-    [(key, image), (row_key, row), (_, unlabelled)] = sides
-    assert (key, image.path, image.size) == ("1", "1.jpg", 3)
-    assert (row_key, row.label, row.where) == ("1", "cat", f"{path}:2")
-    # Whether a row needs a label is known when its image is.
-    assert (unlabelled.label, unlabelled.where) == ("", f"{path}:3")
-    assert found["rejections"] == []
-    counts = [Count("images_found", 0), Count("images_found", 1), Count("rows_read", 2)]
-    assert sorted(found["counts"]) == counts
 
 
 NAMES = [

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,55 +28,41 @@ from transforms.records.image_origins import Origins, read_accepted
 PHOTO = saved(picture("RGB", 300, 400), "JPEG")
 TURNED = Image.Exif()
 TURNED[0x0112] = 6
+TAGGED = saved(picture("RGB", 300, 400), "JPEG", exif=TURNED.tobytes())
 SMALL = picture("RGB", 30, 40)
 
 # One `open`, `read` and `close`; `fstat` before and after reading, to notice a file that was
 # replaced or changed meanwhile. A thread gives up Python's lock in each, and waits for it.
 READ = {"open": 1, "fstat": 2, "read": 1, "close": 1}
 
-
-class Cost(NamedTuple):
-    """The most that an image may cost.
-
-    Attributes:
-        system: system calls on its file.
-        decodes: calls of libjpeg-turbo through simplejpeg.
-        tensorflow: decodes by TensorFlow.
-    """
-
-    system: dict[str, int]
-    decodes: int = 0
-    tensorflow: int = 0
-
-
+# Of each: its file, the options, and how often libjpeg-turbo and TensorFlow may decode it.
 COSTS = {
     # Decoded once, at 1/8 scale: the check and the perceptual hash share these pixels. One walk of
     # its markers finds its size and whether it may have an EXIF orientation.
-    "jpeg": (PHOTO, AS_THEY_ARE, Cost(READ, decodes=1)),
+    "jpeg": (PHOTO, AS_THEY_ARE, 1, 0),
     # A second walk over the markers finds the orientation, since there is a block for it.
-    "jpeg with a tag": (saved(picture("RGB", 300, 400), "JPEG", exif=TURNED.tobytes()), AS_THEY_ARE,
-        Cost(READ, decodes=1)),
+    "jpeg with a tag": (TAGGED, AS_THEY_ARE, 1, 0),
     # Resized by Pillow, from pixels that libjpeg-turbo decodes; the result is not decoded again. 60
     # of the calls reduce it for the perceptual hash, in a quarter of the time of fewer in NumPy.
-    "resized": (PHOTO, PixelOptions(resize=Resize.parse("shorter=64")), Cost(READ, decodes=1)),
+    "resized": (PHOTO, PixelOptions(resize=Resize.parse("shorter=64")), 1, 0),
     # Inflated once, in pieces; no pixel is decoded.
-    "png": (saved(SMALL, "PNG"), AS_THEY_ARE, Cost(READ)),
+    "png": (saved(SMALL, "PNG"), AS_THEY_ARE, 0, 0),
     # Decoded once, by Pillow's libwebp.
-    "webp": (saved(SMALL, "WEBP"), AS_THEY_ARE, Cost(READ)),
+    "webp": (saved(SMALL, "WEBP"), AS_THEY_ARE, 0, 0),
     # Its pixels are those of the file.
-    "bmp": (saved(SMALL, "BMP"), AS_THEY_ARE, Cost(READ)),
+    "bmp": (saved(SMALL, "BMP"), AS_THEY_ARE, 0, 0),
     # Only TensorFlow can tell whether it decodes it; it decodes it once.
-    "gif": (saved(SMALL, "GIF"), AS_THEY_ARE, Cost(READ, tensorflow=1)),
+    "gif": (saved(SMALL, "GIF"), AS_THEY_ARE, 0, 1),
     # Opened and encoded by Pillow, whose functions these mostly are: room for another Pillow. What
     # it encoded is a PNG, which is inflated.
-    "tiff": (saved(SMALL, "TIFF"), PixelOptions(transcode="auto"), Cost(READ)),
+    "tiff": (saved(SMALL, "TIFF"), PixelOptions(transcode="auto"), 0, 0),
     # libjpeg-turbo finds the damage, and TensorFlow decides.
-    "doubt": (PHOTO[:-2], AS_THEY_ARE, Cost(READ, decodes=1, tensorflow=1)),
+    "doubt": (PHOTO[:-2], AS_THEY_ARE, 1, 1),
     # No decoder sees it.
-    "text": (b"no image", AS_THEY_ARE, Cost(READ)),
+    "text": (b"no image", AS_THEY_ARE, 0, 0),
     # Read like any other file: it may have been filled since it was listed.
-    "empty": (b"", AS_THEY_ARE, Cost(READ)),
-}  # fmt: skip
+    "empty": (b"", AS_THEY_ARE, 0, 0),
+}
 
 
 def prepared(
@@ -99,7 +85,7 @@ def prepared(
 
 @pytest.mark.parametrize("kind", COSTS)
 def test_one_image(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, pixels, most = COSTS[kind]
+    data, pixels, *most = COSTS[kind]
     converter, planned = prepared(tmp_path, data, pixels)
 
     def one() -> Any:
@@ -118,8 +104,8 @@ def test_one_image(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         patch.setattr(simplejpeg, "decode_jpeg", _counted(calls, "decode", simplejpeg.decode_jpeg))
         again = one()
     assert again == first
-    assert {name: calls[name] for name in READ} == most.system
-    assert (calls["decode"], len(decoded)) == (most.decodes, most.tensorflow)
+    assert {name: calls[name] for name in READ} == READ
+    assert [calls["decode"], len(decoded)] == most
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "jpeg with a tag", "png", "gif", "bmp", "webp"])

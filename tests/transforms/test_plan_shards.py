@@ -1,6 +1,5 @@
 """Images and rows get their splits, shards and class ids, whatever the bundles."""
 
-import json
 import pickle
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +8,6 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.pvalue import AsSingleton
 
 from tests.marks import cases
 from tests.transforms.beam import collect, make_pipeline, step_named
@@ -28,9 +26,9 @@ from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import ShardPlan, SplitAssigner, Splits, shard_index
 from transforms.labels.vocabulary import LabelCells, Vocabulary
 from transforms.packing import pack, packing_records, unpack
-from transforms.plan_shards import FindCuts, PlanShards, StratifySplits, TotalLabels, with_starts
+from transforms.plan_shards import PlanShards, StratifySplits, TotalLabels, with_starts
 from transforms.selection import hash_cuts
-from transforms.selection.hash_cuts import ClassLines, Cuts, Draw, Ranks, bin_count
+from transforms.selection.hash_cuts import ClassLines
 
 PLAN = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=False)
 
@@ -62,28 +60,6 @@ def plan(
     shards = {name: sorted(group) for name, group in planned["shards"]}
     assert len(shards) == len(planned["shards"])
     return shards, planned["rejections"], totals
-
-
-def test_every_image_gets_its_shard_and_its_id() -> None:
-    train = [labelled(number, label="cat" if number % 2 else "dog") for number in range(31)]
-    test = [labelled(number, split="test", label="ant") for number in range(31, 33)]
-    shards, rejections, totals = plan([*train, *test])
-    files = [f"train-0000{number}-of-00004.tfrecord" for number in range(4)]
-    one, none = ("test-00000-of-00001.tfrecord", "none-00000-of-00001.tfrecord")
-    assert set(shards) == {*files, one, none}
-    ids = {"ant": 0, "cat": 1, "dog": 2}
-    in_order = [
-        PlannedImage(i.order, i.key, i.path, i.size, i.version, i.label, ids[i.label])
-        for i in sorted(train, key=lambda image: image.order)
-    ]
-    assert [image for file in files for image in shards[file]] == in_order
-    for number, file in enumerate(files):
-        assert {shard_index(image.order, 4) for image in shards[file]} <= {number}
-    assert [image.label_id for image in shards[one]] == [0, 0] and shards[none] == []
-    assert rejections == []
-    labels = Counter(image.label for image in [*train, *test])
-    images, sizes = Counter(train=31, test=2), Counter(train=310, test=20)
-    assert totals == PlanTotals(images, sizes, labels, 33)
 
 
 def test_more_classes_than_images(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,68 +170,6 @@ def test_shards_have_equal_numbers_of_records(monkeypatch: pytest.MonkeyPatch) -
         places = [shard_index(order, 4, found[split]) for order in orders]
         assert [places.count(number) for number in range(4)] == sizes
     assert starts(images[::-1], 2) == found
-
-
-class Halves:
-    """Lines of draws that are divided in the middle."""
-
-    def prepare(self, totals: PlanTotals, *before: Cuts) -> None:
-        self._images = totals.images
-        self._skipped = sum(parts.total() for cuts in before for parts in cuts.added.values())
-
-    def draws(self, element: str) -> Iterable[Draw]:
-        return [Draw(*json.loads(element))]
-
-    def bins(self, line: str) -> int:
-        return bin_count(self._images[line])
-
-    def ranks(self, line: str, records: int) -> Ranks:
-        return Ranks([(records << 63) + (self._skipped << 64)])
-
-
-def cuts_of(draws: list[Draw], again: list[Draw] | None = None) -> list[list[Cuts]]:
-    """The cuts of draws, and those of others that depend on them."""
-    images = Counter[str]()
-    for draw in draws:
-        images[draw.line] += draw.records
-
-    def construct(pipeline: beam.Pipeline) -> dict[str, Any]:
-        totals = pipeline | "Totals" >> beam.Create([PlanTotals(images)])
-        drawn = pipeline | "Draws" >> beam.Create([*map(json.dumps, draws)])
-        cuts = drawn | "First" >> FindCuts(Halves(), Halves.draws, totals)
-        if again is None:
-            return {"cuts": cuts}
-        others = pipeline | "Others" >> beam.Create([*map(json.dumps, again)])
-        later = others | "Again" >> FindCuts(Halves(), Halves.draws, totals, [AsSingleton(cuts)])
-        return {"cuts": cuts, "again": later}
-
-    return [*collect(construct).values()]
-
-
-@pytest.mark.parametrize(("held", "in_bin"), [(100, 100), (3, 3)])
-def test_lines_are_halved(held: int, in_bin: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hash_cuts, "BIN_RECORDS", in_bin)
-    monkeypatch.setattr(plan_shards, "_HELD", held)
-    spread = [Draw("a", number << 57, 1) for number in range(100)]
-    last = [Draw("b", 2**64 - 1 - number, 1) for number in range(8)]
-    # Half of one is none: all of it is after the cut.
-    expected = Cuts({"a": [50 << 57], "b": [2**64 - 4], "c": [7]})
-    assert cuts_of([*spread, *last, Draw("c", 7, 1)]) == [[expected]]
-    assert cuts_of([]) == [[Cuts({})]]
-
-
-def test_what_records_add_to_parts_is_known_with_the_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In bins with a cut, and in those between them; later cuts may depend on it."""
-    monkeypatch.setattr(hash_cuts, "BIN_RECORDS", 3)
-    draws = [Draw("a", number << 58, 1, (("x", 2), (f"{number}", 1))) for number in range(64)]
-    first = [Draw("b", number, 2, (("y", 1),)) for number in range(5)]
-    [[cuts], [again]] = cuts_of([*draws, *first], draws)
-    assert cuts.lines == {"a": [32 << 58], "b": [2]}
-    singles = {f"{number}": Counter({int(number >= 32): 1}) for number in range(64)}
-    assert cuts.added == {"x": Counter({0: 64, 1: 64}), "y": Counter({0: 2, 1: 3}), **singles}
-    # 128 + 5 + 64 are more than there are: the cut is after all.
-    before = {"x": Counter({0: 128}), **dict.fromkeys(singles, Counter({0: 1}))}
-    assert again == Cuts({"a": [(63 << 58) + 1]}, before)
 
 
 # Of ten, two are cats; the images of a group have different classes.

@@ -38,11 +38,7 @@ RECIPES = {"former": "0" * 32, "mine": "1" * 32, "other": "2" * 32}
 
 
 class World:
-    """An output folder with a dataset, and the staged files of one that replaces it.
-
-    Attributes:
-        whose: the dataset to publish; its name is part of the content of its files.
-    """
+    """An output folder with a dataset, and the staged files of `whose`, which replaces it."""
 
     def __init__(self, output: str, whose: str, count: int) -> None:
         self.output = output

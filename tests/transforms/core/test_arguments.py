@@ -1,6 +1,5 @@
 """Arguments of a caller's program: right ones pass as they are, wrong ones are named."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,55 +16,45 @@ from transforms.images.pixel_options import Limits, PixelOptions
 from transforms.labels.shards import SplitAssigner, Splits
 from transforms.stage_images import given_image, join_given
 
-RIGHT: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = [
-    (check.path_text, ("a", "gs://b/c"), "gs://b/c"),
-    (check.path_text, ("a", Path("b/c")), "b/c"),
-    (check.path_texts, ("a", ["b", Path("c")]), ("b", "c")),
-    (check.path_texts, ("a", (each for each in "bc")), ("b", "c")),
-    (check.class_texts, ("a", None), None),
-    (check.class_texts, ("a", ("cat", "dog")), ("cat", "dog")),
-    (check.whole_number, ("a", 3, 1, 3), 3),
-    (check.truth, ("a", False), False),
-]
 
-WRONG: list[tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] = [
-    (check.path_text, ("a", 3), TypeError, "a is a path, a str or an os.PathLike, not the int 3"),
-    (check.path_text, ("a", None), TypeError, "not None"),
-    (check.path_text, ("a", b"x"), TypeError, "not the bytes b'x'"),
-    (check.path_text, ("a", " "), ValueError, "a is empty: give a path"),
-    (check.path_text, ("a", Path("gs://b/c")), ValueError, "'gs:/b/c' is a URL that a Path cannot"),
-    (check.path_texts, ("a", "*.jpg"), TypeError, "a is a sequence: write ['*.jpg']"),
-    (check.path_texts, ("a", Path("x")), TypeError, "a is a sequence: write ["),
-    (check.path_texts, ("a", {"x": 1}), TypeError, "a is a sequence, not the dict"),
-    (check.path_texts, ("a", None), TypeError, "a is a sequence, not None"),
-    (check.path_texts, ("a", []), ValueError, "a is empty: give at least one"),
-    (check.path_texts, ("a", ["x", 3]), TypeError, "a[1] is a path"),
-    (check.class_texts, ("a", "cat"), TypeError, "a is a sequence: write ['cat']"),
-    (check.class_texts, ("a", []), ValueError, "a is empty"),
-    (check.class_texts, ("a", ["cat", "cat"]), ValueError, "a[1] 'cat' is given twice"),
-    (check.class_texts, ("a", ["cat", " "]), ValueError, "a[1] ' ' is empty"),
-    (check.class_texts, ("a", [1, 2]), TypeError, "a[0] is a str, not the int 1"),
-    (check.whole_number, ("a", 0, 1), ValueError, "a is at least 1, not 0"),
-    (check.whole_number, ("a", 4, 1, 3), ValueError, "a is at least 1 and at most 3, not 4"),
-    (check.whole_number, ("a", 1.0, 1), TypeError, "a is an int, not the float 1.0"),
-    (check.whole_number, ("a", True, 1), TypeError, "a is an int, not the bool True"),
-    (check.truth, ("a", "no"), TypeError, "a is True or False, not the str 'no'"),
-    (Limits, (0, 1), ValueError, "max_pixels is at least 1"),
-    (Limits, (1, "1MB"), TypeError, "max_bytes is an int, not the str '1MB'"),
-]
+def test_what_is_right() -> None:
+    assert check.path_text("a", Path("b/c")) == "b/c"
+    assert check.path_texts("a", (each for each in ("b", Path("c")))) == ("b", "c")
+    assert check.class_texts("a", None) is None
+    assert check.whole_number("a", 3, 1, 3) == 3
+    assert check.truth("a", False) is False
 
 
-@pytest.mark.parametrize("at", range(len(RIGHT)))
-def test_what_is_right(at: int) -> None:
-    function, arguments, result = RIGHT[at]
-    assert function(*arguments) == result
-
-
-@pytest.mark.parametrize("at", range(len(WRONG)))
-def test_what_is_wrong_is_named(at: int) -> None:
-    function, arguments, error, says = WRONG[at]
+@cases(
+    (check.path_text, (3,), TypeError, "a is a path, a str or an os.PathLike, not the int 3"),
+    (check.path_text, (None,), TypeError, "not None"),
+    (check.path_text, (b"x",), TypeError, "not the bytes b'x'"),
+    (check.path_text, (" ",), ValueError, "a is empty: give a path"),
+    (check.path_text, (Path("gs://b/c"),), ValueError, "'gs:/b/c' is a URL that a Path cannot"),
+    (check.path_texts, ("*.jpg",), TypeError, "a is a sequence: write ['*.jpg']"),
+    (check.path_texts, (Path("x"),), TypeError, "a is a sequence: write ["),
+    (check.path_texts, ({"x": 1},), TypeError, "a is a sequence, not the dict"),
+    (check.path_texts, (None,), TypeError, "a is a sequence, not None"),
+    (check.path_texts, ([],), ValueError, "a is empty: give at least one"),
+    (check.path_texts, (["x", 3],), TypeError, "a[1] is a path"),
+    (check.class_texts, ("cat",), TypeError, "a is a sequence: write ['cat']"),
+    (check.class_texts, ([],), ValueError, "a is empty"),
+    (check.class_texts, (["cat", "cat"],), ValueError, "a[1] 'cat' is given twice"),
+    (check.class_texts, (["cat", " "],), ValueError, "a[1] ' ' is empty"),
+    (check.class_texts, ([1, 2],), TypeError, "a[0] is a str, not the int 1"),
+    (check.whole_number, (0, 1), ValueError, "a is at least 1, not 0"),
+    (check.whole_number, (4, 1, 3), ValueError, "a is at least 1 and at most 3, not 4"),
+    (check.whole_number, (1.0, 1), TypeError, "a is an int, not the float 1.0"),
+    (check.whole_number, (True, 1), TypeError, "a is an int, not the bool True"),
+    (check.truth, ("no",), TypeError, "a is True or False, not the str 'no'"),
+    (lambda _, *given: Limits(*given), (0, 1), ValueError, "max_pixels is at least 1"),
+    (lambda _, *given: Limits(*given), (1, "1MB"), TypeError, "max_bytes is an int, not the str"),
+)
+def test_what_is_wrong_is_named(
+    check: Any, arguments: tuple[Any, ...], error: type[Exception], says: str
+) -> None:
     with pytest.raises(error) as raised:
-        function(*arguments)
+        check("a", *arguments)
     assert says in str(raised.value)
     assert "--" not in str(raised.value)
 

@@ -17,7 +17,7 @@ from transforms.core.messages import Decision
 from transforms.core.records import Count, RejectedPart
 from transforms.core.rejections import Rejection
 from transforms.dataset.image_statistics import DatasetWarning
-from transforms.dataset.ledger import Ledger, PlanTotals, RunTotals, ShardSummary, in_order
+from transforms.dataset.ledger import PlanTotals, RunTotals, ShardSummary, in_order
 from transforms.dataset.manifest import (
     FORMAT_VERSION,
     Dataset,
@@ -51,7 +51,6 @@ SHARDS = (
     ShardSummary("train-00001-of-00002.tfrecord", "r1", 1, 50, "0000000b", 30, {"b": 1}),
     ShardSummary("test-00000-of-00001.tfrecord", "r2", 0, 0, "00000000"),
 )
-LEDGER = Ledger(4, 3, 1, 5, 3, 1, 0, 1)
 REJECTION = Rejection("image", "empty_file", "0 bytes", "a.jpg", "a")
 COUNTS = {"images_found": 4, "rows_read": 5, "rows_rejected": 1}
 GATHERED = in_order(
@@ -77,49 +76,11 @@ def parsed(**changes: Any) -> dict[str, Any]:
     return parse_manifest(to_bytes(manifest(**changes)).decode(), "m")
 
 
-def described(shard: ShardSummary) -> dict[str, Any]:
-    kept = ("file", "recipe", "records", "bytes", "crc32c")
-    return {name: getattr(shard, name) for name in kept}
-
-
-def split(records: int, size: int, images: int, classes: dict[str, int], *at: int) -> Any:
-    totals = {"records": records, "bytes": size, "image_bytes": images, "classes": classes}
-    return {**totals, "shards": [described(SHARDS[number]) for number in at]}
-
-
-def test_the_manifest_describes_the_dataset() -> None:
-    built = manifest()
-    assert {"apache-beam", "tensorflow", "tfx-bsl"} <= set(built.pop("versions"))
-    assert built == {
-        "format_version": FORMAT_VERSION,
-        "recipe": "whole",
-        "options_digest": DATASET.digest,
-        "options": DATASET.options,
-        "inputs": DATASET.inputs,
-        "root": "한강",
-        "features": [
-            {"name": "image_raw", "source": "image.bytes", "dtype": "bytes"},
-            {"name": "landmark_id", "source": "label.id", "dtype": "int64"},
-            {"name": "id", "source": "image.key", "dtype": "bytes"},
-        ],
-        "labels": "text",
-        "decided": [{"what": "key", "value": "stem", "because": "default", "flag": "--key"}],
-        "warnings": [{"code": "empty_split", "text": "the split 'test' is empty"}],
-        "ledger": LEDGER.to_manifest(),
-        "rejected": {"empty_file": 1},
-        "splits": {
-            "train": split(3, 150, 90, {"a": 1, "b": 2}, 0, 1),
-            "test": split(0, 0, 0, {}, 2),
-        },
-        "index": [],
-        "files": {"labels.txt": {"bytes": 4, "crc32c": f"{google_crc32c.value(LABELS):08x}"}},
-    }
-
-
 def test_a_manifest_is_read_as_it_was_written() -> None:
     text = to_bytes(manifest()).decode()
     assert text.endswith("}\n")
     assert "한강" in text
+    assert {"apache-beam", "tensorflow", "tfx-bsl"} <= set(manifest()["versions"])
     assert parsed() == {**manifest(), "digest": content_digest(manifest())}
     assert to_bytes(parsed()) == text.encode()
     assert [shard["file"] for shard in manifest_shards(parsed())] == [each.file for each in SHARDS]

@@ -92,7 +92,6 @@ def test_a_box_holds_the_same_pixels_after_a_turn(orientation: int) -> None:
     ("image,left,top,right,bottom,label", "corners", (1, 2, 3, 4)),
     ("image,bbox_x1,bbox_y1,bbox_x2,bbox_y2,label", "corners", (1, 2, 3, 4)),
     ("file,xtl,ytl,xbr,ybr,label", "corners", (1, 2, 3, 4)),
-    ("label_name,bbox_x,bbox_y,bbox_width,bbox_height,image_name", "xywh", (1, 2, 3, 4)),
     ("image,x,y,w,h,label", "xywh", (1, 2, 3, 4)),
     ("image,width,height,x,y,w,h,label", "xywh", (3, 4, 5, 6)),
     ("image,bbox.left,bbox.top,bbox.width,bbox.height", "xywh", (1, 2, 3, 4)),

@@ -73,17 +73,6 @@ def test_every_layout_gives_the_bytes_of_tensorflow(layout: str, labelled: bool)
         assert encoder.encode(image) == turned.encode(image) == expected(image, features)
 
 
-def test_a_record_is_the_same_for_ever() -> None:
-    example = ExampleEncoder(LAYOUTS["landmark"]).encode(checked(b"\1\2", label_id=300))
-    # 0A SIZE ( 0A SIZE (0A NAME) (12 FEATURE) ) ... , features sorted by name.
-    assert example == (
-        b"\x0a\x39"
-        b"\x0a\x0b" + b"\x0a\x02id" + b"\x12\x05\x0a\x03\x0a\x011"
-        b"\x0a\x13" + b"\x0a\x09image_raw" + b"\x12\x06\x0a\x04\x0a\x02\1\2"
-        b"\x0a\x15" + b"\x0a\x0blandmark_id" + b"\x12\x06\x1a\x04\x0a\x02\xac\x02"
-    )
-
-
 BYTES = st.binary(max_size=300) | st.sampled_from(
     [b"x" * length for length in (127, 128, 16_383, 16_384, 40_000)]
 )

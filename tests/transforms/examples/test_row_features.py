@@ -21,7 +21,6 @@ from transforms.examples.row_features import (
     DTYPES,
     TYPES,
     RowValues,
-    cell_values,
     infer_types,
     odd_cells,
     parse_cell,
@@ -117,6 +116,11 @@ TAGS = column("bytes", shape=None, separator="|")
     # A default stands for an empty cell.
     (column(default="-1"), [""], -1),
     (column(shape=None, default="-1"), ["5", ""], [5, -1]),
+    *((column(default="-1"), [cell], -1) for cell in ("NA", "nan", "null", "None")),
+    (column("float", default="0.5"), ["NA"], 0.5),
+    # Texts may say NA unless there is a default.
+    (column("bytes"), ["NA"], b"NA"),
+    (column("bytes", default="unknown"), ["NA"], b"unknown"),
 )
 def test_values(feature: Feature, cells: list[str], expected: object) -> None:
     assert value(feature, *cells) == expected
@@ -124,6 +128,12 @@ def test_values(feature: Feature, cells: list[str], expected: object) -> None:
 
 @cases(
     (column(), ["x"], "bad_cell", "a.csv:2, column 'a': 'x' is not of type int64"),
+    (
+        column(),
+        ["NA"],
+        "bad_cell",
+        "a.csv:2, column 'a': 'NA' is a missing value; give it a default",
+    ),
     (
         column(shape=None),
         ["1", ""],
@@ -308,29 +318,6 @@ def test_the_cells_that_are_counted_are_those_that_reject(
         assert sum(map(int, counts)) == rejected
 
 
-@cases(
-    *[("int64", "-1", cell, -1) for cell in ("", "NA", "nan", "null", "None")],
-    *[("float", "0.5", cell, 0.5) for cell in ("", "NA", "nan", "null", "None")],
-    # Texts may say NA unless there is a default.
-    ("bytes", None, "NA", b"NA"),
-    ("bytes", "unknown", "NA", b"unknown"),
-)
-def test_defaults_fill_cells(dtype: str, default: str | None, cell: str, value: object) -> None:
-    feature = Feature("x", "csv.a", dtype, (), default)
-    assert cell_values(feature, "a.csv:2", cell) == [value]
-    assert RowValues([feature]).of_row(("a.csv", 2), [cell]) == {"x": value}
-
-
-@cases(
-    ("", "the cell is empty; give it a default"),
-    ("NA", "'NA' is a missing value; give it a default"),
-)
-def test_missing_numbers_without_a_default_are_reported(cell: str, says: str) -> None:
-    with pytest.raises(RejectedImageError) as caught:
-        cell_values(Feature("x", "csv.a", "int64"), "a.csv:2", cell)
-    assert caught.value.detail.startswith(f"a.csv:2, column 'a': {says}")
-
-
 # Rows as they travel, and what becomes of their cells.
 
 FEATURES = (
@@ -359,12 +346,6 @@ def test_values_of_a_row() -> None:
     # The size of a record is about right.
     planned = row_bytes(FEATURES) + len("4294967295\0001e3\0한강\0001;2".encode())
     assert 0.8 < planned / (len(example) + 16) < 1.3
-
-
-def test_an_empty_cell_is_what_its_default_says() -> None:
-    row = checked("1", "2", "", "")
-    assert isinstance(row, CheckedImage)
-    assert (row.values["t"], row.values["l"]) == (b"", [])
 
 
 @cases(

@@ -334,20 +334,13 @@ def test_blank_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cases(
     ("id,label;x\ty", ","),
-    ("id;label", ";"),
     ("id\tlabel", "\t"),
     ("id\tlabel; or kind\tw", "\t"),
     ('"a,b"\t"c"', "\t"),
-    ("id|label", "|"),
     ('"a|b";c', ";"),
-    ("id,a|b", ","),
-    ("filename class", " "),
-    ("a.jpg 3", " "),
     ("a.jpg b c", " "),
-    ("my cat.jpg", ","),
     ("my old cat.jpg", ","),
     ("image of a cat", ","),
-    ("id", ","),
     ("", ","),
 )
 def test_separators(line: str, delimiter: str) -> None:

@@ -173,22 +173,6 @@ def test_the_recipe_depends_on_every_field_that_decides_bytes(field: str) -> Non
     assert same == (field not in (*PlannedImage._fields[:8], "partners"))
 
 
-def test_files_of_a_plan_by_bytes_or_by_number() -> None:
-    plan = ShardPlan(("train", "test", "none"), shard_size=100, num_shards=None, gzip=True)
-    records = {"test": 5, "train": 5, "other": 5}
-    assert list(plan.files({}, {})) == ["train", "test", "none"]
-    assert plan.files({"test": 50, "train": 201, "other": 900}, records) == {
-        "train": [f"train-0000{number}-of-00003.tfrecord.gz" for number in range(3)],
-        "test": ["test-00000-of-00001.tfrecord.gz"],
-        "none": ["none-00000-of-00001.tfrecord.gz"],
-    }
-    plan = ShardPlan(("train", "test"), shard_size=1, num_shards=2, gzip=False)
-    assert plan.files({"train": 10**9}, {"train": 9}) == {
-        split: [f"{split}-0000{number}-of-00002.tfrecord" for number in range(2)]
-        for split in ("train", "test")
-    }
-
-
 def test_files_of_images_are_limited() -> None:
     plan = ShardPlan((), DEFAULT_SHARD_SIZE, None, gzip=False)
     single = plan._replace(per_image=True)

@@ -14,15 +14,7 @@ from transforms.records.record_index import IndexRows
 
 
 class IndexedImage(NamedTuple):
-    """A record of an index.
-
-    Attributes:
-        key: its key.
-        path: of its image.
-        classes: its labels.
-        content: hash of its image, 32 hexadecimal digits, or empty.
-        perceptual_hash: of its pixels, or None.
-    """
+    """A record of an index; `content` is 32 hexadecimal digits, or empty."""
 
     key: str = "a"
     path: str = "a.jpg"

@@ -25,11 +25,7 @@ from transforms.records.stored_images import stored_side
 
 
 class Row(NamedTuple):
-    """A record as it is compared; contents are numbers, and labels a list for many.
-
-    Attributes:
-        partners: the contents of its masks and further images; None if the index lacks them.
-    """
+    """A record as it is compared; contents are numbers, and labels a list for many."""
 
     key: str
     split: str = "train"
@@ -37,6 +33,7 @@ class Row(NamedTuple):
     label_id: Any = None
     content: int | None = 1
     source: int | None = None
+    # None if the index lacks them.
     partners: Sequence[int | None] | None = None
 
 

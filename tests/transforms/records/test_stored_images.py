@@ -52,13 +52,6 @@ def test_a_record_of_a_file_is_added(changes: dict[str, int], path: str, is_adde
     assert stored_of(side) == []
 
 
-def test_of_several_records_it_is_always_the_same() -> None:
-    one, other = stored_side(0, ROW, "a.jpg"), stored_side(1, ROW, "a.jpg")
-    [found] = stored_of(one, other, other, IMAGE)
-    assert stored_of(other, one, other, IMAGE) == [found]
-    assert found == (one.record[0], other.record[0], other.record[0])
-
-
 def test_the_place_of_a_record_says_nothing_of_its_image() -> None:
     # The first record of a shard that may be copied, and another one in a base of other shards.
     first = stored_side(0, {**ROW, "record": 0, "offset": 0}, "a.jpg", BaseShard(4, 9, "0", "r"))

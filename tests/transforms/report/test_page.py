@@ -27,7 +27,6 @@ from transforms.report.page import (
     prose,
     render,
     settings,
-    shares,
     verdict,
     wrapped,
 )
@@ -305,12 +304,6 @@ def test_everything_is_escaped_and_nothing_else_is_changed(text: str) -> None:
         assert html.unescape(left) == text
 
 
-def test_flags_are_code_and_other_dashes_are_not() -> None:
-    assert prose("a--b --key, (--seed) -- x") == (
-        'a--b <code class="flag">--key</code>, (<code class="flag">--seed</code>) -- x'
-    )
-
-
 @cases(
     *(("max_bytes", 256_000_000, "256 MB"), ("shard_size", 1_500_000, "1.5 MB")),
     *(("max_pixels", 178_956_970, "178,956,970"), ("seed", 20_261_122, "20261122")),
@@ -343,15 +336,6 @@ def test_a_histogram_counts_every_value_once(spread: float) -> None:
         low, high = map(float, bar["label"].split(" to "))
         inside = sum(low <= value < high for value in values)
         assert bar["count"] - 1 <= inside <= bar["count"]
-
-
-def test_shares_are_of_the_whole_and_one_value_is_one_bar() -> None:
-    chart = histogram("Width", counted([224.0] * 5), 5, lambda value: f"{value:.0f}")
-    [bar] = chart["bars"]
-    assert (bar["label"], bar["count"], bar["percent"]) == ("224 to 224", 5, 83.33)
-    assert chart["ticks"] == (6, 4, 2, 0)
-    bars = shares({"png": 1, "jpeg": 3})
-    assert [(bar["label"], bar["percent"]) for bar in bars] == [("jpeg", 75), ("png", 25)]
 
 
 @given(st.integers(1, 10**12))

@@ -17,11 +17,7 @@ ARCHIVES = ("zip", "tar", "zip in a bucket")
 
 
 class Kept:
-    """Files in one kind of storage; an archive is made anew each time that some are put into it.
-
-    Attributes:
-        root: the folder, or the archive with its `!`, that the files are in.
-    """
+    """Files in one kind of storage; an archive is made anew each time that some are put into it."""
 
     def __init__(self, kind: str, tmp_path: Path, gcs: GcsServer | None) -> None:
         self.kind = kind
