@@ -241,7 +241,7 @@ _CHECKS: dict[str, Check] = {
     "index": _are_indexes,
 }
 _OPTIONAL: dict[str, Check] = {
-    "decided": _list_of(_is_mapping),
+    **dict.fromkeys(("decided", "warnings"), _few(_list_of(_is_mapping), _MOST_FEATURES)),
     "pixels": _few(_are_counts),
     "partners": _dict_of(_is_text),
 }

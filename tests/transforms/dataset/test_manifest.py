@@ -126,6 +126,8 @@ KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "par
         for key in ("rejected", "pixels")
     ),
     ("features", [LAYOUTS["slim"][0].to_manifest()] * 20_001, EDITED.format("features")),
+    ("decided", [{}] * 20_001, EDITED.format("decided")),
+    ("warnings", ["a warning"], EDITED.format("warnings")),
     ("index", [{**ENTRY, "bytes": -1}], EDITED.format("index")),
     ("index", [{**ENTRY, "records": "1"}], EDITED.format("index")),
     ("index", [{**ENTRY, "crc32c": "x"}], EDITED.format("index")),
