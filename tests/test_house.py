@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.marks import cases
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -34,16 +36,13 @@ def figures(house: Any) -> dict[str, dict[str, int]]:
     return {"totals": house.totals(), "rooms": house.code, "subjects": house.subjects}
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ('"""What a module is."""\n', 0),
-        ("import os\n\nfrom a import (\n    b,\n    c,\n)\n", 0),
-        ("# Why.\nx = 1  # why\n\n\ny = 2\n", 2),
-        ('def f():\n    """What it does.\n\n    More.\n    """\n    return 1\n', 2),
-        ('text = """not\na docstring"""\n', 2),
-        ("if x:\n    import os\n", 1),
-    ],
+@cases(
+    ('"""What a module is."""\n', 0),
+    ("import os\n\nfrom a import (\n    b,\n    c,\n)\n", 0),
+    ("# Why.\nx = 1  # why\n\n\ny = 2\n", 2),
+    ('def f():\n    """What it does.\n\n    More.\n    """\n    return 1\n', 2),
+    ('text = """not\na docstring"""\n', 2),
+    ("if x:\n    import os\n", 1),
 )
 def test_code_is_without_imports_docstrings_comments_and_blank_lines(text: str, lines: int) -> None:
     assert ruler.code_lines(text) == lines

@@ -113,6 +113,7 @@ def test_another_file_is_no_manifest(text: str) -> None:
 
 ENTRY = {"file": "index/a-00000-of-00001.parquet", "records": 1, "bytes": 1, "crc32c": "0" * 8}
 EDITED = "^m was edited: its '{}' cannot be read"
+MANY = {f"{at}": 1 for at in range(2000)}
 KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "partners")
 
 
@@ -121,10 +122,7 @@ KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "par
     ("partners", {"mask": 1}, EDITED.format("partners")),
     ("root", "/" * 5000, EDITED.format("root")),
     # Each of these takes the report, or a reading of rejections, the time of all.
-    *(
-        (key, {f"{at}": 1 for at in range(2000)}, EDITED.format(key))
-        for key in ("rejected", "pixels")
-    ),
+    *((key, MANY, EDITED.format(key)) for key in ("rejected", "pixels")),
     ("features", [LAYOUTS["slim"][0].to_manifest()] * 20_001, EDITED.format("features")),
     ("decided", [{}] * 20_001, EDITED.format("decided")),
     ("warnings", ["a warning"], EDITED.format("warnings")),
