@@ -81,9 +81,8 @@ def test_pixels_that_tensorflow_decodes_are_not_copied() -> None:
         examine_image(data, header, mode="full", with_hash=True)
 
 
-@pytest.mark.parametrize(
-    ("mode", "options", "most"),
-    rest_slow(
+@cases(
+    *rest_slow(
         [
             ("RGBA", PixelOptions("jpeg", resize=Resize.parse("50x50")), 65),
             ("I;16", PixelOptions(depth=16, resize=Resize.parse("50x50")), 60),
@@ -92,10 +91,10 @@ def test_pixels_that_tensorflow_decodes_are_not_copied() -> None:
             ("RGBA", PixelOptions(color="rgb"), 100),
         ],
         2,
-    ),
+    )
 )
 def test_changed_pixels_are_not_copied_often(
-    child: DecodingChild, mode: str, options: PixelOptions, most: int
+    mode: str, options: PixelOptions, most: int, child: DecodingChild
 ) -> None:
     """In MB, for 36 MB of pixels, or 18 of `I;16`. The largest PNG took 3.0 GB, in 16 bits 7.9."""
     data = saved(Image.new(mode, (3000, 3000)), "PNG", compress_level=1)

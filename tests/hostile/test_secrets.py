@@ -11,7 +11,7 @@ from google.cloud import storage
 from google.oauth2.credentials import Credentials
 
 from tests.conftest import forget_client
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import convert, plan, run
 from tests.servers.gcs import CREDENTIALS, GcsServer
 from transforms.storage import gcs_requests
@@ -67,9 +67,8 @@ def buckets(gcs: GcsServer, photos: Path, tmp_path: Path, monkeypatch: Any) -> I
 
 
 @pytest.mark.usefixtures("dropped_sockets")
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    rest_slow(
+@cases(
+    *rest_slow(
         [
             ({}, 0),
             ({"method": "PUT", "kind": "upload", "object": ".*tfrecord.*", "status": 403}, 1),
@@ -82,10 +81,10 @@ def buckets(gcs: GcsServer, photos: Path, tmp_path: Path, monkeypatch: Any) -> I
             ({"kind": "upload", "object": ".*tfrecord.*", "status": 403}, 1),
         ],
         2,
-    ),
+    )
 )
 def test_credentials_stay_where_they_are(
-    buckets: GcsServer, caplog: pytest.LogCaptureFixture, fault: dict[str, Any], code: int
+    fault: dict[str, Any], code: int, buckets: GcsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     # It logs the addresses of uploads, for those who ask for it.

@@ -65,8 +65,7 @@ def test_records_are_those_of_the_unpacked_files(
     assert records(made.folder) == records(plain)
     assert index_rows(made.folder) == index_rows(plain)
     check_sound(made.folder)
-    ran = show(made.folder, "--limit", 1)
-    assert ran.code == 0, ran.err
+    assert show(made.folder, "--limit", 1).code == 0
 
 
 def test_a_rerun_finds_nothing_to_do(
@@ -101,8 +100,7 @@ def test_rows_keys_and_label_files_name_files_in_archives(
     assert labels(kept) == {stem: f"x{name[0]}"}
     assert [line["key"] for line in kept.rejected] == ["absent"]
     made = make_dataset(tmp_path / "out", **images, labels=given["labels"])
-    assert made.classes == sorted({f"x{name[0]}" for name in files})
-    assert made.rejected == []
+    assert (made.classes, made.rejected) == (sorted({f"x{name[0]}" for name in files}), [])
 
 
 def _bad_zip(fine: bytes, other: bytes) -> bytes:
@@ -142,6 +140,17 @@ def test_bad_files_are_rejected_one_by_one(tmp_path: Path, files: dict[str, byte
     assert copies >= {Path("left/empty_file/empty.jpg")}
     assert {path.stem for path in copies} <= {"empty", "bomb"}
     assert not (tmp_path.parent / "out.jpg").exists()
+
+
+def test_an_image_of_a_webdataset_without_a_label(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """Without a flag, labels are those of the archive if it has any."""
+    first, second, *_ = files.values()
+    (tmp_path / "a.tar").write_bytes(tarred({"0.jpg": first, "1.jpg": second, "1.cls": b"dog\n"}))
+    made = make_dataset(tmp_path / "out", images=f"{tmp_path}/a.tar!/*.jpg", max_rejected=1)
+    assert labels(made) == {"1": "dog"}
+    [line] = made.rejected
+    assert (line["reason"], line["path"]) == ("no_label", f"{tmp_path}/a.tar!/0.jpg")
+    assert "no KEY.cls" in line["detail"]
 
 
 @of_kind("tar")

@@ -12,7 +12,7 @@ from pipeline.verify import check_dataset
 from tests.foreign_images import exif, laid
 from tests.heic_images import heic
 from tests.images import bmp_file, picture, saved, webp_animation
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.pipeline.commands import ROOT, Dataset, arguments, convert, make_dataset, run_process
 from tests.pipeline.reading import TUTORIAL, read, shape
 
@@ -70,9 +70,8 @@ AUTO = {"transcode": "auto"}
 JPEG = {"transcode": "jpeg"}
 
 
-@pytest.mark.parametrize(
-    ("flags", "counts"),
-    rest_slow(
+@cases(
+    *rest_slow(
         [
             (JPEG, {"transcoded": 7, "flattened": 1, "untouched": 3}),
             ({**JPEG, "quality": 80}, {"transcoded": 7, "flattened": 1, "reencoded": 3}),
@@ -83,10 +82,10 @@ JPEG = {"transcode": "jpeg"}
             ({**AUTO, "color": "gray"}, {"recolored": 9, "untouched": 1}),
             ({**AUTO, "exif_orientation": "apply"}, {"turned": 1, "untouched": 5}),
         ]
-    ),
+    )
 )
 def test_features_describe_what_is_stored_and_all_is_counted(
-    mixed: Path, tmp_path: Path, flags: dict[str, Any], counts: dict[str, int]
+    flags: dict[str, Any], counts: dict[str, int], mixed: Path, tmp_path: Path
 ) -> None:
     given = {"images": f"{mixed}/*/*", "label_from": "directory", "layout": "tutorial"}
     ran = convert(output=tmp_path / "out", **given, **flags)

@@ -11,7 +11,7 @@ from pipeline import class_names, dataset_info, feature_spec, load
 from pipeline.errors import UsageError
 from tests.images import picture, saved, whole_images
 from tests.lazy import lazy_module
-from tests.marks import rest_slow
+from tests.marks import cases, rest_slow
 from tests.models import SMALL_OUTPUT
 from tests.pipeline.commands import Dataset, make_dataset, show
 from tests.pipeline.reading import LANDMARK, SLIM, TUTORIAL, read
@@ -30,19 +30,18 @@ def names(dataset: Dataset, **options: Any) -> list[bytes]:
     return [record[FILENAME] for record in rows(dataset, decode=False, **options)]
 
 
-@pytest.mark.parametrize(
-    ("layout", "features", "image"),
-    rest_slow(
+@cases(
+    *rest_slow(
         [
             ("gzip", SLIM, "image/encoded"),
             ("slim", SLIM, "image/encoded"),
             ("tutorial", TUTORIAL, "image_raw"),
             ("landmark", LANDMARK, "image_raw"),
         ]
-    ),
+    )
 )
 def test_it_gives_every_record_once(
-    datasets: dict[str, Dataset], layout: str, features: dict[str, Any], image: str
+    layout: str, features: dict[str, Any], image: str, datasets: dict[str, Dataset]
 ) -> None:
     dataset = datasets[layout]
     expected = {record[image]: record for record in read(dataset, features, "train")}
@@ -89,14 +88,13 @@ def test_batches(datasets: dict[str, Dataset]) -> None:
     np.testing.assert_array_equal(dense[image][0], tf.cast(expected, tf.uint8))
 
 
-@pytest.mark.parametrize(
-    ("layout", "options"),
-    rest_slow([("yaml", {"decode": False}), ("bfloat16", {}), ("detection", {"decode": False})]),
+@cases(
+    *rest_slow([("yaml", {"decode": False}), ("bfloat16", {}), ("detection", {"decode": False})])
 )
 def test_a_batch_is_parsed_at_once(
-    datasets: dict[str, Dataset],
     layout: str,
     options: dict[str, Any],
+    datasets: dict[str, Dataset],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parse, shapes = tf.io.parse_example, []

@@ -121,13 +121,9 @@ def test_adding_a_glob_is_refused_until_the_root_is_given(years: Path, tmp_path:
     check_ended(plan(**fewer, root=years / "y"), 0)
 
 
-@pytest.mark.parametrize(
-    ("flags", "images"),
-    # As does any key that holds no path, and the same keys below another folder.
-    rest_slow([({"key": "name"}, "{years}/y/*/*"), ({}, "{years}/moved/2024/*")]),
-)
+@cases(*rest_slow([({"key": "name"}, "{years}/y/*/*"), ({}, "{years}/moved/2024/*")]))
 def test_what_keeps_all_keys_is_not_refused(
-    years: Path, tmp_path: Path, flags: dict[str, str], images: str
+    flags: dict[str, str], images: str, years: Path, tmp_path: Path
 ) -> None:
     right = {"output": tmp_path / "out", **SPLITS, **flags}
     check_ended(convert(images=f"{years}/y/2024/*", **right), 0)
