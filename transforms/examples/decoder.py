@@ -108,30 +108,6 @@ def _check_numbers(example: bytes) -> None:
             raise ValueError(f"it has more than {_MOST_NUMBERS} bytes of numbers and names")
 
 
-def only_bytes(example: bytes, name: str) -> bytes:
-    """The value of a feature that holds one value of bytes, in an Example of `ExampleEncoder`.
-
-    Nothing else is decoded or checked: `decode_example` takes two to three times as long.
-
-    Raises:
-        ValueError: the bytes are no such Example, or it has no such feature.
-    """
-    wanted = name.encode()
-    position, end = _field(example, 0)
-    while position < end:
-        entry, position = _field(example, position)
-        key, key_end = _field(example, entry)
-        if example[key:key_end] == wanted:
-            # The feature, its list and the only value end where its entry does.
-            feature, feature_end = _field(example, key_end, _VALUE)
-            values, list_end = _field(example, feature)
-            value, value_end = _field(example, values)
-            if feature_end == list_end == value_end == position <= len(example):
-                return example[value:position]
-            break
-    raise ValueError(f"it has no single value of {name!r}")
-
-
 def _field(example: bytes, position: int, tag: int = _FIRST) -> tuple[int, int]:
     """The first byte of a length-delimited field, after its length, and the first one after it.
 
@@ -502,6 +478,18 @@ def values_of(example: Mapping[str, Any], name: str) -> Sequence[Any]:
     """The values of a feature in the result of `decode_example`; none for one that is not set."""
     values: Sequence[Any] | None = example.get(name)
     return () if values is None else values
+
+
+def only_bytes(example: Mapping[str, Any], name: str) -> bytes:
+    """The value of a feature that holds one value of bytes, in the result of `decode_example`.
+
+    Raises:
+        ValueError: it does not.
+    """
+    values = values_of(example, name)
+    if len(values) != 1 or not isinstance(values[0], bytes):
+        raise ValueError(f"it has no single value of {name!r}")
+    return values[0]
 
 
 def _spellings(value: Any) -> Iterator[str]:

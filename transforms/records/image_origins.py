@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -506,7 +506,7 @@ class ShardOrigins:
     ) -> ReadImage:
         """An image as it is stored in `--reuse`, after comparing it with its checksums."""
         base = self._origins.bases[stored.base]
-        example = source.payload(stored)
+        example = decode_example(source.payload(stored))
         data = only_bytes(example, base.feature)
         if content_hash(data) != stored.content or not self._is_of(image, stored, data, example):
             raise ValueError("the image is not that of the index")
@@ -516,7 +516,9 @@ class ShardOrigins:
         ]
         return ReadImage(data, stored, True, True, partners)
 
-    def _is_of(self, image: PlannedImage, stored: StoredImage, data: bytes, example: bytes) -> bool:
+    def _is_of(
+        self, image: PlannedImage, stored: StoredImage, data: bytes, example: Mapping[str, Any]
+    ) -> bool:
         """Whether a record says the same of its image as an index that may have been edited."""
         base, uri = self._origins.bases[stored.base], full_uri(self._origins.root, image.path)
         if PATH in base.names and base.root != MEMORY:
