@@ -17,7 +17,7 @@ from apache_beam.utils.shared import Shared
 from transforms.core.records import NO_IMAGE, PlannedImage, ShardRow
 from transforms.core.rejections import Reason, RejectedImageError, Rejection
 from transforms.dataset.ledger import MAX_TAGS, PlanTotals
-from transforms.labels.joins import with_ids
+from transforms.labels.joins import image_labels, with_ids
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import ShardPlan, shard_index
 from transforms.labels.vocabulary import LabelCells, with_images
@@ -43,7 +43,6 @@ from transforms.selection.hash_cuts import (
     bin_of,
     find_cuts,
     find_places,
-    image_labels,
     shard_starts,
 )
 from transforms.storage.metrics import PROGRESS

@@ -127,6 +127,12 @@ def row_labels(rows: str) -> tuple[int, list[str]]:
     return len(parsed), [label for _, labels, _ in parsed for label in labels]
 
 
+def image_labels(image: PlannedImage) -> list[str]:
+    """The labels of an image before it has class ids, each once: its own, and those of its rows."""
+    labels = [image.label, *(row_labels(image.cells)[1] if image.cells else ())]
+    return [label for label in dict.fromkeys(labels) if label]
+
+
 def with_ids(
     rows: str,
     id_of: Callable[[str], int | None],

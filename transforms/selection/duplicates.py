@@ -16,7 +16,7 @@ from transforms.core.messages import and_more
 from transforms.core.records import BucketDuplicates, FingerprintBatch, Plain, PlannedImage
 from transforms.core.rejections import Reason, Rejection
 from transforms.images.pixel_options import HOLDOUT
-from transforms.labels.joins import row_labels
+from transforms.labels.joins import image_labels
 from transforms.labels.shards import ShardName
 from transforms.records.record_index import class_lists, has_fingerprints, source_contents
 
@@ -539,7 +539,7 @@ class ContentGroup:
             return
         self.images += 1
         self._list(image)
-        self.classes.add(tuple(sorted(labels_of(image))))
+        self.classes.add(tuple(sorted(image_labels(image))))
         self.splits.add(image.split)
         self.parts.add(part_of(image))
 
@@ -628,16 +628,10 @@ def part_of(image: PlannedImage) -> int:
     return image.order % PARTS
 
 
-def labels_of(image: PlannedImage) -> list[str]:
-    """The labels of an image, each once: its own, or those of its rows."""
-    labels = row_labels(image.cells)[1] if image.cells else [image.label]
-    return list(dict.fromkeys(labels)) or [""]
-
-
 def _named(image: PlannedImage, md5: str, *, is_kept: bool) -> dict[str, object]:
     """The image for `statistics.json`; the order gives the future position of a kept image."""
     return {
-        **described(image.key, image.path, labels_of(image)),
+        **described(image.key, image.path, image_labels(image)),
         "split": image.split,
         **_NO_PLACE,
         **({"content": md5.removeprefix(CONTENT)} if md5.startswith(CONTENT) else {"md5": md5}),

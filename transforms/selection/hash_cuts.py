@@ -11,9 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from transforms.core.messages import Decision, LabelsError, quantity
-from transforms.core.records import PlannedImage
 from transforms.dataset.ledger import PlanTotals
-from transforms.labels.joins import row_labels
 from transforms.labels.keys import key_hashes
 from transforms.labels.label_rows import quote_names
 from transforms.labels.label_rules import LabelRules
@@ -239,14 +237,6 @@ ROUNDS = 4
 
 # Precedes the name of a class where its hash must not be that of a key.
 _CLASS = "\0class\0"
-
-
-def image_labels(image: PlannedImage) -> set[str]:
-    """The labels of an image, of its path and of its rows."""
-    labels = {image.label}
-    if image.cells:
-        labels.update(row_labels(image.cells)[1])
-    return labels - {""}
 
 
 @dataclasses.dataclass(frozen=True)

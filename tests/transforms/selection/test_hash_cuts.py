@@ -14,7 +14,7 @@ from tests.marks import cases
 from transforms.core.messages import LabelsError
 from transforms.core.records import PlannedImage
 from transforms.dataset.ledger import PlanTotals
-from transforms.labels.joins import labels_cells
+from transforms.labels.joins import image_labels, labels_cells
 from transforms.labels.label_rules import ANY_LABELS, LabelRules
 from transforms.labels.shards import ShardPlan, Splits, shard_index
 from transforms.selection import hash_cuts as class_lines
@@ -30,7 +30,6 @@ from transforms.selection.hash_cuts import (
     class_shares,
     find_cuts,
     find_places,
-    image_labels,
     shard_starts,
     stratified_decisions,
 )
