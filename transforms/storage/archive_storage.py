@@ -214,12 +214,6 @@ class ArchiveStorage(Storage):
         read = self._inner.open_ranges(_parts(path).archive, version=stored.version)
         return _READERS[self._kind](read, member.offset, member.size)
 
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """See `Storage.read_range`; a whole member is read without the directory of its archive."""
-        if self._readable(path)[1].size <= length:
-            return self.read_bytes(path, max_bytes=length)[offset:]
-        return super().read_range(path, offset, length)
-
     def _readable(self, path: str) -> tuple[Stored, Member]:
         """The version of an archive, and the member of a path, which can be read."""
         if (found := self._member(path)) is None:
