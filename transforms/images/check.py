@@ -25,7 +25,7 @@ from transforms.images import headers
 from transforms.images.checked_images import UNSEEN, CheckedImage, ImageInfo, Seen
 from transforms.images.headers import describe_start
 from transforms.images.pixel_options import CHECK_MODES, Limits, Original
-from transforms.images.tags import tags_of
+from transforms.images.tags import read_tags
 
 # The perceptual hash of an image: 64 bits that hardly change when it is scaled or compressed.
 #
@@ -618,5 +618,5 @@ def unchanged_image(
     """An image that is stored as it is; see `examine_image`."""
     info, seen = examine_image(data, header, mode=mode, with_hash=with_hash)
     original = Original(info.height, info.width, 1)
-    tag, has_place = tags_of(data, header)
+    tag, has_place = read_tags(data, header.format)
     return CheckedImage(data, info, original, changes, seen, tag, has_place=has_place)

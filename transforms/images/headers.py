@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from transforms.core.messages import shown_size
@@ -249,8 +249,7 @@ _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 _SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SOF_PLAIN = frozenset({0xC0, 0xC1, 0xC2})
 _SOF_PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
-_SOI, _EOI, _SOS, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
-_NEEDED = _SOF | {_SOI, _EOI, _SOS, _APP1}
+_SOI, _EOI, _SOS = 0xD8, 0xD9, 0xDA
 # Horizontal and vertical sampling of a component, in 4 bits each.
 _PLAIN_FACTORS = frozenset(wide << 4 | high for wide in (1, 2, 4) for high in (1, 2, 4))
 # A marker that a segment may follow; not a stuffed zero, a restart or a fill byte.
@@ -276,7 +275,6 @@ class Header(NamedTuple):
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
         planes: how often a pixel counts; extra channels of a JPEG XL count, two samples a pixel in
             a JPEG of several scans, and `_TIMES` for a GIF, a JPEG XL and a large WebP.
-        has_app1: whether a JPEG has a block that may hold EXIF or XMP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
         max_pixels: the most that `pixels` may be; 0 before it is checked.
         has_scans: whether a JPEG has several scans: libjpeg holds two bytes for each sample.
@@ -289,7 +287,6 @@ class Header(NamedTuple):
     frames: int = 1
     plain: bool = False
     planes: int = 1
-    has_app1: bool = False
     bits: int = 8
     max_pixels: int = 0
     has_scans: bool = False
@@ -453,10 +450,10 @@ def _read_jpeg(data: bytes) -> Header:
     libjpeg takes no later frame header. One scan of all components is the only one.
     """
     header: Header | None = None
-    has_app1 = several = False
+    several = False
     components = b""
     scans = 0
-    for marker, position in jpeg_markers(data, _NEEDED, most=MAX_PARTS):
+    for marker, position in jpeg_markers(data, most=MAX_PARTS):
         if header is None:
             if marker in (_SOI, _EOI, _SOS):
                 raise ValueError(f"marker 0xFF{marker:02X} before any frame header")
@@ -474,23 +471,20 @@ def _read_jpeg(data: bytes) -> Header:
                 break
             if scans > MAX_SCANS:
                 raise too_costly(f"more than {MAX_SCANS} scans")
-        has_app1 |= marker == _APP1
     if header is None:
         raise ValueError("no frame header")
-    planes = header.planes if several else 1
-    return header._replace(planes=planes, has_app1=has_app1, has_scans=several)
+    return header._replace(planes=header.planes if several else 1, has_scans=several)
 
 
-def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[int, int]]:
-    """Each wanted marker of a JPEG and where the length of its segment is.
+def jpeg_markers(data: bytes, *, most: int) -> Iterator[tuple[int, int]]:
+    """Each marker of a JPEG and where the length of its segment is, unless the file ends there.
 
     Data between segments is skipped, both entropy-coded data and junk, and so is, like in
-    libjpeg, an APPn that is shorter than its length. A marker at which the file ends, before the
-    length of its segment, counts as wanted.
+    libjpeg, an APPn that is shorter than its length.
 
     Raises:
-        RejectedImageError: there are more markers than `most`, wanted or not, or their segments
-            have more than `MAX_METADATA`.
+        RejectedImageError: there are more markers than `most`, or their segments have more than
+            `MAX_METADATA`.
     """
     position, held = 2, 0
     for _ in range(most):
@@ -498,10 +492,7 @@ def jpeg_markers(data: bytes, wanted: Set[int], *, most: int) -> Iterator[tuple[
         if not found:
             return
         position = found.end()
-        marker = data[position - 1]
-        # A photo has about ten others, and yielding a marker costs more than finding it.
-        if marker in wanted or position + 2 > len(data):
-            yield marker, position
+        yield data[position - 1], position
         length = max(int.from_bytes(data[position : position + 2], "big"), 2)
         position += length
         held += length

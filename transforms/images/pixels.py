@@ -51,7 +51,7 @@ from transforms.images.pixel_options import (
     Original,
     PixelOptions,
 )
-from transforms.images.tags import exif_of, exif_segment, tags_of
+from transforms.images.tags import exif_of, exif_segment, read_tags
 
 # Pixels to the bytes of a JPEG or PNG file.
 
@@ -168,7 +168,7 @@ class _ImageFile:
         """
         self.data, self.options, self.limits = data, options, limits
         self.header, self.opened = _examine(data, options, limits)
-        self.tag, _ = tags_of(data, self.header)
+        self.tag, _ = read_tags(data, self.header.format)
         # Before it is decoded, when Pillow drops the tag of a TIFF.
         if self.opened is not None and (seen := pillow_images.orientation_of(self.opened)) != 1:
             self.tag = self.tag or seen

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.images.headers import (
     MAX_PARTS,
-    Header,
     chunks,
     color_table,
     gif_blocks,
@@ -208,7 +207,6 @@ _MAX_TEXT = 1 << 20
 _NO_TAG = 0
 
 _EOI, _SOS, _APP1 = 0xD9, 0xDA, 0xE1
-_APP1_OR_SCAN = frozenset({_APP1, _SOS})
 _EXIF = b"Exif\0\0"
 _JPEG_XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _PNG_XMP = b"XML:com.adobe.xmp"
@@ -248,12 +246,6 @@ def read_tags(data: bytes, format_: str) -> tuple[int, bool]:
         return _NO_TAG, False
 
 
-def tags_of(data: bytes, header: Header) -> tuple[int, bool]:
-    """See `read_tags`; faster for a JPEG whose header shows that it has no block for tags."""
-    has_block = header.has_app1 or header.format != "jpeg"
-    return read_tags(data, header.format) if has_block else (_NO_TAG, False)
-
-
 def tags_in(exif: bytes, xmp: bytes) -> tuple[int, bool]:
     """See `read_tags`, of an EXIF block (with or without its prefix) and an XMP packet.
 
@@ -273,7 +265,7 @@ def _read_jpeg(data: bytes) -> _Metadata:
     xmp = b""
     # Markers after the first `_MAX_PARTS` are not read.
     with contextlib.suppress(RejectedImageError):
-        for marker, position in jpeg_markers(data, _APP1_OR_SCAN, most=_MAX_PARTS):
+        for marker, position in jpeg_markers(data, most=_MAX_PARTS):
             if marker == _SOS:
                 break
             if marker == _APP1:
@@ -350,7 +342,7 @@ _READERS = {"jpeg": _read_jpeg, "png": _read_png, "webp": _read_webp}
 # References: ITU T.81 and T.871 (JPEG), the W3C PNG specification, the WebP container
 # specification, GIF89a, ISO/IEC 18181-2 (JPEG XL).
 
-_ALL_MARKERS = frozenset(range(0xC0, 0x100))
+_FIRST_MARKER = 0xC0
 _APP0, _APP14, _APP15, _COM = 0xE0, 0xEE, 0xEF, 0xFE
 
 # What an APPn segment must begin with to be kept: density, color profile, color transform.
@@ -427,7 +419,9 @@ def _strip_jpeg(data: bytes, orientation: int) -> Iterator[bytes]:
     tag = exif_segment(exif_of(orientation)) if orientation else b""
     yield data[:2]
     scan = 0
-    for marker, position in jpeg_markers(data, _ALL_MARKERS, most=MAX_PARTS):
+    for marker, position in jpeg_markers(data, most=MAX_PARTS):
+        if marker < _FIRST_MARKER:
+            continue
         if scan:
             # Coded pixels end at the next marker, whatever that is.
             yield data[scan : position - 2]

@@ -22,7 +22,7 @@ from transforms.examples.tfrecord import FRAME_BYTES, TFRecordError, framed_payl
 from transforms.images.checked_images import CheckedPartner
 from transforms.images.headers import image_format, read_header
 from transforms.images.pixel_options import DEFAULT_LIMITS
-from transforms.images.tags import tags_of
+from transforms.images.tags import read_tags
 from transforms.labels.joins import has_rows
 from transforms.labels.keys import (
     IN_STAGING,
@@ -568,7 +568,7 @@ def _is_as_said(data: bytes, stored: StoredImage) -> bool:
     header, sure = read_header(data, format_), _SIZED[format_]
     said = stored.orientation, bool(stored.gps), stored.source_height, stored.source_width
     # Only an original shows what was changed.
-    is_original = bool(stored.changes) or said == (*tags_of(data, header), None, None)
+    is_original = bool(stored.changes) or said == (*read_tags(data, header.format), None, None)
     return header[:sure] == stored.info[:sure] and is_original
 
 
