@@ -294,7 +294,6 @@ _SYNONYMS = {
         "path_column"
     ),
     "--label_from directory": "class_mode infer_labels labels_from from_folders from_directory",
-    "--label_from regex:EXPR": "label_regex",
     "--keys FILE": "key_file key_list keys_file only only_keys select subset include ids limit",
     "--class_names FILE": "classes class_file class_map label_map label_names names num_classes",
     "--splits NAME=SHARE,...": (
@@ -302,8 +301,6 @@ _SYNONYMS = {
         "val_size validation_split validation_size test_ratio val_ratio train_ratio holdout_ratio "
         "train val validation test"
     ),
-    "--split_by folder|column:X": "split_from split_column",
-    "--boxes form=FORM,...": "box_columns box_form box_units box_orientation",
     "--num_shards N": "shards n_shards nshards shard_count shard_num train_shards",
     "--shard_size SIZE": "max_shard_size shard_bytes size_per_shard records_per_shard",
     "--seed N": "random_seed random_state shuffle shuffle_seed",
@@ -456,7 +453,8 @@ def check_words(
 
 def flags_of(parser: argparse.ArgumentParser) -> list[str]:
     """The flags that a parser knows."""
-    return [string for action in parser._actions for string in action.option_strings]
+    shown = (each for each in parser._actions if each.help != argparse.SUPPRESS)
+    return [string for action in shown for string in action.option_strings]
 
 
 def suggestion(flag: str, ours: Sequence[str], beams: Sequence[str] = ()) -> str:

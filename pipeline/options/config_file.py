@@ -20,7 +20,7 @@ from pipeline.errors import UsageError, refusing
 from pipeline.options.beam_flags import find_unknown, flag_name, flags_of, suggestion
 from pipeline.options.option_table import OPTIONS
 from transforms.core.messages import parse_json, parse_yaml
-from transforms.core.option import Option
+from transforms.core.option import FORMER, Option, unite
 from transforms.dataset.manifest import ManifestError, parse_manifest
 from transforms.images.pixel_options import DEFAULT_QUALITY
 from transforms.labels.keys import MAX_GLOBS
@@ -35,9 +35,6 @@ _OF_THE_COMMAND_LINE = ("config", "help")
 
 _BOOL, _NULL = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null"
 _TRUE = ("true", "yes", "on")
-
-# Sources of splits as `recorded_split` names them.
-_SPLITS = {"csv": "column", "directory": "folder"}
 
 
 class _Entry(NamedTuple):
@@ -85,10 +82,10 @@ def read_config(
     entries = _entries(read_flag_file("--config", path), path)
     for entry in entries:
         _check(entry, parser)
-    typed = {_canonical(word) for word in words if word.startswith("--")}
+    typed = {_option_of(word) for word in words if word.startswith("--")}
     # Those with one letter, too.
     typed |= {name for name, each in OPTIONS.items() if getattr(given, name) != each.default_value}
-    left = [entry for entry in entries if not _is_replaced(_canonical(f"--{entry.name}"), typed)]
+    left = [entry for entry in entries if not _is_replaced(_option_of(f"--{entry.name}"), typed)]
     names = [entry.texts for entry in left if entry.texts]
     return [word for entry in left for word in entry.words], names[0] if names else None
 
@@ -97,6 +94,12 @@ def _canonical(word: str) -> str:
     """The name of a flag; that of an option if the flag is another name of it."""
     name = flag_name(word)[2:]
     return _OPTIONS[name].name if name in _OPTIONS else name
+
+
+def _option_of(word: str) -> str:
+    """The name of the option that a flag sets, under its former name, too."""
+    name = _canonical(word)
+    return FORMER[name][0] if name in FORMER else name
 
 
 def _is_replaced(name: str, typed: set[str]) -> bool:
@@ -243,20 +246,7 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if follows:
         # It follows from the names: given, it would make labels of missing cells, too.
         values.pop("label_kind", None)
-    # What a dataset records part by part.
-    if options.get("label_regex"):
-        values["label_from"] = f"regex:{options['label_regex']}"
-    if split := str(options.get("split_from") or ""):
-        word, column = _SPLITS.get(split, split), options.get("split_column")
-        values["split_by"] = f"{word}:{column}" if column else word
-    boxes = OPTIONS["boxes"]
-    parts = [
-        (name.removeprefix("box_"), options[name])
-        for name in boxes.recorded_as
-        if options.get(name)
-    ]
-    if parts:
-        values["boxes"] = ",".join(f"{name}={_written(value, boxes)}" for name, value in parts)
+    values |= unite(options)[0]
     if "--csv_delimiter" not in given:
         # Each file may have its own.
         values.pop("csv_delimiter", None)

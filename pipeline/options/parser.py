@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline import __version__
-from pipeline.errors import UsageError
+from pipeline.errors import UsageError, refusing
 from pipeline.options.beam_flags import (
     LONG_DASHES,
     as_typed,
@@ -25,7 +25,7 @@ from pipeline.options.beam_flags import (
     underscored,
 )
 from pipeline.options.option_table import GROUPS, OPTIONS
-from transforms.core.option import Group, Option, declared, declared_in
+from transforms.core.option import FORMER, Group, Option, declared, declared_in, unite
 from transforms.dataset.dataset_options import CardOptions
 
 # A command-line parser that reports errors in one line, and whose help shows examples.
@@ -251,6 +251,8 @@ def make_parser(command: str, shown: Collection[str] = OPTIONS) -> argparse.Argu
     parser = OneLineParser(
         command, about, usage=_USAGE, examples=_EXAMPLES, notes=notes, helper=_Help
     )
+    for former in FORMER:
+        parser.add_argument(f"--{former}", help=argparse.SUPPRESS)
     for title in dict.fromkeys(group.title for group in GROUPS):
         part = parser.add_argument_group(title)
         for option in declared_in(group for group in GROUPS if group.title == title).values():
@@ -323,6 +325,7 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
         flags, rest = parser.parse_known_args([*read, *words])
         if class_names is not None:
             flags.class_names = class_names
+    _unite(flags)
     refuse_unknown(rest, typed_words, parser)
     check_workers(flags.workers, [as_typed(word, typed_words) for word in rest])
     # A missing flag is often a misspelled one, which was named first.
@@ -334,6 +337,19 @@ def parse_flags(command: str, argv: Sequence[str]) -> tuple[argparse.Namespace, 
                 f"--{name} {option.metavar} is missing: give the {option.help}; see --help"
             )
     return flags, rest
+
+
+def _unite(flags: argparse.Namespace) -> None:
+    """Gives flags the values of their former spellings, each with a note."""
+    former = {name: vars(flags).pop(name) for name in FORMER}
+    given = {name: getattr(flags, name) for name in OPTIONS if is_given(flags, name)}
+    with refusing(ValueError):
+        united, notes = unite({**given, **former})
+    for name, text in united.items():
+        with refusing(ValueError, because=f"--{name} "):
+            setattr(flags, name, OPTIONS[name].read(text))
+    for note in notes:
+        print(note, file=sys.stderr)
 
 
 def at_home(word: str) -> str:

@@ -16,7 +16,8 @@ METADATA = Path(__file__).parents[2] / "deploy" / "metadata.json"
 # The client refuses a field that the API does not know.
 TEMPLATE = TemplateMetadata.from_json(METADATA.read_text("utf-8"))
 PARAMETERS: dict[str, ParameterMetadata] = {each.name: each for each in TEMPLATE.parameters}
-ACTIONS: dict[str, argparse.Action] = {each.dest: each for each in make_parser("convert")._actions}
+SHOWN = [each for each in make_parser("convert")._actions if each.help != argparse.SUPPRESS]
+ACTIONS: dict[str, argparse.Action] = {each.dest: each for each in SHOWN}
 
 NOT_HERE = {
     "help": "a template has no shell",

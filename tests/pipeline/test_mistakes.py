@@ -243,7 +243,9 @@ LABELS = {
     "convert @images --label_from 'regex:(cat|\udcff)'": "'(cat|\\udcff)' is not valid UTF-8",
     "convert @images --label_from 'regex:(wolf)'": "no label in any of 4 paths, such as",
     "convert @images --label_from regex": "--label_from regex needs --label_from regex:EXPR",
-    "convert @images --label_regex '(cat)'": "did you mean --label_from regex:EXPR?",
+    "convert @images --label_from none --label_regex '(cat)'": (
+        "--label_regex cannot be used with another --label_from: give one"
+    ),
     "convert @ --label_from 'regex:(cat)'": "--labels cannot be used with --label_from regex:",
 }
 
@@ -255,7 +257,7 @@ SPLITS = {
         "--split_by column:set needs --labels CSV"
     ),
     "convert @images --labels set.csv --split_by column:set": "as '1 a', which cannot be splits",
-    "convert @ --split_column label": "did you mean --split_by folder|column:X?",
+    "convert @ --split_column label --split_from directory": "be used with another --split_by",
     "convert @ --split_by fold": "did you mean folder or column:fold?",
     "convert @ --split_by dir": "did you mean folder?",
     "convert @ --split_by column": "no column 'split' ... --split_by column:NAME",

@@ -36,6 +36,10 @@ FIND: list[tuple[dict[str, Any], str]] = [
     ({"label_from": "none", "labels": "labels.csv"}, "without labels"),
     ({"label_from": "regex:(a)", "labels": "labels.csv"}, "without labels"),
     ({"split_by": "column"}, "split_by column needs labels CSV"),
+    (
+        {"split_from": "hash", "split_column": "set"},
+        "split_column cannot be used with another split_by",
+    ),
     ({"labels": "labels.csv", "csv_delimiter": 9}, "'9' cannot separate"),
     ({"labels": ["labels.csv"]}, "labels is a path"),
     ({"labels": "odd.csv"}, "whether its first line is a header"),

@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import os
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -422,7 +423,13 @@ def read_arguments(
         ValueError: a value is not valid, or two of them conflict.
     """
     values = {name: each.default_value for name, each in options.items()}
-    for name, value in arguments.items():
+    with in_own_words():
+        united, notes = unite(arguments)
+    for note in notes:
+        warnings.warn(own_words(note), FutureWarning, stacklevel=3)
+    for name, value in {**arguments, **united}.items():
+        if name in FORMER:
+            continue
         if name not in options:
             raise TypeError(f"{step} has no option {name!r}: docs/python_api.md lists them")
         if value is not None:
@@ -473,6 +480,45 @@ def _value(option: Option, value: Any) -> Any:
         return option.read(text)
     except ValueError as error:
         raise ValueError(f"{option.name} {error}") from error
+
+
+# Former names of options, which the next version will not have.
+
+FORMER: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    "label_regex": ("label_from", "regex:{}".format),
+    "split_from": (
+        "split_by",
+        lambda text: {"csv": "column", "directory": "folder"}.get(text.lower(), text),
+    ),
+    "split_column": ("split_by", "column:{}".format),
+    **{
+        f"box_{part}": ("boxes", f"{part}={{}}".format)
+        for part in ("columns", "form", "units", "orientation")
+    },
+}
+"""The option that replaces one, and the text that it makes of a value."""
+
+
+def unite(values: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """The texts of new options, from the values of former ones, and a note about each.
+
+    Raises:
+        ValueError: a former option contradicts another.
+
+    >>> unite({"box_units": "pixel", "box_form": "xywh", "seed": 1})[0]
+    {'boxes': 'form=xywh,units=pixel'}
+    """
+    united: dict[str, str] = {}
+    for former, (name, text_of) in FORMER.items():
+        if (value := values.get(former)) is not None:
+            text = text_of(_commas(value))
+            if "=" in united.get(name, ""):
+                text = f"{united[name]},{text}"
+            elif not text.startswith(str(united.get(name) or values.get(name) or "")):
+                raise ValueError(f"--{former} cannot be used with another --{name}: give one")
+            united[name] = text
+    what = "its former spelling goes in the next version"
+    return united, [f"write --{name}='{text}': {what}" for name, text in united.items()]
 
 
 # Values as people write them, each read by a function whose ValueError says what is wrong.

@@ -5,6 +5,7 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,7 +100,8 @@ def test_a_need_is_refused(option: Option, need: Need, value: Any) -> None:
 
 
 def _flags() -> Iterator[str]:
-    for action in make_parser("convert")._actions:
+    shown = (each for each in make_parser("convert")._actions if each.help != argparse.SUPPRESS)
+    for action in shown:
         yield next(flag for flag in action.option_strings if flag.startswith("--"))
 
 
@@ -109,6 +111,37 @@ def test_a_version_with_a_value_is_that_of_the_dataset(words: list[str]) -> None
     assert parse_flags("convert", [*words, *given]) == parse_flags(
         "convert", ["--dataset_version=1.2.0", *given]
     )
+
+
+@cases(
+    ("--box-form xywh --box_units=pixel", "--boxes=form=xywh,units=pixel"),
+    ("--box_columns a,b,c,d", "--boxes=columns=a,b,c,d"),
+    ("--split_from directory", "--split_by=folder"),
+    ("--split_column X --split_from CSV", "--split_by=column:X"),
+    ("--label_from regex --label_regex (x)", "--label_from=regex:(x)"),
+)
+@pytest.mark.parametrize("is_file", [False, True])
+def test_former_flags_are_those_that_replace_them(
+    former: str, words: str, is_file: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = former.split()
+    if is_file:
+        lines = re.sub(r"--([\w-]+)[ =](\S+) ?", r"\1: \2\n", former)
+        (tmp_path / "my.yaml").write_text(lines)
+        given = [f"--config={tmp_path}/my.yaml"]
+    flags, _ = parse_flags("convert", ["--images=i", "--output=o", *given])
+    flags.config = None
+    name, _, text = words.partition("=")
+    note = f"write {name}='{text}': its former spelling goes in the next version\n"
+    assert capsys.readouterr().err == note
+    assert flags == parse_flags("convert", ["--images=i", "--output=o", words])[0]
+
+
+def test_what_replaces_a_former_flag_of_a_file_wins(tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text("box_form: xywh\nsplit_column: a")
+    words = ["--images=i", "--output=o", "--boxes=units=pixel", "--split_from=hash"]
+    flags, _ = parse_flags("convert", [f"--config={tmp_path}/my.yaml", *words])
+    assert (flags.boxes.form, flags.boxes.units, flags.split_by) == ("", "pixel", "hash")
 
 
 @cases(
