@@ -25,7 +25,7 @@ from transforms.storage.gcs_requests import _connections, client
 CLASSES = ("cat", "dog", "fox")
 PER_CLASS = 6
 
-# A run tries a quarter of the examples of each property unless it asks for all of them.
+# A quick run tries a quarter of the examples of each property, and CI all of them.
 settings.register_profile("quick", max_examples=25, deadline=None)
 settings.register_profile("full", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
