@@ -70,8 +70,9 @@ _TIMES_OF_GZIP = 1032
 # What any compressed file may hold, and the bytes that take the time of a record besides its own.
 _FREE_BYTES = 256 << 20
 _RECORD_BYTES = 1200
-# Each takes 40 us: 18 MB of headers that say 512 MB took a minute.
-_MOST_DAMAGED = 10_000
+# Damaged places of a file, and the bytes for each further one. Each takes 40 us: 18 MB of headers
+# that say 512 MB took a minute.
+_MOST_DAMAGED, _DAMAGED_BYTES = 10_000, 1 << 12
 # The file may be a terabyte without a newline, of which the manifest lists the size.
 _MOST_LINE = 4 << 20
 _RETRIED_MARKERS = tuple(f'"{reason}"'.encode() for reason in sorted(RETRIED))
@@ -221,7 +222,9 @@ def scan_stored(path: str) -> Iterator[Part]:
             yield part
             damaged += bool(part.problem)
             end = part.offset + part.length
-            problem = f"{damaged} places are damaged" if damaged == _MOST_DAMAGED else ""
+            problem = ""
+            if damaged > _MOST_DAMAGED + stored.stored // _DAMAGED_BYTES:
+                problem = f"{damaged} places are damaged"
             if end + part.record * _RECORD_BYTES > _FREE_BYTES + MOST_TIMES * stored.stored:
                 problem = f"it holds more than {MOST_TIMES} times its size"
             if problem:
