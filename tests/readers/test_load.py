@@ -247,6 +247,15 @@ def test_what_a_dataset_holds(datasets: dict[str, Dataset]) -> None:
     assert info.features[0] == "image/encoded" and info.image_shape == (None, None, 3)
 
 
+def test_a_dataset_without_its_classes_is_damaged(
+    datasets: dict[str, Dataset], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(datasets["slim"].folder, tmp_path / "out")
+    (folder / "labels.txt").unlink()
+    with pytest.raises(UsageError, match="the dataset is damaged, see `verify`"):
+        class_names(folder)
+
+
 def test_it_can_be_moved(datasets: dict[str, Dataset], tmp_path: Path) -> None:
     shutil.copytree(datasets["slim"].folder, tmp_path / "moved [1]")
     assert names(Dataset(tmp_path / "moved [1]")) == names(datasets["slim"])

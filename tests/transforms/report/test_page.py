@@ -27,6 +27,7 @@ from transforms.report.page import (
     prose,
     render,
     settings,
+    shares,
     verdict,
     wrapped,
 )
@@ -336,6 +337,14 @@ def test_a_histogram_counts_every_value_once(spread: float) -> None:
         low, high = map(float, bar["label"].split(" to "))
         inside = sum(low <= value < high for value in values)
         assert bar["count"] - 1 <= inside <= bar["count"]
+
+
+def test_shares_are_of_the_whole_and_one_value_is_one_bar() -> None:
+    chart = histogram("Width", counted([224.0] * 5), 5, lambda value: f"{value:.0f}")
+    [bar] = chart["bars"]
+    assert (bar["label"], bar["count"], bar["percent"]) == ("224 to 224", 5, 83.33)
+    bars = shares({"png": 1, "jpeg": 3})
+    assert [(bar["label"], bar["percent"]) for bar in bars] == [("jpeg", 75), ("png", 25)]
 
 
 @given(st.integers(1, 10**12))
