@@ -29,6 +29,7 @@ INSTALL_REQUIRES = [
     "pycocotools>=2.0.10,<3",
     "PyYAML>=6,<7",
     "requests>=2.32.4,<3",
+    "shtab>=1.13,<2",
     "simplejpeg>=1.8,<2",
     "tensorflow-metadata>=1.21,<1.22",
     "tqdm>=4.66,<5",

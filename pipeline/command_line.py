@@ -210,91 +210,26 @@ def _help_lines() -> Sequence[str]:
         *(f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()),
         "",
         f"{PROGRAM} help COMMAND lists its flags; --version prints the version;",
-        "completion SHELL prints what lets bash, zsh or fish complete commands and flags.",
+        "completion SHELL prints what lets bash or another shell complete flags.",
         f"Documentation: {documentation()}",
     ]
 
 
-# Completion of commands, flags and their values by a shell.
-
-# The word before the one to complete decides; bash makes three of `--flag=value`.
-_BASH = """\
-_image_tfrecords() {
-  local at=$((COMP_CWORD - 1)) flags word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}
-  if [ "$word" = "=" ]; then word=; elif [ "${COMP_WORDS[at]}" = "=" ]; then at=$((at - 1)); fi
-  if [ "$COMP_CWORD" = 1 ]; then BEGIN; return; fi
-  case "$command ${COMP_WORDS[at]}" in
-VALUES
-  esac
-  case "$command" in
-FLAGS
-  esac
-  if [[ $word = -* ]]; then REST; fi
-}
-complete -o bashdefault -o default -F _image_tfrecords image-tfrecords"""
-
-_ZSH = """\
-#compdef image-tfrecords
-_image_tfrecords() {
-  local before=$words[CURRENT-1] flags
-  if compset -P 1 '*='; then before=${IPREFIX%=}; fi
-  if (( CURRENT == 2 )); then BEGIN; return; fi
-  case "$words[2] $before" in
-VALUES
-  esac
-  case "$words[2]" in
-FLAGS
-  esac
-  if [[ $PREFIX = -* ]]; then REST; else _files; fi
-}
-compdef _image_tfrecords image-tfrecords"""
-
-# How a shell is given the words to choose from.
-_ADD = {"bash": 'COMPREPLY=($(compgen -W "{}" -- "$word"))', "zsh": "compadd -- {}"}
-
-
 def completion(shell: str) -> str:
-    """The script with which `bash`, `zsh` or `fish` completes commands, flags and their values.
+    """The script with which a shell completes commands, flags and their values.
 
     Raises:
-        UsageError: it is another shell.
+        UsageError: it is another shell than those of `shtab`.
     """
-    # These import little, but no start of a command needs all.
-    others = [name for name in COMMANDS if name not in ("convert", "plan")]
-    made = {name: importlib.import_module(f"pipeline.{name}").make_parser() for name in others}
-    parsers = {name: made.get(name) or make_parser(name) for name in COMMANDS}
-    if shell == "fish":
-        return "\n".join(_fish(parsers))
-    if shell not in _ADD:
-        raise UsageError(f"completion {shell!r} is not one of bash, zsh, fish")
-    add = _ADD[shell].format
-    values, flags = [], []
-    for command, parser in parsers.items():
-        for action in parser._actions:
-            names = "|".join(f'"{command} {flag}"' for flag in action.option_strings)
-            if names and action.choices:
-                values.append(f"    {names}) {add(' '.join(map(str, action.choices)))}; return ;;")
-        known = " ".join(flag for action in parser._actions for flag in action.option_strings)
-        flags.append(f"    {command}) flags='{known}' ;;")
-    parts = {
-        "VALUES": "\n".join(values),
-        "FLAGS": "\n".join(flags),
-        "BEGIN": add(" ".join(parsers)),
-    }
-    script = _BASH if shell == "bash" else _ZSH
-    for name, part in {**parts, "REST": add("$flags" if shell == "bash" else "${=flags}")}.items():
-        script = script.replace(name, part)
-    return script
+    import shtab
 
-
-def _fish(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
-    for command, parser in parsers.items():
-        yield f"complete -c {PROGRAM} -n __fish_use_subcommand -f -a {command}"
-        for action in parser._actions:
-            for flag in action.option_strings:
-                name = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
-                taken = "" if action.nargs in (0, "?") else " -r"
-                if action.choices:
-                    taken = f" -x -a '{' '.join(map(str, action.choices))}'"
-                of_command = f"-n '__fish_seen_subcommand_from {command}'"
-                yield f"complete -c {PROGRAM} {of_command} {name}{taken}"
+    if shell not in shtab.SUPPORTED_SHELLS:
+        known = ", ".join(shtab.SUPPORTED_SHELLS)
+        raise UsageError(f"completion {shell!r} is not one of {known}")
+    program = argparse.ArgumentParser(PROGRAM)
+    commands = program.add_subparsers()
+    for name, about in COMMANDS.items():
+        module = importlib.import_module(f"pipeline.{name}")
+        made = module.make_parser() if hasattr(module, "make_parser") else make_parser(name)
+        commands.add_parser(name, help=about, parents=[made], add_help=False)
+    return shtab.complete(program, shell)
