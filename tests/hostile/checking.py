@@ -56,7 +56,7 @@ class Checker:
         """What becomes of an image: it is accepted or rejected, in time and within the ceiling.
 
         Raises:
-            DecoderFailure: it ends the process, hangs, or needs more memory.
+            RejectedImageError: it ends the process, hangs, or needs more memory.
         """
         seconds = SECONDS * len([*_calls(self._how)])
         budget = Budget(self._ceiling, 8 * seconds)

@@ -19,7 +19,7 @@ from tests.campaign import size
 from tests.hostile.checking import Checker
 from tests.hostile.costly_files import small_bombs
 from tests.marks import cases
-from transforms.images.guard import DecoderFailure
+from transforms.core.rejections import RejectedImageError
 from transforms.images.headers import MAX_FRAMES, MAX_PACKED_TEXTS, MAX_PARTS, MAX_SCANS
 from transforms.images.pixel_options import DEFAULT_LIMITS as DEFAULT
 from transforms.images.pixel_options import Limits
@@ -323,7 +323,7 @@ def test_a_palette_is_not_held_beside_its_colors() -> None:
 def test_what_takes_too_much_would_be_noticed() -> None:
     """Else the tests above would show nothing; `test_guard.py` shows it of what dies."""
     checker = Checker(DEFAULT, 64 << 20)
-    with pytest.raises(DecoderFailure, match="memory"):
+    with pytest.raises(RejectedImageError, match="memory"):
         checker.check(black_webp(THIRD))
     checker.stop()
 

@@ -97,10 +97,6 @@ class Budget(NamedTuple):
         return _TIMES_ON_THE_CLOCK * self.seconds
 
 
-class DecoderFailure(RejectedImageError):
-    """A decoder harmed its process; not an error that the decoder reported."""
-
-
 class DecodingChild:
     """A process that is started at the first call, and again after a call that ended it.
 
@@ -126,7 +122,7 @@ class DecodingChild:
 
         Raises:
             RejectedImageError: raised by the function.
-            DecoderFailure: with reason `TOO_COSTLY` when it exceeds the budget, with
+            RejectedImageError: with reason `TOO_COSTLY` when it exceeds the budget, with
                 `DECODER_CRASH` when the process dies otherwise.
             Exception: any other that the function raises.
         """
@@ -187,12 +183,12 @@ def _explained(code: int, budget: Budget) -> Exception:
         return RuntimeError(f"the process of {_MODULE} ended with exit code {code}")
     number = signal.Signals(-code)
     if number not in _TIME_LIMITS:
-        return DecoderFailure(Reason.DECODER_CRASH, f"a decoder crashes with {number.name}")
+        return RejectedImageError(Reason.DECODER_CRASH, f"a decoder crashes with {number.name}")
     if number is signal.SIGALRM:
         detail = f"decoding does not end within {budget.clock_seconds:.0f} s"
     else:
         detail = f"decoding takes more than {budget.seconds:.0f} s of CPU time"
-    return DecoderFailure(Reason.TOO_COSTLY, detail)
+    return RejectedImageError(Reason.TOO_COSTLY, detail)
 
 
 @functools.lru_cache(maxsize=1)
@@ -248,7 +244,7 @@ def _result(budget: Budget, function: Callable[..., Any], args: Any, kwargs: Any
         if type(error).__name__ != "ResourceExhaustedError" and not is_memory:
             return error
     detail = f"decoding takes more than {budget.bytes >> 20} MB of memory"
-    return DecoderFailure(Reason.TOO_COSTLY, detail)
+    return RejectedImageError(Reason.TOO_COSTLY, detail)
 
 
 def answer() -> None:
