@@ -234,6 +234,9 @@ _MOST_HEADER, _MOST_PAGE, _MOST_PAGE_OF_BYTE = 1 << 16, 1 << 25, 12
 # takes time, and writers end one behind 20,000 values or a megabyte.
 _PAGE_BYTES = 1 << 16
 
+# Values of each page of an index but the last: our writer ends none before 1024 of them.
+_LEAST_IN_PAGE = 64
+
 
 def parquet_table(
     binary_file: BinaryIO,
@@ -525,8 +528,8 @@ def size_of_pages(
     Args:
         chunk: what the footer says.
         file: with the pages.
-        is_of_index: whether a dictionary is damage that the footer does not name, and texts that
-            begin with others. Old writers name none.
+        is_of_index: whether a dictionary is damage that the footer does not name, texts that begin
+            with others, and pages of a few values. Old writers name no dictionary.
 
     Returns:
         the bytes, the values, the bytes of the largest page, and those that values of a page have
@@ -557,7 +560,8 @@ def size_of_pages(
             if count <= 0 and at > start:
                 raise IndexError
             pages += values > 0
-            if pages * _PAGE_BYTES - 8 * values > most:
+            is_slow = is_of_index and pages * _LEAST_IN_PAGE > values
+            if is_slow or pages * _PAGE_BYTES - 8 * values > most:
                 raise pa.ArrowInvalid("its pages hold too few rows")
             size, largest, values = size + page, max(largest, page), values + count
             is_repeated = kind == _DICTIONARY or encoding == _DELTAS

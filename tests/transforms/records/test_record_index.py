@@ -310,8 +310,7 @@ def test_a_small_file_takes_little_memory(kind: str, tmp_path: Path) -> None:
     # What a reader would see first is as it should be.
     data = written(table, compression="zstd", store_schema=False, write_page_checksum=True)
     assert len(data) < 1_000_000
-    path = tmp_path / "x"
-    path.write_bytes(data)
+    (tmp_path / "x").write_bytes(data)
     script = r"""
 import os, re, sys
 from transforms.records.record_index import RecordIndexError, read_index
@@ -324,7 +323,7 @@ except RecordIndexError as error:
 # A thread of Arrow aborts one in 600 processes that end at once.
 os._exit(0)
 """
-    command = [sys.executable, "-c", script, str(path)]
+    command = [sys.executable, "-c", script, f"{tmp_path}/x"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     megabytes, _, message = done.stdout.partition(" ")
     assert message.startswith("x is damaged: it would take ")
@@ -352,7 +351,8 @@ ALIKE = rows_of(checked()).table(SHARD).take([0] * 200_000)
     (written(FORTY, store_schema=False, row_group_size=1), "40 rows do not fit into it"),
     (index_bytes(with_columns(ALIKE, MANY_RECORDS)), "200000 rows do not fit into it"),
     (written(FORTY, store_schema=False, **DELTAS), "the header of a page is damaged"),
-    ids=["few rows", "no keys", "one text", "a group for each row", "no bytes", "deltas"],
+    (written(FORTY, store_schema=False, data_page_size=1, write_batch_size=1), "its pages hold"),
+    ids=["few rows", "no keys", "one text", "a group for each row", "no bytes", "deltas", "pages"],
 )
 def test_what_does_not_fit_is_refused_unread(data: bytes, says: str) -> None:
     with pytest.raises(RecordIndexError, match=f"x is damaged: {says}"):
