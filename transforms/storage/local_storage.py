@@ -550,16 +550,21 @@ class LocalStorage(Storage):
 
 # What a file may have besides some times its bytes on the disk, which may compress it. A tar with a
 # hole for each of 400 images had 20 GB in a megabyte.
-_FREE_HOLES, _MOST_HOLES = 256 << 20, 50
+_FREE_HOLES, _MOST_HOLES = 16 << 20, 50
 
 
 class _OpenFile:
-    """An open file, closed with its last reference: no thread reads from another file's number."""
+    """An open file, closed with its last reference: no thread reads from another file's number.
+
+    Attributes:
+        status: when it was opened.
+    """
 
     def __init__(self, descriptor: int, path: str) -> None:
         """Refuses a large file of which the disk has a small part, unless it is on tape."""
         self._descriptor = descriptor
-        size = os.fstat(descriptor).st_size
+        self.status = os.fstat(descriptor)
+        size = self.status.st_size
         held = stored_size(self, size)
         if size > _FREE_HOLES + _MOST_HOLES * held:
             said = f"the disk has {held} of its {size} bytes: fetch it again"
@@ -673,15 +678,10 @@ def _read_once(path: str, size: int, version: int) -> bytes:
         OSError: the file is not the one that was listed, or cannot be read.
     """
     # Otherwise it would block if the file has been replaced by a FIFO.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        _check_unchanged(os.fstat(descriptor), path, size, version)
-        data = os.read(descriptor, size + 1)
-        while 0 < len(data) < size and (more := os.read(descriptor, size - len(data))):
-            data += more
-        _check_unchanged(os.fstat(descriptor), path, size, version)
-    finally:
-        os.close(descriptor)
+    file = _OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), path)
+    _check_unchanged(file.status, path, size, version)
+    data = file(0, size)
+    _check_unchanged(os.fstat(file.fileno()), path, size, version)
     if len(data) != size:
         raise _overwritten(path)
     return data
