@@ -103,17 +103,17 @@ def _read_jxl(data: bytes) -> Header:
     if stream.take(16) != 0x0AFF:
         raise ValueError("its codestream has a wrong signature")
     height, width = _size(stream)
-    # A lossless pixel takes 0.2 microseconds, even if a byte holds more of them than of any photo.
-    times = _TIMES * (1 if 64 * len(data) > height * width else 4)
+    # A lossless pixel takes 0.2 microseconds, others half. Photos have a byte for 64, or for 8.
+    of_byte, more = height * width // len(data), 2 * (height * width > _LARGE)
     if stream.take(1):
-        return Header("jxl", height, width, 3, planes=times)
+        return Header("jxl", height, width, 3, planes=_TIMES + more * (1 + (of_byte >= 64)))
     if stream.take(1) and _orientation(stream) > 4:
         height, width = width, height
     bits = _bit_depth(stream)
     stream.take(1)
     extra = stream.choose((0, 0), (1, 0), (2, 4), (1, 12))
     alpha = sum(_is_alpha(stream) for _ in range(extra)) > 0
-    stream.take(1)
+    times = _TIMES + more * (1 + (of_byte >= (64 if stream.take(1) else 8)))
     colors = 3
     if not stream.take(1):
         stream.take(1)
@@ -234,8 +234,9 @@ MAX_PACKED_TEXTS = 100
 # TensorFlow counts the bytes of a decoded JPEG and the pixels of a PNG and refuses this many.
 _TF_SIZE_LIMIT = 1 << 29
 
-# Pillow takes 12 bytes of memory for a pixel of a WebP, TensorFlow 4, as of a GIF.
-_WEBP_PIXELS = 1 << 24
+# Above, pixels count more. Pillow takes 12 bytes of memory for one of a WebP, TensorFlow 4, as of a
+# GIF, and 20 for one of a JPEG XL.
+_LARGE = 1 << 24
 
 # How often a pixel counts that only TensorFlow decodes, which takes 700 MB itself.
 _TIMES = 3
@@ -274,7 +275,7 @@ class Header(NamedTuple):
         frames: images in the file; above 1 only for animations.
         plain: nothing unusual; a decoder other than TensorFlow may check the file.
         planes: how often a pixel counts; extra channels of a JPEG XL count, two samples a pixel in
-            a JPEG of several scans, and `_TIMES` for a GIF, a JPEG XL and a large WebP.
+            a JPEG of several scans, and `_TIMES` or more for a GIF, a JPEG XL and a large WebP.
         bits: of a sample of a PNG or a JPEG XL; 8 for other formats.
         max_pixels: the most that `pixels` may be; 0 before it is checked.
         has_scans: whether a JPEG has several scans: libjpeg holds two bytes for each sample.
@@ -625,7 +626,7 @@ def _webp_frame(kind: bytes, body: bytes) -> Header:
         channels = 3
     else:
         raise ValueError("it has no frame")
-    plain = height * width <= _WEBP_PIXELS
+    plain = height * width <= _LARGE
     return Header("webp", height, width, channels, plain=plain, planes=1 if plain else _TIMES)
 
 
