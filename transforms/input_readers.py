@@ -486,7 +486,7 @@ class RowReader:
             if (longest := max(map(len, (row.group, *labels)))) > MAX_KEY:
                 return "", f"a label or a group of {longest} characters, more than {MAX_KEY}"
             if len(labels) > _MAX_LABELS:
-                return "", f"it names {len(labels)} labels, more than {_MAX_LABELS}"
+                return "", f"it names {len(labels)} labels: write rows of at most {_MAX_LABELS}"
         if self.images is not None:
             return row.key, listed_problem(row.key, path)
         key = row_key(row.key, kind=self.key)

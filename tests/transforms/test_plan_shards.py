@@ -68,7 +68,7 @@ def test_more_classes_than_images(monkeypatch: pytest.MonkeyPatch) -> None:
     images = [labelled(number, label=f"a{number}") for number in range(3)]
     assert plan(images, cells=[LabelCells(others=3)])[2].label_kind == "text"
     images[0] = images[0]._replace(cells='[["l.csv:1",["b","c"],[]]]')
-    with pytest.raises(LabelsError, match="more than 3 different labels"):
+    with pytest.raises(LabelsError, match="3 different labels of fewer images .such as 'a0'"):
         plan(images, cells=[LabelCells(others=5)])
 
 

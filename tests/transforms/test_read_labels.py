@@ -86,7 +86,7 @@ def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
     assert found["counts"] == [Count("rows_read", 6)]
     path.write_text(f"id,label\n1,{'cat|' * 2001}\n")
     [rejected] = read(path, separator="|")["rejections"]
-    assert rejected.detail == "it names 2001 labels, more than 2000"
+    assert rejected.detail == "it names 2001 labels: write rows of at most 2000"
 
 
 @cases(

@@ -106,11 +106,13 @@ class PlanTotals(Totals):
 
     def check_classes(self, most: int = 0) -> None:
         """Checks that there are no more labels than a dataset may have, or than `most`."""
-        if len(self.labels) > (most := most or MAX_CLASSES):
-            some = ", ".join(f"{label[:40]!r}" for label in sorted(self.labels)[:3])
+        if len(self.labels) > (most or MAX_CLASSES):
+            some = ", ".join(f"{label[:40]!r}" for label in sorted(filter(None, self.labels))[:3])
             raise LabelsError(
-                f"more than {most} different labels (such as {some}), and each is a class: "
-                "correct --label_column or --label_from; --label_from none needs no labels"
+                f"more than {most or MAX_CLASSES} different labels"
+                f"{' of fewer images' if most else ''} (such as {some}), and each is a class: "
+                "correct --label_column or --label_from, or leave out rare labels; "
+                "--label_from none needs none"
             )
 
 

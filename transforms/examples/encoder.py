@@ -331,10 +331,10 @@ def table_features(header: Sequence[str], but: str | None, *, path: str) -> tupl
     find = column_finder(header, path=path)
     for at, name in enumerate(header, 1):
         if not 0 < len(name) <= _MAX_NAME:
-            problem = f"has a name of {len(name)} characters" if name else "has no name"
+            problem = f"has {len(name)} characters in its name" if name else "has no name"
             raise LabelsError(
-                f"{path}: column {at} {problem}: name it in the first line, or leave it out with a "
-                "layout of your own (docs/layouts.md)"
+                f"{path}: column {at} {problem}: give it 1 to {_MAX_NAME} in the first line, or "
+                "leave it out with a layout of your own (docs/layouts.md)"
             )
         find(name)  # raises if it is repeated
     names = (name for name in header if name != but)

@@ -371,7 +371,7 @@ def test_features_of_a_header() -> None:
 
 @cases(
     (["a", ""], "column 2 has no name"),
-    (["a" * 257], "column 1 has a name of 257 characters"),
+    (["a" * 257], "column 1 has 257 characters in its name: give it 1 to 256"),
     (["a", "a"], "'a' .1 and 2.: rename"),
 )
 def test_headers_that_name_no_features(header: list[str], says: str) -> None:
