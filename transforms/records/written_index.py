@@ -297,12 +297,10 @@ def read_written_index(
     """
     for entry in index_entries([summary]):
         for name in (f"{STAGING}/{summary.staged_index}", entry["file"]):
-            if storage_of(output).exists(join(output, name)):
-                with contextlib.suppress(RecordIndexError):
-                    # Its shard may be in either place.
-                    listed = {**entry, "file": name}
-                    return read_listed_index(output, listed, columns, most_times=None)
-                return None
+            with contextlib.suppress(FileNotFoundError, RecordIndexError):
+                # Its shard may be in either place.
+                listed = {**entry, "file": name}
+                return read_listed_index(output, listed, columns, most_times=None)
     return None
 
 
