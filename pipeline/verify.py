@@ -190,15 +190,15 @@ def _unit(manifest: Mapping[str, Any]) -> str:
 def _shortened(problems: Sequence[Problem], splits: Mapping[str, Verified]) -> Iterator[str]:
     yield from map(str, problems[:_MAX_LINES])
     rest = problems[_MAX_LINES:]
-    if rest:
-        number = len(rest) + sum(split.more for split in splits.values())
-        files = len({each.file for each in rest})
-        # All shards whose problems are not listed.
-        files += sum(
-            max(0, split.damaged - len({each.file for each in split.problems}))
-            for split in splits.values()
-        )
+    if len(rest) > 1:
+        found = splits.values()
+        number = len(rest) - 1 + sum(each.more for each in found)
+        # Of shards whose problems are not listed, all.
+        hidden = (max(0, each.damaged - len({one.file for one in each.problems})) for each in found)
+        files = len({each.file for each in rest}) + sum(hidden)
         yield f"... and {number} more problems in {files} files"
+    # The last may say that the rest of a file is not read.
+    yield from map(str, rest[-1:])
 
 
 def _checked(manifest: Mapping[str, Any], *, fast: bool) -> str:

@@ -331,10 +331,10 @@ def files_in_archive(pattern: str) -> str:
     parts = archive_path(pattern)
     if parts is None:
         return ""
-    first = next(storage_of(pattern).list_files(f"{parts.archive}!/**"), None)
-    if first is None:
-        return f"there is no archive {parts.archive!r}, or no file in it"
-    return f"a file in an archive is {first.uri!r}"
+    with trying(f"list {pattern!r}"):
+        for first in storage_of(pattern).list_files(f"{parts.archive}!/**"):
+            return f"a file in an archive is {first.uri!r}"
+    return f"there is no archive {parts.archive!r}, or no file in it"
 
 
 def _content(folder: str, *, of_labels: bool) -> str:

@@ -42,6 +42,7 @@ CONVERT_FILES = {
     "voc/1.xml": "<annotation><filename>1.jpg</filename></annotation>",
     "none/0.txt": "",
     "a.zip": zipped({"cat/1.jpg": b"x", "dog/2.jpg": b"y"}),
+    "long.zip": zipped({f"{number:04000}": b"" for number in range(1400)}),
     **dict.fromkeys(("a.tar.gz", "a.tgz", "broken.zip", "broken.tar"), b"no archive" * 200),
     "no.parquet": b"no Parquet" * 200,
 }
@@ -211,6 +212,7 @@ ARCHIVES = {
     "@new --images a.tgz": "a compressed tar, whose files can only be read one after the other",
     "@new --images 'absent.zip!/**'": "there is no archive 'absent.zip', or no file in it",
     "@new --images 'a.zip!/*.png'": "a file in an archive is 'a.zip!/cat/",
+    "@new --images 'long.zip!/*.png'": "long.zip: names and labels of its 1400",
     "@new --images 'broken.zip!/**'": "broken.zip: it is not a zip archive, or a damaged one",
     "@new --images 'broken.tar!/**'": "broken.tar: it is not a tar archive, or a damaged one",
     "--images 'a.zip!/**/*.jpg' --output 'a.zip!/out'": "an archive is only read",

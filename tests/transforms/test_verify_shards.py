@@ -51,7 +51,7 @@ def test_results_survive_their_line_and_are_merged() -> None:
     assert first == Verified("train", 3, 2, 15, 100, problems, Counter(개=3, cat=1))
 
 
-def test_of_very_many_problems_the_first_files_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_problems_the_first_and_the_last_are_kept(monkeypatch: Any) -> None:
     """In whatever order groups are merged: workers and the launcher hold a bounded number."""
     monkeypatch.setattr(record_checks, "MAX_PROBLEMS", 3)
     names = ["d", "b", "a", "c"]
@@ -63,7 +63,7 @@ def test_of_very_many_problems_the_first_files_are_kept(monkeypatch: pytest.Monk
             total.merge(Verified("train", 1, 1, 5, 9, problems[: 2 + (name > "b")]))
         total.sort_problems()
         merged.append(total)
-    expected = [Problem("a", 4, "x"), Problem("a", 2, "y"), Problem("b", 4, "x")]
+    expected = [Problem("a", 4, "x"), Problem("a", 2, "y"), Problem("d", None, "z")]
     assert merged == [Verified("train", 4, 4, 20, 36, expected, more=7)] * 24
 
 

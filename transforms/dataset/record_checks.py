@@ -81,7 +81,7 @@ class Verified(Totals):
         damaged: how many of them have a problem.
         records: records that could be read.
         bytes: bytes of the files.
-        problems: the first problems of each shard; of very many, those of the first files.
+        problems: the first problems of each shard; of very many, the first files and the last one.
         labels: records of each class.
         more: problems that are not kept.
     """
@@ -109,7 +109,7 @@ class Verified(Totals):
             if len(self.problems) > MAX_PROBLEMS:
                 self.sort_problems()
                 self.more += len(self.problems) - MAX_PROBLEMS
-                del self.problems[MAX_PROBLEMS:]
+                del self.problems[MAX_PROBLEMS - 1 : -1]
 
     def sort_problems(self) -> None:
         """Sorts problems by file, those of a file last; those of records stay in their order."""

@@ -226,8 +226,8 @@ class Noted:
             if name not in self.kinds and len(self.kinds) >= _MOST_NAMES:
                 self.others += 1
                 continue
-            kinds = self.kinds.setdefault(name, {})
-            found = kinds.setdefault(kind_of(values), Described(place))
+            kinds, kind = self.kinds.setdefault(name, {}), kind_of(values)
+            found = kinds.get(kind) or kinds.setdefault(kind, Described(place))
             found.add(() if values is None else values, place)
 
     def add_row(self, row: Mapping[str, Any]) -> None:
