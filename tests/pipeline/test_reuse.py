@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tests.campaign import size
 from tests.conftest import draw
+from tests.images import picture
 from tests.pipeline.commands import Dataset, convert, digests, make_dataset
 from tests.pipeline.paired import draw_mask
 from tests.pipeline.reusing import (
@@ -258,6 +259,21 @@ def pixel_layout(folder: Path, more: str = "") -> Path:
     path = folder / "pixels.yaml"
     path.write_text(f"features: {{{pixels}{more}}}\n")
     return path
+
+
+@pytest.mark.parametrize("layout", ["slim", "landmark", "pixels"])
+def test_edited_indexes_of_bmps_keys_and_arrays(layout: str, tmp_path: Path, caplog: Any) -> None:
+    for number in range(2):
+        picture("RGB", 12, 16, seed=number).save(tmp_path / f"{number}.bmp")
+    features = pixel_layout(tmp_path) if layout == "pixels" else layout
+    flags = {"images": f"{tmp_path}/*.bmp", "label_from": "none", "layout": features}
+    base = make_dataset(tmp_path / "base", **flags, num_shards=1)
+    swaps = dict.fromkeys(("key", "path", "size", "version"), swapped)
+    turned = {"height": first(16), "width": first(12)}
+    for name, change in (swaps if layout == "landmark" else turned).items():
+        edit_index(base, with_column(name, change))
+    check_same(base.folder, tmp_path, **flags, num_shards=2)
+    assert caplog.messages[-1].endswith("the image is not that of the index")
 
 
 @pytest.mark.parametrize("kind", ["gzip", "per_image", "pixels", "both"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import logging
+import math
 import os
 import threading
 import uuid
@@ -17,10 +18,10 @@ from transforms.core.records import PartnerFile, PlannedImage, partner_files
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.dataset.output_names import PARTIAL, STAGING
 from transforms.examples.decoder import Kept, decode_example, only_bytes, values_of
-from transforms.examples.layouts import PATH
+from transforms.examples.layouts import PATH, SIZES
 from transforms.examples.tfrecord import FRAME_BYTES, TFRecordError, framed_payload, read_frames
 from transforms.images.checked_images import CheckedPartner
-from transforms.images.headers import image_format, read_header
+from transforms.images.headers import FORMATS, image_format, read_header
 from transforms.images.pixel_options import DEFAULT_LIMITS
 from transforms.images.tags import read_tags
 from transforms.labels.joins import has_rows
@@ -33,6 +34,7 @@ from transforms.labels.keys import (
     is_staged_root,
     staged_image,
 )
+from transforms.records.foreign_records import KEY
 from transforms.records.other_datasets import OtherDataset
 from transforms.records.record_index import content_hash, row_problems
 from transforms.records.stored_images import COMPRESSED, StoredImage
@@ -326,10 +328,6 @@ os.register_at_fork(after_in_child=_pool.cache_clear)
 
 _LOGGER = logging.getLogger(__name__)
 
-# Formats whose size a glance at the header tells, and how much of `ImageInfo` it surely says:
-# libpng may drop the chunk that gives a PNG another channel.
-_SIZED = {"jpeg": 4, "png": 3}
-
 
 class ReadImage(NamedTuple):
     """An image as its origin gives it.
@@ -521,12 +519,19 @@ class ShardOrigins:
     ) -> bool:
         """Whether a record says the same of its image as an index that may have been edited."""
         base, uri = self._origins.bases[stored.base], full_uri(self._origins.root, image.path)
-        if PATH in base.names and base.root != MEMORY:
-            path = only_bytes(example, base.names[PATH]).decode()
-            if full_uri(base.root, path) != uri:
+        names, root, kind, shape = base.names, base.root, base.key_kind, stored.info[1:]
+        if PATH in names and root != MEMORY:
+            if full_uri(root, only_bytes(example, names[PATH]).decode()) != uri:
+                return False
+        elif KEY in names and root != MEMORY and kind in ("stem", "name", "path"):
+            if only_bytes(example, names[KEY]).decode() != image_key(uri, kind=kind, root=root):
                 return False
         if base.is_pixels:
-            return True
+            # Only other features show what an array is.
+            said = {**dict(zip(SIZES, shape, strict=True)), "image.format": stored.format.encode()}
+            held = {name: list(values_of(example, names.get(name, ""))) for name in said}
+            is_same = all(held[name] in ([], [value]) for name, value in said.items())
+            return is_same and len(data) == math.prod(shape)
         is_file = stored.changes is None and stored.source_content in ("", stored.content)
         # A record has another size than its image, and a bucket lists bytes that it decompresses.
         is_sized = not is_file or len(data) == image.size or bool(image.record)
@@ -563,9 +568,10 @@ class ShardOrigins:
 def _is_as_said(data: bytes, stored: StoredImage) -> bool:
     """Whether an image has the format, the size and the tags that an index says."""
     format_ = image_format(data)
-    if format_ != stored.format or format_ not in _SIZED:
+    if format_ != stored.format or format_ not in FORMATS:
         return format_ == stored.format
-    header, sure = read_header(data, format_), _SIZED[format_]
+    # libpng may drop the chunk that gives a PNG another channel.
+    header, sure = read_header(data, format_), 3 if format_ == "png" else 4
     said = stored.orientation, bool(stored.gps), stored.source_height, stored.source_width
     # Only an original shows what was changed.
     is_original = bool(stored.changes) or said == (*read_tags(data, header.format), None, None)

@@ -469,6 +469,7 @@ def row_problems(
         column = _COLUMNS.get(source)
         if column is None or row[column] is None:
             continue
+        values = values.tolist() if hasattr(values, "tolist") else values
         texts = [
             each.decode(errors="replace") if isinstance(each, bytes) else each for each in values
         ]
