@@ -50,7 +50,7 @@ COMMANDS: Mapping[str, str] = {
     "show": "print records of a dataset or of TFRecord files, save their images",
     "salvage": "copy the whole records of damaged TFRecord files",
     "index": "write an index of TFRecord files that another program wrote",
-    "export": "write index files with which NVIDIA DALI reads a dataset",
+    "export": "write the records for WebDataset, Hugging Face, ArrayRecord, DALI",
     "diff": "print what differs between two datasets, from their indexes",
     "report": "write report.html of a dataset again",
 }

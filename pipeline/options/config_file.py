@@ -23,7 +23,7 @@ from transforms.core.messages import parse_json, parse_yaml
 from transforms.core.option import FORMER, Option, unite
 from transforms.dataset.manifest import ManifestError, parse_manifest
 from transforms.images.pixel_options import DEFAULT_QUALITY
-from transforms.labels.keys import MAX_GLOBS
+from transforms.labels.keys import MAX_GLOBS, images_in_parquet
 from transforms.labels.label_rows import CSV, FORMATS
 from transforms.labels.label_rules import KNOWN_CLASSES, KnownClasses
 from transforms.labels.shards import DEFAULT_SHARD_SIZE
@@ -253,7 +253,9 @@ def _recorded(manifest: Mapping[str, Any]) -> dict[str, Any]:
     named = ("masks", "keys", "model", "model_weights")
     values |= {name: inputs[name] for name in named if inputs.get(name)}
     if inputs["images"]:
-        values["images"] = inputs["images"]
+        # The columns of images in Parquet are in `record_features`, too.
+        inside = images_in_parquet(".parquet", options.get("record_features"))
+        values["images"] = [each.replace(inside, ".parquet") for each in inputs["images"]]
     if inputs["labels"]:
         values["labels"] = _one_glob(inputs["labels"], inputs.get("label_format", CSV))
     if "--root" in given or len(inputs["labels"]) > 1:
@@ -292,5 +294,5 @@ def _written(value: Any, option: Option) -> str:
     if isinstance(value, int) and option.metavar == "SIZE":
         return f"{value}B"
     if isinstance(value, dict):
-        return ",".join(f"{name}={share!r}" for name, share in value.items())
+        return ",".join(f"{name}={each}" for name, each in value.items())
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

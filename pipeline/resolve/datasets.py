@@ -424,7 +424,7 @@ def loose_dataset(
     flag = "--record_features"
     because = "usual names of features" if given is None else f"by {flag}, or usual names"
     decided = [Decision(_SAID[source], value, because, flag) for source, value in said]
-    return GivenDataset(IMAGES, folder, manifest), decided
+    return GivenDataset(IMAGES, folder or ".", manifest), decided
 
 
 def _of_tfds(folder: str) -> tuple[list[str], dict[str, list[str]]]:

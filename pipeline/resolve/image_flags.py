@@ -356,7 +356,8 @@ def _sample(flags: argparse.Namespace, partners: tuple[Partner, ...]) -> Sample:
     if classes and flags.class_names is None and not (flags.labels or sources or asks_path(flags)):
         added["class_names"] = classes
     expanded = argparse.Namespace(**{**vars(flags), **added})
-    ignored, ignoring = left_out(expanded, labels, partners)
+    of_files = argparse.Namespace(**{**vars(flags), "images": globs})
+    ignored, ignoring = left_out(of_files, labels, partners)
     ignoring = [*meant, *columns, *ignoring]
     images, kind = NO_FILES, None
     if globs:

@@ -351,8 +351,9 @@ def _folders(flags: argparse.Namespace, sample: ImageSample) -> str:
     folders = {os.path.dirname(path) for path in paths}
     if len(folders) > 1 and "" not in folders:
         return "directory"
+    column = "--record_features label=COLUMN, " * any(map(is_in_parquet, sample.uris))
     raise UsageError(
-        "cannot tell where labels come from: give --labels CSV, or --label_from directory "
+        f"cannot tell where labels come from: give {column}--labels CSV, or --label_from directory "
         "(a folder for each class) or none"
     )
 

@@ -229,7 +229,8 @@ ARCHIVES = {
     ),
     "@images --record_features image=photo": "--record_features is for Parquet files",
     "@new --images a.parquet --label_from records": "--label_from records needs",
-    "@new --images a.parquet": "cannot tell where labels come from",
+    "@new --images a.parquet": "labels come from: give --record_features label=COLUMN, --labels",
+    "@new --images a.parquet --record_features label=label": "no column 'label' (a text or number)",
 }
 
 RECORDS = {

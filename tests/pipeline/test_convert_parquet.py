@@ -30,21 +30,16 @@ def write(path: Path, files: dict[str, bytes], **options: Any) -> None:
     write_parquet(path, files, classes, labels=ids, row_group_size=5, **options)
 
 
-def content(dataset: Dataset) -> list[tuple[str, bytes, bytes]]:
+def content(dataset: Dataset) -> list[tuple[Any, ...]]:
     """Key, label and image of each record, sorted."""
-    records = read(dataset)
-    images = {
-        each["image/filename"].decode().rpartition("!/")[2]: each["image/encoded"]
-        for each in records
-    }
-    names = {
-        each["image/filename"].decode().rpartition("!/")[2]: each["image/class/text"]
-        for each in records
-    }
+    features = ("image/filename", "image/class/text", "image/encoded")
+    records = (tuple(map(each.__getitem__, features)) for each in read(dataset))
+    found = sorted((path.decode().rpartition("!/")[2], *rest) for path, *rest in records)
     rows = index_rows(dataset.folder)
-    keys = [row["key"] for each in rows.values() for row in each]
-    assert sorted(keys) == sorted(images)
-    return sorted((key, names[key], images[key]) for key in keys)
+    assert sorted(row["key"] for each in rows.values() for row in each) == [
+        key for key, *_ in found
+    ]
+    return found
 
 
 def test_records_are_those_of_the_files(
@@ -114,14 +109,14 @@ def test_columns_may_be_named_and_labels_replaced(files: dict[str, bytes], tmp_p
         {"x": data[0]} | dict.fromkeys("abc"),
         columns={
             "image": pa.array([b"no image"] * 4),
-            "photo": pa.array(data[:4]),
+            "a/photo": pa.array(data[:4]),
             "kind": pa.array([7, 5, 7, None]),
             "name": pa.array(names),
         },
     )
     flags: dict[str, Any] = {
         "images": tmp_path / "a.parquet",
-        "record_features": "image=photo,label=kind,key=name",
+        "record_features": "image=a/photo,label=kind,key=name",
         **ALL,
     }
     made = make_dataset(tmp_path / "out", **flags)
@@ -129,6 +124,8 @@ def test_columns_may_be_named_and_labels_replaced(files: dict[str, bytes], tmp_p
     assert label_ids(made) == dict(zip(stems, (7, 5, 7), strict=False))
     [line] = made.rejected
     assert (line["reason"], line["detail"]) == ("no_label", "its row in the Parquet file has none")
+    again = make_dataset(tmp_path / "repeated", config=made.folder / "manifest.json", **ALL)
+    assert (again.manifest["recipe"], read(again)) == (made.manifest["recipe"], read(made))
     rows = "id,label\n" + "".join(f"{stem},x{stem}\n" for stem in stems)
     (tmp_path / "labels.csv").write_text(rows)
     relabelled = make_dataset(tmp_path / "again", labels=tmp_path / "labels.csv", **flags)

@@ -407,6 +407,15 @@ def test_what_no_feature_says_is_one_line(
     check_ended(convert(images=tmp_path, output=tmp_path / "out", **flags), 2, says)
 
 
+def test_a_manifest_repeats_named_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a file in the folder in which the command runs."""
+    monkeypatch.chdir(tmp_path)
+    write(Path("a.tfrecord"), TWO)
+    made = make_dataset(tmp_path / "out", images="a.tfrecord", record_features="image=b,key=")
+    again = make_dataset(tmp_path / "again", config=made.folder / "manifest.json")
+    assert again.manifest["recipe"] == made.manifest["recipe"]
+
+
 def test_keys_of_an_index_are_distinct(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", TWO)
     ran = index(tmp_path, "--record_features=image=b")
@@ -434,6 +443,3 @@ def test_files_that_are_compressed_or_foreign_are_refused(tmp_path: Path) -> Non
     check_ended(index(tmp_path / "none"), 2, "there are no TFRecord files")
     (tmp_path / "manifest.json").write_text("{}")
     check_ended(index(path), 2, "manifest.json is not a manifest of this tool")
-    (tmp_path / "1.jpg").write_bytes(JPEG)
-    ran = convert(images=tmp_path / "1.jpg", output=tmp_path / "out", record_features="image=a")
-    check_ended(ran, 2, "--record_features is for Parquet files, and TFRecord files that another")

@@ -367,7 +367,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.mkfifo(made / "pipe.parquet")
     (made / "hf").mkdir()
     for name in ("a.parquet", "hf/train-0.parquet"):
-        write_parquet(made / name, {"cat/1.jpg": b"x", "cat/2.jpg": b"y"})
+        write_parquet(made / name, {"cat/1.jpg": b"x", "cat/2.jpg": b"y"}, labels=[[1], [2]])
     (made / "cut.parquet").write_bytes((made / "a.parquet").read_bytes()[:-20])
     write_parquet(made / "text.parquet", {}, columns={"image": pa.array(["a.jpg"])})
     with contextlib.chdir(made):

@@ -55,6 +55,8 @@ def test_day_by_day(tmp_path: Path) -> None:
     assert "new_classes" not in fourth.manifest["options"]
     # The manifest has the names: the earlier version may be gone.
     check_repeated(third, tmp_path / "5")
+    last = make_dataset(tmp_path / "6", images=third.folder, class_names=third.folder)
+    assert "left out" not in {each["what"] for each in last.manifest["decided"]}
 
 
 def test_a_number_is_a_new_class_and_a_missing_cell_is_not(tmp_path: Path) -> None:

@@ -448,13 +448,13 @@ def images_in_parquet(pattern: str, columns: Mapping[str, str] | None = None) ->
         pattern: of images.
         columns: see `record_features`; None to find them.
 
-    >>> images_in_parquet("a/*.parquet", {"image": "jpg"}), images_in_parquet("a/*.jpg")
-    ('a/*.parquet!image=jpg/**', 'a/*.jpg')
+    >>> images_in_parquet("a/*.parquet", {"image": "a/jpg"}), images_in_parquet("a/*.jpg")
+    ('a/*.parquet!image=a%2Fjpg/**', 'a/*.jpg')
     """
     if not is_parquet(pattern):
         return pattern
     named = ",".join(f"{what}={name}" for what, name in (columns or {}).items())
-    return f"{pattern}!{named}/**"
+    return f"{pattern}!{named.replace('/', '%2F')}/**"
 
 
 def is_in_parquet(path: str) -> bool:

@@ -264,7 +264,7 @@ def parquet_table(
     stored = schema.names
     names = header_names(stored)
     kept = [at for at, name in enumerate(names) if wanted is None or name in wanted]
-    types = tuple(_type_of_column(schema.field(at).type) for at in kept)
+    types = tuple(type_of_column(schema.field(at).type) for at in kept)
     for at, type_ in zip(kept, types, strict=True):
         if wanted is not None and type_ is None:
             shown = str(schema.field(at).type)[:200]
@@ -642,15 +642,15 @@ def _is_list(type_: pa.DataType) -> bool:
     return isinstance(type_, pa.ListType | pa.LargeListType | pa.FixedSizeListType)
 
 
-def _type_of_column(type_: pa.DataType) -> str | None:
+def type_of_column(type_: pa.DataType) -> str | None:
     """`int64`, `float` or `bytes`, followed by ` list` for lists; None for other types."""
     from pyarrow import types
 
     if _is_list(type_):
-        of_items = _type_of_column(type_.value_type)
+        of_items = type_of_column(type_.value_type)
         return f"{of_items} list" if of_items and " " not in of_items else None
     if types.is_dictionary(type_):
-        return _type_of_column(type_.value_type)
+        return type_of_column(type_.value_type)
     if types.is_null(type_):
         return ""
     if types.is_integer(type_) or types.is_boolean(type_):

@@ -23,6 +23,7 @@ from transforms.labels.label_tables import (
     open_parquet,
     page_header,
     parquet_damage,
+    type_of_column,
 )
 from transforms.storage.archive_formats import Member, safe_name
 from transforms.storage.interface import Read
@@ -68,15 +69,21 @@ def find_columns(schema: pa.Schema, wanted: Mapping[str, str], path: str) -> Col
     images = [name for name in found if said.get(name) == "Image"]
     images = images or [name for name, leaf in found.items() if leaf[1:]] or [*found]
     images = [wanted["image"]] if "image" in wanted else images
-    lacks = [name for name in wanted.values() if name not in ("", *schema.names)]
-    if len(images) != 1 or images[0] not in found or lacks:
-        problem = f"no column {lacks[0]!r}" if lacks else "no single column of images"
+    # The text of a list or a struct is no label.
+    single = [each.name for each in schema if " " not in (type_of_column(each.type) or " ")]
+    may_be = {"image": [*found], "label": ["", *single], "key": ["", *single]}
+    wrong = [
+        (what, f"no column {each!r}") for what, each in wanted.items() if each not in may_be[what]
+    ]
+    wrong += [("image", "no single column of images")][len(images) == 1 :]
+    for what, problem in wrong[:1]:
+        kind = "binary, or a struct of bytes and path" if what == "image" else "a text or number"
         shown = ", ".join(f"{field.name!r} ({field.type})"[:60] for field in [*schema][:20])
         raise LabelsError(
-            f"{path} has {problem} (binary, or a struct of bytes and path) but {shown}: name "
-            "columns with --record_features image=COLUMN"
+            f"{path} has {problem} ({kind}) but {shown}: name columns with --record_features "
+            f"{what}=COLUMN"
         )
-    usual = [name for name in schema.names if csv_tables.folded(name) in csv_tables.LABEL_NAMES]
+    usual = [name for name in single if csv_tables.folded(name) in csv_tables.LABEL_NAMES]
     known = [name for name in schema.names if isinstance(said.get(name), tuple)]
     both = [name for name in known if name in usual]
     # Of several, none is sure.
@@ -301,7 +308,7 @@ class ImageFile:
         """
         self._file, self._read, self._path = file, read, path
         self._parquet, schema = open_parquet(file, path)
-        wanted = record_features(columns) if columns else {}
+        wanted = record_features(columns.replace("%2F", "/")) if columns else {}
         self.columns = find_columns(schema, wanted, path)
         image, *texts = (".".join(each) for each in self.columns[:3])
         self._texts = [*filter(None, texts)]
