@@ -17,7 +17,7 @@ from pipeline.resolve.config import ConvertConfig
 from pipeline.resolve.image_flags import resolve, root_change
 from pipeline.resolve.path_flags import check_path
 from transforms.core.messages import LabelsError, as_written, format_bytes
-from transforms.core.option import check_combinations
+from transforms.core.option import check_combinations, renamed
 from transforms.dataset.dataset_options import card_of
 from transforms.dataset.image_statistics import strict_message
 from transforms.dataset.manifest import ManifestError
@@ -132,7 +132,7 @@ def _read_former(output: str) -> tuple[dict[str, Any] | None, Set[str]]:
 
 
 def _check_same_options(config: ConvertConfig, former: dict[str, Any]) -> None:
-    was, now = former["options"], config.options
+    was, now = map(renamed, (former["options"], config.options))
     is_same = former["options_digest"] == config.dataset.digest
     if is_same and card_of(was) == card_of(now):
         return

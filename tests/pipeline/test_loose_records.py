@@ -407,8 +407,7 @@ def test_what_no_feature_says_is_one_line(
     check_ended(convert(images=tmp_path, output=tmp_path / "out", **flags), 2, says)
 
 
-def test_a_manifest_repeats_named_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of a file in the folder in which the command runs."""
+def test_a_run_on_a_file_here_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(Path("a.tfrecord"), TWO)
     made = make_dataset(tmp_path / "out", images="a.tfrecord", record_features="image=b,key=")

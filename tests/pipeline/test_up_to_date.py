@@ -128,7 +128,7 @@ def test_a_dataset_with_rejections_is_up_to_date_too(sample: Path, tmp_path: Pat
     ),
     ({"num_shards": None}, ["--num_shards is not given, was 2"]),
     ({"splits": "train=1"}, ["--splits is train=1, was train=0.8,test=0.2"]),
-    ({"labels": None, "label_from": "directory"}, ["--label_from is directory"]),
+    ({"labels": None, "label_from": "regex:(.+)/"}, ["--label_from is regex:(.+)/, was csv"]),
 )
 def test_other_options(
     more: dict[str, Any], says: list[str], folder: Path, flags: dict[str, Any]

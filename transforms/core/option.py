@@ -521,6 +521,11 @@ def unite(values: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     return united, [f"write --{name}='{text}': {what}" for name, text in united.items()]
 
 
+def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with those of former options under the names that replace them."""
+    return {**values, **unite(values)[0], **dict.fromkeys(FORMER)}
+
+
 # Values as people write them, each read by a function whose ValueError says what is wrong.
 
 # From 0 to 1.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from transforms.core.messages import as_written
+from transforms.core.option import renamed
 from transforms.core.records import PlannedImage
 from transforms.dataset.manifest import INDEXED, manifest_shards
 from transforms.labels.keys import nfc
@@ -58,7 +59,7 @@ def option_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changed:
     """
     if INDEXED in {*old, *new}:
         return {}
-    changed = changed_values(old["options"], new["options"])
+    changed = changed_values(*(renamed(each["options"]) for each in (old, new)))
     if not changed and old["features"] != new["features"]:
         was, now = ([feature["name"] for feature in each["features"]] for each in (old, new))
         changed["features"] = was, now
