@@ -62,6 +62,19 @@ def test_shards_are_those_of_the_same_files_on_disk(
         assert there[name] == (local.folder / name).read_bytes()
 
 
+def test_a_run_fails_after_it_moved_shards(labels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = FileSystems.rename
+
+    def fail(old: list[str], new: list[str]) -> None:
+        rename(old, new)
+        assert "labels.txt" not in new[0]
+
+    with monkeypatch.context() as patch, pytest.raises(AssertionError):
+        patch.setattr(FileSystems, "rename", fail)
+        convert(**FLAGS)
+    assert convert(**FLAGS).code == 0
+
+
 def test_options_of_the_file_system_count_from_the_first_listing(
     labels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

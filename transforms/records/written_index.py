@@ -296,11 +296,11 @@ def read_written_index(
         columns: those to read; None for all.
     """
     for entry in index_entries([summary]):
-        for name in (f"{STAGING}/{summary.staged_index}", entry["file"]):
-            with contextlib.suppress(FileNotFoundError, RecordIndexError):
-                # Its shard may be in either place.
-                listed = {**entry, "file": name}
-                return read_listed_index(output, listed, columns, most_times=None)
+        # Its shard may be in either place. File systems raise different errors for a missing file.
+        places = (f"{STAGING}/{summary.staged_index}", entry["file"])
+        for name in filter(lambda name: storage_of(output).exists(join(output, name)), places):
+            with contextlib.suppress(RecordIndexError):
+                return read_listed_index(output, {**entry, "file": name}, columns, most_times=None)
     return None
 
 
