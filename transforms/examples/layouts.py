@@ -87,6 +87,9 @@ PATH = "image.path"
 PIXELS = "image.pixels"
 """The source of decoded pixels: height x width x channels bytes."""
 
+FORMAT = "image.format"
+"""The source of the format of an image, such as `jpeg`."""
+
 SIZES = ("image.height", "image.width", "image.channels")
 """The sources of the shape of `PIXELS`, in its order."""
 
@@ -113,7 +116,7 @@ _PARTNER = re.compile(rf"({MASK}|(?:{MASKS}|{IMAGES})\.[A-Za-z_][A-Za-z0-9_]*)\.
 
 _DECLARED = (
     Source(IMAGE, "bytes", Role.IMAGE),
-    Source("image.format", "bytes", Role.HEADER),
+    Source(FORMAT, "bytes", Role.HEADER),
     *(Source(name, "int64", Role.HEADER) for name in SIZES),
     Source(PATH, "bytes", Role.KEY),
     Source("image.key", "bytes", Role.KEY),

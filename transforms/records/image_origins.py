@@ -18,7 +18,7 @@ from transforms.core.records import PartnerFile, PlannedImage, partner_files
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.dataset.output_names import PARTIAL, STAGING
 from transforms.examples.decoder import Kept, decode_example, only_bytes, values_of
-from transforms.examples.layouts import PATH, SIZES
+from transforms.examples.layouts import FORMAT, PATH, SIZES
 from transforms.examples.tfrecord import FRAME_BYTES, TFRecordError, framed_payload, read_frames
 from transforms.images.checked_images import CheckedPartner
 from transforms.images.headers import FORMATS, image_format, read_header
@@ -528,7 +528,7 @@ class ShardOrigins:
                 return False
         if base.is_pixels:
             # Only other features show what an array is.
-            said = {**dict(zip(SIZES, shape, strict=True)), "image.format": stored.format.encode()}
+            said = {**dict(zip(SIZES, shape, strict=True)), FORMAT: stored.format.encode()}
             held = {name: list(values_of(example, names.get(name, ""))) for name in said}
             is_same = all(held[name] in ([], [value]) for name, value in said.items())
             return is_same and len(data) == math.prod(shape)
