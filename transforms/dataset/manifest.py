@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import google_crc32c
 
 from transforms.core.messages import Decision, entries_of, parse_json
+from transforms.core.option import unite
 from transforms.core.records import RejectedPart
 from transforms.dataset.dataset_options import record_options
 from transforms.dataset.image_statistics import DatasetWarning
@@ -182,6 +183,10 @@ def _is_ledger(value: Any) -> bool:
 
 
 def _are_options(value: Any) -> bool:
+    try:
+        unite(value)
+    except (AttributeError, TypeError, ValueError):
+        return False
     # `verify` bounds what it decodes by these.
     checks = {"max_pixels": _is_count, "max_bytes": _is_count, "categories": _are_counts}
     return isinstance(value, dict) and all(

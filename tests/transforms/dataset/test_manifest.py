@@ -119,6 +119,7 @@ KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "par
 
 @cases(
     *((key, value, EDITED.format(key)) for key in KINDS for value in (None, 5)),
+    ("options", {"label_from": "csv", "label_regex": "x"}, EDITED.format("options")),
     ("partners", {"mask": 1}, EDITED.format("partners")),
     ("root", "/" * 5000, EDITED.format("root")),
     # Each of these takes the report, or a reading of rejections, the time of all.
