@@ -31,9 +31,9 @@ TURNED[0x0112] = 6
 TAGGED = saved(picture("RGB", 300, 400), "JPEG", exif=TURNED.tobytes())
 SMALL = picture("RGB", 30, 40)
 
-# One `open`, `pread` and, behind the last reference, `close`; `fstat` before and after reading, to
-# notice a file that was changed. A thread gives up Python's lock in each, and waits for it.
-READ = {"open": 1, "fstat": 2, "pread": 1}
+# One `open`, `read` and `close`; `fstat` before and after reading, to notice a file that was
+# replaced or changed meanwhile. A thread gives up Python's lock in each, and waits for it.
+READ = {"open": 1, "fstat": 2, "read": 1, "close": 1}
 
 # Of each: its file, the options, and how often libjpeg-turbo and TensorFlow may decode it.
 COSTS = {

@@ -553,22 +553,22 @@ class LocalStorage(Storage):
 _FREE_HOLES, _MOST_HOLES = 16 << 20, 50
 
 
-class _OpenFile:
-    """An open file, closed with its last reference: no thread reads from another file's number.
-
-    Attributes:
-        status: when it was opened.
-    """
-
-    def __init__(self, descriptor: int, path: str) -> None:
-        """Refuses a large file of which the disk has a small part, unless it is on tape."""
-        self._descriptor = descriptor
-        self.status = os.fstat(descriptor)
-        size = self.status.st_size
-        held = stored_size(self, size)
+def _refuse_holes(descriptor: int, size: int, path: str) -> None:
+    """Refuses a large file of which the disk has a small part, unless it is on tape."""
+    if size > _FREE_HOLES:
+        with open(descriptor, "rb", closefd=False) as file:
+            held = stored_size(file, size)
         if size > _FREE_HOLES + _MOST_HOLES * held:
             said = f"the disk has {held} of its {size} bytes: fetch it again"
             raise FinalError(errno.EFBIG, said, path)
+
+
+class _OpenFile:
+    """An open file, closed with its last reference: no thread reads from another file's number."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        _refuse_holes(descriptor, os.fstat(descriptor).st_size, path)
 
     def fileno(self) -> int:
         """The number of the file."""
@@ -678,10 +678,16 @@ def _read_once(path: str, size: int, version: int) -> bytes:
         OSError: the file is not the one that was listed, or cannot be read.
     """
     # Otherwise it would block if the file has been replaced by a FIFO.
-    file = _OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), path)
-    _check_unchanged(file.status, path, size, version)
-    data = file(0, size)
-    _check_unchanged(os.fstat(file.fileno()), path, size, version)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        _check_unchanged(os.fstat(descriptor), path, size, version)
+        _refuse_holes(descriptor, size, path)
+        data = os.read(descriptor, size + 1)
+        while 0 < len(data) < size and (more := os.read(descriptor, size - len(data))):
+            data += more
+        _check_unchanged(os.fstat(descriptor), path, size, version)
+    finally:
+        os.close(descriptor)
     if len(data) != size:
         raise _overwritten(path)
     return data

@@ -269,9 +269,11 @@ def test_a_file_that_is_not_as_listed(tmp_path: Path) -> None:
 def test_a_file_system_that_returns_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     path.write_bytes(bytes(range(10)))
-    pread = os.pread
+    pread, read_some = os.pread, os.read
     monkeypatch.setattr(os, "pread", lambda file, size, at: pread(file, min(size, 2), at))
+    monkeypatch.setattr(os, "read", lambda file, size: read_some(file, min(size, 2)))
     assert STORAGE.read_range(str(path), 1, 7) == bytes(range(1, 8))
+    assert read(path, size=10) == bytes(range(10))
 
 
 @cases(STORAGE.open_ranges, files_digest, lambda path: read(path, size=1 << 27))
