@@ -121,9 +121,8 @@ class DecodingChild:
         """Calls a function of a module in the child.
 
         Raises:
-            RejectedImageError: raised by the function.
-            RejectedImageError: with reason `TOO_COSTLY` when it exceeds the budget, with
-                `DECODER_CRASH` when the process dies otherwise.
+            RejectedImageError: raised by the function; with reason `TOO_COSTLY` when it exceeds the
+                budget, with `DECODER_CRASH` when the process dies otherwise.
             Exception: any other that the function raises.
         """
         with self._lock:

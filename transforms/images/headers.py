@@ -103,7 +103,8 @@ def _read_jxl(data: bytes) -> Header:
     if stream.take(16) != 0x0AFF:
         raise ValueError("its codestream has a wrong signature")
     height, width = _size(stream)
-    # A lossless pixel takes 0.2 microseconds, others half. Photos have a byte for 64, or for 8.
+    # A lossless pixel takes 0.2 microseconds, and a photo has a byte for 8 of them; a pixel of a
+    # lossy one takes half, and 64 of a photo have a byte.
     of_byte, more = height * width // len(data), 2 * (height * width > _LARGE)
     if stream.take(1):
         return Header("jxl", height, width, 3, planes=_TIMES + more * (1 + (of_byte >= 64)))
@@ -113,7 +114,8 @@ def _read_jxl(data: bytes) -> Header:
     stream.take(1)
     extra = stream.choose((0, 0), (1, 0), (2, 4), (1, 12))
     alpha = sum(_is_alpha(stream) for _ in range(extra)) > 0
-    times = _TIMES + more * (1 + (of_byte >= (64 if stream.take(1) else 8)))
+    is_lossy = stream.take(1)
+    times = _TIMES + more * (1 + (of_byte >= (64 if is_lossy else 8)))
     colors = 3
     if not stream.take(1):
         stream.take(1)

@@ -21,7 +21,7 @@ from transforms.examples.decoder import Kept, decode_example, only_bytes, values
 from transforms.examples.layouts import FORMAT, PATH, SIZES
 from transforms.examples.tfrecord import FRAME_BYTES, TFRecordError, framed_payload, read_frames
 from transforms.images.checked_images import CheckedPartner
-from transforms.images.headers import FORMATS, image_format, read_header
+from transforms.images.headers import image_format, read_header
 from transforms.images.pixel_options import DEFAULT_LIMITS
 from transforms.images.tags import read_tags
 from transforms.labels.joins import has_rows
@@ -568,7 +568,7 @@ class ShardOrigins:
 def _is_as_said(data: bytes, stored: StoredImage) -> bool:
     """Whether an image has the format, the size and the tags that an index says."""
     format_ = image_format(data)
-    if format_ != stored.format or format_ not in FORMATS:
+    if format_ != stored.format or not format_:
         return format_ == stored.format
     # libpng may drop the chunk that gives a PNG another channel.
     header, sure = read_header(data, format_), 3 if format_ == "png" else 4

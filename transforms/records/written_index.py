@@ -297,10 +297,11 @@ def read_written_index(
     """
     for entry in index_entries([summary]):
         # Its shard may be in either place. File systems raise different errors for a missing file.
-        places = (f"{STAGING}/{summary.staged_index}", entry["file"])
-        for name in filter(lambda name: storage_of(output).exists(join(output, name)), places):
+        for name in (f"{STAGING}/{summary.staged_index}", entry["file"]):
+            listed = {**entry, "file": name}
             with contextlib.suppress(RecordIndexError):
-                return read_listed_index(output, {**entry, "file": name}, columns, most_times=None)
+                if storage_of(output).exists(join(output, name)):
+                    return read_listed_index(output, listed, columns, most_times=None)
     return None
 
 
