@@ -55,10 +55,9 @@ def _statistics(output: str, manifest: Mapping[str, Any]) -> Any:
     from transforms.storage.files import join, read_dataset_file
 
     listed = manifest["files"].get(STATISTICS)
-    if listed is not None:
-        with contextlib.suppress(OSError):
-            data = read_dataset_file(join(output, STATISTICS), listed)
-            return {} if data is None else parse_json(data)
+    with contextlib.suppress(OSError):
+        data = read_dataset_file(join(output, STATISTICS), listed) if listed else None
+        return parse_json(data) if data else {}
     return {}
 
 

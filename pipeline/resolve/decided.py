@@ -226,10 +226,10 @@ def check_splits(
         _check_shares_used(flags, sample, found, split_from)
     if flags.stratify:
         _check_stratified(flags, config)
-    if flags.split_by == "hash" or split_from != "hash":
+    if flags.split_by == "hash" or split_from not in ("hash", "directory"):
         return ()
-    unused = _unused_columns(found) if found else []
-    unused += _unused_folders(sample, config.label_from)
+    unused = _unused_columns(found) if found and split_from == "hash" else []
+    unused += _unused_folders(sample, config)
     return tuple(DatasetWarning("splits_unused", text) for text in unused)
 
 
@@ -285,12 +285,13 @@ def _unused_columns(found: LabelFiles) -> list[str]:
     return texts
 
 
-def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
+def _unused_folders(sample: ImageSample, config: ConvertConfig) -> list[str]:
+    is_hash = config.split_from == "hash"
     inside: dict[str, set[str]] = defaultdict(set)
     for uri in sample.uris:
         first, second, *_ = (*listed_path(uri, sample.root).split("/")[:-1], "", "")
         for above, folder in (("", first), (first, second)):
-            if folder.casefold() in SPLIT_WORDS:
+            if folder.casefold() in SPLIT_WORDS and (above or is_hash):
                 inside[above].add(folder)
     found = sorted(above for above, said in inside.items() if len(said) > 1)
     if not found:
@@ -300,14 +301,13 @@ def _unused_folders(sample: ImageSample, label_from: str) -> list[str]:
     flag += "--split_by folder"
     below = [uri for uri in sample.uris if not found[0] or is_inside(uri, root)]
     try:
-        check_folders(dataclasses.replace(sample, uris=below, root=root), label_from)
+        check_folders(dataclasses.replace(sample, uris=below, root=root), config.label_from)
     except UsageError:
         # The images have no other folder, so these folders were taken for classes.
         flag += " --label_from none"
     if found[0] and found[1:]:
         flag = "move them above these folders, as in train/cat/1.jpg, so that --split_by folder"
         where += f" and {len(found) - 1} more"
-    return [
-        f"the folders {', '.join(sorted(inside[found[0]]))}{where} look like splits and are not "
-        f"used: {flag} uses them, --split_by hash confirms that they are not splits"
-    ]
+    text = f"the folders {', '.join(sorted(inside[found[0]]))}{where} look like splits and are not "
+    text += f"used: {flag} uses them"
+    return [f"{text}, --split_by hash confirms that they are not splits" if is_hash else text]

@@ -156,14 +156,18 @@ def image_globs(patterns: Iterable[str], title: str) -> list[str]:
 
 
 def images_below(folder: str) -> tuple[list[str], Decision] | None:
-    """Globs of the images below a local folder; None without one.
+    """Globs of the images below a local folder, or in a local archive; None without one.
 
     Each extension of an image that occurs has a glob, so that lists next to the images are none.
 
     Raises:
         UsageError: it cannot be listed.
     """
-    if not (storage_of(folder).has_folders and os.path.isdir(folder)):
+    inside = folder if "!" in folder else f"{folder}!"
+    archive = None if glob.has_magic(folder) or is_in_parquet(inside) else archive_path(inside)
+    if archive and os.path.isfile(archive.archive):
+        folder = inside
+    elif not (storage_of(folder).has_folders and os.path.isdir(folder)):
         return None
     below = join(glob.escape(folder), "**")
     files = list_inputs(folder, "--images", listed=below)
@@ -270,8 +274,11 @@ def why_empty(pattern: str, *, of_labels: bool = False) -> str:
         pattern: the glob, of images unless `of_labels`.
         of_labels: whether it is that of `--labels`.
     """
-    if hint := files_in_archive(pattern):
-        return hint
+    if parts := archive_path(pattern):
+        with trying(f"list {pattern!r}"):
+            for first in storage_of(pattern).list_files(f"{parts.archive}!/**"):
+                return f"a file in an archive is {first.uri!r}"
+        return f"there is no archive {parts.archive!r}, or no file in it"
     storage = storage_of(pattern)
     if storage.is_folder(pattern):
         try:
@@ -324,17 +331,6 @@ def near_path(path: str) -> str:
         ):
             return f"; did you mean {os.path.join(os.path.dirname(path), names[near])!r}?"
     return "" if os.path.isabs(path) else f"; the working directory is {os.getcwd()}"
-
-
-def files_in_archive(pattern: str) -> str:
-    """Why a glob of files in archives does not match; empty for another glob."""
-    parts = archive_path(pattern)
-    if parts is None:
-        return ""
-    with trying(f"list {pattern!r}"):
-        for first in storage_of(pattern).list_files(f"{parts.archive}!/**"):
-            return f"a file in an archive is {first.uri!r}"
-    return f"there is no archive {parts.archive!r}, or no file in it"
 
 
 def _content(folder: str, *, of_labels: bool) -> str:

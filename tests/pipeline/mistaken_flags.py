@@ -206,7 +206,6 @@ FORMATS = {
 }
 
 ARCHIVES = {
-    "@new --images a.zip": "'a.zip' is an archive: write 'a.zip!/**/*' for the images in it",
     "@new --images '*.zip'": "'*.zip' is an archive: write '*.zip!/**/*' for the images in it",
     "@new --images 'a.tar.gz!/**'": "decompress it to .tar, with gunzip 'a.tar.gz' or the like",
     "@new --images a.tgz": "a compressed tar, whose files can only be read one after the other",

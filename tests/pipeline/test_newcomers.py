@@ -93,7 +93,6 @@ INPUTS = {
     "photos train.csv new --output other": "--output is given twice: words before the flags are",
     "train.csv new": "--images 'train.csv' names labels: give it to --labels",
     "photos photos/IMG_0000.jpg new": "photos/IMG_0000.jpg is an image: give a table of labels",
-    "photos.zip train.csv new": "'photos.zip' is an archive: write 'photos.zip!/**/*'",
     "empty train.csv new": "'empty'; it is a folder, which holds no images, and nothing else",
     "docs train.csv new": "'docs'; it is a folder, which holds no images, but 1 .txt",
     "photos new": "cannot tell where labels come from: give --labels CSV, or --label_from",
@@ -167,7 +166,10 @@ UNDERSTOOD = {
     "classes train.csv new": "labels from    csv ... --labels is given",
     "classes new": "labels from    directory",
     "splits new": "the folders train, val look like splits and are not used: --split_by",
-    "mixed new": "val in 'mixed/cat' and 2 more look like splits ... move them above these folders",
+    "./mixed new": "val in 'mixed/cat' and 2 more look like splits ... move them above these",
+    "mixed new --split_by folder --label_from none": "val in 'mixed/cat' and 2 more look like",
+    "photos.zip train.csv new": "all below the folder 'photos.zip!' ... 12 matched = 12 to convert",
+    "./photos.zip!/photos train.csv new": "12 used + 0 repeated",
 }
 
 

@@ -242,6 +242,8 @@ def find_boxes(names: Sequence[str], path: str) -> tuple[str, tuple[int, ...]]:
     problem = "it has no box columns"
     if best:
         problem = f"it has no column {', '.join(map(repr, best))} for boxes"
+    elif one := next((name for name in names if folded_name(name) in _PREFIXES[1:]), ""):
+        problem = f"a box is four columns of one number each, so split its column {one!r}"
     raise LabelsError(
         f"{path}: {problem}; it has {quote_names(names)}. Name them xmin, ymin, xmax, ymax or "
         "x, y, w, h, or give all four: --boxes columns=COL,COL,COL,COL"

@@ -265,14 +265,15 @@ def is_inside(uri: str, root: str) -> bool:
 
     >>> is_inside("photos/cat/1.jpg", "photos"), is_inside("photos/../me/1.jpg", "photos")
     (True, False)
-    >>> is_inside("/etc/1.jpg", ""), is_inside("1.jpg", "")
-    (False, True)
+    >>> is_inside("/etc/1.jpg", ""), is_inside("1.jpg", ""), is_inside("./x/1.jpg", "x")
+    (False, True, True)
     """
-    prefix = f"{root.removesuffix('/')}/" if root else ""
-    below = uri.removeprefix(prefix)
-    if not uri.startswith(prefix) or ".." in below.split("/"):
+    try:
+        below = relative_path(uri, root)
+    except ValueError:
         return False
-    return bool(prefix) or not (uri.startswith("/") or "://" in uri)
+    is_elsewhere = not root and (uri.startswith("/") or "://" in uri)
+    return not is_elsewhere and ".." not in below.split("/")
 
 
 def image_key(uri: str, *, kind: str, root: str) -> str:
@@ -404,8 +405,6 @@ _NO_SLASH = re.compile(r"(\.(?:zip|tar)!)(?=[^/])", re.IGNORECASE)
 
 _COMPRESSED = re.compile(r"(.+\.(?:tar\.(?:gz|bz2|xz|zst)|tgz|tbz2?|txz))(?:!.*)?", re.I | re.S)
 
-_WHOLE = re.compile(r".+\.(?:zip|tar)", re.IGNORECASE | re.DOTALL)
-
 
 class ArchivePath(NamedTuple):
     """A file in an archive, or a glob of such files.
@@ -502,7 +501,7 @@ def archive_problem(glob: str) -> str:
             "is a compressed tar, whose files can only be read one after the other: decompress "
             f"it to .tar, with gunzip {found[1]!r} or the like"
         )
-    if _WHOLE.fullmatch(glob):
+    if (parts := archive_path(f"{glob}!")) and not parts.name:
         return f"is an archive: write {glob + '!/**/*'!r} for the images in it"
     return ""
 

@@ -88,9 +88,9 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
     images: Sequence[str] | None = option(
         metavar="FOLDER|GLOB|DATASET",
         is_usual=True,
-        help="folder or glob of images, also of files in archives ('photos.zip!/**/*.jpg'), or a "
-        "dataset or TFRecord files, whose records are images; repeatable; if omitted, the CSV "
-        "lists the images",
+        help="folder, zip, tar or glob of images, also of files in archives "
+        "('photos.zip!/**/*.jpg'), or a dataset or TFRecord files, whose records are images; "
+        "repeatable; if omitted, the CSV lists the images",
         is_repeatable=True,
         is_path=True,
         template_help="one image glob, in which ** is any depth of folders; if omitted, the CSV "

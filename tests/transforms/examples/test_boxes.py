@@ -106,6 +106,7 @@ def test_headers_of_common_tools(header: str, form: str, columns: tuple[int, ...
     (["id", "label"], "a.csv: it has no box columns; it has 'id', 'label'"),
     (["id", "xmin", "xmax", "ymin"], "it has no column 'ymax' for boxes; it has 'id', 'xmin'"),
     (["xmin", "x_min", "ymin", "xmax", "ymax"], "there are several box columns 'xmin'"),
+    (["id", "BBox"], "one number each, so split its column 'BBox'; it has 'id', 'BBox'. Name them"),
     ([], "a.csv has no header: give four column numbers: --boxes columns=2,3,4,5"),
 )
 def test_headers_without_boxes(header: list[str], says: str) -> None:

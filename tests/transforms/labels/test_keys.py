@@ -34,7 +34,6 @@ NAMES = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=12
     (["photos/a?/x.jpg"], "photos"),
     (["photos/[ab]/x.jpg"], "photos"),
     (["photos/2020/img*.jpg"], "photos/2020"),
-    (["a/x.jpg"], "a"),
     (["x.jpg"], ""),
     (["**/*.jpg"], ""),
     ([], ""),
@@ -63,7 +62,6 @@ def test_fixed_root(globs: list[str], root: str) -> None:
     ("./photos/cats/1.jpg", "photos", "cats/1.jpg"),
     ("photos//cats/./1.jpg", "photos", "cats/1.jpg"),
     ("/1.jpg", "/", "1.jpg"),
-    ("gs://b/x/1.jpg", "gs://b", "x/1.jpg"),
     ("gs://b//x//1.jpg", "gs://b", "/x//1.jpg"),  # slashes are part of an object's name
     ("file:///a/1.jpg", "file:///", "a/1.jpg"),
     ("a/1.jpg", "", "a/1.jpg"),
