@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import json
@@ -106,12 +107,14 @@ def write_records(
     from transforms.dataset.manifest import manifest_shards
     from transforms.dataset.output_names import PARTIAL
     from transforms.examples.layouts import Feature
+    from transforms.records.foreign_records import key_feature, key_problem
     from transforms.records.record_index import indexed_files, shard_of_index
     from transforms.storage.files import join, storage_of
 
     open_index(output, manifest, [each["file"] for each in manifest_shards(manifest)], alone=False)
     features = tuple(map(Feature.from_manifest, manifest["features"]))
-    described = other_formats.Described(features, class_names(output))
+    problem = functools.partial(key_problem, key_feature(manifest))
+    described = other_formats.Described(features, class_names(output), problem)
     extension, write = {
         "webdataset": (".tar", other_formats.write_webdataset),
         "parquet": (".parquet", other_formats.write_parquet),

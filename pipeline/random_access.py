@@ -20,6 +20,7 @@ from transforms.examples.decoder import RecordParser
 from transforms.examples.layouts import Feature
 from transforms.images.pixel_options import DEFAULT_LIMITS, Limits, stored_depth, stored_shape
 from transforms.labels.keys import nfc
+from transforms.records.foreign_records import key_feature, key_problem
 from transforms.records.record_index import RecordIndexError
 from transforms.records.written_index import IndexReader, RecordKeys, UnreadableRecordError
 from transforms.storage.files import join, storage_of
@@ -85,6 +86,7 @@ class Records:
         )
         with reading_index(output):
             self._files = self._index.files(self._ranges, listed)
+        self._keyed = key_feature(manifest)
         self._keys: RecordKeys | None = None
         self._chosen = range(len(self._files.offsets))
 
@@ -117,7 +119,13 @@ class Records:
         place = self._place_of_key(chosen) if isinstance(chosen, str) else self._place(chosen)
         with self._reading():
             record = self._files.read(place)
-        return self._parsed(place, record)
+        parsed = self._parsed(place, record)
+        # The index may have been edited.
+        if isinstance(chosen, str) and (problem := key_problem(self._keyed, chosen, parsed)):
+            path, number = self._files.path(place), self._files.number(place)
+            index = self._index.path(path.removeprefix(f"{self._folder}/"))
+            raise self._damaged(f"{path}: record {number}: {problem} {index}")
+        return parsed
 
     def __getitems__(self, numbers: Sequence[SupportsIndex]) -> list[dict[str, Any]]:
         """Several records by their numbers, in parallel from a bucket; PyTorch calls it."""

@@ -232,7 +232,8 @@ def verify_shard(
             found.records, found.bytes = shard["records"], stored.size
             found.problems += _byte_problems(shard, stored.size, stored.crc32c, is_damaged=True)
         else:
-            check = None if fast else _GuardedCheck(verifier, guard, rows)
+            kind = shard.get("entry", {}).get("keys")
+            check = None if fast else _GuardedCheck(verifier, guard, rows, kind)
             _read_shard(path, shard, check, found, max_bytes=verifier.largest_record)
     except OSError as error:
         # A temporary failure says nothing about the file.
@@ -286,6 +287,7 @@ class _GuardedCheck(NamedTuple):
     verifier: RecordVerifier
     guard: DecoderGuard
     rows: Iterator[Mapping[str, Any]]
+    kind: str | None
 
     def check(self, placed: _Placed) -> RecordCheck:
         """Checks a record."""
@@ -294,7 +296,7 @@ class _GuardedCheck(NamedTuple):
         def decode(data: bytes, *, limits: Limits) -> ImageInfo:
             return self.guard.call("", check_image, data, limits=limits)
 
-        more = functools.partial(row_problems, row, record, offset) if row else None
+        more = functools.partial(row_problems, row, record, offset, kind=self.kind) if row else None
         return self.verifier.check(record, decode=decode, more=more)
 
 

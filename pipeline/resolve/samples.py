@@ -24,7 +24,6 @@ from pipeline.resolve.path_flags import (
 )
 from transforms.core.messages import Decision, first_line
 from transforms.dataset.image_statistics import DatasetWarning
-from transforms.dataset.manifest import INDEXED
 from transforms.examples.layouts import Feature
 from transforms.examples.partners import Partner
 from transforms.input_readers import LeftOut, annotation_files
@@ -59,8 +58,7 @@ from transforms.records.other_datasets import (
     index_parts,
     is_unindexed,
 )
-from transforms.records.record_index import RecordIndexError, index_split
-from transforms.records.stored_images import has_records
+from transforms.records.record_index import RecordIndexError, index_split, key_kind
 from transforms.storage.files import storage_of
 from transforms.storage.interface import FoundFile
 
@@ -545,8 +543,7 @@ class GivenDataset(NamedTuple):
         # An edited manifest may lack its digest: the reader refuses it.
         loose = self.manifest if is_unindexed(self.manifest) else {}
         digest = self.manifest.get("digest", "")
-        kind = "" if has_records(self.manifest) else self.manifest["options"].get("key", "")
-        kind = None if self.manifest.get(INDEXED) else kind
+        kind = key_kind(self.manifest)
         return OtherDataset(self.folder, digest, names=names, key_kind=kind, manifest=loose, **more)
 
 

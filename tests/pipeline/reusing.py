@@ -96,6 +96,11 @@ def first(value: Any) -> Callable[[list[Any]], list[Any]]:
     return lambda values: [value, *values[1:]]
 
 
+def swapped(values: list[Any]) -> list[Any]:
+    """A column of which two records have changed places."""
+    return [values[1], values[0], *values[2:]]
+
+
 def edit_record(shard: Path, edit: Callable[[bytearray], None]) -> bytes:
     """Changes the first record of a shard, which stays a sound one of the same length."""
     data = bytearray(shard.read_bytes())

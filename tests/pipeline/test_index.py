@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.marks import cases
 from tests.pipeline.commands import ROOT, Dataset, check_ended, check_sound, make_dataset, verify
 from tests.pipeline.reusing import edit_index, first, flip, with_column, write_manifest
 from tests.test_docs import blocks
@@ -128,6 +129,7 @@ WRONG = {
     "label_id": 9,
     "height": 3,
     "format": "png",
+    "key": "another",
 }
 
 
@@ -138,9 +140,12 @@ def test_a_row_that_differs_from_its_record_is_a_problem(dataset: Dataset, colum
     check_ended(verify(dataset.folder), 1, said, "the index says ", ": 1 problem\n")
 
 
-@pytest.mark.parametrize("column", ["shard", "split"])
-def test_a_row_of_another_shard_is_a_problem(dataset: Dataset, column: str) -> None:
-    name = edit_index(dataset, with_column(column, first("val-00000-of-00001.tfrecord")))
+@cases(
+    *((column, "val-00000-of-00001.tfrecord") for column in ("shard", "split")),
+    *(("changes", "resized"), ("source_content", bytes(16)), ("source_width", 5)),
+)
+def test_a_row_that_cannot_be_is_a_problem(column: str, value: Any, dataset: Dataset) -> None:
+    name = edit_index(dataset, with_column(column, first(value)))
     said = f"\n{name}: was changed since the dataset was written"
     check_ended(verify(dataset.folder), 1, said, ": 1 problem\n")
 

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from pipeline import Records, UsageError, load
 from pipeline.errors import DatasetError
 from tests.conftest import draw
 from tests.lazy import lazy_module
 from tests.marks import rest_slow
-from tests.pipeline.commands import Dataset, make_dataset
+from tests.pipeline.commands import Dataset, check_ended, make_dataset, run
+from tests.pipeline.reusing import edit_index, swapped, with_column
 from tests.readers.batch_loader import fetch, stacked
 from tests.servers.gcs import GcsServer
 
@@ -301,6 +303,24 @@ def test_a_damaged_record_is_one_line(copied: Path) -> None:
         # As a worker process hands it on.
         assert str(pickle.loads(pickle.dumps(caught.value))) == problem
     assert records[1]
+
+
+@pytest.mark.parametrize("layout", ["slim", "detection", "landmark"])
+def test_keys_of_an_edited_index_are_compared(
+    datasets: dict[str, Dataset], layout: str, tmp_path: Path
+) -> None:
+    copied = Dataset(Path(shutil.copytree(datasets[layout].folder, tmp_path / "out")))
+    path = copied.folder / edit_index(copied, with_column("key", swapped))
+    keys = parquet.read_table(path).column("key").to_pylist()
+    records = Records(copied.folder, "all")
+    for key in keys[:2]:
+        with pytest.raises(
+            DatasetError, match=f": its key is '.*', but '{key}' in {path}. The dat"
+        ):
+            _ = records[key]
+    assert all(records[key] for key in keys[2:]) and records[0]
+    ran = run("export", copied.folder, "--webdataset", tmp_path / "tar")
+    check_ended(ran, 1, "a record is damaged: its key is '")
 
 
 def test_a_dataset_that_was_replaced_is_one_line(photos: Path, tmp_path: Path) -> None:

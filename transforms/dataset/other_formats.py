@@ -11,7 +11,7 @@ import json
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,10 +48,12 @@ class Described:
     Attributes:
         features: of the manifest.
         classes: the names of classes by their ids.
+        problem: what is wrong with a key by the values of its record, or an empty text.
     """
 
     features: Sequence[Feature]
     classes: Mapping[int, str]
+    problem: Callable[[str, Mapping[str, Any]], str]
 
     @functools.cached_property
     def columns(self) -> dict[str, Feature]:
@@ -75,6 +77,8 @@ class Described:
         parser = RecordParser(self.features, channels=3, limits=DEFAULT_LIMITS, decode=False)
         for key, record in records:
             found = parser.parse(record)
+            if problem := self.problem(key, found):
+                raise ValueError(f"a record is damaged: {problem} the index")
             values = {name: _plain(each, found[each.name]) for name, each in self.columns.items()}
             if IMAGE in values:
                 values[IMAGE]["path"] = key

@@ -19,7 +19,7 @@ import xxhash
 from transforms.core.rejections import RejectedImageError
 from transforms.dataset.ledger import Ledger
 from transforms.dataset.manifest import FORMAT_VERSION, INDEXED
-from transforms.examples.layouts import COLUMN, IMAGE, LAYOUTS, Feature, Role
+from transforms.examples.layouts import COLUMN, IMAGE, LAYOUTS, PATH, Feature, Role
 from transforms.examples.tfrecord import FRAME_BYTES, Part
 from transforms.images.headers import image_format, read_header
 from transforms.images.tags import read_tags
@@ -29,6 +29,8 @@ from transforms.records.record_index import (
     RecordIndexError,
     content_hash,
     index_schema,
+    key_kind,
+    path_key,
     to_array,
 )
 from transforms.records.written_index import is_gzip, scan_stored
@@ -319,6 +321,29 @@ def _text(value: Any = b"") -> str:
     except UnicodeDecodeError:
         return ""
     return text if len(text) <= MAX_KEY and text.isprintable() else ""
+
+
+def key_feature(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """The feature that tells the key of a record, or an empty text, and the kind of its path."""
+    features = map(Feature.from_manifest, manifest["features"])
+    names = {each.source: each.name for each in features if not each.is_list}
+    kind = "" if KEY in names else key_kind(manifest) or ""
+    return names.get(PATH if kind else KEY, ""), kind
+
+
+def key_problem(keyed: tuple[str, str], key: str, values: Mapping[str, Any]) -> str:
+    """Whether a record holds another key than an index, which may have been edited, says.
+
+    Args:
+        keyed: see `key_feature`.
+        key: of the index.
+        values: of the record, as `RecordParser` gives them.
+    """
+    name, kind = keyed
+    value = values[name] if name else b""
+    own = path_key(value.decode("utf-8", "replace"), kind) if kind else _text(value)
+    is_same = own == key or _text(own) in ("", _text(key))
+    return "" if is_same else f"its key is {own!r:.60}, but {key!r:.60} in"
 
 
 def _labels(held: Mapping[str, Any], classes: Mapping[int, str]) -> dict[str, int | None]:

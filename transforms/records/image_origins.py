@@ -523,7 +523,7 @@ class ShardOrigins:
         if PATH in names and root != MEMORY:
             if full_uri(root, only_bytes(example, names[PATH]).decode()) != uri:
                 return False
-        elif KEY in names and root != MEMORY and kind in ("stem", "name", "path"):
+        elif KEY in names and root != MEMORY and kind:
             if only_bytes(example, names[KEY]).decode() != image_key(uri, kind=kind, root=root):
                 return False
         if base.is_pixels:
@@ -586,12 +586,8 @@ def _check_names(
     own = {"key": image.key, "path": image.path, "label": texts or None, "label_id": ids or None}
     held = {source: values_of(example, name) for source, name in dataset.names.items()}
     row = {**stored._asdict(), **own, "content": None}
-    for problem in row_problems(row, record, stored.offset, held):
+    for problem in row_problems(row, record, stored.offset, held, dataset.key_kind):
         raise ValueError(problem)
-    # Below a bucket, paths stay as they are.
-    uri, kind = f"gs://x/{image.path}", dataset.key_kind
-    if kind in ("stem", "name", "path") and image.key != image_key(uri, kind=kind, root="gs://x"):
-        raise ValueError("its key is not that of its path")
 
 
 def _held(data: bytes, known: CheckedPartner) -> CheckedPartner:

@@ -15,7 +15,7 @@ from transforms.dataset.output_names import MANIFEST
 from transforms.examples.partners import Partner
 from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.images.headers import FORMATS
-from transforms.images.pixel_options import CHANGES, HOLDOUT, UNTOUCHED
+from transforms.images.pixel_options import HOLDOUT
 from transforms.labels.keys import full_uri, image_key, listed_key, listed_path, relative_path
 from transforms.labels.shards import Libraries, RecipeMaker
 from transforms.labels.vocabulary import LabelCells, LabelCounter
@@ -81,8 +81,7 @@ class OtherDataset(NamedTuple):
         has_sizes: whether its images have the sizes of their originals in this run.
         split: the only one that is held out; empty for all.
         records: their number, if it is held out.
-        key_kind: of its keys, empty if they are not all made of its paths; None if another program
-            wrote its records.
+        key_kind: see `key_kind` of `record_index`.
         manifest: of files of another program that have no index; empty if it is in the folder.
     """
 
@@ -506,5 +505,4 @@ def _is_possible(row: Mapping[str, Any]) -> bool:
         and all(side is None or 0 < side <= _LONGEST_SIDE for side in sides)
         and 1 <= row["channels"] <= 4
         and 0 <= row["orientation"] <= 8
-        and {*(row["changes"] or UNTOUCHED[0]).split(",")} <= {*CHANGES}
     )

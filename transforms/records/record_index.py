@@ -10,20 +10,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import xxhash
 
 from transforms.core.records import PlannedImage, ShardRow
-from transforms.dataset.manifest import manifest_shards, shards_by_name
+from transforms.dataset.manifest import INDEXED, manifest_shards, shards_by_name
 from transforms.dataset.output_names import image_files, index_file
-from transforms.examples.layouts import PIXELS, SOURCES, Role
+from transforms.examples.layouts import IMAGE, PATH, PIXELS
 from transforms.examples.tfrecord import FRAME_BYTES
 from transforms.images.checked_images import LOOKS, CheckedImage
+from transforms.images.pixel_options import CHANGES, UNTOUCHED
 from transforms.labels.joins import parsed_rows
+from transforms.labels.keys import MEMORY, image_key
 from transforms.labels.label_tables import checked_parquet, numbers_of, plain_bytes, size_of_pages
 from transforms.labels.shards import ShardName
-from transforms.records.stored_images import changes_text, partner_rows
+from transforms.records.stored_images import changes_text, has_records, partner_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -139,6 +141,9 @@ _LEAST_GROUP = 1 << 16
 # Only of an index that takes more than this, the size of its shard is asked.
 _UNASKED_BYTES = 4 << 20
 
+# The columns that have no values if all images are stored as they are.
+_OF_CHANGES = ("changes", "source_content", "source_height", "source_width")
+
 # Rows that are Python objects at the same time: these take ten times the memory.
 _BATCH = 1024
 
@@ -232,6 +237,7 @@ def read_index(
     *,
     records: int | None = None,
     columns: Sequence[str] | None = None,
+    changes: Sequence[str] = CHANGES,
     most_of_records: Callable[[], int | None] = lambda: None,
 ) -> pa.Table:
     """Reads a file that may have been edited.
@@ -242,6 +248,7 @@ def read_index(
         records: rows that it must have, or None for any number.
         columns: those to read, in their order, without `PARTNERS` if it has none; None for all.
             Perceptual hashes of another version are empty.
+        changes: those that its images may have; none if all are stored as they are.
         most_of_records: the memory that rows of the records in its shard take at most; None if
             that is not known.
 
@@ -301,6 +308,11 @@ def read_index(
             raise RecordIndexError(f"{path} is damaged: its rows are not numbered in order")
         if "key" in names and table.column("key").null_count:
             raise RecordIndexError(f"{path} is damaged: a row of it has no key")
+        for name in {*_OF_CHANGES} & {*names} if not changes else {"changes"} & {*names}:
+            for text in table.column(name).unique().drop_null().to_pylist():
+                each = str(text).split(",")
+                if len({*each}) < len(each) or not {*each} <= {*changes}:
+                    raise RecordIndexError(f"{path} is damaged: a {name} of it is {text!r:.60}")
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         detail = " ".join(str(error).split())[:200]
         raise RecordIndexError(f"{path} is damaged: {detail}") from error
@@ -377,9 +389,9 @@ def classes_of(label: list[str] | str | None) -> list[str]:
 
 COMPARED = (
     *("record", "offset", "length", "key", "path", "label", "label_id", "content"),
-    *("format", "height", "width", "channels", PARTNERS),
+    *("format", "height", "width", "channels", PARTNERS, *_OF_CHANGES),
 )
-"""The columns that `row_problems` reads."""
+"""The columns that `row_problems` and `read_index` compare."""
 
 _COLUMNS = {
     **{f"image.{name}": name for name in COMPARED},
@@ -389,6 +401,7 @@ _COLUMNS = {
 """The column that holds the same value as a feature, by the feature's source."""
 
 _SHOWN = 60
+_Held: TypeAlias = Mapping[str, Sequence[Any]]  # the values of a record by their source
 
 
 class IndexPlace(NamedTuple):
@@ -396,12 +409,39 @@ class IndexPlace(NamedTuple):
 
     Attributes:
         entry: of the index, in the manifest; with its `shard`, unless its records have files of
-            their own.
+            their own, the kind of its keys, and the changes of its images.
         first: the row of the file's first record.
     """
 
     entry: dict[str, Any]
     first: int = 0
+
+
+def key_kind(manifest: Mapping[str, Any]) -> str | None:
+    """The kind of keys that `path_key` makes of the paths of a dataset.
+
+    Empty if they are not all made so; None if another program wrote its records.
+    """
+    if manifest.get(INDEXED):
+        return None
+    kind = manifest["options"].get("key")
+    if has_records(manifest) or kind not in ("stem", "name", "path"):
+        kind = ""
+    return "uri" if manifest["root"] == MEMORY else kind
+
+
+def _changes(manifest: Mapping[str, Any]) -> list[str]:
+    """See `read_index`."""
+    changes = [*manifest.get("pixels", ())]
+    is_stripped = bool(manifest["options"].get("strip_metadata")) or has_records(manifest)
+    holds_files = any(feature["source"] == IMAGE for feature in manifest["features"])
+    return changes if changes or (holds_files and not is_stripped) else [*UNTOUCHED]
+
+
+def path_key(path: str, kind: str) -> str:
+    """The key of an image by its path below its root."""
+    # Below a bucket, paths stay as they are.
+    return image_key(path if kind != "path" else f"gs://x/{path}", kind=kind, root="gs://x")
 
 
 def index_places(manifest: Mapping[str, Any]) -> dict[str, IndexPlace]:
@@ -410,7 +450,8 @@ def index_places(manifest: Mapping[str, Any]) -> dict[str, IndexPlace]:
     A shard has its own index. Files of single images share that of the shard as which they were
     written: they follow each other in the order of its rows. A file without rows is left out.
     """
-    entries = {entry["file"]: entry for entry in manifest["index"]}
+    known = {"keys": key_kind(manifest), "changes": _changes(manifest)}
+    entries = {entry["file"]: {**entry, **known} for entry in manifest["index"]}
     if manifest["options"].get("files") != "per_image":
         return {
             shard["file"]: IndexPlace({**entry, "shard": shard["file"]})
@@ -450,7 +491,7 @@ def index_list_problems(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def row_problems(
-    row: Mapping[str, Any], record: bytes, offset: int, held: Mapping[str, Sequence[Any]]
+    row: Mapping[str, Any], record: bytes, offset: int, held: _Held, kind: str | None = ""
 ) -> Iterator[str]:
     """The differences between a record and its row.
 
@@ -459,12 +500,14 @@ def row_problems(
         record: the data of the record.
         offset: the first byte of its frame in the file.
         held: the values of the record by their source.
+        kind: see `key_kind`.
     """
     if row["length"] != len(record):
         yield _problem("length", len(record), row["length"])
     # Compressed files have no offsets.
     if row["offset"] not in (None, offset):
         yield _problem("offset", offset, row["offset"])
+    path = row["path"] or ""
     for source, values in held.items():
         column = _COLUMNS.get(source)
         if column is None or row[column] is None:
@@ -476,6 +519,10 @@ def row_problems(
         found: Any = texts if isinstance(row[column], list) else texts[0] if texts else None
         if found != row[column]:
             yield _problem(column, found, row[column])
+        if source == PATH:
+            path = str(found)
+    if kind and (own := path_key(path, kind)) != row["key"]:
+        yield _problem("key", own, row["key"])
     if row["content"] is not None and (data := _stored(held)) is not None:
         found = content_hash(data)
         if found != row["content"].hex():
@@ -484,7 +531,7 @@ def row_problems(
         yield from _partner_problems(partner, held)
 
 
-def _partner_problems(row: Mapping[str, Any], held: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+def _partner_problems(row: Mapping[str, Any], held: _Held) -> Iterator[str]:
     """The differences between a mask or further image of a record and its entry in the row."""
     name, content = row["name"], row["content"]
     known = {"path": row["path"], "format": row["format"], "bytes": content and content.hex()}
@@ -498,14 +545,9 @@ def _partner_problems(row: Mapping[str, Any], held: Mapping[str, Sequence[Any]])
             yield _problem(f"{name}.{field}", found, listed)
 
 
-def _stored(held: Mapping[str, Sequence[Any]]) -> bytes | None:
+def _stored(held: _Held) -> bytes | None:
     """The stored image, or its pixels if only these are stored."""
-    images = [name for name, source in SOURCES.items() if source.role is Role.IMAGE]
-    for name in (*images, PIXELS):
-        if len(held.get(name, ())):
-            data: bytes = held[name][0]
-            return data
-    return None
+    return next((held[name][0] for name in (IMAGE, PIXELS) if len(held.get(name, ()))), None)
 
 
 def _problem(column: str, found: object, listed: object) -> str:

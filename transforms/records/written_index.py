@@ -41,6 +41,7 @@ from transforms.examples.tfrecord import (
     read_records,
     scan_records,
 )
+from transforms.images.pixel_options import CHANGES
 from transforms.labels.csv_tables import MOST_TIMES, as_file, inflated, read_head, stored_size
 from transforms.labels.label_rows import GZIP_MAGIC
 from transforms.labels.shards import ShardName
@@ -317,7 +318,7 @@ def read_listed_index(
 
     Args:
         output: the dataset's folder.
-        entry: file, number of records, bytes and checksum.
+        entry: file, number of records, bytes and checksum, and the changes of its images.
         columns: those to read; None for all.
         changed: what is said of an index that is not as the manifest lists it.
         most_times: memory that it may take for each byte of its records; None if nothing is known
@@ -332,7 +333,8 @@ def read_listed_index(
     if data is None:
         raise RecordIndexError(f"{path} {changed}")
     most = functools.partial(_most_of_records, output, entry, most_times)
-    return read_index(data, path, records=entry["records"], columns=columns, most_of_records=most)
+    read = functools.partial(read_index, data, path, records=entry["records"], columns=columns)
+    return read(changes=entry.get("changes", CHANGES), most_of_records=most)
 
 
 def _most_of_records(output: str, entry: Mapping[str, Any], times: int | None) -> int | None:
@@ -590,6 +592,10 @@ class IndexReader:
         self._places = index_places(manifest)
         self._sizes = {shard["file"]: shard["bytes"] for shard in manifest_shards(manifest)}
         self._per_image = manifest["options"].get("files") == "per_image"
+
+    def path(self, file: str) -> str:
+        """The index of the records of a file."""
+        return join(self._folder, self._places[file].entry["file"])
 
     def has_index(self, files: Iterable[str]) -> bool:
         """Whether the manifest lists the indexes of these files."""
