@@ -66,6 +66,7 @@ WRITE: list[tuple[dict[str, Any], str]] = [
     ({"resize": 9}, "resize '9' is not a size: did you mean shorter=9"),
     ({"resize": "99x99", "max_pixels": 9}, "more than max_pixels 9"),
     ({"max_pixels": [1]}, "max_pixels is text or a number"),
+    ({"splits": 5}, "splits '5': '5' has no name"),
     ({"model": "a.keras"}, "model has no effect with layout slim"),
     (
         {"layout": "embedding", "model": "labels.csv", "model_weights": "a.h5"},

@@ -460,7 +460,7 @@ def _argument(option: Option, value: Any) -> Any:
     if "Several" in option.python and not is_single:
         if isinstance(value, Mapping):
             value = [f"{each}={_commas(of_it)}" for each, of_it in value.items()]
-        value = ",".join(value)
+        value = _commas(value)
     return _value(option, value)
 
 
