@@ -104,11 +104,11 @@ def _of_dataset(output: str, manifest: dict[str, Any], split: str | None) -> Sel
 def _loose_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
         found = record_files(path)
-        if not found and len(paths) == 1 and not glob.has_magic(path):
+        if not found and not glob.has_magic(path):
             # The manifest explains what this folder is.
             open_dataset(path, "dataset and no TFRecord files")
         if not found:
-            raise UsageError(f"there is no {path}")
+            raise UsageError(f"no TFRecord file matches {path}")
         yield from ((uri, uri.rpartition("/")[2]) for uri in found)
 
 

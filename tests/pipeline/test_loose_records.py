@@ -393,7 +393,7 @@ TWO = [example(a=[photo(n)], b=[photo(n + 5)], id=[7]) for n in range(2)]
     (TWO, "image=c", "no image is in 'c' of the first records, which have a, b, id"),
     (TWO, "image=a,label=b", "no label is in 'b'"),
     ([example(x=[1])], None, "no feature holds an image file: there are x"),
-    ([], None, "no feature holds an image file"),
+    ([], None, "no feature holds an image file: there are none"),
     ([b"\xff"], None, "a.tfrecord: record 0: its bytes are not a tf.train.Example; `salvage` "),
     (TWO, "jpg=c", "'jpg=c' is not like image=NAME,label=NAME,key=NAME"),
 )

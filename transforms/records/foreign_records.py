@@ -120,6 +120,7 @@ def meanings(
     held: dict[str, Any] = {}
     for example in first:
         held = {**{name: values for name, values in example.items() if len(values)}, **held}
+    has = ", ".join(sorted(held)[:20]) or "none"
     names: dict[str, str] = {}
     for what, usual in USUAL.items():
         asked = given.get(what)
@@ -128,7 +129,6 @@ def meanings(
             if source := _source(what, held.get(name)):
                 names.setdefault(source, name)
             elif asked:
-                has = ", ".join(sorted(held)[:20])
                 raise ValueError(f"no {what} is in {name!r} of the first records, which have {has}")
     if given.get("label") is None:
         for feature in _OBJECTS:
@@ -139,8 +139,7 @@ def meanings(
         images = [name for name, values in sorted(held.items()) if _source("image", values)]
         if len(images) != 1:
             many = f"several features hold images ({', '.join(images)})" if images else ""
-            has = f"no feature holds an image file: there are {', '.join(sorted(held)[:20])}"
-            raise ValueError(many or has)
+            raise ValueError(many or f"no feature holds an image file: there are {has}")
         names[IMAGE] = images[0]
     return names
 
