@@ -22,7 +22,7 @@ from transforms.input_readers import KeyReader, LeftOut
 from transforms.labels.csv_tables import delimiter_text
 from transforms.labels.joins import RowRequirements
 from transforms.labels.label_options import InputOptions, ShardOptions, SplitOptions
-from transforms.labels.label_rows import CSV, YOLO, CsvColumns
+from transforms.labels.label_rows import CSV, LIST_SEPARATOR, YOLO, CsvColumns
 from transforms.labels.label_rules import LabelRules
 from transforms.labels.shards import ShardPlan, SplitAssigner
 from transforms.records.other_datasets import OtherDataset
@@ -174,7 +174,7 @@ class ConvertConfig:
             "label_key": columns.key.name or None if columns else None,
             "label_column": columns.label.name if columns and columns.label.at >= 0 else None,
             # That of lists in a file is no option.
-            "label_separator": self.label_separator.strip() or None,
+            "label_separator": self.label_separator.strip(LIST_SEPARATOR) or None,
             "label_kind": rules.kind,
             "key": self.key,
             "csv_delimiter": delimiter_text(columns.delimiter) if columns else None,

@@ -66,7 +66,7 @@ VALUES = {
         ["", "else", "gs://b/my.json"],
         ["my.yaml", "/d/my.yaml"],
     ),
-    "label_separator": Values(["|", ", ", ";"], ["", " "]),
+    "label_separator": Values(["|", ", ", " "], [""]),
     "record_features": Values(["image=jpg,key=", "label=a/b"], ["", "jpg", "image=a,,key="]),
     "label_key": Values(["id", "2", "image name", "이름"]),
     "label_column": Values(["label", "2"]),

@@ -51,6 +51,7 @@ MULTI = "  id: image.key\n  labels: label.ids\n  names: label.texts\n"
 @cases(
     ("id,label\na,dog\na,cat\nb,cat\na,dog\n", {}),
     ("id,label\na,dog|cat\nb,cat|\n", {"label_separator": "|"}),
+    ("id,label\na,dog cat\nb, cat  cat\n", {"label_separator": " "}),
 )
 def test_many_labels(rows: str, flags: dict[str, str], folder: Path) -> None:
     dataset = from_rows(folder, rows, layout=write_layout(folder, MULTI), **flags)

@@ -631,14 +631,14 @@ def not_empty(text: str) -> str:
     return text
 
 
-def not_blank(text: str) -> str:
+def some_text(text: str) -> str:
     """A text that the manifest can hold.
 
     Raises:
-        ValueError: it is blank, or not valid UTF-8.
+        ValueError: it is empty, or not valid UTF-8.
     """
-    if not text.strip():
-        raise ValueError("it is blank: give a text such as |")
+    if not text:
+        raise ValueError("it is empty: give a text such as |")
     return utf8_text(text)
 
 

@@ -13,11 +13,11 @@ from transforms.core.option import (
     as_it_is,
     at_least_one,
     if_any,
-    not_blank,
     one_of,
     only,
     option,
     read_size,
+    some_text,
     text_of,
     utf8_text,
 )
@@ -148,9 +148,9 @@ class InputOptions(Group, title="images and labels", of_images=True, recorded=as
     )
     label_separator: str | None = option(
         metavar="TEXT",
-        parse=not_blank,
-        help="separates several labels in one cell, such as |",
-        regex="^.*[^ ].*$",
+        parse=some_text,
+        help="separates several labels in one cell, such as | or ' '",
+        regex="^.+$",
     )
     label_kind: str = option(
         "auto",
