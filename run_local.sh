@@ -2,7 +2,7 @@
 # Converts images to TFRecords on this machine. Without flags, it draws and converts a small sample.
 #   ./run_local.sh
 #   ./run_local.sh photos labels.csv out/photos
-#   ./run_local.sh show|verify|plan|diff|report|salvage|export|help ...
+#   ./run_local.sh show|verify|plan|diff|report|salvage|index|export|help ...
 set -euo pipefail
 for word in "$@"; do
   case "$word" in
@@ -21,7 +21,7 @@ make_environment ""
 # Flags may name paths from where the user stands; the packages are found wherever that is.
 python="$venv/bin/python"
 case "${1:-}" in
-  convert | plan | show | verify | diff | report | salvage | export)
+  convert | plan | show | verify | diff | report | salvage | index | export)
     exec "$python" -m "pipeline.$1" "${@:2}" ;;
   help) exec "$python" -m "pipeline.${2:-convert}" --help "${@:3}" ;;
   ?*) exec "$python" -m pipeline.convert "$@" ;;

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pipeline.command_line import COMMANDS
 from tests.marks import cases
 from tests.pipeline.commands import ROOT
 from tests.report_picture import OF_THE_SAMPLE
@@ -49,13 +50,7 @@ def test_the_installation_shows_its_progress(tmp_path: Path) -> None:
 @cases(
     (["--help"], "-m pipeline.convert --help"),
     (["--images", "a b", "--output", "o"], "-m pipeline.convert --images a b --output o"),
-    (["convert", "--output", "o"], "-m pipeline.convert --output o"),
-    (["show", "o", "--limit", "3"], "-m pipeline.show o --limit 3"),
-    (["plan", "--output", "o"], "-m pipeline.plan --output o"),
-    (["verify", "o"], "-m pipeline.verify o"),
-    (["report", "o"], "-m pipeline.report o"),
-    (["diff", "a", "b"], "-m pipeline.diff a b"),
-    (["export", "a", "--dali", "b"], "-m pipeline.export a --dali b"),
+    *(([command, "o", "--flag"], f"-m pipeline.{command} o --flag") for command in COMMANDS),
     (["help", "show"], "-m pipeline.show --help"),
     (["help"], "-m pipeline.convert --help"),
 )
