@@ -58,6 +58,7 @@ _GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 _NO_CSV = {
     re.compile(rb"PK\x03\x04"): "a zip archive or an Excel workbook: save it as CSV",
     re.compile(rb'[\[{][\s"{\[\d]'): "JSON: write one object per line, or a CSV",
+    re.compile(rb"BZh[1-9]1|\xfd7z|\x28\xb5\x2f|\x04\"M|]\0\0"): "compressed: decompress it",
     re.compile(rb"\xff\xd8\xff|\x89PNG|GIF8"): "an image: give a table of labels",
     re.compile(rb"(#.*\s+)*(path|train|names|nc):"): "YAML, for --class_names: give YOLO's *.txt",
     re.compile(rb"\s*<(!doctype |html)", re.I): "a web page: download the file itself",

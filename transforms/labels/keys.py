@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import hashlib
 import itertools
@@ -28,8 +29,8 @@ _FOLDERS = r"(?:(?!\.)[^/]+/)*"
 def literal_prefix(pattern: str) -> str:
     """The common beginning of all names that a glob matches.
 
-    >>> literal_prefix("photos/2024-*/x.jpg")
-    'photos/2024-'
+    >>> literal_prefix("photos/2024-*/x.jpg"), literal_prefix("a/[b]"), literal_prefix("a/b?")
+    ('photos/2024-', 'a/', 'a/b')
     """
     return WILDCARD.split(pattern, maxsplit=1)[0]
 
@@ -93,10 +94,8 @@ def _token_regex(token: str) -> str:
         return "[^/]"
     if len(token) < 3 or token[0] != "[":
         return re.escape(token)
-    # `fnmatch` supports ranges; everything else in the brackets is literal.
-    body = token[1:-1]
-    members = re.sub(r"([\\^\]\[&~|])", r"\\\1", body.removeprefix("!"))
-    return f"(?!/)[{'^' if body[0] == '!' else ''}{members}]"
+    # As local files are listed, also a range that is none, such as `[z-a]`: `(?s:` … `)\Z`.
+    return f"(?!/){fnmatch.translate(token)[4:-3]}"
 
 
 # The files that hold images from memory, in the staging folder, until they are published.

@@ -52,6 +52,9 @@ _MAX_WAYS = 1000
 # The fields of a place that say where it is; the others follow from the folder.
 _OF_RANGE = 3
 
+_Inode = tuple[int, int]
+_Ways = Counter[tuple[str, _Inode]]
+
 
 class Place(NamedTuple):
     """A folder in which a part of a glob is matched.
@@ -60,16 +63,14 @@ class Place(NamedTuple):
         folder: `""`, or a path that ends in a slash.
         at: the number of the part.
         top: the length of the path of the folder in which `**` began; -1 outside of `**`.
-        real: within `**`, the folder's path without links; empty if it is not known yet.
-        above: the same for the folders between, from the top.
+        above: within `**`, the inodes of the folders from the top to the one above.
         is_linked: whether a link leads there from the top.
     """
 
     folder: str
     at: int
     top: int = -1
-    real: str = ""
-    above: frozenset[str] = frozenset()
+    above: frozenset[_Inode] = frozenset()
     is_linked: bool = False
 
 
@@ -91,7 +92,7 @@ def expand_range(part: NameRange, limit: int) -> Iterator[str | NameRange]:
     if part.start:
         begins = [Place(*begin) for begin in json.loads(part.start)]
     found, left = 0, list[Place]()
-    ways: Counter[tuple[str, str]] = Counter()
+    ways: _Ways = Counter()
     # Folders in each other: the last one is expanded.
     opened: list[Iterator[str | Place]] = [iter(begins)]
     while opened:
@@ -112,9 +113,7 @@ def expand_range(part: NameRange, limit: int) -> Iterator[str | NameRange]:
         yield NameRange(part.glob, start)
 
 
-def _expand(
-    parts: list[str], place: Place, ways: Counter[tuple[str, str]]
-) -> Iterator[str | Place]:
+def _expand(parts: list[str], place: Place, ways: _Ways) -> Iterator[str | Place]:
     """The paths in a folder, and places below it."""
     folder, at = place.folder, place.at
     while at < len(parts) - 1 and not glob.has_magic(parts[at]):
@@ -148,48 +147,52 @@ def _match_entry(parts: list[str], place: Place, entry: os.DirEntry[str]) -> Ite
 
 def _in_tree(place: Place) -> Place:
     """A place within `**`, with what links need."""
-    if place.real:
+    if place.above:
         return place
     folder = place.folder
     top = len(folder) if place.top < 0 else place.top
-    ends = [at + 1 for at in range(top, len(folder)) if folder[at] == "/"]
-    above = [os.path.realpath(folder[:end]) for end in (top, *ends)]
-    real = above.pop()
-    is_linked = bool(above) and real != os.path.join(above[0], folder[top:-1])
-    return Place(folder, place.at, top, real, frozenset(above), is_linked)
+    ends = [at for at in range(top, len(folder)) if folder[at] == "/"]
+    above = frozenset(_inode(folder[:end]) for end in [top, *ends][:-1])
+    return Place(folder, place.at, top, above, any(os.path.islink(folder[:end]) for end in ends))
 
 
-def _expand_tree(
-    parts: list[str], place: Place, ways: Counter[tuple[str, str]]
-) -> Iterator[str | Place]:
+def _inode(folder: str) -> _Inode:
+    """What all paths to a folder share; its path without links takes a call for each name in it."""
+    try:
+        found = os.stat(folder or ".")
+    except OSError:
+        # It cannot be listed, either, which says why.
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def _expand_tree(parts: list[str], place: Place, ways: _Ways) -> Iterator[str | Place]:
     """Expands `**`: matches the rest in a folder, and in every one below that is not hidden.
 
     Links to folders are followed, unless they lead back to a folder above.
     """
-    folder, at, top, real, above, is_linked = place
-    if real in above:
-        return
+    folder, at, top, above, is_linked = place
+    inode = _inode(folder)
+    # One set for all folders in it: there may be a million.
+    path = above | {inode}
     if is_linked:
-        ways[folder[:top], real] += 1
-        if ways[folder[:top], real] > _MAX_WAYS:
+        if inode in above:
+            return
+        ways[folder[:top], inode] += 1
+        if ways[folder[:top], inode] > _MAX_WAYS:
             raise OSError(errno.ELOOP, f"more than {_MAX_WAYS} paths with links lead to it", folder)
     # Each folder is listed once, for its files and for the folders in it.
     is_listed = glob.has_magic(parts[at + 1]) and parts[at + 1] != "**"
     if not is_listed:
         yield Place(folder, at + 1)
     below, inner = [], Place(folder, at + 2)
-    # One set for all of them: there may be a million.
-    path = above | {real}
     for entry in _entries(folder):
         name = entry.name
         if is_listed and _fits(name, parts[at + 1]):
             yield from _match_entry(parts, inner, entry)
         if name[0] != "." and _is_folder(entry):
-            is_link = entry.is_symlink()
-            target = os.path.join(real, name)
-            if is_link:
-                target = os.path.realpath(target)
-            below.append(Place(f"{folder}{name}/", at, top, target, path, is_linked or is_link))
+            is_link = is_linked or entry.is_symlink()
+            below.append(Place(f"{folder}{name}/", at, top, path, is_link))
     # No folder stays open meanwhile: folders may be thousands deep.
     yield from below
 

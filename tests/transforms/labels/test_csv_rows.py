@@ -168,6 +168,7 @@ OTHER_HEADER = (
     ("1,cat\n2,dog\n", OTHER_HEADER),
     ("id,label,id\n1,cat,2\n", "has several columns 'id' (1 and 3): rename"),
     ("id,label\n1,cat\n2,d\0g\n", "CSV a.csv line 3 holds a NUL byte"),
+    (b"\x28\xb5\x2f\xfd", "CSV a.csv is compressed: decompress it"),
     (b"PK\x03\x04rest", "CSV a.csv is a zip archive or an Excel workbook: save it as CSV"),
     *[(ZIPPED[:cut], "CSV a.csv is damaged gzip after line") for cut in (12, -9, -3)],
     (CHECKSUM, "damaged gzip"),
