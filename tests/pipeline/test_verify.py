@@ -170,6 +170,16 @@ def test_a_small_file_that_is_listed_with_gigabytes_is_not_read(dataset: Dataset
         assert f"\n{name}: cannot be read: it has more" in out
 
 
+def test_images_in_far_fewer_compressed_bytes_are_not_decoded(photos: Path, tmp_path: Path) -> None:
+    """100,000 equal ones in 0.4 MB took 22 s."""
+    made = make_dataset(tmp_path, images=f"{photos}/*/*.png", compression="gzip")
+    splits = made.manifest["splits"]
+    splits["train"]["shards"][0]["records"] = 100_000
+    edit(made, splits=splits)
+    says = r"manifest.json: lists 100000 images in \d+ bytes: none is decoded"
+    assert re.search(says, verify(made.folder).out)
+
+
 def swapped(features: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Features of which height and width are each other's."""
     other = {"image.height": "image.width", "image.width": "image.height"}

@@ -103,11 +103,12 @@ def _read_jxl(data: bytes) -> Header:
     if stream.take(16) != 0x0AFF:
         raise ValueError("its codestream has a wrong signature")
     height, width = _size(stream)
-    # A lossless pixel takes 0.2 microseconds, and a photo has a byte for 8 of them; a pixel of a
-    # lossy one takes half, and 64 of a photo have a byte.
-    of_byte, more = height * width // len(data), 2 * (height * width > _LARGE)
+    # A lossless pixel takes 0.2 microseconds, one of a photo also a byte, or a quarter if it was a
+    # JPEG; a lossy one takes half the time, and 64 of a photo have a byte.
+    pixels, is_large = height * width, height * width > _LARGE
+    times = _TIMES + is_large * (2 + 2 * (64 * len(data) <= pixels))
     if stream.take(1):
-        return Header("jxl", height, width, 3, planes=_TIMES + more * (1 + (of_byte >= 64)))
+        return Header("jxl", height, width, 3, planes=times)
     if stream.take(1) and _orientation(stream) > 4:
         height, width = width, height
     bits = _bit_depth(stream)
@@ -115,11 +116,12 @@ def _read_jxl(data: bytes) -> Header:
     extra = stream.choose((0, 0), (1, 0), (2, 4), (1, 12))
     alpha = sum(_is_alpha(stream) for _ in range(extra)) > 0
     is_lossy = stream.take(1)
-    times = _TIMES + more * (1 + (of_byte >= (64 if is_lossy else 8)))
     colors = 3
     if not stream.take(1):
         stream.take(1)
         colors = 1 if stream.choose((0, 0), (1, 0), (2, 4), (18, 6)) == 1 else 3
+    if is_large and not is_lossy and colors == 3:
+        times = 9 - 2 * (8 * len(data) >= pixels) - 2 * (2 * len(data) >= pixels)
     return Header("jxl", height, width, colors + alpha, planes=times + extra, bits=bits)
 
 

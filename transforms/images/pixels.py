@@ -140,6 +140,10 @@ _OVERSAMPLING = 2
 _COPIED_BYTES = 4.5
 _TIMES_OF_FILE = 64
 
+# How many pixels a byte counts that is deflated for a PNG, which takes up to 50 ns, and how many of
+# these a byte of the file may become in any case: those of photos are fewer.
+_TIMES_OF_PNG, _PNG_OF_FILE = 1.5, 24
+
 _REENCODED = ("reencoded",)
 
 # Modes by their channels, and those in which colors of transparent pixels have no weight.
@@ -222,6 +226,20 @@ class _ImageFile:
             detail = f"{size}, of which a change holds {held} bytes, more than {allowed:.0f}"
             raise RejectedImageError(Reason.TOO_MANY_PIXELS, detail)
 
+    def check_png(self, channels: int) -> None:
+        """Refuses few bytes that take long to be decoded and written as a PNG.
+
+        Args:
+            channels: of the PNG; one of 16 bits is two.
+        """
+        header, written = self.header, channels * self.size[0] * self.size[1]
+        if written > _PNG_OF_FILE * len(self.data):
+            # Pillow decodes the first of several frames, a JPEG XL of any size takes that long.
+            is_jxl = header.format == "jxl"
+            decoded = 9 if is_jxl else header.planes * header.frames if header.channels else 2
+            times = round(decoded + _TIMES_OF_PNG * written / (header.height * header.width), 1)
+            check_pixels(header.width, header.height, max(self.limits, DEFAULT_LIMITS), times=times)
+
     def _decoded(self) -> tuple[Any, int]:
         data, header = self.data, self.header
         if self.opened is not None:
@@ -233,8 +251,7 @@ class _ImageFile:
             if header.has_scans:
                 held = min(4 * header.planes, 2 * header.channels) + header.channels // scale
                 self._check_held(held * header.height * header.width)
-            is_grey = self.options.color == "gray" or header.channels == 1
-            color = "GRAY" if is_grey else "RGB"
+            color = "GRAY" if self.options.color == "gray" or header.channels == 1 else "RGB"
             pixels = decode_jpeg(data, header, color, scale, **AS_TENSORFLOW)
             if pixels is not None:
                 return pixels, scale
@@ -378,6 +395,7 @@ def change_pixels(
     if deep is not None:
         mode = _MODES[deep.shape[2]]
         deep = file.changed_deep(deep)
+        file.check_png(2 * deep.shape[2])
         format_, final_mode = "png", _MODES[deep.shape[2]]
         picture = Image.fromarray(deep[:, :, 0]) if deep.shape[2] == 1 else deep
         stored, info = encode_image(picture, format_, 0, *kept)
@@ -389,18 +407,15 @@ def change_pixels(
         if format_ == "jpeg":
             final_mode = FLAT.get(final_mode, final_mode)
         pixels = file.changed(final_mode)
+        if format_ == "png":
+            file.check_png(2 if final_mode == "I;16" else Image.getmodebands(final_mode))
         stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
         seen = UNSEEN
         if with_hash:
-            size = size_of(pixels)
-            scale = grey_scale(*size)
-            seen = seen_in_grey(grey_of(pixels, scale), *size, scale)
-    changes = file.changes(
-        mode,
-        final_mode,
-        transcoded=format_ != header.format,
-        to_8_bits=is_deep and deep is None and final_mode != "I;16",
-    )
+            scale = grey_scale(*size_of(pixels))
+            seen = seen_in_grey(grey_of(pixels, scale), *size_of(pixels), scale)
+    loses = is_deep and deep is None and final_mode != "I;16"
+    changes = file.changes(mode, final_mode, transcoded=format_ != header.format, to_8_bits=loses)
     return CheckedImage(stored, info, file.original, changes or _REENCODED, seen, file.tag)
 
 
@@ -452,9 +467,8 @@ def _examine(
         opened = open_image(data, ("BMP",), limits)
         if pillow_images.is_plain_bmp(opened, len(data)):
             return header, None
-    height, width = pillow_images.size_in_file(opened)
-    frames = pillow_images.frame_count(opened)
-    return Header(str(opened.format).lower(), height, width, channels=0, frames=frames), opened
+    size, frames = pillow_images.size_in_file(opened), pillow_images.frame_count(opened)
+    return Header(str(opened.format).lower(), *size, channels=0, frames=frames), opened
 
 
 def _mode_of(pixels: Any) -> str:
