@@ -173,7 +173,10 @@ def run_command(main: Callable[[], int | None], command: str) -> int:
         why = str(error)
         if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
             why = f"cannot write: {error.strerror}; make room, or raise the limit, and run it again"
-        print(f"{name}: {printable(redacted(why))}", file=sys.stderr)
+        why = printable(redacted(why))
+        # A file may hold a value, or an archive a name, of any length.
+        why = why if len(why) < 2000 else f"{why[:1000]} ... {why[-200:]}"
+        print(f"{name}: {why}", file=sys.stderr)
         return error.exit_code if isinstance(error, DatasetError) else FAILED
     return code or DONE
 
@@ -189,7 +192,8 @@ def input_error(message: str, error: Exception) -> DatasetError:
         a `UsageError`; if the same command may succeed later, a `DatasetError` that says so: a
         scheduler retries on its exit code.
     """
-    text = f"{message}: {one_line(error)}"
+    is_text = not isinstance(error, UnicodeDecodeError)
+    text = f"{message}: {one_line(error) if is_text else 'it is not UTF-8: save it as UTF-8'}"
     if (path := str(getattr(error, "filename", None) or "")) not in text:
         text += f": {path!r}"
     if not isinstance(error, OSError) or error.errno is None or is_final(error):

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -300,6 +301,27 @@ _MOST_HELD, _CELL = 64 << 20, 60
 SAMPLE_ROWS = 20_000
 
 
+def _labels_of(paths: Sequence[str], expression: str, seconds: int = 5) -> list[str]:
+    """The labels that an expression finds in paths, of which each takes microseconds.
+
+    Raises:
+        UsageError: all of them take longer, as it may be for ever.
+    """
+    said = f"--label_from regex:{expression} takes over {seconds} s: repeat no repetition: (a+)+"
+
+    def end(*_: object) -> None:
+        raise UsageError(said)
+
+    # Only Python's first thread hears signals, in which commands run.
+    former = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        return [*map(PathRules("regex", expression).label, paths)]
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
+
+
 def label_source(sample: Sample) -> str:
     """Where labels come from: `csv`, `directory`, `regex`, `webdataset`, `records` or `none`.
 
@@ -327,7 +349,7 @@ def label_source(sample: Sample) -> str:
         return "csv"
     if expression := text_of(flags.label_from):
         paths = [listed_path(uri, images.root) for uri in images.uris]
-        if not any(map(PathRules("regex", expression).label, paths)):
+        if not any(_labels_of(paths, expression)):
             raise UsageError(
                 f"--label_from regex:{expression} finds no label in any of {len(paths)} paths, "
                 f"such as {paths[0]!r}: it is searched for in the path below {images.root or '.'!r}"
@@ -473,12 +495,14 @@ def check_label_kind(
         decide_kind(counted)
 
 
-def label_rows(flags: argparse.Namespace, found: LabelFiles) -> Iterator[tuple[str, LabelRow]]:
-    """The well-formed rows, each after the path of its file."""
+def label_rows(
+    flags: argparse.Namespace, found: LabelFiles, *, are_sound: bool = True
+) -> Iterator[tuple[str, LabelRow]]:
+    """The well-formed rows, or the others, each after the path of its file."""
     for path in found.paths:
         with trying(f"read --labels {path}"):
-            for _, rows in open_labels(TablePart(path), found.columns, flags.csv_encoding):
-                yield from ((path, row) for row in rows if not row.problem)
+            for file, rows in open_labels(TablePart(path), found.columns, flags.csv_encoding):
+                yield from ((file, row) for row in rows if are_sound != bool(row.problem))
 
 
 def check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[DatasetWarning, ...]:
@@ -515,11 +539,11 @@ def check_matches(sample: Sample, key: str, files: LabelFiles) -> tuple[DatasetW
             return ()
         size *= 2
     if not count:
-        usable = f"usable row: each needs {files.columns.width} cells and a key"
-        lacks = usable if len(files.first.rows) > 1 else "row below its header"
+        lacks = "row below its header"
+        for path, row in itertools.islice(label_rows(flags, files, are_sound=False), 1):
+            lacks = f"usable row: {path}:{row.line}: {row.problem}"
         raise UsageError(f"--labels {flags.labels} has no {lacks}")
-    if not named:
-        hint = mismatch_hint(cells[:_HINT_ROWS], alone, sample.images, key)
+    hint = hint if named else mismatch_hint(cells[:_HINT_ROWS], alone, sample.images, key)
     shown = (
         f"column {files.columns.key.name!r} holds {cells[0][:60]!r}, images have keys like "
         f"{min(alone)!r} (--key {key}); {hint or 'check --label_key and --key'}"

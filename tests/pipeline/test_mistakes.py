@@ -9,6 +9,7 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -38,6 +39,7 @@ WRONG_FILES = {
     "yolo/a.txt": "0 .5 .5 .1 .1\n",
     "empty.csv": "",
     "header.csv": "id,label\n",
+    "dtd.xml": "<!DOCTYPE annotation>",
     "labels2.csv": "id,label,category\ncat-0,a,b\n",
     "keys2.csv": "id,name,label\ncat-0,cat-0,a\n",
     "idxy.csv": "id,x,y\ncat-0,a,b\n",
@@ -210,6 +212,7 @@ LABELS = {
     "convert @images --labels azfs://a/b/l.csv": "pip install 'apache-beam[azure]'",
     "convert @images --labels empty.csv": "empty.csv is empty: give a file with rows to --labels",
     "convert @images --labels header.csv": "header.csv has no row below its header",
+    "convert @images --labels '*.xml' --layout detection": "no usable row: dtd.xml:1: it has a doc",
     "convert @ --label_column 3": "no column 3, only 2 ('id', 'label'): give --label_column a",
     "convert @ --label_key label --label_column 2": "and --label_column name the same column",
     "convert @images --labels labels2.csv": "columns may be --label_column ('label', 'category')",
@@ -242,6 +245,9 @@ LABELS = {
     "convert @images --label_from regex:cat": "--label_from 'cat' has no group",
     "convert @images --label_from 'regex:(cat|\udcff)'": "'(cat|\\udcff)' is not valid UTF-8",
     "convert @images --label_from 'regex:(wolf)'": "no label in any of 4 paths, such as",
+    "convert @images --label_from 'regex:(?P<label>((((((((.+)+)+)+)+)+)+)+)+)z'": (
+        "takes over 5 s: repeat no repetition: (a+)+"
+    ),
     "convert @images --label_from regex": "--label_from regex needs --label_from regex:EXPR",
     "convert @images --label_from none --label_regex '(cat)'": (
         "--label_regex cannot be used with another --label_from: give one"
@@ -287,7 +293,7 @@ SPLITS = {
     "convert @ --shard_by records --files per_image": "cannot be used with --files per_image",
     "convert @ --class_names blank.txt": "--class_names is empty: write one class name per line",
     "convert @ --class_names twice.txt": "--class_names line 3 repeats 'cat' of line 1",
-    "convert @ --class_names ff.txt": "cannot read --class_names ff.txt",
+    "convert @ --class_names ff.txt": "ff.txt: it is not UTF-8: save it as UTF-8",
     "convert @ --depth 16 --transcode jpeg": "be used with --transcode jpeg: a JPEG has 8 bits",
     "convert @ --depth 16 --layout pixels.yaml --resize 8x6 --color rgb": (
         "--depth 16 cannot be used with image.pixels of a layout, which has 8 bits"
@@ -389,6 +395,7 @@ def _without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     """Machines differ in what they have installed."""
     for package in ("boto3", "hdfs", "azure.storage.blob"):
         monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(signal, "alarm", lambda s: signal.setitimer(signal.ITIMER_REAL, s / 10))
 
 
 @pytest.mark.usefixtures("no_run")
@@ -415,6 +422,10 @@ def test_plan_refuses_the_same(line: str, folder: Path, monkeypatch: pytest.Monk
     ran = type_in(folder, line.replace("convert", "plan"), monkeypatch)
     assert (ran.code, ran.out) == (2, "")
     assert ran.error() == type_in(folder, line, monkeypatch).error().replace("convert", "plan")
+
+
+def test_a_long_value_is_shown_in_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(type_in(folder, f"convert @ --seed {'9' * 5000}", monkeypatch).error()) < 1500
 
 
 @pytest.mark.parametrize("line", NOT_FOUND)

@@ -119,7 +119,7 @@ TABLES = {
     "photos keys.csv new": "cannot tell which column is --label_column ('id'): give",
     "photos lower.csv new": "'img_0000' and 'IMG_0000' differ in upper and lower case",
     "photos numbers.csv new": "'0', images have keys like 'IMG_0000' ... begin with 'IMG_0",
-    "photos ragged.csv new": "ragged.csv has no usable row: each needs 2 cells and a key",
+    "photos ragged.csv new": "ragged.csv has no usable row: ragged.csv:2: 3 cells for 2 columns",
     "photos quote.csv new": "quote.csv line 3: a quote is not closed",
     "photos page.csv new": "page.csv is a web page: download the file itself",
     "'C:\\data\\photos' train.csv new": "a path of Windows: WSL has it as '/mnt/c/data/photos'",
