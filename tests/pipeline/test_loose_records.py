@@ -140,9 +140,12 @@ def test_sequence_examples_are_counted_and_their_images_checked(tmp_path: Path) 
     )
     lists = tf.train.FeatureLists(feature_list={"frames": steps})
     video = tf.train.SequenceExample(feature_lists=lists).SerializeToString()
-    ran = verify(write(tmp_path / "video.tfrecord", [video]))
-    assert "records  1 (1 SequenceExamples)" in ran.out
+    many = tf.train.FeatureLists(feature_list={"a": tf.train.FeatureList(feature=[{}] * 1_100_000)})
+    empty = tf.train.SequenceExample(feature_lists=many).SerializeToString()
+    ran = verify(write(tmp_path / "video.tfrecord", [video, empty]))
+    assert "records  2 (1 SequenceExamples)" in ran.out
     assert "record 0: 'frames' is corrupt_image: " in ran.out
+    assert "record 1: it has more than 16777216 bytes of numbers and names\n" in ran.out
 
 
 @pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])

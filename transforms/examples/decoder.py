@@ -59,14 +59,15 @@ def decode_example(example: bytes) -> dict[str, Any]:
         ValueError: they are not an Example, or hold numbers that would take gigabytes.
     """
     # The decoder skips unknown fields, so it takes many inputs for an Example without features.
-    if example[:1] == b"\x12" or _tag_after_first_field(example) == 0x12:
+    behind = _behind_first(example)
+    if example[behind : behind + 1] == b"\x12":
         raise SequenceExampleError("it is a tf.train.SequenceExample, not a tf.train.Example")
     # Smaller ones do not hold that much.
-    if len(example) > 1 << 17:
-        _check_numbers(example)
     try:
+        if len(example) > 1 << 17:
+            _check_numbers(example)
         return dict(ExampleToNumpyDict(example))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, IndexError) as error:
         raise ValueError(_NO_EXAMPLE) from error
 
 
@@ -74,38 +75,58 @@ def sequence_values(record: bytes) -> dict[str, list[bytes]]:
     """The values of bytes in a serialized SequenceExample, by the names of features and lists.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or holds numbers that would take gigabytes.
     """
-    # Only these records need TensorFlow.
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.example import example_pb2
-
+    # Without TensorFlow, and an object of protobuf for each step: the first field is an Example, so
+    # is the second one with steps as its values, and what these hold of a name is one list.
     try:
-        example = example_pb2.SequenceExample.FromString(record)
-    except DecodeError as error:
-        raise ValueError("its bytes are not a tf.train.SequenceExample") from error
-    values = {name: list(each.bytes_list.value) for name, each in example.context.feature.items()}
-    for name, steps in example.feature_lists.feature_list.items():
-        values[name] = [value for step in steps.feature for value in step.bytes_list.value]
-    return values
+        end = _behind_first(record)
+        start, size = _field(record, end, _VALUE)
+        values = decode_example(record[:end])
+        for name, steps in decode_example(of_tag(_FIRST, record[start:])).items():
+            joined = of_tag(_FIRST, b"".join(() if steps is None else steps))
+            feature = b"\n\0" + of_tag(_VALUE, joined)
+            values[name] = decode_example(of_tag(_FIRST, of_tag(_FIRST, feature)))[""]
+        if size != len(record):
+            raise ValueError(_NO_EXAMPLE)
+    except ValueError as error:
+        raise ValueError(str(error).replace("tf.train.E", "tf.train.SequenceE")) from error
+    listed = {name: [*(() if each is None else each)] for name, each in values.items()}
+    return {name: [each for each in listed[name] if isinstance(each, bytes)] for name in listed}
+
+
+def of_tag(tag: int, data: bytes) -> bytes:
+    """A length-delimited field, whose length has five bytes."""
+    digits = [len(data) >> bits & 0x7F | 0x80 for bits in (0, 7, 14, 21)]
+    return bytes([tag, *digits, len(data) >> 28]) + data
 
 
 def _check_numbers(example: bytes) -> None:
+    """Raises ValueError if an Example holds too much, or IndexError if it ends too soon."""
     numbers = 0
     position, end = _field(example, 0)
-    while position < end:
+    is_plain = end == len(example)
+    while position < end and is_plain:
         entry, position = _field(example, position)
         _, key_end = _field(example, entry)
         feature, feature_end = _field(example, key_end, _VALUE)
+        # The decoder takes what follows as more values of it.
+        is_plain = feature_end == position
+        numbers += feature - entry + _FEATURE_BYTES
         # A feature begins with the tag of its kind of list; that of bytes is the first.
-        is_bytes = example[feature : feature + 1] == b"\n"
-        numbers += (feature if is_bytes else feature_end) - entry + _FEATURE_BYTES
-        value, values_end = _field(example, feature) if is_bytes else (0, 0)
-        while value < values_end and numbers <= _MOST_NUMBERS:
-            _, value = _field(example, value)
+        while feature < feature_end and example[feature] == _FIRST and numbers <= _MOST_NUMBERS:
+            value, feature = _field(example, feature)
             numbers += _VALUE_BYTES
+            while value < feature and example[value] == _FIRST and numbers <= _MOST_NUMBERS:
+                _, value = _field(example, value)
+                numbers += _VALUE_BYTES
+            # Steps of numbers look like lists of something else.
+            numbers += feature - value
+        numbers += feature_end - feature
         if numbers > _MOST_NUMBERS:
             raise ValueError(f"it has more than {_MOST_NUMBERS} bytes of numbers and names")
+    if not is_plain:
+        raise ValueError(_NO_EXAMPLE)
 
 
 def _field(example: bytes, position: int, tag: int = _FIRST) -> tuple[int, int]:
@@ -126,13 +147,9 @@ def _field(example: bytes, position: int, tag: int = _FIRST) -> tuple[int, int]:
     raise ValueError(_NO_EXAMPLE)
 
 
-def _tag_after_first_field(example: bytes) -> int:
-    """The tag after the field `features`, or 0 if the record ends with it."""
-    try:
-        length, body = read_number(example, 1)
-        return example[body + length]
-    except IndexError:
-        return 0
+def _behind_first(record: bytes) -> int:
+    """Where the field 1 ends with which a record begins; 0 if it does not begin so."""
+    return _field(record, 0)[1] if record[:1] == b"\n" else 0
 
 
 # Values that a record of another dataset keeps: boxes, objects, labels and columns.

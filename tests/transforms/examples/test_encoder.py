@@ -242,22 +242,22 @@ def test_the_only_bytes_of_a_feature_are_found(values: dict[str, list[Any]]) -> 
 def test_many_numbers_are_refused_and_many_bytes_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number takes seventeen times its bytes, and gzip holds a thousand in each byte."""
     monkeypatch.setattr(decoder, "_MOST_NUMBERS", 1 << 23)
-    size = (1 << 23) + 100
+    size, field = (1 << 23) + 100, decoder.of_tag
 
-    def field(tag: int, data: bytes) -> bytes:
-        length = len(data)
-        return (
-            bytes([tag, *(length >> at & 0x7F | 0x80 for at in (0, 7, 14, 21)), length >> 28])
-            + data
-        )
-
-    def of_one(kind: int, values: bytes, features: int = 1) -> bytes:
-        feature = field(0x0A, b"n") + field(0x12, field(kind, values))
+    def of_one(
+        kind: int, values: bytes, features: int = 1, *, more: bytes = b"", behind: bytes = b""
+    ) -> bytes:
+        feature = field(0x0A, b"n") + field(0x12, field(kind, values) + more) + behind
         return field(0x0A, field(0x0A, feature) * features)
 
-    one = field(0x0A, bytes(size))
+    one, empty = field(0x0A, bytes(size)), field(0x0A, b"") * (1 << 19)
     refused = [of_one(0x12, one), of_one(0x1A, one), of_one(0x0A, b"", 8_500)]
-    for record in (*refused, of_one(0x0A, field(0x0A, b"") * (1 << 19))):
+    refused += [of_one(0x0A, b"", more=more) for more in (empty, field(0x1A, one))]
+    for record in (*refused, of_one(0x0A, empty)):
         with pytest.raises(ValueError, match="^it has more than 8388608 bytes of numbers and nam"):
+            decode_example(record)
+    behind = of_one(0x0A, b"", behind=field(0x12, field(0x1A, one)))
+    for record in (behind, of_one(0x0A, b"") + of_one(0x1A, one)):
+        with pytest.raises(ValueError, match="^its bytes are not a tf.train.Example"):
             decode_example(record)
     assert len(decode_example(of_one(0x0A, one))["n"][0]) == size
