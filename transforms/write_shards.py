@@ -171,8 +171,8 @@ class ShardCounter:
 
     def counts(self) -> dict[str, Any]:
         """The fields for a `ShardSummary`."""
-        _, infos, _, _, orientations, *_ = self.index.columns()
         if self.of_images:
+            _, infos, _, _, orientations, *_ = self.index.columns()
             self.statistics.add(infos, self.sizes, orientations)
         self.statistics.samples.shrink()
         return {

@@ -22,6 +22,7 @@ from transforms.records.record_index import (
     PARTNERS,
     binary_values,
     index_schema,
+    joined,
     plan_columns,
     to_array,
 )
@@ -157,14 +158,8 @@ class Records:
             classes.update(shard.classes)
             # Arrow would keep the memory of what was read for this shard, 100 MB of a million.
             pa.default_memory_pool().release_unused()
-        table = pa.concat_tables(tables).unify_dictionaries()
-        del tables
-        # One chunk: rows of it are taken without copying a column. One column at a time: together
-        # they would take their memory twice.
-        for at, name in enumerate(table.column_names):
-            table = table.set_column(at, name, table.column(name).combine_chunks())
-        pa.default_memory_pool().release_unused()
-        return cls(table, classes, many_labels)
+        # Rows of one chunk are taken without copying a column.
+        return cls(joined(tables), classes, many_labels)
 
     def rekeyed(self, lost: str, got: str) -> Records:
         """The records with the keys that their files have below another root.

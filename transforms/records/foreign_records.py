@@ -29,6 +29,7 @@ from transforms.records.record_index import (
     RecordIndexError,
     content_hash,
     index_schema,
+    joined,
     key_kind,
     path_key,
     to_array,
@@ -376,7 +377,7 @@ def index_table(rows: Iterator[Mapping[str, Any]]) -> pa.Table:
     while batch := [*itertools.islice(rows, _BATCH)]:
         arrays = [to_array([row[field.name] for row in batch], field.type) for field in schema]
         tables.append(pa.Table.from_arrays(arrays, schema=schema))
-    table = pa.concat_tables(tables).combine_chunks()
+    table = joined(tables)
     single = index_schema(many_labels=False)
     columns = {name: table.column(name).combine_chunks() for name in ("label", "label_id")}
     if (pc.max(pc.list_value_length(columns["label"])).as_py() or 0) > 1:

@@ -72,6 +72,19 @@ def to_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(type_, len(values), [nulls, *buffers], children=children)
 
 
+def joined(tables: list[pa.Table]) -> pa.Table:
+    """The rows of tables in one chunk; the list is empty then."""
+    import pyarrow as pa
+
+    table = pa.concat_tables(tables).unify_dictionaries()
+    tables.clear()
+    # One column at a time: together they would take their memory twice.
+    for at, name in enumerate(table.column_names):
+        table = table.set_column(at, table.field(at), table.column(name).combine_chunks())
+    pa.default_memory_pool().release_unused()
+    return table
+
+
 def _offset_buffer(lengths: Sequence[int]) -> pa.Buffer:
     import numpy as np
     import pyarrow as pa
@@ -608,9 +621,9 @@ class IndexRows:
             self._looks[row] = looks
         self._greys.clear()
 
-    def columns(self) -> list[tuple[Any, ...]]:
-        """What `checked` has of each record."""
-        return [*zip(*self.checked, strict=True)] or [()] * 10
+    def columns(self, rows: slice = slice(None)) -> list[tuple[Any, ...]]:
+        """What `checked` has of some records, or of each."""
+        return [*zip(*self.checked[rows], strict=True)] or [()] * 10
 
     def keys(self) -> list[str]:
         """The key of each record of an image."""
@@ -641,23 +654,39 @@ class IndexRows:
         count = len(self.checked)
         if self._greys:
             self._look()
-        planned, infos, originals, changes, tags, contents, sources, places, stored, hashes = (
-            self.columns()
-        )
         split, *_, gzip = ShardName.parse(shard)
         ends = itertools.accumulate(length + FRAME_BYTES for length in self.lengths)
         files, offsets = [shard] * count, [0, *ends][:count]
         if is_per_image:
             files = image_files([(split, key) for key in self.keys()], gzip=gzip)
             offsets = [0] * count
-        files = list(published) or files
-        columns = {
-            "shard": files,
-            "record": range(count),
-            # No record of a compressed file can be read alone.
-            "offset": [None] * count if gzip else offsets,
-            "length": self.lengths,
-            "split": [split] * count,
+        schema = index_schema(many_labels=many_labels, has_partners=bool(partners))
+        if libraries:
+            schema = schema.with_metadata({**schema.metadata, LIBRARIES: libraries.encode()})
+        # No record of a compressed file can be read alone.
+        placed: dict[str, Sequence[Any]] = {"offset": [None] * count if gzip else offsets}
+        placed |= {"shard": list(published) or files, "length": self.lengths}
+        tables = []
+        # All values of a million records would take 600 MB as Python objects.
+        for start in range(0, count or 1, _LEAST_GROUP):
+            rows = range(count)[start : start + _LEAST_GROUP]
+            chosen = slice(rows.start, rows.stop)
+            columns = {"record": rows, **{name: each[chosen] for name, each in placed.items()}}
+            columns |= self._columns(chosen, split, partners, many_labels)
+            arrays = [to_array(columns[field.name], field.type) for field in schema]
+            tables.append(pa.Table.from_arrays(arrays, schema=schema))
+        return joined(tables)
+
+    def _columns(
+        self, rows: slice, split: str, partners: Sequence[str], many_labels: bool
+    ) -> dict[str, Sequence[Any]]:
+        """The columns of some rows but for their numbers and places."""
+        planned, infos, originals, changes, tags, contents, sources, places, stored, hashes = (
+            self.columns(rows)
+        )
+        looks = zip(*self._looks[rows], strict=True) if planned else [()] * 4
+        columns: dict[str, Sequence[Any]] = {
+            "split": [split] * len(planned),
             "content": binary_values(contents),
             # Most images are stored as they are: their hash would take 16 bytes twice.
             "source_content": binary_values(
@@ -669,7 +698,7 @@ class IndexRows:
             "perceptual_hash": [
                 None if value is None else value.to_bytes(HASH_BYTES, "big") for value in hashes
             ],
-            **dict(zip(LOOKS, zip(*self._looks, strict=True) if count else [()] * 4, strict=True)),
+            **dict(zip(LOOKS, looks, strict=True)),
             "orientation": tags,
             "gps": places,
             "changes": list(map(changes_text, changes)),
@@ -678,11 +707,7 @@ class IndexRows:
         }
         if partners:
             columns[PARTNERS] = list(map(partial(partner_rows, partners), planned, stored))
-        schema = index_schema(many_labels=many_labels, has_partners=bool(partners))
-        if libraries:
-            schema = schema.with_metadata({**schema.metadata, LIBRARIES: libraries.encode()})
-        arrays = [to_array(columns[field.name], field.type) for field in schema]
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return columns
 
 
 def plan_columns(planned: Sequence[PlannedImage | ShardRow], many_labels: bool) -> dict[str, Any]:
