@@ -30,6 +30,10 @@ def table(columns: Mapping[str, Any], count: int) -> bytes:
     return index_bytes(pa.Table.from_arrays(arrays, schema=schema))
 
 
+BARE: Mapping[str, Any] = {"root": "", "inputs": {}, "options": {}, "features": []}
+"""A manifest of nothing."""
+
+
 def write_shards(folder: Path, shards: Shards = SHARDS) -> dict[str, Any]:
     """Writes them, all of the split `train`; what `IndexReader` reads of their manifest."""
     (folder / "index").mkdir(parents=True)
@@ -46,7 +50,7 @@ def write_shards(folder: Path, shards: Shards = SHARDS) -> dict[str, Any]:
         listed.append({"file": name, "records": len(records), "bytes": sum(map(len, frames))})
         indexes.append(entry(index_file(name), index, len(records)))
     splits = {"train": {"shards": listed}}
-    return {"options": {"files": "sharded"}, "index": indexes, "splits": splits}
+    return {**BARE, "options": {"files": "sharded"}, "index": indexes, "splits": splits}
 
 
 def write_dataset(folder: Path, indexes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -65,7 +69,7 @@ def write_dataset(folder: Path, indexes: Sequence[Mapping[str, Any]]) -> dict[st
         listed.append({"file": name, "records": records, "bytes": 1000, "crc32c": f"{number:08x}"})
         entries.append(entry(index_file(name), index, records))
     splits = {"train": {"shards": listed}}
-    manifest: dict[str, Any] = {"options": {}, "index": entries, "splits": splits}
+    manifest: dict[str, Any] = {**BARE, "index": entries, "splits": splits}
     return {**manifest, "digest": content_digest(manifest)}
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.marks import cases
-from tests.transforms.indexed_shards import table
+from tests.transforms.indexed_shards import BARE, table
 from transforms.core.records import JoinSide
 from transforms.dataset.manifest import content_digest
 from transforms.examples.partners import Partner
@@ -70,6 +70,7 @@ def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
         index: pa.Table = read_index(table({**columns, "record": range(2)}, 2), "x")
         index = index.replace_schema_metadata({**HASHES, LIBRARIES: libraries})
         manifest: dict[str, Any] = {
+            **BARE,
             "root": "in",
             "options": {"files": "per_image"} if any("/" in each["file"] for each in files) else {},
             "splits": {"train": {"shards": files}},

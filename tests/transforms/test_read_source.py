@@ -13,7 +13,7 @@ from apache_beam.metrics.metric import Lineage
 
 from tests.marks import cases
 from tests.transforms.beam import collect
-from tests.transforms.indexed_shards import table, write_dataset
+from tests.transforms.indexed_shards import BARE, table, write_dataset
 from tests.transforms.test_read_base import COLUMNS, SHARD, two_rows
 from transforms import drop_duplicates, packing
 from transforms.core.messages import LabelsError, TransientError
@@ -44,7 +44,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
         index: pa.Table = read_index(table({**columns, "record": range(2)}, 2), "x")
         shard = {"file": SHARD, "bytes": 1000, "records": 2, "crc32c": "00000000"}
         manifest: dict[str, Any] = {
-            "options": {},
+            **BARE,
             "splits": {"train": {"shards": [shard]}},
             "index": [{"file": index_file(SHARD), "records": 2}],
         }

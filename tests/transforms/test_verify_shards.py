@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.transforms.indexed_shards import write_shards
+from tests.transforms.indexed_shards import BARE, write_shards
 from transforms.core.messages import TransientError
 from transforms.dataset import record_checks
 from transforms.dataset.record_checks import Problem, Verified
@@ -27,7 +27,7 @@ def shard(name: str, megabytes: int) -> dict[str, Any]:
 def test_large_shards_go_alone_and_small_files_together() -> None:
     train = [shard("a", 150), shard("b", 150), *(shard(f"s{n}", 20) for n in range(4))]
     manifest = {
-        "options": {},
+        **BARE,
         "index": [],
         "splits": {"train": {"shards": train}, "test": {"shards": [shard("t", 1)]}},
     }
