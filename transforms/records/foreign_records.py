@@ -199,7 +199,9 @@ class Described:
                 self.others += 1
                 self.other = self.other or place
         if kind_of(values) == "int64" and len(values):
-            low, high = int(values.min()), int(values.max())
+            # Most features hold one number, for which NumPy takes a tenth of the time of a record.
+            some = values.tolist() if len(values) < 32 else [int(values.min()), int(values.max())]
+            low, high = min(some), max(some)
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
 
