@@ -135,14 +135,14 @@ _MAY_BE_FOREIGN = (Reason.NOT_AN_IMAGE, Reason.CORRUPT_IMAGE)
 # large as its new size: the difference to full decoding is far below the loss of encoding.
 _OVERSAMPLING = 2
 
-# Bytes that an image and its next copy may take together: for each allowed pixel, and for each byte
-# of the file. Photos have so many bytes that the second never refuses them.
-_COPIED_BYTES = 4.5
+# Bytes that an image and its next copy may take together, as there may be two at once: for each
+# allowed pixel, and for each byte of the file, of which photos have so many that it refuses none.
+_COPIED_BYTES = 2.25
 _TIMES_OF_FILE = 64
 
-# How many pixels a byte counts that is deflated for a PNG, which takes up to 50 ns, and how many of
-# these a byte of the file may become in any case: those of photos are fewer.
-_TIMES_OF_PNG, _PNG_OF_FILE = 1.5, 24
+# A byte that is deflated for a PNG counts as a pixel, since it takes up to 50 ns; a byte of the
+# file may become so many of them in any case: those of photos are fewer.
+_PNG_OF_FILE = 24
 
 _REENCODED = ("reencoded",)
 
@@ -214,6 +214,9 @@ class _ImageFile:
 
     def decode(self) -> str:
         """Decodes the pixels, and returns their mode."""
+        if self.header.format != "jpeg":
+            size = 1 if deep_pixels.channels_of(self.header, self.opened) == 1 else 4
+            self._check_held(self.header.height * self.header.width * size)
         self.pixels, self.scale = self._decoded()
         self.opened = None  # which has them, too
         self.check_size(*size_of(self.pixels), self.scale)
@@ -236,8 +239,8 @@ class _ImageFile:
         if written > _PNG_OF_FILE * len(self.data):
             # Pillow decodes the first of several frames, a JPEG XL of any size takes that long.
             is_jxl = header.format == "jxl"
-            decoded = 9 if is_jxl else header.planes * header.frames if header.channels else 2
-            times = round(decoded + _TIMES_OF_PNG * written / (header.height * header.width), 1)
+            decoded = 10 if is_jxl else header.planes * header.frames if header.channels else 2
+            times = round(decoded + written / (header.height * header.width), 1)
             check_pixels(header.width, header.height, max(self.limits, DEFAULT_LIMITS), times=times)
 
     def _decoded(self) -> tuple[Any, int]:
@@ -248,9 +251,9 @@ class _ImageFile:
         if header.format == "jpeg" and header.plain:
             times = min(header.height // self.size[0], header.width // self.size[1])
             scale = next((each for each in (8, 4, 2) if each * _OVERSAMPLING <= times), 1)
-            if header.has_scans:
-                held = min(4 * header.planes, 2 * header.channels) + header.channels // scale
-                self._check_held(held * header.height * header.width)
+            held = min(4 * header.planes, 2 * header.channels) if header.has_scans else 0
+            held += header.channels // scale
+            self._check_held(held * header.height * header.width)
             color = "GRAY" if self.options.color == "gray" or header.channels == 1 else "RGB"
             pixels = decode_jpeg(data, header, color, scale, **AS_TENSORFLOW)
             if pixels is not None:
