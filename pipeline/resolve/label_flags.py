@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -301,27 +300,6 @@ _MOST_HELD, _CELL = 64 << 20, 60
 SAMPLE_ROWS = 20_000
 
 
-def _labels_of(paths: Sequence[str], expression: str, seconds: int = 5) -> list[str]:
-    """The labels that an expression finds in paths, of which each takes microseconds.
-
-    Raises:
-        UsageError: all of them take longer, as it may be for ever.
-    """
-    said = f"--label_from regex:{expression} takes over {seconds} s: repeat no repetition: (a+)+"
-
-    def end(*_: object) -> None:
-        raise UsageError(said)
-
-    # Only Python's first thread hears signals, in which commands run.
-    former = signal.signal(signal.SIGALRM, end)
-    signal.alarm(seconds)
-    try:
-        return [*map(PathRules("regex", expression).label, paths)]
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, former)
-
-
 def label_source(sample: Sample) -> str:
     """Where labels come from: `csv`, `directory`, `regex`, `webdataset`, `records` or `none`.
 
@@ -349,7 +327,7 @@ def label_source(sample: Sample) -> str:
         return "csv"
     if expression := text_of(flags.label_from):
         paths = [listed_path(uri, images.root) for uri in images.uris]
-        if not any(_labels_of(paths, expression)):
+        if not any(map(PathRules("regex", expression).label, paths)):
             raise UsageError(
                 f"--label_from regex:{expression} finds no label in any of {len(paths)} paths, "
                 f"such as {paths[0]!r}: it is searched for in the path below {images.root or '.'!r}"

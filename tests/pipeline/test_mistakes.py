@@ -245,9 +245,6 @@ LABELS = {
     "convert @images --label_from regex:cat": "--label_from 'cat' has no group",
     "convert @images --label_from 'regex:(cat|\udcff)'": "'(cat|\\udcff)' is not valid UTF-8",
     "convert @images --label_from 'regex:(wolf)'": "no label in any of 4 paths, such as",
-    "convert @images --label_from 'regex:(?P<label>((((((((.+)+)+)+)+)+)+)+)+)z'": (
-        "takes over 5 s: repeat no repetition: (a+)+"
-    ),
     "convert @images --label_from regex": "--label_from regex needs --label_from regex:EXPR",
     "convert @images --label_from none --label_regex '(cat)'": (
         "--label_regex cannot be used with another --label_from: give one"
