@@ -188,7 +188,8 @@ def _are_options(value: Any) -> bool:
     except (AttributeError, TypeError, ValueError):
         return False
     # `verify` bounds what it decodes by these.
-    checks = {"max_pixels": _is_count, "max_bytes": _is_count, "categories": _are_counts}
+    limits = dict.fromkeys(("max_pixels", "max_bytes"), _is_count)
+    checks: dict[str, Check] = {**limits, "categories": _are_counts, "key": _is_text}
     return isinstance(value, dict) and all(
         value.get(name) is None or check(value[name]) for name, check in checks.items()
     )
@@ -203,6 +204,8 @@ def _is_feature(value: Any) -> bool:
     return (
         all(map(_is_text, texts))
         and feature.dtype in _DTYPES
+        # A message has it for each record. NumPy takes no more sides.
+        and len(feature.shape or ()) <= 64
         and all(map(_is_count, feature.shape or ()))
         and isinstance(feature.default, str | None)
     )

@@ -120,11 +120,17 @@ KINDS = ("options", "inputs", "versions", "features", "labels", "rejected", "par
 @cases(
     *((key, value, EDITED.format(key)) for key in KINDS for value in (None, 5)),
     ("options", {"label_from": "csv", "label_regex": "x"}, EDITED.format("options")),
+    ("options", {"key": ["stem"]}, EDITED.format("options")),
     ("partners", {"mask": 1}, EDITED.format("partners")),
     ("root", "/" * 5000, EDITED.format("root")),
     # Each of these takes the report, or a reading of rejections, the time of all.
     *((key, MANY, EDITED.format(key)) for key in ("rejected", "pixels")),
     ("features", [LAYOUTS["slim"][0].to_manifest()] * 20_001, EDITED.format("features")),
+    (
+        "features",
+        [LAYOUTS["slim"][0].to_manifest() | {"shape": [1] * 65}],
+        EDITED.format("features"),
+    ),
     ("decided", [{}] * 20_001, EDITED.format("decided")),
     ("warnings", ["a warning"], EDITED.format("warnings")),
     ("index", [{**ENTRY, "bytes": -1}], EDITED.format("index")),
