@@ -83,10 +83,16 @@ def sequence_values(record: bytes) -> dict[str, list[bytes]]:
         end = _behind_first(record)
         start, size = _field(record, end, _VALUE)
         values = decode_example(record[:end])
-        for name, steps in decode_example(of_tag(_FIRST, record[start:])).items():
-            joined = of_tag(_FIRST, b"".join(() if steps is None else steps))
-            feature = b"\n\0" + of_tag(_VALUE, joined)
-            values[name] = decode_example(of_tag(_FIRST, of_tag(_FIRST, feature)))[""]
+        lists = decode_example(of_tag(_FIRST, record[start:]))
+        values |= dict.fromkeys(lists)
+        joined = {name: b"".join(steps) for name, steps in lists.items() if steps is not None}
+        features = (
+            of_tag(_FIRST, name.encode()) + of_tag(_VALUE, of_tag(_FIRST, steps))
+            for name, steps in joined.items()
+            if steps
+        )
+        entries = b"".join(of_tag(_FIRST, feature) for feature in features)
+        values |= decode_example(of_tag(_FIRST, entries))
         if size != len(record):
             raise ValueError(_NO_EXAMPLE)
     except ValueError as error:
@@ -96,7 +102,9 @@ def sequence_values(record: bytes) -> dict[str, list[bytes]]:
 
 
 def of_tag(tag: int, data: bytes) -> bytes:
-    """A length-delimited field, whose length has five bytes."""
+    """A length-delimited field, whose length has one or five bytes."""
+    if len(data) < 0x80:
+        return bytes((tag, len(data))) + data
     digits = [len(data) >> bits & 0x7F | 0x80 for bits in (0, 7, 14, 21)]
     return bytes([tag, *digits, len(data) >> 28]) + data
 
