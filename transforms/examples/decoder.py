@@ -13,6 +13,7 @@ from tfx_bsl.coders.example_coder import ExampleToNumpyDict
 
 from transforms.core.rejections import Reason, RejectedImageError
 from transforms.examples.boxes import SIDES, Box, box_values, turned
+from transforms.examples.encoder import length_delimited
 from transforms.examples.layouts import (
     CLASSES,
     COLUMN,
@@ -83,30 +84,22 @@ def sequence_values(record: bytes) -> dict[str, list[bytes]]:
         end = _behind_first(record)
         start, size = _field(record, end, _VALUE)
         values = decode_example(record[:end])
-        lists = decode_example(of_tag(_FIRST, record[start:]))
+        lists = decode_example(length_delimited(1, record[start:]))
         values |= dict.fromkeys(lists)
         joined = {name: b"".join(steps) for name, steps in lists.items() if steps is not None}
         features = (
-            of_tag(_FIRST, name.encode()) + of_tag(_VALUE, of_tag(_FIRST, steps))
+            length_delimited(1, name.encode()) + length_delimited(2, length_delimited(1, steps))
             for name, steps in joined.items()
             if steps
         )
-        entries = b"".join(of_tag(_FIRST, feature) for feature in features)
-        values |= decode_example(of_tag(_FIRST, entries))
+        entries = b"".join(length_delimited(1, feature) for feature in features)
+        values |= decode_example(length_delimited(1, entries))
         if size != len(record):
             raise ValueError(_NO_EXAMPLE)
     except ValueError as error:
         raise ValueError(str(error).replace("tf.train.E", "tf.train.SequenceE")) from error
     listed = {name: [*(() if each is None else each)] for name, each in values.items()}
     return {name: [each for each in listed[name] if isinstance(each, bytes)] for name in listed}
-
-
-def of_tag(tag: int, data: bytes) -> bytes:
-    """A length-delimited field, whose length has one or five bytes."""
-    if len(data) < 0x80:
-        return bytes((tag, len(data))) + data
-    digits = [len(data) >> bits & 0x7F | 0x80 for bits in (0, 7, 14, 21)]
-    return bytes([tag, *digits, len(data) >> 28]) + data
 
 
 def _check_numbers(example: bytes) -> None:

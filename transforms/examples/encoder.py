@@ -205,7 +205,7 @@ class ExampleEncoder:
         """
         if len(self._images) != 1:
             return None
-        key, number = _field(1, self._images[0].encode()), _LISTS["bytes"]
+        key, number = length_delimited(1, self._images[0].encode()), _LISTS["bytes"]
         empty = sum(len(part) for entry in self._entries for part in entry(image))
         rest = empty - len(_head_of_one(key, number, 0))
 
@@ -224,7 +224,7 @@ class ExampleEncoder:
 def _entry_of(feature: Feature) -> Callable[[CheckedImage], tuple[bytes, bytes]]:
     """A function that returns a feature's map entry in two parts: the values, and what precedes."""
     name, dtype = feature.name, feature.dtype
-    key, number, pack = _field(1, name.encode()), _LISTS[dtype], _PACKERS[dtype]
+    key, number, pack = length_delimited(1, name.encode()), _LISTS[dtype], _PACKERS[dtype]
     value_of = VALUES.get(feature.source) or (lambda image: image.values[name])
     # One cache for all features would hold none of a table of more columns than it has entries.
     # Small images have hundreds of lengths.
@@ -245,12 +245,12 @@ def _entry_of(feature: Feature) -> Callable[[CheckedImage], tuple[bytes, bytes]]
 def _list_body(values: Any, dtype: str) -> bytes:
     """The fields of a list of values; numbers are packed into one field, or none if it is empty."""
     if dtype == "bytes":
-        return b"".join(_field(1, value) for value in values)
+        return b"".join(length_delimited(1, value) for value in values)
     if dtype == "int64":
         packed = b"".join(map(_varint, values))
     else:
         packed = values if isinstance(values, bytes) else np.array(values, "<f4").tobytes()
-    return _field(1, packed) if packed else b""
+    return length_delimited(1, packed) if packed else b""
 
 
 def _float(value: float | bytes) -> bytes:
@@ -290,7 +290,8 @@ def _head_of_one(key: bytes, number: int, size: int) -> bytes:
     return _entry_head(key, number, len(head) + size) + head
 
 
-def _field(number: int, value: bytes) -> bytes:
+def length_delimited(number: int, value: bytes) -> bytes:
+    """A field of a message of protobuf whose value is bytes, a text or a message."""
     return _field_head(number, len(value)) + value
 
 

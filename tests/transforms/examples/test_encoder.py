@@ -15,7 +15,7 @@ from tests.lazy import lazy_module
 from tests.transforms.core.checked_images import OBJECTS, checked
 from transforms.examples import decoder
 from transforms.examples.decoder import decode_example, only_bytes
-from transforms.examples.encoder import ExampleEncoder
+from transforms.examples.encoder import ExampleEncoder, length_delimited
 from transforms.examples.layouts import LAYOUTS, Feature, layout_features
 from transforms.images.checked_images import CheckedImage, ImageInfo
 
@@ -242,22 +242,22 @@ def test_the_only_bytes_of_a_feature_are_found(values: dict[str, list[Any]]) -> 
 def test_many_numbers_are_refused_and_many_bytes_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number takes seventeen times its bytes, and gzip holds a thousand in each byte."""
     monkeypatch.setattr(decoder, "_MOST_NUMBERS", 1 << 23)
-    size, field = (1 << 23) + 100, decoder.of_tag
+    size, field = (1 << 23) + 100, length_delimited
 
     def of_one(
         kind: int, values: bytes, features: int = 1, *, more: bytes = b"", behind: bytes = b""
     ) -> bytes:
-        feature = field(0x0A, b"n") + field(0x12, field(kind, values) + more) + behind
-        return field(0x0A, field(0x0A, feature) * features)
+        feature = field(1, b"n") + field(2, field(kind, values) + more) + behind
+        return field(1, field(1, feature) * features)
 
-    one, empty = field(0x0A, bytes(size)), field(0x0A, b"") * (1 << 19)
-    refused = [of_one(0x12, one), of_one(0x1A, one), of_one(0x0A, b"", 17_000)]
-    refused += [of_one(0x0A, b"", more=more) for more in (empty, field(0x1A, one))]
-    for record in (*refused, of_one(0x0A, empty)):
+    one, empty = field(1, bytes(size)), field(1, b"") * (1 << 19)
+    refused = [of_one(2, one), of_one(3, one), of_one(1, b"", 17_000)]
+    refused += [of_one(1, b"", more=more) for more in (empty, field(3, one))]
+    for record in (*refused, of_one(1, empty)):
         with pytest.raises(ValueError, match="^it has more than 8388608 bytes of numbers and nam"):
             decode_example(record)
-    behind = of_one(0x0A, b"", behind=field(0x12, field(0x1A, one)))
-    for record in (behind, of_one(0x0A, b"") + of_one(0x1A, one)):
+    behind = of_one(1, b"", behind=field(2, field(3, one)))
+    for record in (behind, of_one(1, b"") + of_one(3, one)):
         with pytest.raises(ValueError, match="^its bytes are not a tf.train.Example"):
             decode_example(record)
-    assert len(decode_example(of_one(0x0A, one))["n"][0]) == size
+    assert len(decode_example(of_one(1, one))["n"][0]) == size
