@@ -415,8 +415,9 @@ def change_pixels(
         stored, info = encode_image(pixels, format_, options.jpeg_quality, *kept)
         seen = UNSEEN
         if with_hash:
-            scale = grey_scale(*size_of(pixels))
-            seen = seen_in_grey(grey_of(pixels, scale), *size_of(pixels), scale)
+            size = size_of(pixels)
+            scale = grey_scale(*size)
+            seen = seen_in_grey(grey_of(pixels, scale), *size, scale)
     loses = is_deep and deep is None and final_mode != "I;16"
     changes = file.changes(mode, final_mode, transcoded=format_ != header.format, to_8_bits=loses)
     return CheckedImage(stored, info, file.original, changes or _REENCODED, seen, file.tag)
